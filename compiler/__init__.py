@@ -1,0 +1,1 @@
+"""From trace to machine code: the IR, its operations, scheduling and lowering."""

@@ -1,0 +1,1 @@
+"""Lowering: from scheduled nodes to LLVM IR text for packets and threads."""

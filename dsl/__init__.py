@@ -1,0 +1,1 @@
+"""lumijit: ordinary Python, traced into megakernels."""

@@ -1,0 +1,1 @@
+"""Memory, devices and launches: scalar types, buffers, the CPU engine, caches."""

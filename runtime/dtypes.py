@@ -1,0 +1,140 @@
+"""The scalar types: what an array's entries are, in memory and in registers.
+
+Owns the twelve entry types and the facts about each (size, NumPy and LLVM
+spelling, limits). It knows nothing of arrays, nodes or promotion of Python
+values; `lumijit.promotion` does that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+
+class DType:
+    """One scalar type. Instances are singletons: compare them with `is`."""
+
+    __slots__ = (
+        "bits",
+        "index",
+        "is_bool",
+        "is_float",
+        "is_int",
+        "is_signed",
+        "llvm",
+        "memory_llvm",
+        "name",
+        "numpy",
+        "short",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        name: str,
+        short: str,
+        numpy: str | None,
+        llvm: str,
+        bits: int,
+        kind: str,
+    ) -> None:
+        self.index: Final = index
+        self.name: Final = name
+        self.short: Final = short
+        self.numpy: Final[np.dtype[Any]] = np.dtype(numpy or "V0")
+        self.llvm: Final = llvm
+        self.memory_llvm: Final = "i8" if kind == "b" else llvm
+        self.bits: Final = bits
+        self.size_bytes: Final = (bits + 7) // 8
+        self.is_bool: Final = kind == "b"
+        self.is_float: Final = kind == "f"
+        self.is_int: Final = kind in "iup"
+        self.is_signed: Final = kind in "if"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return self.name.upper()
+
+    def __copy__(self) -> DType:
+        return self
+
+    def __deepcopy__(self, memo: object) -> DType:
+        return self
+
+    def wrap(self, value: Any) -> Any:
+        """Return `value` as the Python number that this type stores.
+
+        Integers wrap around, floats round to this precision.
+        """
+        if self.is_bool:
+            return bool(value)
+        if self.is_int:
+            value = int(value) & ((1 << self.bits) - 1)
+            if self.is_signed and value >> (self.bits - 1):
+                value -= 1 << self.bits
+            return value
+        if self is FLOAT64:
+            return float(value)
+        with np.errstate(all="ignore"):
+            return float(self.numpy.type(value))
+
+
+VOID = DType(0, "Void", "v", None, "void", 0, "v")
+BOOL = DType(1, "Bool", "b", "bool", "i1", 1, "b")
+INT8 = DType(2, "Int8", "i8", "int8", "i8", 8, "i")
+UINT8 = DType(3, "UInt8", "u8", "uint8", "i8", 8, "u")
+INT16 = DType(4, "Int16", "i16", "int16", "i16", 16, "i")
+UINT16 = DType(5, "UInt16", "u16", "uint16", "i16", 16, "u")
+INT32 = DType(6, "Int32", "i32", "int32", "i32", 32, "i")
+UINT32 = DType(7, "UInt32", "u32", "uint32", "i32", 32, "u")
+INT64 = DType(8, "Int64", "i64", "int64", "i64", 64, "i")
+UINT64 = DType(9, "UInt64", "u64", "uint64", "i64", 64, "u")
+POINTER = DType(10, "Pointer", "p", "uint64", "i64", 64, "p")
+FLOAT16 = DType(11, "Float16", "f16", "float16", "half", 16, "f")
+FLOAT32 = DType(12, "Float32", "f32", "float32", "float", 32, "f")
+FLOAT64 = DType(13, "Float64", "f64", "float64", "double", 64, "f")
+
+ALL: Final = (
+    VOID,
+    BOOL,
+    INT8,
+    UINT8,
+    INT16,
+    UINT16,
+    INT32,
+    UINT32,
+    INT64,
+    UINT64,
+    POINTER,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+)
+FLOATS: Final = (FLOAT16, FLOAT32, FLOAT64)
+SIGNED_INTS: Final = (INT8, INT16, INT32, INT64)
+UNSIGNED_INTS: Final = (UINT8, UINT16, UINT32, UINT64)
+INTS: Final = (INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64)
+ARITHMETIC: Final = INTS + FLOATS
+VALUES: Final = (BOOL, *ARITHMETIC)
+
+_BY_NUMPY: Final = {t.numpy: t for t in VALUES}
+
+
+def from_numpy(dtype: np.dtype[Any]) -> DType | None:
+    """Return the scalar type stored by a NumPy dtype, or None if there is none."""
+    return _BY_NUMPY.get(dtype)
+
+
+def same_bits(dtype: DType, kind: str) -> DType:
+    """Return the type as wide as `dtype` of kind 'i', 'u' or 'f'."""
+    family: dict[str, tuple[DType, ...]] = {
+        "i": SIGNED_INTS,
+        "u": UNSIGNED_INTS,
+        "f": FLOATS,
+    }
+    return next(t for t in family[kind] if t.bits == dtype.bits)
+

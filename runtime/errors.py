@@ -1,0 +1,97 @@
+"""The errors that a user's mistake raises, and how their messages are made.
+
+Each class also inherits the builtin that Python programs would expect. The
+message names the user's own line: `user_frame` walks out of this package.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+
+_PACKAGE_DIRS = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name)
+    + os.sep
+    for name in ("dsl", "compiler", "runtime")
+)
+_INSTALLED_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+if os.path.basename(os.path.dirname(_INSTALLED_DIR)) == "lumijit":
+    _PACKAGE_DIRS = (_INSTALLED_DIR,)
+
+
+class LumijitError(Exception):
+    """Base class of all errors that lumijit raises on purpose."""
+
+
+class ArrayTypeError(LumijitError, TypeError):
+    """An operand has a type that the operation does not take."""
+
+
+class ArrayValueError(LumijitError, ValueError):
+    """An argument has the right type but a value that makes no sense."""
+
+
+class SizeError(LumijitError, ValueError, RuntimeError):
+    """Array sizes that can't be combined, negative or too large sizes."""
+
+
+class ArrayIndexError(LumijitError, IndexError):
+    """An index lies outside an array."""
+
+
+class SymbolicError(LumijitError, RuntimeError):
+    """A symbolic variable's contents were asked for while tracing."""
+
+
+class StateError(LumijitError, RuntimeError, TypeError):
+    """The state of a loop, branch or call is inconsistent."""
+
+
+class SyntaxTransformError(LumijitError, SyntaxError, TypeError):
+    """A decorated function holds syntax that can't be vectorized."""
+
+
+class AllocationError(LumijitError, MemoryError):
+    """Memory for an array could not be had."""
+
+
+class KernelBuildError(LumijitError, RuntimeError):
+    """The code generator refused a kernel: an error of lumijit itself."""
+
+
+class CacheError(LumijitError, OSError):
+    """The kernel cache directory can't be used safely."""
+
+
+class BackendError(LumijitError, RuntimeError):
+    """A backend is missing or can't do what was asked."""
+
+
+def is_internal(filename: str) -> bool:
+    """Tell whether a source file belongs to this package."""
+    return filename.startswith(_PACKAGE_DIRS)
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame that is not part of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def where() -> str:
+    """Describe the user's current line as `file:line in function`."""
+    frame = user_frame()
+    if frame is None:
+        return "<unknown>"
+    name = frame.f_code.co_name
+    inside = "" if name == "<module>" else f" in {name}"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}{inside}"
+
+
+def message(construct: str, problem: str, fix: str = "") -> str:
+    """Word an error: the user's line, the construct, the problem and the mend."""
+    text = f"{where()}: {construct}: {problem}"
+    return f"{text} Fix: {fix}" if fix else text
