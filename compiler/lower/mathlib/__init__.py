@@ -1,1 +1,6 @@
-"""Lowering: from scheduled nodes to LLVM IR text for packets and threads."""
+"""Our own vector math functions."""
+
+from collections.abc import Callable
+from typing import Any
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -1,0 +1,376 @@
+"""Arithmetic on numbers: sums, products, quotients, rounding, signs, extremes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler.lower.builder import Builder
+from lumijit.compiler.ops.record import define, widened
+from lumijit.runtime.dtypes import (
+    ARITHMETIC,
+    BOOL,
+    FLOAT64,
+    FLOATS,
+    INTS,
+    SIGNED_INTS,
+    DType,
+    same_bits,
+)
+
+Array = Any
+
+
+def _min(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        return b.select(t, b.compare("olt", t, x, y), x, y)
+    return b.binary_intrinsic("smin" if t.is_signed else "umin", t, x, y)
+
+
+def _max(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        return b.select(t, b.compare("ogt", t, x, y), x, y)
+    return b.binary_intrinsic("smax" if t.is_signed else "umax", t, x, y)
+
+
+def _abs(b: Builder, t: DType, x: str) -> str:
+    if t.is_float:
+        return b.unary_intrinsic("fabs", t, x)
+    if not t.is_signed:
+        return x
+    name = f"llvm.abs.{b.suffix(t)}"
+    ty = b.type(t)
+    b.declarations[name] = f"declare {ty} @{name}({ty}, i1)"
+    return b.emit(f"call {ty} @{name}({ty} {x}, i1 false)")
+
+
+def _fma(b: Builder, t: DType, x: str, y: str, z: str) -> str:
+    if t.is_float:
+        return b.fma(t, x, y, z)
+    return b.add(t, b.mul(t, x, y), z)
+
+
+def _safe_divisor(b: Builder, t: DType, x: str, y: str) -> str:
+    """Replace divisors that would trap: 0, and -1 under the smallest number."""
+    safe = b.select(t, b.compare("eq", t, y, 0), 1, y)
+    if not t.is_signed:
+        return safe
+    overflow = b.binary(
+        "and",
+        BOOL,
+        b.compare("eq", t, x, -(1 << (t.bits - 1))),
+        b.compare("eq", t, y, -1),
+    )
+    return b.select(t, overflow, 1, safe)
+
+
+def _int_div(b: Builder, t: DType, x: str, y: str) -> str:
+    """Truncating division; x / 0 is 0 and the smallest number / -1 is itself."""
+    nonzero = b.compare("ne", t, y, 0)
+    if t.bits <= 32 and b.width:
+        # Doubles hold 32-bit integers exactly, and the quotient's rounding can't
+        # reach the next integer: one vector division instead of `width` scalar ones.
+        safe = _safe_divisor(b, t, x, y)
+        wide = b.fdiv(FLOAT64, b.cast(t, x, FLOAT64), b.cast(t, safe, FLOAT64))
+        quotient = _truncate_to_int(b, t, wide)
+        return b.select(t, nonzero, quotient, 0)
+    safe = _safe_divisor(b, t, x, y)
+    quotient = b.binary("sdiv" if t.is_signed else "udiv", t, x, safe)
+    return b.select(t, nonzero, quotient, 0)
+
+
+def _truncate_to_int(b: Builder, t: DType, wide: str) -> str:
+    instr = "fptosi" if t.is_signed else "fptoui"
+    return b.convert(instr, FLOAT64, wide, t)
+
+
+def _int_mod(b: Builder, t: DType, x: str, y: str) -> str:
+    """Remainder of the truncating division; x % 0 is x."""
+    return b.sub(t, x, b.mul(t, _int_div(b, t, x, y), y))
+
+
+def _float_mod(b: Builder, t: DType, x: str, y: str) -> str:
+    quotient = b.unary_intrinsic("trunc", t, b.fdiv(t, x, y))
+    return b.fma(t, b.neg(t, quotient), y, x)
+
+
+def _mod(b: Builder, t: DType, x: str, y: str) -> str:
+    return _float_mod(b, t, x, y) if t.is_float else _int_mod(b, t, x, y)
+
+
+def _mulhi(b: Builder, t: DType, x: str, y: str) -> str:
+    wide = f"i{2 * t.bits}"
+    ty = f"<{b.width} x {wide}>" if b.width else wide
+    shift = f"splat ({wide} {t.bits})" if b.width else str(t.bits)
+    extend = "sext" if t.is_signed else "zext"
+    xw = b.emit(f"{extend} {b.type(t)} {x} to {ty}")
+    yw = b.emit(f"{extend} {b.type(t)} {y} to {ty}")
+    product = b.emit(f"mul {ty} {xw}, {yw}")
+    high = b.emit(f"lshr {ty} {product}, {shift}")
+    return b.emit(f"trunc {ty} {high} to {b.type(t)}")
+
+
+def _copysign(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        return b.binary_intrinsic("copysign", t, x, y)
+    if not t.is_signed:
+        return x
+    magnitude = _abs(b, t, x)
+    return b.select(t, b.compare("sge", t, y, 0), magnitude, b.neg(t, magnitude))
+
+
+def _mulsign(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        bits = same_bits(t, "u")
+        sign = b.binary("and", bits, b.bitcast(t, y, bits), 1 << (t.bits - 1))
+        return b.bitcast(bits, b.binary("xor", bits, b.bitcast(t, x, bits), sign), t)
+    if not t.is_signed:
+        return x
+    return b.select(t, b.compare("sge", t, y, 0), x, b.neg(t, x))
+
+
+def _rsqrt(b: Builder, t: DType, x: str) -> str:
+    return b.fdiv(t, 1.0, b.unary_intrinsic("sqrt", t, x))
+
+
+def _wrapping(function: Any) -> Any:
+    def evaluate(*args: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return evaluate
+
+
+def _np_div(x: Array, y: Array) -> Array:
+    zero = y == 0
+    safe = np.where(zero, 1, y).astype(y.dtype)
+    if x.dtype.kind == "u":
+        return np.where(zero, 0, x // safe).astype(x.dtype)
+    low = np.iinfo(x.dtype).min
+    overflow = (x == low) & (y == -1)
+    safe = np.where(overflow, 1, safe).astype(y.dtype)
+    quotient = x // safe
+    remainder = x - quotient * safe
+    quotient = quotient + ((remainder != 0) & ((x < 0) != (safe < 0)))
+    return np.where(zero, 0, quotient).astype(x.dtype)
+
+
+def _np_mod(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.fmod(x, y)
+    return (x - _np_div(x, y) * y).astype(x.dtype)
+
+
+def _np_mulhi(x: Array, y: Array) -> Array:
+    bits = x.dtype.itemsize * 8
+    product = x.astype(object) * y.astype(object)
+    return np.asarray(product >> bits, dtype=object).astype(x.dtype)
+
+
+def _np_fma(x: Array, y: Array, z: Array) -> Array:
+    if x.dtype.kind != "f":
+        return x * y + z
+    wide = np.float64 if x.dtype != np.float64 else np.longdouble
+    return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+
+
+def _np_copysign(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.copysign(x, y)
+    return x if x.dtype.kind == "u" else np.where(y >= 0, np.abs(x), -np.abs(x))
+
+
+def _np_mulsign(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.where(np.signbit(y), -x, x)
+    return x if x.dtype.kind == "u" else np.where(y >= 0, x, -x)
+
+
+def _np_min(x: Array, y: Array) -> Array:
+    return np.where(x < y, x, y)
+
+
+def _np_max(x: Array, y: Array) -> Array:
+    return np.where(x > y, x, y)
+
+
+ADD = define(
+    "add",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.add),
+    lower=widened(lambda b, t, x, y: b.add(t, x, y)),
+    commutative=True,
+    doc="x + y",
+)
+SUB = define(
+    "sub",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.subtract),
+    lower=widened(lambda b, t, x, y: b.sub(t, x, y)),
+    doc="x - y",
+)
+MUL = define(
+    "mul",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.multiply),
+    lower=widened(lambda b, t, x, y: b.mul(t, x, y)),
+    commutative=True,
+    doc="x * y",
+)
+DIV = define(
+    "div",
+    2,
+    accepts=FLOATS,
+    reference=_wrapping(np.divide),
+    lower=widened(lambda b, t, x, y: b.fdiv(t, x, y)),
+    cost=4,
+    doc="x / y of floats",
+)
+INT_DIV = define(
+    "int_div",
+    2,
+    accepts=INTS,
+    reference=_wrapping(_np_div),
+    lower=_int_div,
+    cost=12,
+    doc="x / y of integers, rounded towards zero; x / 0 is 0",
+)
+MOD = define(
+    "mod",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(_np_mod),
+    lower=widened(_mod),
+    cost=14,
+    doc="remainder of the division rounded towards zero",
+)
+MULHI = define(
+    "mulhi",
+    2,
+    accepts=INTS,
+    reference=_np_mulhi,
+    lower=_mulhi,
+    commutative=True,
+    cost=4,
+    doc="the high half of the full product",
+)
+FMA = define(
+    "fma",
+    3,
+    accepts=ARITHMETIC,
+    reference=_wrapping(_np_fma),
+    lower=widened(_fma),
+    doc="x * y + z, rounded once",
+)
+NEG = define(
+    "neg",
+    1,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.negative),
+    lower=widened(lambda b, t, x: b.neg(t, x)),
+    doc="-x",
+)
+ABS = define(
+    "abs",
+    1,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.abs),
+    lower=widened(_abs),
+    doc="|x|",
+)
+MIN = define(
+    "min",
+    2,
+    accepts=ARITHMETIC,
+    reference=_np_min,
+    lower=widened(_min),
+    doc="x if x < y else y",
+)
+MAX = define(
+    "max",
+    2,
+    accepts=ARITHMETIC,
+    reference=_np_max,
+    lower=widened(_max),
+    doc="x if x > y else y",
+)
+SQRT = define(
+    "sqrt",
+    1,
+    accepts=FLOATS,
+    reference=_wrapping(np.sqrt),
+    lower=widened(lambda b, t, x: b.unary_intrinsic("sqrt", t, x)),
+    cost=4,
+    doc="square root",
+)
+RCP = define(
+    "rcp",
+    1,
+    accepts=FLOATS,
+    reference=_wrapping(lambda x: (1 / x).astype(x.dtype)),
+    lower=widened(lambda b, t, x: b.fdiv(t, 1.0, x)),
+    cost=4,
+    doc="1 / x",
+)
+RSQRT = define(
+    "rsqrt",
+    1,
+    accepts=FLOATS,
+    reference=_wrapping(lambda x: (1 / np.sqrt(x)).astype(x.dtype)),
+    lower=widened(_rsqrt),
+    cost=8,
+    doc="1 / sqrt(x)",
+)
+FLOOR = define(
+    "floor",
+    1,
+    accepts=FLOATS,
+    reference=np.floor,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("floor", t, x)),
+    doc="largest integer <= x",
+)
+CEIL = define(
+    "ceil",
+    1,
+    accepts=FLOATS,
+    reference=np.ceil,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("ceil", t, x)),
+    doc="smallest integer >= x",
+)
+TRUNC = define(
+    "trunc",
+    1,
+    accepts=FLOATS,
+    reference=np.trunc,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("trunc", t, x)),
+    doc="x rounded towards zero",
+)
+ROUND = define(
+    "round",
+    1,
+    accepts=FLOATS,
+    reference=np.rint,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("rint", t, x)),
+    doc="x rounded to nearest, halves to even",
+)
+COPYSIGN = define(
+    "copysign",
+    2,
+    accepts=FLOATS + SIGNED_INTS,
+    reference=_np_copysign,
+    lower=widened(_copysign),
+    doc="|x| with the sign of y",
+)
+MULSIGN = define(
+    "mulsign",
+    2,
+    accepts=FLOATS + SIGNED_INTS,
+    reference=_np_mulsign,
+    lower=widened(_mulsign),
+    doc="x times the sign of y",
+)
+

@@ -1,0 +1,341 @@
+"""Folding and algebraic simplification, applied before a node is made.
+
+Constants are folded through the op's NumPy reference. Identities hold for every
+input: x + 0 keeps -0, x * 0 isn't 0 for NaN (unless flag FastMath allows it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler import trace
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node, literal
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import BOOL, DType
+
+Rule = Callable[[Node, Node], Node | None]
+
+
+def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
+    """Evaluate an operation on literals."""
+    if not flags.constant_propagation or op.reference is None:
+        return None
+    size = trace.broadcast_size(op, args)
+    values = [a.type.numpy.type(a.attr) for a in args]
+    with np.errstate(all="ignore"):
+        value = op.reference(*[np.asarray(v) for v in values])
+    return literal(result, result.wrap(np.asarray(value).item()), size)
+
+
+def unary(op: Op, a: Node) -> Node | None:
+    """Fold a unary operation on a literal."""
+    return fold(op, op.result or a.type, (a,))
+
+
+def binary(op: Op, a: Node, b: Node) -> Node | None:
+    """Fold or simplify a binary operation; None where nothing applies."""
+    if a.op is LITERAL and b.op is LITERAL:
+        return fold(op, op.result or a.type, (a, b))
+    if not flags.constant_propagation:
+        return None
+    if op.commutative and a.op is LITERAL:
+        a, b = b, a
+    rule = RULES.get(op)
+    found = rule(a, b) if rule is not None else None
+    if found is None:
+        return None
+    if found.size < max(a.size, b.size):
+        return _widen(found, max(a.size, b.size))
+    return found
+
+
+def _widen(node: Node, size: int) -> Node | None:
+    """Give a simplified result its full size, if that costs nothing."""
+    if node.op is LITERAL:
+        return literal(node.type, node.attr, size)
+    return None
+
+
+def ternary(op: Op, a: Node, b: Node, c: Node) -> Node | None:
+    """Fold or simplify fma and select."""
+    if a.op is LITERAL and b.op is LITERAL and c.op is LITERAL:
+        return fold(op, c.type, (a, b, c))
+    if not flags.constant_propagation:
+        return None
+    found: Node | None = None
+    if op is lo.SELECT:
+        found = _select(a, b, c)
+    elif op is ar.FMA:
+        found = _fma(a, b, c)
+    size = max(a.size, b.size, c.size)
+    if found is not None and found.size < size:
+        trace.broadcast_size(op, (a, b, c))
+        return _widen(found, size)
+    return found
+
+
+def _select(mask: Node, a: Node, b: Node) -> Node | None:
+    if mask.op is LITERAL:
+        return a if mask.attr else b
+    if a is b:
+        return a
+    if a.type is BOOL:
+        if a.op is LITERAL:
+            if a.attr:
+                return trace.emit2(lo.OR, mask, b)
+            return trace.emit2(lo.AND, trace.emit1(lo.NOT, mask), b)
+        if b.op is LITERAL and not b.attr:
+            return trace.emit2(lo.AND, mask, a)
+    return None
+
+
+def _fma(a: Node, b: Node, c: Node) -> Node | None:
+    for x, y in ((a, b), (b, a)):
+        if x.op is LITERAL:
+            if x.attr == 1:
+                return trace.emit2(ar.ADD, y, c)
+            if x.attr == -1 and c.type.is_float:
+                return trace.emit2(ar.SUB, c, y)
+            if x.attr == 0 and _may_drop(y):
+                return c
+    if a.op is LITERAL and b.op is LITERAL and not _is_signed_zero(a, b):
+        product = fold(ar.MUL, a.type, (a, b))
+        exact = product is not None and (
+            c.type.is_int or a.attr * b.attr == product.attr
+        )
+        if exact and product is not None:
+            return trace.emit2(ar.ADD, product, c)
+    if _is_negative_zero(c) or (c.op is LITERAL and c.type.is_int and c.attr == 0):
+        return trace.emit2(ar.MUL, a, b)
+    if c.op is LITERAL and c.attr == 0 and flags.fast_math:
+        return trace.emit2(ar.MUL, a, b)
+    return None
+
+
+def _is_signed_zero(a: Node, b: Node) -> bool:
+    return a.type.is_float and (a.attr == 0 or b.attr == 0)
+
+
+def _may_drop(node: Node) -> bool:
+    """Tell whether x * 0 may be 0: always for integers, else under FastMath."""
+    return not node.type.is_float or flags.fast_math
+
+
+def _is_negative_zero(node: Node) -> bool:
+    return node.op is LITERAL and node.attr == 0 and str(node.attr) == "-0.0"
+
+
+def _add(a: Node, b: Node) -> Node | None:
+    if b.op is LITERAL and b.attr == 0:
+        # x + -0 is x for every x; x + 0 is not for x = -0, which nobody misses.
+        return a if not a.type.is_float or _is_negative_zero(b) or _lenient() else None
+    return None
+
+
+def _lenient() -> bool:
+    return bool(flags.fast_math)
+
+
+def _sub(a: Node, b: Node) -> Node | None:
+    if b.op is LITERAL and b.attr == 0 and not _is_negative_zero(b):
+        return a
+    if a is b and a.type.is_int:
+        return literal(a.type, 0, a.size)
+    if a.op is LITERAL and a.attr == 0:
+        return trace.emit1(ar.NEG, b) if a.type.is_int or _lenient() else None
+    return None
+
+
+def _mul(a: Node, b: Node) -> Node | None:
+    if b.op is not LITERAL:
+        return None
+    if b.attr == 1:
+        return a
+    if b.attr == 0 and _may_drop(a):
+        return literal(a.type, a.type.wrap(0), a.size)
+    if b.attr == -1:
+        return trace.emit1(ar.NEG, a)
+    if a.type.bits == 64 and a.type.is_int and b.attr > 0 and not b.attr & (b.attr - 1):
+        # Without AVX-512 a 64-bit product takes three multiplications.
+        return trace.emit2(lo.SHL, a, literal(a.type, b.attr.bit_length() - 1))
+    return None
+
+
+def _div(a: Node, b: Node) -> Node | None:
+    if b.op is not LITERAL:
+        return None
+    if b.attr == 1:
+        return a
+    if b.attr == 0 or b.attr in (float("inf"), float("-inf")):
+        return None
+    inverse = b.type.wrap(1 / b.attr)
+    exact = inverse != 0 and inverse * b.attr == 1.0 and abs(inverse) < 1e300
+    if exact and np.frexp(b.attr)[0] in (0.5, -0.5):
+        return trace.emit2(ar.MUL, a, literal(a.type, inverse))
+    return None
+
+
+def _int_div(a: Node, b: Node) -> Node | None:
+    if b.op is not LITERAL or b.attr == 0 or a.type.bits > 32:
+        return None
+    if b.attr == 1:
+        return a
+    return _divide_by_multiplying(a, b.attr)
+
+
+def _mod(a: Node, b: Node) -> Node | None:
+    if a.type.is_float or b.op is not LITERAL or b.attr == 0 or a.type.bits > 32:
+        return None
+    if b.attr in (1, -1):
+        return literal(a.type, 0, a.size)
+    quotient = _divide_by_multiplying(a, b.attr)
+    return trace.emit2(ar.SUB, a, trace.emit2(ar.MUL, quotient, b))
+
+
+def _divide_by_multiplying(n: Node, divisor: int) -> Node:
+    """Divide by an invariant integer with a high product and shifts.
+
+    Source: Granlund and Montgomery, "Division by invariant integers using
+    multiplication" (1994), figures 4.1 and 5.1. The form is the same for every
+    divisor, so that another divisor gives the same kernel.
+    """
+    t, bits = n.type, n.type.bits
+    magnitude = abs(divisor)
+    if not t.is_signed:
+        log = (magnitude - 1).bit_length()
+        factor = ((1 << bits) * ((1 << log) - magnitude)) // magnitude + 1
+        high = trace.emit2(ar.MULHI, n, _int(t, factor))
+        rest = trace.emit2(lo.SHR, trace.emit2(ar.SUB, n, high), _int(t, min(log, 1)))
+        total = trace.emit2(ar.ADD, high, rest)
+        return trace.emit2(lo.SHR, total, _int(t, max(log - 1, 0)))
+    log = max((magnitude - 1).bit_length(), 1)
+    factor = (1 << (bits + log - 1)) // magnitude + 1 - (1 << bits)
+    total = trace.emit2(ar.ADD, n, trace.emit2(ar.MULHI, n, _int(t, factor)))
+    shifted = trace.emit2(lo.SHR, total, _int(t, log - 1))
+    sign = trace.emit2(lo.SHR, n, _int(t, bits - 1))
+    quotient = trace.emit2(ar.SUB, shifted, sign)
+    return trace.emit1(ar.NEG, quotient) if divisor < 0 else quotient
+
+
+def _int(t: DType, value: int) -> Node:
+    return literal(t, t.wrap(value))
+
+
+def _and(a: Node, b: Node) -> Node | None:
+    if a is b:
+        return a
+    if b.op is LITERAL:
+        if b.attr == 0:
+            return literal(a.type, a.type.wrap(0), a.size)
+        if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
+            return a
+    return None
+
+
+def _or(a: Node, b: Node) -> Node | None:
+    if a is b:
+        return a
+    if b.op is LITERAL:
+        if b.attr == 0:
+            return a
+        if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
+            return literal(a.type, b.attr, a.size)
+    return None
+
+
+def _xor(a: Node, b: Node) -> Node | None:
+    if a is b:
+        return literal(a.type, a.type.wrap(0), a.size)
+    if b.op is LITERAL:
+        if b.attr == 0:
+            return a
+        if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
+            return trace.emit1(lo.NOT, a)
+    return None
+
+
+def _shift(a: Node, b: Node) -> Node | None:
+    if b.op is LITERAL and b.attr & (a.type.bits - 1) == 0:
+        return a
+    if a.op is LITERAL and a.attr == 0:
+        return literal(a.type, 0, b.size)
+    return None
+
+
+def _extreme(a: Node, b: Node) -> Node | None:
+    return a if a is b else None
+
+
+def _same_int(result: bool) -> Rule:
+    def rule(a: Node, b: Node) -> Node | None:
+        if a is b and not a.type.is_float:
+            return literal(BOOL, result, a.size)
+        return None
+
+    return rule
+
+
+def _equal(a: Node, b: Node) -> Node | None:
+    if a.type is BOOL and b.op is LITERAL:
+        return a if b.attr else trace.emit1(lo.NOT, a)
+    return _same_int(True)(a, b)
+
+
+def _not_equal(a: Node, b: Node) -> Node | None:
+    if a.type is BOOL and b.op is LITERAL:
+        return trace.emit1(lo.NOT, a) if b.attr else a
+    return _same_int(False)(a, b)
+
+
+RULES: dict[Op, Rule] = {
+    ar.ADD: _add,
+    ar.SUB: _sub,
+    ar.MUL: _mul,
+    ar.DIV: _div,
+    ar.INT_DIV: _int_div,
+    ar.MOD: _mod,
+    ar.MIN: _extreme,
+    ar.MAX: _extreme,
+    lo.AND: _and,
+    lo.OR: _or,
+    lo.XOR: _xor,
+    lo.SHL: _shift,
+    lo.SHR: _shift,
+    lo.EQ: _equal,
+    lo.NE: _not_equal,
+    lo.LT: _same_int(False),
+    lo.GT: _same_int(False),
+    lo.LE: _same_int(True),
+    lo.GE: _same_int(True),
+}
+
+
+def cast_value(value: Any, source: DType, to: DType) -> Any:
+    """Convert one Python number the way the CAST operation does."""
+    if source.is_float and to.is_int:
+        if value != value:
+            return 0
+        low = -(1 << (to.bits - 1)) if to.is_signed else 0
+        high = (1 << (to.bits - to.is_signed)) - 1
+        if value <= low:
+            return low
+        return high if value >= high else int(value)
+    return to.wrap(value)
+
+
+def cast_literal(node: Node, dtype: DType) -> Node:
+    """Fold a conversion of a literal."""
+    return literal(dtype, cast_value(node.attr, node.type, dtype), node.size)
+
+
+def bitcast_literal(node: Node, dtype: DType) -> Node:
+    """Fold a reinterpretation of a literal."""
+    bits = np.asarray(node.attr, dtype=node.type.numpy).view(dtype.numpy)
+    return literal(dtype, bits.item(), node.size)

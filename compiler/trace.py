@@ -1,0 +1,379 @@
+"""The trace: nodes, scopes, and value numbering while nodes are made.
+
+Owns `Node` and the functions that append to the trace. Algebraic simplification
+is in `simplify`, control flow in `regions`, memory access in `memory`. Nobody
+owns a node but the arrays and nodes that refer to it: Python's reference counts
+are the dead-code elimination.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+from weakref import ref
+
+from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ops.structural import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    LITERAL,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.errors import SizeError, message
+
+MAX_SIZE = (1 << 32) - 1
+
+
+class Node:
+    """One value of the trace: an operation on other nodes.
+
+    `size` 1 broadcasts. `attr` holds what the operation needs besides operands.
+    `buffer` is set once the value lies in memory; the node then is EVALUATED and
+    has dropped its dependencies. `mark` and `slot` are scratch of the walks.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attr",
+        "buffer",
+        "deps",
+        "mark",
+        "op",
+        "scope",
+        "size",
+        "slot",
+        "type",
+    )
+    op: Op
+    type: DType
+    size: int
+    deps: tuple[Node, ...]
+    attr: Any
+    buffer: Buffer | None
+    scope: Scope
+    mark: int
+    slot: int
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} {self.type.name}[{self.size}]>"
+
+
+_new_node = cast(Any, Node.__new__)
+
+
+class Scope:
+    """Where nodes are made: the program itself, or the body of a region.
+
+    Holds the value-numbering table of that body: from (op, ids of the operands)
+    to a weak reference. Ids get reused, so a hit is checked against the operands.
+    """
+
+    __slots__ = (
+        "depth",
+        "effects",
+        "label",
+        "limit",
+        "mask",
+        "parent",
+        "table",
+        "writes",
+    )
+
+    def __init__(self, parent: Scope | None = None, label: str = "") -> None:
+        self.parent = parent
+        self.label = label
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.table: dict[Any, ref[Node]] = {}
+        self.limit = 1024
+        self.effects: list[Node] = []
+        self.writes: dict[int, Any] = {}
+        self.mask: Node | None = None
+
+    def sweep(self) -> None:
+        """Forget expired entries; the next sweep is due at twice the rest."""
+        self.table = {k: r for k, r in self.table.items() if r() is not None}
+        self.limit = max(1024, 2 * len(self.table))
+
+
+class _State(threading.local):
+    """The scope in which this thread is tracing."""
+
+    def __init__(self) -> None:
+        self.root = ROOT
+        self.scope = ROOT
+
+
+ROOT = Scope()
+state = _State()
+
+
+def is_symbolic(node: Node) -> bool:
+    """Tell whether a node stands for values known only inside a region."""
+    return node.scope is not ROOT
+
+
+def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> Node:
+    """Append a node without value numbering."""
+    node = cast(Node, _new_node(Node))
+    node.op = op
+    node.type = dtype
+    node.size = size
+    node.deps = deps
+    node.attr = attr
+    node.buffer = None
+    node.scope = state.scope
+    node.mark = 0
+    return node
+
+
+def make_root(op: Op, dtype: DType, size: int, attr: Any = None) -> Node:
+    """Append a source node, which belongs to the program and not to a region."""
+    node = make(op, dtype, size, (), attr)
+    node.scope = ROOT
+    return node
+
+
+def _find_outer(key: Any, deps: tuple[Node, ...]) -> Node | None:
+    scope = state.scope.parent
+    while scope is not None:
+        entry = scope.table.get(key)
+        if entry is not None:
+            node = entry()
+            if node is not None and node.deps == deps:
+                return node
+        scope = scope.parent
+    return None
+
+
+def size_mismatch(op: Op, deps: tuple[Node, ...]) -> SizeError:
+    """Word the error for operands whose sizes can't be combined."""
+    sizes = ", ".join(str(d.size) for d in deps)
+    return SizeError(
+        message(
+            op.name,
+            f"the operands have incompatible sizes ({sizes})",
+            "use arrays of the same size; only size 1 broadcasts.",
+        )
+    )
+
+
+def broadcast_size(op: Op, deps: tuple[Node, ...]) -> int:
+    """Return the common size of operands, where size 1 fits any other."""
+    size = 1
+    for dep in deps:
+        if dep.size != size:
+            if size == 1:
+                size = dep.size
+            elif dep.size != 1:
+                raise size_mismatch(op, deps)
+    return size
+
+
+def literal(dtype: DType, value: Any, size: int = 1) -> Node:
+    """Return a uniform constant; `value` is already wrapped to the type."""
+    key: Any = (dtype, value, size)
+    if value != value or value == 0:
+        key = (dtype, str(value), size)
+    table = ROOT.table
+    entry = table.get(key)
+    if entry is not None:
+        node = entry()
+        if node is not None and node.op is LITERAL:
+            return node
+    node = make_root(LITERAL, dtype, size, value)
+    table[key] = ref(node)
+    if len(table) > ROOT.limit:
+        ROOT.sweep()
+    return node
+
+
+def counter(size: int) -> Node:
+    """Return the UInt32 sequence 0 … size - 1."""
+    if size == 1:
+        return literal(UINT32, 0)
+    key = (COUNTER, size)
+    entry = ROOT.table.get(key)
+    node = entry() if entry is not None else None
+    if node is None or node.op is not COUNTER:
+        node = make_root(COUNTER, UINT32, size)
+        ROOT.table[key] = ref(node)
+    return node
+
+
+def undefined(dtype: DType, size: int) -> Node:
+    """Return an array that has no contents yet and, so far, no memory."""
+    return make_root(UNDEFINED, dtype, size)
+
+
+def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
+    """Return a node for `size` entries that already lie in memory."""
+    node = make_root(EVALUATED, dtype, size)
+    node.buffer = buffer
+    return node
+
+
+def check_size(size: int, construct: str) -> int:
+    """Return an array size given by the user, or raise for an impossible one."""
+    if size < 0:
+        raise SizeError(
+            message(construct, f"the size {size} is negative", "give a size >= 0.")
+        )
+    if size > MAX_SIZE:
+        raise SizeError(
+            message(
+                construct,
+                f"the size {size} exceeds the limit of {MAX_SIZE} entries",
+                "split the work into several passes.",
+            )
+        )
+    return size
+
+
+def append(op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any = None) -> Node:
+    """Append an operation on operands, or return the equal node made before."""
+    key = (op, dtype, attr, *map(id, deps))
+    scope = state.scope
+    if flags.value_numbering:
+        entry = scope.table.get(key)
+        if entry is not None:
+            node = entry()
+            if node is not None and node.deps == deps:
+                return node
+        if scope.parent is not None:
+            found = _find_outer(key, deps)
+            if found is not None:
+                return found
+    node = make(op, dtype, broadcast_size(op, deps), deps, attr)
+    table = scope.table
+    table[key] = ref(node)
+    if len(table) > scope.limit:
+        scope.sweep()
+    return node
+
+
+def emit1(op: Op, a: Node) -> Node:
+    """Apply a unary operation."""
+    if a.op is LITERAL:
+        folded = simplify.unary(op, a)
+        if folded is not None:
+            return folded
+    return append(op, op.result or a.type, (a,))
+
+
+def emit2(op: Op, a: Node, b: Node) -> Node:
+    """Apply a binary operation to operands of the same type.
+
+    This is the tracer's innermost path: the common case makes one look-up and
+    one node and calls nothing else.
+    """
+    if a.op is LITERAL or b.op is LITERAL or a is b:
+        folded = simplify.binary(op, a, b)
+        if folded is not None:
+            return folded
+    st = state
+    scope = st.scope
+    table = scope.table
+    key = (op, id(a), id(b))
+    if flags.value_numbering:
+        entry = table.get(key)
+        if entry is not None:
+            node = entry()
+            if node is not None:
+                deps = node.deps
+                if deps and deps[0] is a and deps[1] is b:
+                    return node
+        if scope.parent is not None:
+            found = _find_outer(key, (a, b))
+            if found is not None:
+                return found
+    size = a.size
+    if size != b.size:
+        if size == 1:
+            size = b.size
+        elif b.size != 1:
+            raise size_mismatch(op, (a, b))
+    node = _new_node(Node)
+    node.op = op
+    node.type = op.result or a.type
+    node.size = size
+    node.deps = (a, b)
+    node.attr = None
+    node.buffer = None
+    node.scope = scope
+    node.mark = 0
+    table[key] = ref(node)
+    if len(table) > scope.limit:
+        scope.sweep()
+    return node
+
+
+def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
+    """Apply a ternary operation; the result has the last operand's type."""
+    if a.op is LITERAL or b.op is LITERAL or c.op is LITERAL or b is c:
+        folded = simplify.ternary(op, a, b, c)
+        if folded is not None:
+            return folded
+    return append(op, c.type, (a, b, c))
+
+
+def cast_to(node: Node, dtype: DType) -> Node:
+    """Convert values to another type."""
+    if node.type is dtype:
+        return node
+    if node.op is LITERAL and flags.constant_propagation:
+        return simplify.cast_literal(node, dtype)
+    return append(CAST, dtype, (node,))
+
+
+def bitcast_to(node: Node, dtype: DType) -> Node:
+    """Read the bits of values as another type of the same width."""
+    if node.type is dtype:
+        return node
+    if node.op is BITCAST:
+        return bitcast_to(node.deps[0], dtype)
+    if node.op is LITERAL and flags.constant_propagation:
+        return simplify.bitcast_literal(node, dtype)
+    return append(BITCAST, dtype, (node,))
+
+
+def resized(node: Node, size: int) -> Node:
+    """Broadcast a node of size 1 to a size."""
+    if node.size == size:
+        return node
+    if node.op is LITERAL:
+        return literal(node.type, node.attr, size)
+    if node.size != 1:
+        raise SizeError(
+            message(
+                "resize", f"can't resize an array of {node.size} entries to {size}"
+            )
+        )
+    return select(make_true(size), node, node)
+
+
+def make_true(size: int) -> Node:
+    """Return a mask of `size` set entries."""
+    return literal(BOOL, True, size)
+
+
+def select(mask: Node, a: Node, b: Node) -> Node:
+    """Blend two nodes of one type by a mask."""
+    from lumijit.compiler.ops.logic import SELECT
+
+    if mask.op is LITERAL and mask.size > max(a.size, b.size):
+        return append(SELECT, b.type, (mask, a, b))
+    return emit3(SELECT, mask, a, b)
+
+
+def is_pending_write(node: Node) -> bool:
+    """Tell whether a node is a target whose writes have not been executed."""
+    return node.op is WRITTEN
+
+
+from lumijit.compiler import simplify  # noqa: E402  (simplify appends to the trace)
