@@ -103,14 +103,19 @@ def polynomial(b: Builder, t: DType, x: str, coefficients: Sequence[float]) -> s
     """Evaluate a polynomial, highest coefficient first.
 
     Long ones are split into even and odd powers, which halves the chain of
-    dependent operations for one more multiplication.
+    dependent operations for one more multiplication; not so the last two terms,
+    which decide about the rounding error.
     """
     if len(coefficients) < 10:
         return b.horner(t, x, coefficients)
+    tail = coefficients[:-2]
     squared = b.mul(t, x, x)
-    last = b.horner(t, squared, coefficients[-1::-2][::-1])
-    rest = b.horner(t, squared, coefficients[-2::-2][::-1])
-    return b.fma(t, rest, x, last)
+    even = b.horner(t, squared, tail[::-1][::2][::-1])
+    odd = b.horner(t, squared, tail[::-1][1::2][::-1])
+    result = b.fma(t, odd, x, even)
+    for c in coefficients[-2:]:
+        result = b.fma(t, result, x, c)
+    return result
 
 
 def odd_series(b: Builder, t: DType, x: str, square: str, series: str) -> str:
@@ -136,6 +141,7 @@ def scale(b: Builder, t: DType, y: str, biased: str) -> str:
     return b.mul(t, y, from_bits(b, t, shift_left(b, t, rest, shift)))
 
 
+_FIELD_BIAS = 1023 + 64
 _SQRT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 
 
@@ -177,10 +183,11 @@ def split_of_sum(b: Builder, t: DType, u: str) -> tuple[str, str]:
 def exponent_base(t: DType) -> int:
     """Return what `exponent_of` expects in the exponent field for `e = 0`.
 
-    The bias for doubles, whose unsigned field becomes a float without an integer
-    conversion; 0 for singles, where a signed shift and a conversion are cheaper.
+    A bias for doubles, whose unsigned field becomes a float without an integer
+    conversion; it covers denormals. 0 for singles, where a signed shift and a
+    conversion are cheaper.
     """
-    return 0 if t is FLOAT32 else exponent_bias(t) << mantissa_bits(t)
+    return 0 if t is FLOAT32 else _FIELD_BIAS << mantissa_bits(t)
 
 
 def exponent_of(b: Builder, t: DType, moved: str) -> str:
@@ -189,6 +196,6 @@ def exponent_of(b: Builder, t: DType, moved: str) -> str:
     if t is FLOAT32:
         return b.convert("sitofp", INT32, bit_op(b, "ashr", t, moved, mantissa), t)
     field = bit_op(b, "lshr", t, moved, mantissa)
-    bits = (exponent_bias(t) + mantissa) << mantissa
+    bits = (1023 + mantissa) << mantissa
     number = from_bits(b, t, bit_op(b, "or", t, field, bits))
-    return b.sub(t, number, 2.0**mantissa + exponent_bias(t))
+    return b.sub(t, number, 2.0**mantissa + _FIELD_BIAS)

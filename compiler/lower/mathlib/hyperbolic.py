@@ -77,19 +77,19 @@ _ATANH = {
         0.3333333333333326,
     ),
 }
-# tanh(x) = x P(x^2) / Q(x^2) for singles, |x| <= 9.02: all terms positive.
+# tanh(x) = (x + x z P(z)) / Q(z) in z = x^2 for singles, |x| <= 9.02: all terms
+# are positive.
 _TANH_P = (
-    1.3319307866566417e-08,
-    2.0583673093181773e-05,
-    0.0034940472056577652,
-    0.1337972894355581,
-    0.9999999791093741,
+    1.3384280412043124e-08,
+    2.063581608025736e-05,
+    0.0034974573484906697,
+    0.13382687009465058,
 )
 _TANH_Q = (
-    7.7621222920814e-07,
-    0.00032831128126440393,
-    0.02587112238958298,
-    0.4671304420893282,
+    7.790245236537526e-07,
+    0.00032885167711183607,
+    0.025884359745168898,
+    0.467160082571394,
     1.0,
 )
 # From here on e^x / 2 is infinite.
@@ -165,7 +165,7 @@ def tanh(b: Builder, t: DType, x: str) -> str:
         limit = _TANH_LIMIT[32]
         x = at_most(b, t, at_least(b, t, x, -limit), limit)
         z = b.mul(t, x, x)
-        top = b.mul(t, x, polynomial(b, t, z, _TANH_P))
+        top = b.fma(t, b.mul(t, x, z), polynomial(b, t, z, _TANH_P), x)
         return b.fdiv(t, top, polynomial(b, t, z, _TANH_Q))
     shift = mantissa_bits(t)
     a = at_most(b, t, fabs(b, t, x), _TANH_LIMIT[64])
@@ -215,17 +215,20 @@ def atanh(b: Builder, t: DType, x: str) -> str:
     """
     shift, bias = mantissa_bits(t), exponent_bias(t)
     a = fabs(b, t, x)
-    above = to_bits(b, t, b.add(t, a, 1.0))
-    below = to_bits(b, t, b.sub(t, 1.0, a))
+    above, below = b.add(t, a, 1.0), b.sub(t, 1.0, a)
+    difference = bit_op(b, "sub", t, to_bits(b, t, above), to_bits(b, t, below))
     rebase = exponent_base(t) - (bias << shift)
     half = 1 << (shift - 1)
-    quotient = b.add(
-        int_of(t), bit_op(b, "sub", t, above, below), (bias << shift) + half
-    )
-    power_bits = bit_op(b, "and", t, quotient, -1 << shift)
-    power = from_bits(b, t, power_bits)
+    quotient = b.add(int_of(t), difference, (bias << shift) + half)
+    power = from_bits(b, t, bit_op(b, "and", t, quotient, -1 << shift))
     plus, minus = b.add(t, power, 1.0), b.sub(t, 1.0, power)
-    s = b.fdiv(t, b.fma(t, a, plus, minus), b.fma(t, a, minus, plus))
+    # Near 1 the sums power +- 1 would be rounded, so 1 - a (exact) is used there.
+    is_near = b.compare("ogt", t, a, 0.5)
+    top = b.fma(t, b.neg(t, power), below, above)
+    top = b.select(t, is_near, top, b.fma(t, a, plus, minus))
+    bottom = b.fma(t, power, below, above)
+    bottom = b.select(t, is_near, bottom, b.fma(t, a, minus, plus))
+    s = b.fdiv(t, top, bottom)
     z = b.mul(t, s, s)
     tail = b.mul(t, z, polynomial(b, t, z, _ATANH[t.bits]))
     e = exponent_of(b, t, b.add(int_of(t), quotient, rebase))

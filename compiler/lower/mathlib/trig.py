@@ -27,12 +27,17 @@ from lumijit.compiler.lower.mathlib.bits import (
 )
 from lumijit.runtime.dtypes import DType
 
-# pi in three parts that sum to it with three times the precision.
+# pi in three parts that sum to it with three times the precision. Each is rounded
+# down, so that all are positive: only then `x - 0 * part` keeps the sign of -0.
 _PI = {
-    32: (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
-    64: (math.pi, 1.2246467991473532e-16, -2.9947698097183397e-33),
+    32: (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),
+    64: (3.141592653589793, 1.224646799147353e-16, 2.1657133478438278e-32),
 }
 _HALF_PI = {bits: tuple(0.5 * c for c in parts) for bits, parts in _PI.items()}
+
+# Bounds of the remainders: pi/2 and pi/4, and some room for a rounded quotient.
+_WIDE_BOUND = 1.65
+_BOUND = 0.85
 
 # (sin(r) - r) / r^3 in z = r^2 for |r| <= pi/2.
 _SIN_WIDE = {
@@ -194,7 +199,7 @@ def _wide_sine(b: Builder, t: DType, r: str) -> str:
 def sin(b: Builder, t: DType, x: str) -> str:
     """Return sin x: reduced by pi, one odd polynomial, the sign from the parity."""
     k, bits = round_product(b, t, x, 1 / math.pi)
-    r = _remainder(b, t, x, k, _PI[t.bits], 1.5708)
+    r = _remainder(b, t, x, k, _PI[t.bits], _WIDE_BOUND)
     sign = shift_left(b, t, bits, t.bits - 1)
     return flip_sign(b, t, _wide_sine(b, t, r), sign)
 
@@ -204,7 +209,7 @@ def cos(b: Builder, t: DType, x: str) -> str:
     below = b.fma(t, x, 1 / math.pi, -0.5)
     shifted = b.add(t, below, magic(t))
     count = b.add(t, b.sub(t, shifted, magic(t)), 0.5)
-    r = _remainder(b, t, x, count, _PI[t.bits], 1.5708)
+    r = _remainder(b, t, x, count, _PI[t.bits], _WIDE_BOUND)
     # Multiple k + 1/2 of pi: falling through zero for even k.
     flipped = bit_op(b, "add", t, to_bits(b, t, shifted), 1)
     sign = shift_left(b, t, flipped, t.bits - 1)
@@ -214,7 +219,7 @@ def cos(b: Builder, t: DType, x: str) -> str:
 def sincos(b: Builder, t: DType, x: str) -> tuple[str, str]:
     """Return sin x and cos x from one reduction by pi/2."""
     k, bits = round_product(b, t, x, 2 / math.pi)
-    r = _remainder(b, t, x, k, _HALF_PI[t.bits], 0.7854)
+    r = _remainder(b, t, x, k, _HALF_PI[t.bits], _BOUND)
     z = b.mul(t, r, r)
     s = odd_series(b, t, r, z, polynomial(b, t, z, _SIN[t.bits]))
     c = polynomial(b, t, z, _COS[t.bits])
@@ -232,7 +237,7 @@ def sincos(b: Builder, t: DType, x: str) -> tuple[str, str]:
 def _tan_ratio(b: Builder, t: DType, x: str) -> tuple[str, str, str, str]:
     """Return tan of the remainder by pi/2, 1.0, and the odd quadrants' mask."""
     k, bits = round_product(b, t, x, 2 / math.pi)
-    r = _remainder(b, t, x, k, _HALF_PI[t.bits], 0.7854)
+    r = _remainder(b, t, x, k, _HALF_PI[t.bits], _BOUND)
     z = b.mul(t, r, r)
     tangent = b.fma(t, r, b.mul(t, z, polynomial(b, t, z, _TAN[t.bits])), r)
     parity = shift_left(b, t, bits, t.bits - 1)
@@ -322,9 +327,9 @@ def atan2(b: Builder, t: DType, y: str, x: str) -> str:
     smaller = b.select(t, is_steep, ax, ay)
     larger = b.select(t, is_steep, ay, ax)
     smallest = 2.0 ** -(149 if t.bits == 32 else 1074)
-    ratio = b.fdiv(t, smaller, at_least(b, t, larger, smallest))
-    is_infinite = b.compare("oeq", t, smaller, math.inf)
-    r = _atan_unit(b, t, b.select(t, is_infinite, 1.0, ratio))
+    larger = at_least(b, t, larger, smallest)
+    is_equal = b.compare("oeq", t, smaller, larger)
+    r = _atan_unit(b, t, b.select(t, is_equal, 1.0, b.fdiv(t, smaller, larger)))
     high, low = _PI[t.bits][:2]
     r = b.select(t, is_steep, b.sub(t, 0.5 * high, b.sub(t, r, 0.5 * low)), r)
     is_left = b.compare("slt", int_of(t), to_bits(b, t, x), 0)
