@@ -7,6 +7,7 @@ before go into as few kernels as their sizes and phases allow.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any
 from weakref import ref
@@ -22,7 +23,7 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.program import Program, Target, leaked_symbol, target_root
+from lumijit.compiler.program import Program, leaked_symbol, target_root
 from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.schedule import Group, Plan, phases, plan
 from lumijit.compiler.trace import ROOT, Node, from_buffer
@@ -101,41 +102,16 @@ def evaluate(nodes: Iterable[Node]) -> bool:
 
 def _run(wanted: list[Node]) -> None:
     found = plan(wanted)
-    if trace.state.scope is not ROOT and found.groups and flags.debug:
-        log.log(log.LogLevel.Debug, "evaluating outer variables inside a region")
     for level in phases(found):
-        barrier = workers.last_ticket()
-        for group in level:
-            _launch_group(group, found, barrier)
-        _settle_effects(level, found)
-
-
-def _launch_group(group: Group, found: Plan, barrier: int) -> None:
-    outputs = [n for n in group.outputs if not _trivial(n)]
-    effects = group.effects
-    if not outputs and not effects:
-        return
-    program = Program(group.size, outputs, effects, _expand_threshold)
-    results = [buffers.allocate(n.type.size_bytes * n.size) for n in outputs]
-    if group.size:
-        built = kernels.lookup(program)
-        _launch(program, built, results, found, barrier)
-    for node, buffer in zip(outputs, results, strict=True):
-        settle(node, buffer)
-
-
-def _trivial(node: Node) -> bool:
-    """Store what needs no kernel: undefined arrays and constants."""
-    if node.op is EVALUATED:
-        return True
-    if node.op is UNDEFINED:
-        settle(node, buffers.allocate(node.type.size_bytes * node.size))
-        return True
-    if node.op is LITERAL:
-        # Literals are shared, so the constant itself stays one; the caller gets
-        # its memory through `opaque`.
-        return False
-    return False
+        barrier = workers.last_ticket() + 1
+        launched = [_Launch(group, found) for group in level]
+        for launch in launched:
+            launch.run(barrier)
+        # Memory that a node lets go of may serve the next kernel, so nothing is
+        # let go before all kernels that run side by side have been queued.
+        _settle_effects(level, found, launched)
+        for launch in launched:
+            launch.settle()
 
 
 def settle(node: Node, buffer: buffers.Buffer) -> None:
@@ -146,98 +122,55 @@ def settle(node: Node, buffer: buffers.Buffer) -> None:
     node.attr = None
 
 
-def _is_merged(target: Target, inline: bool) -> bool:
-    return target.private_op is not None and not inline
+class _Launch:
+    """One group on its way: its program, memory and arguments."""
 
+    def __init__(self, group: Group, found: Plan) -> None:
+        self.found = found
+        self.undefined = [n for n in group.outputs if n.op is UNDEFINED]
+        self.outputs = [n for n in group.outputs if n.op is not UNDEFINED]
+        self.effects = group.effects
+        self.size = group.size
+        self.results = [_memory_for(n) for n in self.outputs]
+        self.written: dict[int, buffers.Buffer] = {}
+        self.temporary: list[Any] = []
 
-def _launch(
-    program: Program,
-    built: kernels.Built,
-    results: list[buffers.Buffer],
-    found: Plan,
-    barrier: int,
+    def run(self, barrier: int) -> None:
+        """Queue the kernel, with the copies and mergers that its writes need."""
+        if self.size == 0 or not (self.outputs or self.effects):
+            return
+        program = Program(self.size, self.outputs, self.effects, _expand_threshold)
+        built = kernels.lookup(program)
+        is_inline = _is_idle() and _is_small(program, built)
+        values: list[Any] = [
+            n.attr if n.op is LITERAL else _address(n) for n in program.arguments
+        ]
+        values += [r.address for r in self.results]
+        merges = []
+        for target in program.targets.values():
+            buffer = self._target_buffer(target.root)
+            if target.private_op is None:
+                values.append(buffer.address)
+            elif is_inline:
+                values += [buffer.address, 0, 1, 0, target.root.size]
+            else:
+                private = reductions.Private(target.root, target.private_op)
+                self.temporary.append(private)
+                values += private.arguments()
+                merges.append((private, buffer))
+        args = built.pack(*values)
+        keep = (built.kernel, program.arguments, self.results, self.written)
+        start = None if program.targets else barrier
+        ticket, seconds = _start(program, built, args, keep, is_inline, start)
+        for private, buffer in merges:
+            private.merge_into(buffer)
+        _report(program, built, ticket, seconds)
+        if flags.launch_blocking:
+            workers.sync()
+
+    def _settle_effects(
+    level: list[Group], found: Plan, launched: list[_Launch]
 ) -> None:
-    inline = workers.is_idle() and _is_small(program, built)
-    values: list[Any] = [
-        n.attr if n.op is LITERAL else n.buffer.address  # type: ignore[union-attr]
-        for n in program.arguments
-    ]
-    values += [r.address for r in results]
-    merges = []
-    for target in program.targets.values():
-        buffer = _target_buffer(target.root, found)
-        _bind_target(target, buffer)
-        if target.private_op is None:
-            values.append(buffer.address)
-        elif inline:
-            values += [buffer.address, 0, 1, 0, target.root.size]
-        else:
-            private = reductions.Private(target.root, target.private_op)
-            values += private.arguments()
-            merges.append((private, buffer))
-    if program.targets:
-        inline = inline and workers.is_idle()
-        barrier = workers.last_ticket()
-    args = built.pack(*values)
-    if inline:
-        ticket = workers.run_inline(built.kernel.address, args, program.size)
-    else:
-        ticket = workers.submit(
-            built.kernel.address,
-            args,
-            program.size,
-            _block_size(program.size, built),
-            barrier,
-            None,
-            not built.has_loops,
-        )
-    for private, buffer in merges:
-        private.merge_into(buffer)
-    _report(program, built, ticket)
-    if flags.launch_blocking:
-        workers.sync()
-
-
-def _is_small(program: Program, built: kernels.Built) -> bool:
-    """Tell whether a launch is too small to be worth a hand-over to threads."""
-    return program.size * built.cost < 60_000 and not built.has_loops
-
-
-def _block_size(size: int, built: kernels.Built) -> int:
-    """Return how many elements a thread takes at once: 64 Ki down to 1 Ki."""
-    block = 65536
-    work = max(1, built.cost)
-    while block > 1024 and block * work > 2_000_000:
-        block //= 2
-    while block > 1024 and block * workers.thread_count() * 2 > size:
-        block //= 2
-    return block
-
-
-def _target_buffer(root: Node, found: Plan) -> buffers.Buffer:
-    """Return the memory that a write goes to: the target's own if nobody else
-    will read it as it was, else a copy."""
-    size_bytes = root.type.size_bytes * root.size
-    if root.op is EVALUATED and root.buffer is not None:
-        if id(root) not in found.shared_targets and not root.buffer.is_foreign:
-            return root.buffer
-        copy = buffers.allocate(size_bytes)
-        transfer.copy(copy, root.buffer, size_bytes)
-        return copy
-    buffer = buffers.allocate(size_bytes)
-    if root.op is LITERAL:
-        transfer.fill(buffer, root.type, root.attr, root.size)
-    return buffer
-
-
-_bound: dict[int, buffers.Buffer] = {}
-
-
-def _bind_target(target: Target, buffer: buffers.Buffer) -> None:
-    _bound[id(target.root)] = buffer
-
-
-def _settle_effects(level: list[Group], found: Plan) -> None:
     """Give the written arrays their memory, and forget the effects."""
     executed = {id(e): e for group in level for e in group.effects}
     versions = [
@@ -247,7 +180,10 @@ def _settle_effects(level: list[Group], found: Plan) -> None:
         if effect.op in REGIONS:
             alive = [entry() for entry in effect.attr.written]
             versions += [n for n in alive if n is not None and n.op is WRITTEN]
-    memory = [(node, _bound.get(id(target_root(node)))) for node in versions]
+    bound: dict[int, buffers.Buffer] = {}
+    for launch in launched:
+        bound.update(launch.written)
+    memory = [(node, bound.get(id(target_root(node)))) for node in versions]
     for node, buffer in memory:
         if buffer is None:
             buffer = buffers.allocate(node.type.size_bytes * node.size)
@@ -258,15 +194,18 @@ def _settle_effects(level: list[Group], found: Plan) -> None:
             effect.deps = effect.deps[: effect.attr.targets]
         elif effect.op is SCATTER_INC:
             effect.attr = CONSUMED
-    _bound.clear()
 
 
-def _report(program: Program, built: kernels.Built, ticket: int) -> None:
-    if log.is_enabled(log.LogLevel.Info):
+def _report(
+    program: Program, built: kernels.Built, ticket: int, seconds: float
+) -> None:
+    if log.level >= log.LogLevel.Info:
         _log_launch(program, built)
     if flags.kernel_history:
         history.record(
             {
+                "ticket": ticket,
+                "execution_time": seconds * 1e6,
                 "backend": history.JitBackend.LLVM,
                 "type": history.KernelType.JIT,
                 "hash": built.hash,
@@ -281,8 +220,7 @@ def _report(program: Program, built: kernels.Built, ticket: int) -> None:
                 "input_count": len(program.arguments),
                 "output_count": len(program.outputs),
                 "recompile_reason": "" if built.is_hit else built.reason,
-            },
-            ticket,
+            }
         )
 
 
