@@ -221,22 +221,52 @@ notify:
   call void @rouse(ptr %pool, ptr %done, i32 2147483647)
   br label %onward
 onward:
-  br i1 %more, label %parallel, label %out
-parallel:
-  ; This thread goes on with the next job; others are woken if it has work for
-  ; them, or if there are further jobs behind it.
-  %head = add i64 %completed, 1
-  %first = call ptr @record(ptr %pool, i64 %head)
-  %blocks.at = getelementptr i8, ptr %first, i64 {BLOCKS}
-  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
-  %queue = sub i64 %submitted, %head
-  %work = add i64 %blocks, %queue
-  %shared = icmp sgt i64 %work, 1
-  br i1 %shared, label %call, label %out
+  ; This thread goes on with the next job, and spinning ones see the event;
+  ; sleeping ones are recruited when that job proves to have work for them.
+  br i1 %more, label %call, label %out
 call:
+  call void @announce(ptr %pool, i32 0)
+  br label %out
+out:
+  ret void
+}}
+
+; After a block: wake a sleeping worker if there is another block to run and fewer
+; executors are active than may be. (Waking all at submission would let workers
+; compete for the cores with the thread that is about to wait and to help.)
+define internal void @recruit(ptr %pool, i64 %ticket, ptr %record) {{
+entry:
+  %sleepers.at = getelementptr i8, ptr %pool, i64 {SLEEPERS}
+  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
+  %some = icmp sgt i32 %sleepers, 0
+  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %active = load atomic i32, ptr %active.at seq_cst, align 4
   %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
   %limit = load atomic i32, ptr %limit.at acquire, align 4
-  call void @announce(ptr %pool, i32 %limit)
+  %room = icmp slt i32 %active, %limit
+  %both = and i1 %some, %room
+  br i1 %both, label %look, label %out
+look:
+  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
+  %claim = load atomic i64, ptr %claim.at seq_cst, align 8
+  %block = and i64 %claim, 4294967295
+  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
+  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
+  %is_left = icmp ult i64 %block, %blocks
+  br i1 %is_left, label %call, label %next
+next:
+  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %more = icmp slt i64 %ticket, %submitted
+  br i1 %more, label %other, label %out
+other:
+  %after = add i64 %ticket, 1
+  %other.record = call ptr @record(ptr %pool, i64 %after)
+  %barrier.at = getelementptr i8, ptr %other.record, i64 {BARRIER}
+  %barrier = load atomic i64, ptr %barrier.at acquire, align 8
+  %is_parallel = icmp slt i64 %barrier, %ticket
+  br i1 %is_parallel, label %call, label %out
+call:
+  call void @announce(ptr %pool, i32 1)
   br label %out
 out:
   ret void
@@ -332,6 +362,7 @@ run:
   call void %fn(i64 %begin, i64 %end, i32 %index, ptr %args)
   br label %ran
 ran:
+  call void @recruit(ptr %pool, i64 %ticket, ptr %record)
   %remaining.at = getelementptr i8, ptr %record, i64 {REMAINING}
   %remaining = atomicrmw sub ptr %remaining.at, i64 1 seq_cst
   %is_last = icmp eq i64 %remaining, 1
@@ -369,12 +400,15 @@ define internal void @leave(ptr %pool) {{
 """
 
 _WORKER: Final = """
-; Run blocks until none may run. 1 if jobs are still under way elsewhere.
+; Run blocks until none may run. 1 if jobs are still under way elsewhere, 2 if
+; enough executors are active.
 define i32 @pool_drain(ptr %pool, i32 %index) {{
 entry:
   %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
   %got = call i1 @enter(ptr %pool)
-  br i1 %got, label %work, label %report
+  br i1 %got, label %work, label %denied
+denied:
+  ret i32 2
 work:
   %ran = call i1 @run_block(ptr %pool, i32 %index, i1 0)
   %limit = load atomic i32, ptr %limit.at acquire, align 4
@@ -383,8 +417,6 @@ work:
   br i1 %again, label %work, label %stop
 stop:
   call void @leave(ptr %pool)
-  br label %report
-report:
   %pending = call i1 @is_pending(ptr %pool)
   %result = zext i1 %pending to i32
   ret i32 %result
@@ -437,8 +469,13 @@ round:
   %is_dismissed = icmp sgt i32 %index, %limit
   br i1 %is_dismissed, label %out, label %work
 work:
-  %pending = call i32 @pool_drain(ptr %pool, i32 %index)
+  %state = call i32 @pool_drain(ptr %pool, i32 %index)
+  %is_denied = icmp eq i32 %state, 2
+  br i1 %is_denied, label %look, label %spin
+spin:
   call void @spin(ptr %pool, ptr %wake, i32 %event)
+  br label %look
+look:
   %current = load atomic i32, ptr %wake seq_cst, align 4
   %changed = icmp ne i32 %current, %event
   br i1 %changed, label %round, label %rest
@@ -448,6 +485,12 @@ rest:
   %less = atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
   br label %round
 out:
+  %pending = call i1 @is_pending(ptr %pool)
+  br i1 %pending, label %hand_over, label %end
+hand_over:
+  call void @announce(ptr %pool, i32 1)
+  br label %end
+end:
   ret void
 }}
 """
@@ -517,8 +560,17 @@ fill:
   %useful = trunc i64 %useful.wide to i32
   %spinners.at = getelementptr i8, ptr %pool, i64 {SPINNERS}
   %spinners = load atomic i32, ptr %spinners.at seq_cst, align 4
-  %missing = sub i32 %useful, %spinners
-  %count = select i1 %can_start, i32 %missing, i32 0
+  ; The calling thread may help; if not, a worker recruits more.
+  %others = sub i32 %useful, %helpable
+  %missing = sub i32 %others, %spinners
+  %busy.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %busy = load atomic i32, ptr %busy.at seq_cst, align 4
+  %present = or i32 %busy, %spinners
+  %is_asleep = icmp eq i32 %present, 0
+  %is_few = icmp slt i32 %missing, 1
+  %alone = and i1 %is_asleep, %is_few
+  %needed = select i1 %alone, i32 1, i32 %missing
+  %count = select i1 %can_start, i32 %needed, i32 0
   call void @announce(ptr %pool, i32 %count)
   ret i64 %ticket
 }}
