@@ -168,7 +168,99 @@ class _Launch:
         if flags.launch_blocking:
             workers.sync()
 
-    def _settle_effects(
+    def _target_buffer(self, root: Node) -> buffers.Buffer:
+        """Return the memory that a write goes to.
+
+        That is the target's own if nobody else will read it as it was, else a copy.
+        """
+        size_bytes = root.type.size_bytes * root.size
+        buffer = root.buffer
+        is_own = id(root) not in self.found.shared_targets
+        if buffer is None or buffer.is_foreign or not is_own:
+            buffer = buffers.allocate(size_bytes)
+            if root.buffer is not None:
+                transfer.copy(buffer, root.buffer, size_bytes)
+            elif root.op is LITERAL:
+                transfer.fill(buffer, root.type, root.attr, root.size)
+        self.written[id(root)] = buffer
+        return buffer
+
+    def settle(self) -> None:
+        """Turn the computed nodes into evaluated ones."""
+        for node, buffer in zip(self.outputs, self.results, strict=True):
+            settle(node, buffer)
+        for node in self.undefined:
+            settle(node, _memory_for(node))
+
+
+def settle(node: Node, buffer: buffers.Buffer) -> None:
+    """Turn a computed node into an evaluated one; its past is let go."""
+    node.buffer = buffer
+    node.op = EVALUATED
+    node.deps = ()
+    node.attr = None
+
+
+def _memory_for(node: Node) -> buffers.Buffer:
+    return buffers.allocate(node.type.size_bytes * node.size)
+
+
+def _address(node: Node) -> int:
+    assert node.buffer is not None
+    return node.buffer.address
+
+
+def _is_idle() -> bool:
+    return workers.completed_ticket() >= workers.last_ticket()
+
+
+def _start(
+    program: Program,
+    built: kernels.Built,
+    args: bytes,
+    keep: object,
+    is_inline: bool,
+    barrier: int | None,
+) -> tuple[int, float]:
+    """Run a kernel inline or queue it: return its ticket, or 0 and the seconds."""
+    address = built.kernel.address
+    if is_inline:
+        started = time.perf_counter()
+        if workers.run_inline(address, args, program.size):
+            return 0, time.perf_counter() - started
+        block = program.size
+    else:
+        block = _block_size(program.size, built)
+    ticket = workers.submit(
+        address,
+        args,
+        program.size,
+        block,
+        barrier,
+        keep,
+        not built.has_loops,
+        workers.slot_count(),
+    )
+    return ticket, 0.0
+
+
+def _is_small(program: Program, built: kernels.Built) -> bool:
+    """Tell whether a launch is too small to be worth a hand-over to threads."""
+    return program.size * built.cost < 60_000 and not built.has_loops
+
+
+def _block_size(size: int, built: kernels.Built) -> int:
+    """Return how many elements a thread takes at once: 64 Ki down to 1 Ki."""
+    block = 65536
+    work = max(1, built.cost)
+    while block > 1024 and block * work > 2_000_000:
+        block //= 2
+    while block > 1024 and block * workers.thread_count() * 2 > size:
+        block //= 2
+    return block
+
+
+def _settle_effects(
     level: list[Group], found: Plan, launched: list[_Launch]
 ) -> None:
     """Give the written arrays their memory, and forget the effects."""

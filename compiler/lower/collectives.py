@@ -431,27 +431,27 @@ entryloop:
   %to = getelementptr {element}, ptr %dst, i64 %k
   %old = load {element}, ptr %to
   %first = mul i64 %k, %copies
-  br label %thread
-thread:
-  %t = phi i64 [ 0, %entryloop ], [ %t.n, %thread.end ]
-  %at = phi i64 [ %first, %entryloop ], [ %at.n, %thread.end ]
-  %sum = phi {element} [ %old, %entryloop ], [ %sum.c, %thread.end ]
+  br label %slot
+slot:
+  %t = phi i64 [ 0, %entryloop ], [ %t.n, %slot.end ]
+  %at = phi i64 [ %first, %entryloop ], [ %at.n, %slot.end ]
+  %sum = phi {element} [ %old, %entryloop ], [ %sum.c, %slot.end ]
   br label %copy
 copy:
-  %c = phi i64 [ 0, %thread ], [ %c.n, %copy ]
-  %part = phi {element} [ %sum, %thread ], [ %sum.c, %copy ]
+  %c = phi i64 [ 0, %slot ], [ %c.n, %copy ]
+  %part = phi {element} [ %sum, %slot ], [ %sum.c, %copy ]
   %place = add i64 %at, %c
   %from = getelementptr {element}, ptr %base, i64 %place
   %v = load {element}, ptr %from
 {combine(op, t, element, "sum.c", "%part", "%v")}
   %c.n = add i64 %c, 1
   %cmore = icmp ult i64 %c.n, %copies
-  br i1 %cmore, label %copy, label %thread.end
-thread.end:
+  br i1 %cmore, label %copy, label %slot.end
+slot.end:
   %at.n = add i64 %at, %stride
   %t.n = add i64 %t, 1
   %tmore = icmp ult i64 %t.n, %threads
-  br i1 %tmore, label %thread, label %store
+  br i1 %tmore, label %slot, label %store
 store:
   store {element} %sum.c, ptr %to
   %k.n = add i64 %k, 1
@@ -482,18 +482,18 @@ chunk:
   %k = phi i64 [ %begin, %entry ], [ %k.n, %store ]
   %to = getelementptr {element}, ptr %dst, i64 %k
   %old = load {ty}, ptr %to, align {t.size_bytes}
-  br label %thread
-thread:
-  %t = phi i64 [ 0, %chunk ], [ %t.n, %thread ]
-  %at = phi i64 [ %k, %chunk ], [ %at.n, %thread ]
-  %sum = phi {ty} [ %old, %chunk ], [ %sum.n, %thread ]
+  br label %slot
+slot:
+  %t = phi i64 [ 0, %chunk ], [ %t.n, %slot ]
+  %at = phi i64 [ %k, %chunk ], [ %at.n, %slot ]
+  %sum = phi {ty} [ %old, %chunk ], [ %sum.n, %slot ]
   %from = getelementptr {element}, ptr %base, i64 %at
   %v = load {ty}, ptr %from, align {t.size_bytes}
 {combine(op, t, ty, "sum.n", "%sum", "%v")}
   %at.n = add i64 %at, %stride
   %t.n = add i64 %t, 1
   %tmore = icmp ult i64 %t.n, %threads
-  br i1 %tmore, label %thread, label %store
+  br i1 %tmore, label %slot, label %store
 store:
   store {ty} %sum.n, ptr %to, align {t.size_bytes}
   %k.n = add i64 %k, {width}
