@@ -3,7 +3,8 @@
 With a peer (the interpreter of an environment that has a library with the same
 interface), every case runs with both, alternating, and the table shows the ratio.
 Each measurement is a process of its own; the best of several rounds counts, since
-other programs on the machine can only slow a round down.
+other programs on the machine can only slow a round down (builds and starts, being
+differences of two times, count with their median).
 
 Rows are declared in `ROWS`; the measured programs are in `cases`.
 """
@@ -16,6 +17,7 @@ import math
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -47,8 +49,10 @@ class Row:
     limit: float | None = None
     has_peer: bool = True
 
-    def best(self, values: Iterable[float]) -> float:
-        """Return the best of the rounds."""
+    def summary(self, values: Iterable[float]) -> float:
+        """Return the best of the rounds, or the median of small differences."""
+        if self.home != "kept":
+            return statistics.median(values)
         return max(values) if self.is_better_when_higher else min(values)
 
     def ratio(self, ours: float, peers: float) -> float:
@@ -124,13 +128,9 @@ class Runner:
 
     def process(self, library: Library, row: Row, home: Path) -> dict[str, float]:
         """Run one case in a fresh process and return its metrics."""
-        environment = {
-            **os.environ,
-            "HOME": str(home),
-            "XDG_CACHE_HOME": str(home / ".cache"),
-            # Without this, a library installed in place might be picked up.
-            "PYTHONSAFEPATH": "1",
-        }
+        environment = {**os.environ, "HOME": str(home)}
+        for variable in ("XDG_CACHE_HOME", "LUMIJIT_CACHE_DIR"):
+            environment.pop(variable, None)
         finished = subprocess.run(
             [library.python, str(CASES), library.module, row.case],
             capture_output=True,
@@ -166,7 +166,7 @@ class Runner:
         for _ in range(rounds):
             for values, library in zip(found, libraries, strict=True):
                 values.append(self.measure(library, row))
-        return [row.best(values) for values in found]
+        return [row.summary(values) for values in found]
 
 
 def geometric_mean(values: Sequence[float]) -> float:
