@@ -35,20 +35,20 @@ class Parameters:
     torus_radius: float = 0.78
     torus_thickness: float = 0.24
     blend: float = 0.38
-    zenith: Colour = (0.78, 0.92, 1.16)
-    horizon: Colour = (1.15, 1.08, 1.00)
+    zenith: Colour = (0.77, 0.92, 1.16)
+    horizon: Colour = (1.15, 1.08, 1.01)
     exposure: float = 0.85
     reach: float = 6.0
 
 
 VARIANTS = (
     Parameters(),
-    Parameters(camera=(2.6, 3.0, -6.2), blend=0.55, torus_thickness=0.30),
+    Parameters(camera=(2.6, 3.05, -6.2), blend=0.56, torus_thickness=0.31),
     Parameters(
         camera=(-4.6, 1.7, -4.8),
-        zenith=(0.50, 0.52, 0.95),
-        horizon=(1.70, 0.98, 0.62),
-        box_roundness=0.25,
+        zenith=(0.51, 0.53, 0.95),
+        horizon=(1.71, 0.98, 0.63),
+        box_roundness=0.23,
     ),
 )
 

@@ -28,7 +28,7 @@ class Parameters:
     half_width: float = 0.0105
     iterations: int = 512
     density: float = 0.55
-    phase: Colour = (0.58, 0.50, 0.40)
+    phase: Colour = (0.58, 0.51, 0.41)
 
 
 VARIANTS = (
