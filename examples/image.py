@@ -38,7 +38,7 @@ def save_png(path: Path, pixels: Float, width: int, height: int) -> None:
     from PIL import Image
 
     values = np.asarray(pixels.numpy()).reshape(height, width, 3)
-    Image.fromarray(quantize(values), "RGB").save(path, optimize=True)
+    Image.fromarray(quantize(values)).save(path, optimize=True)
 
 
 def quantize(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

@@ -64,7 +64,7 @@ def milliseconds(function: Callable[[], Any], repetitions: int = 9) -> Metrics:
 # Kernels
 
 
-@dr.syntax  # type: ignore[untyped-decorator]
+@dr.syntax
 def mandelbrot_count(cx: Any, cy: Any) -> Any:
     """Count the iterations until a point escapes."""
     i = UInt32(0)
@@ -78,7 +78,7 @@ def mandelbrot_count(cx: Any, cy: Any) -> Any:
     return i
 
 
-@dr.syntax  # type: ignore[untyped-decorator]
+@dr.syntax
 def hits_in_circle(n: int) -> Any:
     """Count how many of 64 random points per entry fall into the unit circle."""
     rng = PCG32(size=n)

@@ -60,3 +60,16 @@ def test_a_case_runs_in_a_process_of_its_own() -> None:
         check=True,
     )
     assert json.loads(done.stdout)["us"] > 0
+
+
+def test_homes_are_shared_or_fresh_as_the_row_says(tmp_path: Path) -> None:
+    runner = table.Runner(tmp_path)
+    library = table.Library("lumijit", sys.executable)
+    kept = table.Row("g", "c", "ms", "ms")
+    filled = table.Row("g", "c", "ms", "ms", home="filled")
+    empty = table.Row("g", "c", "ms", "ms", home="empty")
+    assert runner.home(library, kept) == runner.home(library, kept)
+    assert runner.home(library, kept) != runner.home(library, filled)
+    fresh = [runner.home(library, empty) for _ in range(2)]
+    assert fresh[0] != fresh[1]
+    assert all(not list(path.iterdir()) for path in fresh)
