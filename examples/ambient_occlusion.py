@@ -35,9 +35,9 @@ class Parameters:
     torus_radius: float = 0.78
     torus_thickness: float = 0.24
     blend: float = 0.38
-    zenith: Colour = (0.77, 0.92, 1.16)
-    horizon: Colour = (1.15, 1.08, 1.01)
-    exposure: float = 0.85
+    zenith: Colour = (0.71, 0.94, 1.33)
+    horizon: Colour = (1.27, 1.11, 0.93)
+    exposure: float = 1.07
     reach: float = 6.0
 
 
