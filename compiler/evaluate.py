@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from lumijit.compiler import kernels, reductions, trace, transfer
+from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
     EVALUATED,
     LITERAL,
@@ -24,12 +25,12 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.program import Program, leaked_symbol, target_root
-from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.schedule import Group, Plan, phases, plan
 from lumijit.compiler.trace import ROOT, Node, from_buffer
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import DType, from_numpy as dtype_of
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import from_numpy as dtype_of
 from lumijit.runtime.errors import ArrayTypeError, message
 
 _lock = threading.RLock()
@@ -260,9 +261,7 @@ def _block_size(size: int, built: kernels.Built) -> int:
     return block
 
 
-def _settle_effects(
-    level: list[Group], found: Plan, launched: list[_Launch]
-) -> None:
+def _settle_effects(level: list[Group], found: Plan, launched: list[_Launch]) -> None:
     """Give the written arrays their memory, and forget the effects."""
     executed = {id(e): e for group in level for e in group.effects}
     versions = [

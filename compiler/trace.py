@@ -375,9 +375,7 @@ def resized(node: Node, size: int) -> Node:
         return literal(node.type, node.attr, size)
     if node.size != 1:
         raise SizeError(
-            message(
-                "resize", f"can't resize an array of {node.size} entries to {size}"
-            )
+            message("resize", f"can't resize an array of {node.size} entries to {size}")
         )
     return select(make_true(size), node, node)
 

@@ -458,9 +458,7 @@ class _EvaluatedLoop:
             evaluate([r._node for r in results.values()])
             keep = reductions.compress(active)
             if keep.size == 0:
-                finals = [
-                    results.get(k, f.value) for k, f in enumerate(leaves)
-                ]
+                finals = [results.get(k, f.value) for k, f in enumerate(leaves)]
                 return rebuild(state, finals)
             always = trace.make_true(1)
             index = memory.gather(index, keep, always)
@@ -470,10 +468,6 @@ class _EvaluatedLoop:
                 leaves[k].value = with_node(type(value), node)
             evaluate([index, *(leaves[k].value._node for k in results)])
             state = rebuild(state, [f.value for f in leaves])
-            everything = with_node(
-                type(condition), trace.make_true(max(1, index.size))
-            )
+            everything = with_node(type(condition), trace.make_true(max(1, index.size)))
             state = self._step(state, everything)
             condition = self._condition(state)
-
-

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from lumijit.runtime import cache, workers
 from lumijit.runtime.config import settings
-
 from tests.runtime.support import Counter, Holder
 
 

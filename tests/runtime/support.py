@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+
 from lumijit.runtime import buffers, cpu, dtypes, workers
 
 # z[i] = 2 x[i] + y[i] for packets of 32

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+
 from lumijit.runtime import buffers, dtypes, errors, workers
 from lumijit.runtime.config import settings
-
 from tests.runtime.support import Counter, Holder, run_script
 
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+
 from lumijit.runtime import cache
 from lumijit.runtime.config import settings
-
 from tests.runtime.support import run_script
 
 KEY = "0123456789abcdef"

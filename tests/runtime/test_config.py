@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from lumijit.runtime import config, errors, history, log, workers
 from lumijit.runtime.config import JitFlag, flag, flags, scoped_set_flag, set_flag
 from lumijit.runtime.history import JitBackend, KernelType
 from lumijit.runtime.log import LogLevel
-
 from tests.runtime.support import Counter
 
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from lumijit.runtime import buffers, dtypes, errors, pool_layout, workers
 
+from lumijit.runtime import buffers, dtypes, errors, pool_layout, workers
 from tests.runtime.support import (
     SAXPY,
     Counter,
