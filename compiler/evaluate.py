@@ -24,7 +24,12 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.program import Program, leaked_symbol, target_root
+from lumijit.compiler.program import (
+    Program,
+    elementwise,
+    leaked_symbol,
+    target_root,
+)
 from lumijit.compiler.schedule import Group, Plan, phases, plan
 from lumijit.compiler.trace import ROOT, Node, from_buffer
 from lumijit.runtime import buffers, history, log, workers
@@ -102,6 +107,10 @@ def evaluate(nodes: Iterable[Node]) -> bool:
 
 
 def _run(wanted: list[Node]) -> None:
+    program = elementwise(wanted)
+    if program is not None:
+        _run_elementwise(program)
+        return
     found = plan(wanted)
     for level in phases(found):
         barrier = workers.last_ticket() + 1
@@ -115,12 +124,29 @@ def _run(wanted: list[Node]) -> None:
             launch.settle()
 
 
-def settle(node: Node, buffer: buffers.Buffer) -> None:
-    """Turn a computed node into an evaluated one; its past is let go."""
-    node.buffer = buffer
-    node.op = EVALUATED
-    node.deps = ()
-    node.attr = None
+def _run_elementwise(program: Program) -> None:
+    """Run the one kernel of a program without indexing, writes and regions."""
+    outputs = program.outputs
+    results = [_memory_for(n) for n in outputs]
+    if program.size:
+        built = kernels.lookup(program)
+        args = built.pack(*_values(program), *[r.address for r in results])
+        is_inline = _is_small(program, built)
+        keep = (built.kernel, program.arguments, results)
+        ticket, seconds = _start(program, built, args, keep, is_inline, None)
+        if flags.kernel_history or log.level >= log.LogLevel.Info:
+            _report(program, built, ticket, seconds)
+        if flags.launch_blocking:
+            workers.sync()
+    for node, buffer in zip(outputs, results, strict=True):
+        settle(node, buffer)
+
+
+def _values(program: Program) -> list[Any]:
+    return [
+        n.attr if n.op is LITERAL else n.buffer.address  # type: ignore[union-attr]
+        for n in program.arguments
+    ]
 
 
 class _Launch:
@@ -143,9 +169,7 @@ class _Launch:
         program = Program(self.size, self.outputs, self.effects, _expand_threshold)
         built = kernels.lookup(program)
         is_inline = _is_idle() and _is_small(program, built)
-        values: list[Any] = [
-            n.attr if n.op is LITERAL else _address(n) for n in program.arguments
-        ]
+        values = _values(program)
         values += [r.address for r in self.results]
         merges = []
         for target in program.targets.values():
@@ -204,11 +228,6 @@ def settle(node: Node, buffer: buffers.Buffer) -> None:
 
 def _memory_for(node: Node) -> buffers.Buffer:
     return buffers.allocate(node.type.size_bytes * node.size)
-
-
-def _address(node: Node) -> int:
-    assert node.buffer is not None
-    return node.buffer.address
 
 
 def _is_idle() -> bool:
