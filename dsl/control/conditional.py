@@ -19,7 +19,9 @@ from lumijit.control.state import (
     inconsistent,
     rebuild,
     with_node,
+    zeros_like,
 )
+from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
 
@@ -109,30 +111,41 @@ class _Sides:
         self.strict = strict
         self.mask_type = mask_type
 
-    def _run(self, function: Callable[..., Any]) -> tuple[Any, list[Leaf]]:
+    def _run(self, function: Callable[..., Any]) -> Any:
         """Call one side; arrays that it changes in place get restored.
 
         Writes by index are no such changes: the scope takes care of them.
         """
         arrays = [f.value for f in self.arg_leaves if f.is_array]
         before = [a._node for a in arrays]
-        scope = trace.state.scope
+        writes = trace.state.scope.writes
+        is_root = trace.state.scope is trace.ROOT
         copies = rebuild(self.args, [f.value for f in self.arg_leaves])
         try:
             value = function(*copies)
-            leaves = self._leaves(value)
-            for leaf in leaves:
-                if leaf.is_array:
-                    is_target = id(leaf.value) in scope.writes
-                    if not is_target:
-                        leaf.value = with_node(type(leaf.value), leaf.value._node)
-            return value, leaves
+            kept = [self._keep(f, writes) for f in flatten((value,), ("",))]
+            return rebuild((value,), kept)[0]
         finally:
             for array, node in zip(arrays, before, strict=True):
-                if id(array) not in scope.writes or scope is trace.ROOT:
-                    written = array._node.op is WRITTEN and scope is trace.ROOT
-                    if not written:
-                        array._node = node
+                written = is_root and array._node.op is WRITTEN
+                if id(array) not in writes and not written:
+                    array._node = node
+
+    def _keep(self, leaf: Leaf, writes: dict[int, Any]) -> Any:
+        """Return a leaf that later changes to the same array don't reach."""
+        if not leaf.is_array or id(leaf.value) in writes:
+            return leaf.value
+        return with_node(type(leaf.value), leaf.value._node)
+
+    def _align(self, yes: Any, no: Any) -> tuple[list[Leaf], list[Leaf]]:
+        """List the leaves of both results; an undefined entry becomes zeros."""
+        if type(yes) is tuple and type(no) is tuple and len(yes) == len(no):
+            pairs = [_defined(a, b) for a, b in zip(yes, no, strict=True)]
+            yes = tuple(a for a, _ in pairs)
+            no = tuple(b for _, b in pairs)
+        first, second = self._leaves(yes), self._leaves(no)
+        self._check_structure(first, second)
+        return first, second
 
     def _leaves(self, value: Any) -> list[Leaf]:
         if type(value) is tuple:
@@ -157,13 +170,13 @@ class _Sides:
     ) -> Any:
         """Trace both sides into a region."""
         with regions.scope(self.name) as first:
-            value, yes = self._run(true_fn)
+            value = self._run(true_fn)
             try:
                 held = _swap_writes(first)
                 trace.state.scope = first.parent  # type: ignore[assignment]
                 with regions.scope(self.name) as second:
-                    _, no = self._run(false_fn)
-                    self._check_structure(yes, no)
+                    other = self._run(false_fn)
+                    yes, no = self._align(value, other)
                     pairs = [self._pair(f, g) for f, g in zip(yes, no, strict=True)]
                 trace.state.scope = first
             except BaseException:
@@ -194,7 +207,7 @@ class _Sides:
             finals[k] = with_node(self._type(yes[k].value, no[k].value), node)
         for k, holder in moved.items():
             finals[k] = holder
-        return self._join(value, finals)
+        return self._join(_merged(value, other), finals)
 
     def evaluated(
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
@@ -202,10 +215,10 @@ class _Sides:
         """Run both sides on all elements and blend."""
         evaluate([cond])
         with trace.masked(cond):
-            value, yes = self._run(true_fn)
+            value = self._run(true_fn)
         with trace.masked(trace.emit1(NOT, cond)):
-            _, no = self._run(false_fn)
-        self._check_structure(yes, no)
+            other = self._run(false_fn)
+        yes, no = self._align(value, other)
         finals: list[Any] = []
         for f, g in zip(yes, no, strict=True):
             pair = self._pair(f, g)
@@ -218,7 +231,7 @@ class _Sides:
             else:
                 node = trace.select(cond, *pair)
                 finals.append(with_node(self._type(f.value, g.value), node))
-        return self._join(value, finals)
+        return self._join(_merged(value, other), finals)
 
     def _type(self, yes: Any, no: Any) -> type[Any]:
         if type(yes) is type(no):
@@ -233,12 +246,6 @@ class _Sides:
         if not yes.is_array and not no.is_array:
             if a is b or _agree(a, b):
                 return _Agreed(a)
-            for value, other in ((a, b), (b, a)):
-                if type(value).__name__ == "Undefined":
-                    del other
-                    return _Agreed(value)
-        if "Undefined" in (type(a).__name__, type(b).__name__):
-            return _Agreed(a if type(a).__name__ == "Undefined" else b)
         cls = common_type(a, b, self.mask_type)
         if cls is not None:
             nodes = [v._node if type(v) is cls else cls(v)._node for v in (a, b)]
@@ -264,6 +271,24 @@ class _Agreed:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def _defined(a: Any, b: Any) -> tuple[Any, Any]:
+    """Replace an undefined entry by zeros like the other side's."""
+    if isinstance(a, Undefined) and not isinstance(b, Undefined):
+        return zeros_like(b), b
+    if isinstance(b, Undefined) and not isinstance(a, Undefined):
+        return a, zeros_like(a)
+    return a, b
+
+
+def _merged(yes: Any, no: Any) -> Any:
+    """Return the structure of the result: the entries that are defined."""
+    if type(yes) is tuple and type(no) is tuple:
+        return tuple(
+            b if isinstance(a, Undefined) else a for a, b in zip(yes, no, strict=True)
+        )
+    return yes
 
 
 def _unwrap(entry: Any) -> Any:

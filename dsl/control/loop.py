@@ -27,7 +27,9 @@ from lumijit.control.state import (
     same_structure,
     select_leaf,
     with_node,
+    zeros_like,
 )
+from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayValueError, StateError, message
 
@@ -197,7 +199,9 @@ class _SymbolicLoop:
                 cond_node = condition_node(condition, self.name)
                 self.mask_type = type(condition)
                 self._check_progress(cond_node, args)
-                after = flatten(call(self.body, state, self.name), self.labels)
+                returned = call(self.body, state, self.name)
+                self._define(returned, inner)
+                after = flatten(returned, self.labels)
             except memory.IndexedArgument as used:
                 raise self._fix_indexed(used.node, args) from None
             outputs = self._outputs(after, args, before, inner)
@@ -218,6 +222,17 @@ class _SymbolicLoop:
             else:
                 finals.append(self.static_results.get(k, leaf.value))
         return rebuild(self.state, finals)
+
+    def _define(self, returned: State, inner: trace.Scope) -> None:
+        """Start state variables that had no value before with zeros."""
+        pairs = list(zip(self.state, returned, strict=True))
+        if not any(_is_late(old, new) for old, new in pairs):
+            return
+        self.state = tuple(zeros_like(new) if _is_late(o, new) else o for o, new in pairs)
+        self.leaves = flatten(self.state, self.labels)
+        self.fixed.clear()
+        regions.restore_writes(inner)
+        raise _Retrace
 
     def _check_progress(self, cond_node: Node, args: dict[int, Node]) -> None:
         """Refuse a loop whose condition no iteration can change."""
@@ -321,9 +336,6 @@ class _SymbolicLoop:
         if cls is not None:
             leaf.value = cls(old)
             return True
-        if _is_undefined(old):
-            self.static_results[k] = old
-            return False
         if self.strict:
             raise inconsistent(self.name, leaf.name, old, value)
         self.static_results[k] = value
@@ -352,8 +364,9 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
-def _is_undefined(value: Any) -> bool:
-    return type(value).__name__ == "Undefined"
+def _is_late(old: Any, new: Any) -> bool:
+    """Tell whether a state variable gets its first value in the body."""
+    return isinstance(old, Undefined) and not isinstance(new, Undefined)
 
 
 class _EvaluatedLoop:
@@ -382,6 +395,11 @@ class _EvaluatedLoop:
         ]
         with trace.masked(active._node):
             returned = call(self.body, rebuild(state, copies), self.name)
+        state = tuple(
+            zeros_like(new) if _is_late(entry, new) else entry
+            for entry, new in zip(state, returned, strict=True)
+        )
+        old = flatten(state, self.labels)
         new = flatten(returned, self.labels)
         if not same_structure(old, new):
             raise StateError(
@@ -400,9 +418,8 @@ class _EvaluatedLoop:
         before = old.value
         if new is before:
             return before
-        if not old.is_array and not hasattr(new, "_node"):
-            if _same(before, new) or _is_undefined(before) or not self.strict:
-                return new
+        if not old.is_array and (_same(before, new) or not self.strict):
+            return new
         cls = type(before)
         if type(new) is not cls or not old.is_array:
             common = common_type(before, new, type(active))

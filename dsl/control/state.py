@@ -81,6 +81,19 @@ def with_node(cls: type[Any], node: Node) -> Any:
     return result
 
 
+def zeros_like(value: Any) -> Any:
+    """Return a PyTree of zeros of the same types; other objects stay as they are."""
+    leaves = [
+        with_node(type(f.value), _zero(f.value._node)) if f.is_array else f.value
+        for f in flatten((value,), ("",))
+    ]
+    return rebuild((value,), leaves)[0]
+
+
+def _zero(node: Node) -> Node:
+    return trace.literal(node.type, node.type.wrap(0))
+
+
 def same_structure(before: Sequence[Leaf], after: Sequence[Leaf]) -> bool:
     """Tell whether two states have the same leaves by name."""
     return [leaf.name for leaf in before] == [leaf.name for leaf in after]
