@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.compiler import kernels, reductions, trace, transfer
+from lumijit.compiler import checks, kernels, reductions, trace, transfer
 from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
     EVALUATED,
@@ -99,10 +99,14 @@ def evaluate(nodes: Iterable[Node]) -> bool:
             node = entry()
             if node is not None and node.op is not EVALUATED:
                 wanted.append(node)
+    if flags.debug:
+        wanted += checks.pending()
     if not wanted:
         return False
     with _lock:
         _run(wanted)
+    if flags.debug:
+        checks.warn()
     return True
 
 

@@ -154,15 +154,27 @@ def scatter(
     """Combine `value` into `holder[index]` where the mask is set."""
     _check_target(holder, "scatter")
     mask = trace.under_mask(mask)
+    if flags.debug:
+        from lumijit.compiler import checks
+
+        mask = checks.in_bounds("scatter", holder._node.size, index, mask)
+    write(holder, value, index, mask, op, mode, group)
+
+
+def write(
+    holder: Holder,
+    value: Node,
+    index: Node,
+    mask: Node,
+    op: str = "identity",
+    mode: str = "auto",
+    group: int = 0,
+) -> None:
+    """Append a write without checks."""
     target = holder._node
     size = trace.broadcast_size(SCATTER, (value, index, mask))
     if size == 0 or target.size == 0 or (mask.op is LITERAL and not mask.attr):
         return
-    if flags.debug:
-        from lumijit.compiler import checks
-
-        mask = checks.in_bounds("scatter", target.size, index, mask)
-        target = holder._node
     deps = (target, value, index, mask)
     effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
     _write(holder, effect)
