@@ -1,6 +1,57 @@
-"""Our own vector math functions."""
+"""Vector math functions written as LLVM IR: no library calls, no branches.
+
+Each function takes the builder, FLOAT32 or FLOAT64, and operands, and returns the
+operand of its result (sincos and sincosh: two). The same generator serves packets
+and single threads.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
+from lumijit.compiler.lower.mathlib.exponential import exp, exp2, log, log2
+from lumijit.compiler.lower.mathlib.hyperbolic import (
+    acosh,
+    asinh,
+    atanh,
+    cosh,
+    sincosh,
+    sinh,
+    tanh,
+)
+from lumijit.compiler.lower.mathlib.trig import (
+    acos,
+    asin,
+    atan,
+    atan2,
+    cos,
+    cot,
+    sin,
+    sincos,
+    tan,
+)
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f.__name__: f
+    for f in (
+        sin,
+        cos,
+        sincos,
+        tan,
+        cot,
+        asin,
+        acos,
+        atan,
+        atan2,
+        sinh,
+        cosh,
+        sincosh,
+        tanh,
+        asinh,
+        acosh,
+        atanh,
+        exp,
+        exp2,
+        log,
+        log2,
+    )
+}

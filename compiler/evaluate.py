@@ -1,0 +1,369 @@
+"""The one pipeline: plan, key, look up or build, launch.
+
+`evaluate` turns nodes into memory. The nodes given and everything scheduled
+before go into as few kernels as their sizes and phases allow.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from lumijit.compiler import kernels, reductions, trace, transfer
+from lumijit.compiler.ops.structural import (
+    EVALUATED,
+    LITERAL,
+    REGIONS,
+    SCATTER_INC,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.program import Program, leaked_symbol, target_root
+from lumijit.compiler.memory import CONSUMED
+from lumijit.compiler.schedule import Group, Plan, phases, plan
+from lumijit.compiler.trace import ROOT, Node, from_buffer
+from lumijit.runtime import buffers, history, log, workers
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import DType, from_numpy as dtype_of
+from lumijit.runtime.errors import ArrayTypeError, message
+
+_lock = threading.RLock()
+
+
+class _Pending(threading.local):
+    """What this thread has scheduled but not evaluated yet (weak references)."""
+
+    def __init__(self) -> None:
+        self.scheduled: list[ref[Node]] = []
+
+
+_pending = _Pending()
+_expand_threshold = 1_000_000
+
+
+def expand_threshold() -> int:
+    """Return up to how many entries reductions use private copies per thread."""
+    return _expand_threshold
+
+
+def set_expand_threshold(entries: int) -> None:
+    """Set up to how many entries reductions use private copies per thread."""
+    global _expand_threshold
+    _expand_threshold = int(entries)
+
+
+def note_effect(written: Node) -> None:
+    """Schedule a write, so that the next evaluation carries it out."""
+    _pending.scheduled.append(ref(written))
+
+
+def schedule(nodes: Iterable[Node]) -> bool:
+    """Have nodes computed by the next kernel; tell whether there was any."""
+    found = False
+    for node in nodes:
+        if node.op is EVALUATED or node.op is LITERAL:
+            continue
+        if node.scope is not ROOT:
+            raise leaked_symbol(node)
+        _pending.scheduled.append(ref(node))
+        found = True
+    return found
+
+
+def evaluate_pending() -> bool:
+    """Evaluate what has been scheduled; tell whether there was anything."""
+    return evaluate(())
+
+
+def evaluate(nodes: Iterable[Node]) -> bool:
+    """Compute nodes, and what has been scheduled; tell whether anything ran.
+
+    Returns as soon as the kernels are queued.
+    """
+    wanted = [n for n in nodes if n.op is not EVALUATED and n.op is not LITERAL]
+    scheduled = _pending.scheduled
+    if scheduled:
+        _pending.scheduled = []
+        for entry in scheduled:
+            node = entry()
+            if node is not None and node.op is not EVALUATED:
+                wanted.append(node)
+    if not wanted:
+        return False
+    with _lock:
+        _run(wanted)
+    return True
+
+
+def _run(wanted: list[Node]) -> None:
+    found = plan(wanted)
+    for level in phases(found):
+        barrier = workers.last_ticket() + 1
+        launched = [_Launch(group, found) for group in level]
+        for launch in launched:
+            launch.run(barrier)
+        # Memory that a node lets go of may serve the next kernel, so nothing is
+        # let go before all kernels that run side by side have been queued.
+        _settle_effects(level, found, launched)
+        for launch in launched:
+            launch.settle()
+
+
+def settle(node: Node, buffer: buffers.Buffer) -> None:
+    """Turn a computed node into an evaluated one; its past is let go."""
+    node.buffer = buffer
+    node.op = EVALUATED
+    node.deps = ()
+    node.attr = None
+
+
+class _Launch:
+    """One group on its way: its program, memory and arguments."""
+
+    def __init__(self, group: Group, found: Plan) -> None:
+        self.found = found
+        self.undefined = [n for n in group.outputs if n.op is UNDEFINED]
+        self.outputs = [n for n in group.outputs if n.op is not UNDEFINED]
+        self.effects = group.effects
+        self.size = group.size
+        self.results = [_memory_for(n) for n in self.outputs]
+        self.written: dict[int, buffers.Buffer] = {}
+        self.temporary: list[Any] = []
+
+    def run(self, barrier: int) -> None:
+        """Queue the kernel, with the copies and mergers that its writes need."""
+        if self.size == 0 or not (self.outputs or self.effects):
+            return
+        program = Program(self.size, self.outputs, self.effects, _expand_threshold)
+        built = kernels.lookup(program)
+        is_inline = _is_idle() and _is_small(program, built)
+        values: list[Any] = [
+            n.attr if n.op is LITERAL else _address(n) for n in program.arguments
+        ]
+        values += [r.address for r in self.results]
+        merges = []
+        for target in program.targets.values():
+            buffer = self._target_buffer(target.root)
+            if target.private_op is None:
+                values.append(buffer.address)
+            elif is_inline:
+                values += [buffer.address, 0, 1, 0, target.root.size]
+            else:
+                private = reductions.Private(target.root, target.private_op)
+                self.temporary.append(private)
+                values += private.arguments()
+                merges.append((private, buffer))
+        args = built.pack(*values)
+        keep = (built.kernel, program.arguments, self.results, self.written)
+        start = None if program.targets else barrier
+        ticket, seconds = _start(program, built, args, keep, is_inline, start)
+        for private, buffer in merges:
+            private.merge_into(buffer)
+        _report(program, built, ticket, seconds)
+        if flags.launch_blocking:
+            workers.sync()
+
+    def _target_buffer(self, root: Node) -> buffers.Buffer:
+        """Return the memory that a write goes to.
+
+        That is the target's own if nobody else will read it as it was, else a copy.
+        """
+        size_bytes = root.type.size_bytes * root.size
+        buffer = root.buffer
+        is_own = id(root) not in self.found.shared_targets
+        if buffer is None or buffer.is_foreign or not is_own:
+            buffer = buffers.allocate(size_bytes)
+            if root.buffer is not None:
+                transfer.copy(buffer, root.buffer, size_bytes)
+            elif root.op is LITERAL:
+                transfer.fill(buffer, root.type, root.attr, root.size)
+        self.written[id(root)] = buffer
+        return buffer
+
+    def settle(self) -> None:
+        """Turn the computed nodes into evaluated ones."""
+        for node, buffer in zip(self.outputs, self.results, strict=True):
+            settle(node, buffer)
+        for node in self.undefined:
+            settle(node, _memory_for(node))
+
+
+def settle(node: Node, buffer: buffers.Buffer) -> None:
+    """Turn a computed node into an evaluated one; its past is let go."""
+    node.buffer = buffer
+    node.op = EVALUATED
+    node.deps = ()
+    node.attr = None
+
+
+def _memory_for(node: Node) -> buffers.Buffer:
+    return buffers.allocate(node.type.size_bytes * node.size)
+
+
+def _address(node: Node) -> int:
+    assert node.buffer is not None
+    return node.buffer.address
+
+
+def _is_idle() -> bool:
+    return workers.completed_ticket() >= workers.last_ticket()
+
+
+def _start(
+    program: Program,
+    built: kernels.Built,
+    args: bytes,
+    keep: object,
+    is_inline: bool,
+    barrier: int | None,
+) -> tuple[int, float]:
+    """Run a kernel inline or queue it: return its ticket, or 0 and the seconds."""
+    address = built.kernel.address
+    if is_inline:
+        started = time.perf_counter()
+        if workers.run_inline(address, args, program.size):
+            return 0, time.perf_counter() - started
+        block = program.size
+    else:
+        block = _block_size(program.size, built)
+    ticket = workers.submit(
+        address,
+        args,
+        program.size,
+        block,
+        barrier,
+        keep,
+        not built.has_loops,
+        workers.slot_count(),
+    )
+    return ticket, 0.0
+
+
+def _is_small(program: Program, built: kernels.Built) -> bool:
+    """Tell whether a launch is too small to be worth a hand-over to threads."""
+    return program.size * built.cost < 60_000 and not built.has_loops
+
+
+def _block_size(size: int, built: kernels.Built) -> int:
+    """Return how many elements a thread takes at once: 64 Ki down to 1 Ki."""
+    block = 65536
+    work = max(1, built.cost)
+    while block > 1024 and block * work > 2_000_000:
+        block //= 2
+    while block > 1024 and block * workers.thread_count() * 2 > size:
+        block //= 2
+    return block
+
+
+def _settle_effects(
+    level: list[Group], found: Plan, launched: list[_Launch]
+) -> None:
+    """Give the written arrays their memory, and forget the effects."""
+    executed = {id(e): e for group in level for e in group.effects}
+    versions = [
+        n for n in found.written if n.op is WRITTEN and id(n.deps[0]) in executed
+    ]
+    for effect in executed.values():
+        if effect.op in REGIONS:
+            alive = [entry() for entry in effect.attr.written]
+            versions += [n for n in alive if n is not None and n.op is WRITTEN]
+    bound: dict[int, buffers.Buffer] = {}
+    for launch in launched:
+        bound.update(launch.written)
+    memory = [(node, bound.get(id(target_root(node)))) for node in versions]
+    for node, buffer in memory:
+        if buffer is None:
+            buffer = buffers.allocate(node.type.size_bytes * node.size)
+        settle(node, buffer)
+    for effect in executed.values():
+        if effect.op in REGIONS:
+            effect.attr = effect.attr.without_effects()
+            effect.deps = effect.deps[: effect.attr.targets]
+        elif effect.op is SCATTER_INC:
+            effect.attr = CONSUMED
+
+
+def _report(
+    program: Program, built: kernels.Built, ticket: int, seconds: float
+) -> None:
+    if log.level >= log.LogLevel.Info:
+        _log_launch(program, built)
+    if flags.kernel_history:
+        history.record(
+            {
+                "ticket": ticket,
+                "execution_time": seconds * 1e6,
+                "backend": history.JitBackend.LLVM,
+                "type": history.KernelType.JIT,
+                "hash": built.hash,
+                "ir": built.ir,
+                "operation_count": built.operation_count,
+                "cache_hit": built.is_hit,
+                "cache_disk": built.is_disk_hit and not built.is_hit,
+                "codegen_time": 0.0 if built.is_hit else built.codegen_us,
+                "backend_time": 0.0 if built.is_hit else built.backend_us,
+                "uses_optix": False,
+                "size": program.size,
+                "input_count": len(program.arguments),
+                "output_count": len(program.outputs),
+                "recompile_reason": "" if built.is_hit else built.reason,
+            }
+        )
+
+
+def _log_launch(program: Program, built: kernels.Built) -> None:
+    state = "hit" if built.is_hit else "disk hit" if built.is_disk_hit else "miss"
+    reason = "" if built.is_hit else f", because: {built.reason}"
+    log.log(
+        log.LogLevel.Info,
+        "launching %s (n=%d, in=%d, out=%d, se=%d, ops=%d): cache %s, "
+        "codegen: %.3f ms, build: %.3f ms%s",
+        built.hash[:16],
+        program.size,
+        len(program.arguments),
+        len(program.outputs),
+        len(program.effects),
+        built.operation_count,
+        state,
+        0.0 if built.is_hit else built.codegen_us / 1e3,
+        0.0 if built.is_hit else built.backend_us / 1e3,
+        reason,
+    )
+
+
+def opaque(node: Node) -> Node:
+    """Return a node whose contents lie in memory, also for a literal."""
+    if node.op is LITERAL:
+        buffer = buffers.allocate(node.type.size_bytes * node.size)
+        transfer.fill(buffer, node.type, node.attr, node.size)
+        return from_buffer(node.type, buffer, node.size)
+    evaluate((node,))
+    return node
+
+
+def data(node: Node) -> np.ndarray[Any, Any]:
+    """Evaluate a node, wait for it and return its memory as a NumPy view."""
+    node = opaque(node)
+    assert node.buffer is not None
+    workers.sync()
+    return buffers.as_numpy(node.buffer, node.type, node.size)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Node:
+    """Return a node for a one-dimensional NumPy array, without copying if safe."""
+    dtype: DType | None = dtype_of(array.dtype)
+    if dtype is None:
+        raise ArrayTypeError(
+            message(
+                "from_numpy",
+                f"arrays of dtype {array.dtype} have no counterpart",
+                "convert the array first, for example with array.astype('float32').",
+            )
+        )
+    trace.check_size(array.size, "from_numpy")
+    return from_buffer(dtype, buffers.from_numpy(array), array.size)

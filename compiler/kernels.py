@@ -1,0 +1,174 @@
+"""Kernels by structure: look up, or lower, build, link and remember.
+
+The memory cache maps a program's key to its kernel. A miss consults the disk
+cache under a hash of the key; only then is IR written and compiled. Every miss
+is explained: what differs from the most similar kernel known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from lumijit.compiler.lower import packet
+from lumijit.compiler.lower.builder import TargetInfo
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.program import Program, pack_code
+from lumijit.runtime import cache, cpu
+from lumijit.runtime.config import flags
+from lumijit.runtime.version import CODEGEN_VERSION
+
+_PRIVATE_CODE = "QqQQQ"
+
+
+@dataclass
+class Built:
+    """A kernel in memory and how to launch it."""
+
+    kernel: Any
+    hash: str
+    pack: Any
+    width: int
+    operation_count: int
+    cost: int
+    has_loops: bool
+    is_hit: bool = False
+    is_disk_hit: bool = False
+    codegen_us: float = 0.0
+    backend_us: float = 0.0
+    reason: str = ""
+    ir: str = field(default="", repr=False)
+    ns_per_element: float = 0.0
+
+
+_KERNELS: dict[Any, Built] = {}
+_target: TargetInfo | None = None
+
+
+def target() -> TargetInfo:
+    """Return what the lowering may assume of this processor."""
+    global _target
+    if _target is None:
+        host = cpu.host()
+        _target = TargetInfo(
+            lanes_f32=host.lanes_f32,
+            has_avx2=host.has_avx2,
+            has_avx512=host.has_avx512,
+            has_fma=host.has_fma,
+            has_f16c=host.has_f16c,
+        )
+    return _target
+
+
+def flush() -> None:
+    """Forget all kernels in memory; those on disk stay."""
+    _KERNELS.clear()
+
+
+def structural_hash(key: Any) -> str:
+    """Return the hexadecimal name of a structure, the same in every process."""
+    text = f"{CODEGEN_VERSION} {key!r}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def packer(program: Program) -> Any:
+    """Return the function that packs the launch arguments into 8-byte slots."""
+    codes = ["<"]
+    for node in program.arguments:
+        codes.append(pack_code(node.type) if node.op is LITERAL else "Q")
+    codes.append("Q" * len(program.outputs))
+    for found in program.targets.values():
+        codes.append("Q" if found.private_op is None else _PRIVATE_CODE)
+    return struct.Struct("".join(codes).replace("f4x", "f4x")).pack
+
+
+def lookup(program: Program) -> Built:
+    """Return the kernel for a program, building it if need be."""
+    built = _KERNELS.get(program.key)
+    if built is not None and not flags.print_ir:
+        built.is_hit = True
+        return built
+    built = _build(program)
+    _KERNELS[program.key] = built
+    return built
+
+
+def _build(program: Program) -> Built:
+    name = structural_hash(program.key)
+    reason = explain(program) if not flags.print_ir else "IR wanted for printing"
+    started = time.perf_counter()
+    stored = None if flags.print_ir or flags.kernel_history else cache.lookup(name)
+    if stored is None and flags.kernel_history and not flags.print_ir:
+        stored = cache.lookup(name)
+    if stored is not None:
+        code, meta = stored
+        kernel = cpu.link(code, _symbol(name), name)
+        return Built(
+            kernel,
+            name,
+            packer(program),
+            meta["width"],
+            meta["operations"],
+            meta["cost"],
+            meta["loops"],
+            is_disk_hit=True,
+            backend_us=(time.perf_counter() - started) * 1e6,
+            reason=reason,
+        )
+    lowered = packet.lower(program, _symbol(name), target())
+    codegen_us = (time.perf_counter() - started) * 1e6
+    if flags.print_ir:
+        print(lowered.ir)
+    started = time.perf_counter()
+    code = cpu.compile_ir(lowered.ir)
+    kernel = cpu.link(code, _symbol(name), name)
+    meta = {
+        "width": lowered.width,
+        "operations": lowered.operation_count,
+        "cost": lowered.cost,
+        "loops": lowered.has_loops,
+    }
+    cache.store(name, code, meta)
+    return Built(
+        kernel,
+        name,
+        packer(program),
+        lowered.width,
+        lowered.operation_count,
+        lowered.cost,
+        lowered.has_loops,
+        codegen_us=codegen_us,
+        backend_us=(time.perf_counter() - started) * 1e6,
+        reason=reason,
+        ir=lowered.ir,
+    )
+
+
+def _symbol(name: str) -> str:
+    return f"lumijit_{name}"
+
+
+def explain(program: Program) -> str:
+    """Say why no kernel in memory fits: the first difference to the nearest one."""
+    key = program.key
+    if not _KERNELS:
+        return "first kernel"
+    best, shared = None, -1
+    for other in list(_KERNELS)[-64:]:
+        common = 0
+        for a, b in zip(key, other, strict=False):
+            if a != b:
+                break
+            common += 1
+        if common > shared:
+            best, shared = other, common
+    if best is None or shared == 0:
+        return "no kernel begins the same way"
+    if shared == min(len(key), len(best)):
+        return f"longer or shorter than a known kernel ({len(best)} entries)"
+    nodes = program.nodes
+    what = f"operation {nodes[shared].op.name}" if shared < len(nodes) else "outputs"
+    return f"differs from a known kernel at entry {shared} of {len(key)} ({what})"

@@ -1,0 +1,445 @@
+"""Lowers indirect memory access for packets: gathers, scatters, atomic updates.
+
+A reduction into an array goes to a private copy per thread where `program`
+decided so (plain loads and stores, a few interleaved copies against store-to-load
+stalls); the copies are merged by a kernel of their own (`reductions`). Otherwise
+it combines the lanes that hit one entry and updates memory atomically.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lumijit.compiler.lower.builder import float_hex
+from lumijit.compiler.memory import Reduction
+from lumijit.compiler.ops.structural import EFFECTS
+from lumijit.compiler.program import Target, target_root
+from lumijit.runtime.dtypes import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    INT32,
+    UINT32,
+    DType,
+)
+
+if TYPE_CHECKING:
+    from lumijit.compiler.lower.packet import PacketLowering
+    from lumijit.compiler.trace import Node
+
+PRIVATE_SLOTS = 5
+
+
+@dataclass
+class LaneLoop:
+    """The labels of a loop over the set lanes of a mask, and its values."""
+
+    before: str
+    head: str
+    latch: str
+    done: str
+    left: str
+    lane: str = ""
+
+
+def identity(op: str, t: DType) -> int | float | bool:
+    """Return the neutral value of a reduction."""
+    if op in ("add", "or", "identity"):
+        return t.wrap(0)
+    if op == "mul":
+        return t.wrap(1)
+    if op == "and":
+        return True if t.is_bool else t.wrap(-1)
+    if t.is_float:
+        return float("inf") if op == "min" else float("-inf")
+    low = -(1 << (t.bits - 1)) if t.is_signed else 0
+    high = (1 << (t.bits - int(t.is_signed))) - 1
+    return high if op == "min" else low
+
+
+def combine_text(op: str, t: DType) -> str:
+    """Return the instruction for add, mul, and, or on a scalar or vector."""
+    if op in ("add", "mul"):
+        return f"f{op}" if t.is_float else op
+    return op
+
+
+class Access:
+    """The memory side of one packet kernel."""
+
+    def __init__(self, lowering: PacketLowering) -> None:
+        self.low = lowering
+        self.b = lowering.b
+        self.bases: dict[int, str] = {}
+        self.private: dict[int, tuple[str, str, str]] = {}
+
+    def bind_target(self, target: Target, slot: int) -> int:
+        """Load a target's arguments from `slot` on; return how many there are.
+
+        Private targets have: base, entries between two threads' copies, number of
+        interleaved copies, that number minus one, index of the dummy entry.
+        """
+        low, b = self.low, self.b
+        t = target.root.type
+        base = low.load_slot(slot, "ptr")
+        key = id(target.root)
+        if target.private_op is None:
+            self.bases[key] = base
+            return 1
+        stride = low.load_slot(slot + 1, "i64")
+        thread = low._in_entry("zext i32 %thread to i64")
+        offset = low._in_entry(f"mul i64 {thread}, {stride}")
+        mine = low._in_entry(
+            f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}"
+        )
+        self.bases[key] = mine
+        copies, ring, dummy = (
+            low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
+            for k in (2, 3, 4)
+        )
+        lines, b.lines = b.lines, low.entry
+        lane_copy = b.binary("and", UINT32, low.lane_numbers(), ring)
+        b.lines = lines
+        self.private[key] = (copies, lane_copy, dummy)
+        return PRIVATE_SLOTS
+
+    # Reads
+
+    def gather(self, node: Node) -> str:
+        """Read entries under the mask; inactive lanes get zero."""
+        low, b = self.low, self.b
+        source, index, mask = node.deps
+        t = node.type
+        active = low.under_mask(low.values[mask])
+        ty = f"<{b.width} x {t.memory_llvm}>"
+        address = low.addresses[source]
+        raw = self._gather(t.memory_llvm, ty, address, low.values[index], active)
+        if t is BOOL:
+            return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
+        return raw
+
+    def _pointers(self, element: str, base: str, index: str) -> str:
+        b = self.b
+        return b.emit(
+            f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}"
+        )
+
+    def _gather(self, element: str, ty: str, base: str, index: str, mask: str) -> str:
+        b = self.b
+        w = b.width
+        pointers = self._pointers(element, base, index)
+        stem = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
+        name = f"llvm.masked.gather.v{w}{stem}.v{w}p0"
+        masks = b.type(BOOL)
+        b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
+        size = {"half": 2, "float": 4, "double": 8}.get(element)
+        align = size or max(1, int(element[1:]) // 8)
+        return b.emit(
+            f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
+            f"{masks} {mask}, {ty} zeroinitializer)"
+        )
+
+    def _scatter(
+        self, element: str, ty: str, value: str, base: str, index: str, mask: str
+    ) -> None:
+        b = self.b
+        w = b.width
+        pointers = self._pointers(element, base, index)
+        stem = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
+        name = f"llvm.masked.scatter.v{w}{stem}.v{w}p0"
+        masks = b.type(BOOL)
+        b.declarations[name] = f"declare void @{name}({ty}, <{w} x ptr>, {masks})"
+        size = {"half": 2, "float": 4, "double": 8}.get(element)
+        align = size or max(1, int(element[1:]) // 8)
+        b.line(
+            f"call void @{name}({ty} {value}, <{w} x ptr> align {align} {pointers}, "
+            f"{masks} {mask})"
+        )
+
+    # Writes
+
+    def scatter(self, node: Node) -> None:
+        """Write or combine entries under the mask."""
+        low, b = self.low, self.b
+        target, value_node, index_node, mask_node = node.deps
+        reduction: Reduction = node.attr
+        root = target_root(target)
+        t = root.type
+        value = low.values[value_node]
+        index = low.values[index_node]
+        mask = low.under_mask(low.values[mask_node])
+        base = self.bases[id(root)]
+        element = t.memory_llvm
+        ty = f"<{b.width} x {element}>"
+        if t is BOOL:
+            value = b.emit(f"zext {b.type(BOOL)} {value} to {ty}")
+        if reduction.op == "identity":
+            self._scatter(element, ty, value, base, index, mask)
+        elif id(root) in self.private:
+            self._private_update(reduction.op, t, id(root), value, index, mask)
+        elif reduction.mode == "no_conflicts":
+            old = self._gather(element, ty, base, index, mask)
+            new = self._combine(reduction.op, t, ty, old, value)
+            self._scatter(element, ty, new, base, index, mask)
+        else:
+            merge = reduction.mode != "direct"
+            self._atomic_update(reduction.op, t, base, value, index, mask, merge)
+
+    def _combine(self, op: str, t: DType, ty: str, x: str, y: str) -> str:
+        """Combine two values of one spelled type (scalar or vector)."""
+        b = self.b
+        if op in ("min", "max"):
+            if t.is_float:
+                predicate = "olt" if op == "min" else "ogt"
+                test = b.emit(f"fcmp {predicate} {ty} {y}, {x}")
+            else:
+                sign = "s" if t.is_signed else "u"
+                predicate = sign + ("lt" if op == "min" else "gt")
+                test = b.emit(f"icmp {predicate} {ty} {y}, {x}")
+            masks = f"<{b.width} x i1>" if ty.startswith("<") else "i1"
+            return b.emit(f"select {masks} {test}, {ty} {y}, {ty} {x}")
+        return b.emit(f"{combine_text(op, t)} {ty} {x}, {y}")
+
+    def _lane(self, ty: str, vector: str, lane: int | str) -> str:
+        return self.b.emit(f"extractelement {ty} {vector}, i32 {lane}")
+
+    def _private_update(
+        self, op: str, t: DType, key: int, value: str, index: str, mask: str
+    ) -> None:
+        """Update this thread's copy lane by lane; idle lanes hit a dummy entry."""
+        b = self.b
+        copies, lane_copy, dummy = self.private[key]
+        base = self.bases[key]
+        element = t.memory_llvm
+        ty = f"<{b.width} x {element}>"
+        spread = b.add(UINT32, b.mul(UINT32, index, copies), lane_copy)
+        place = b.select(UINT32, mask, spread, dummy)
+        indices = b.type(UINT32)
+        for lane in range(b.width):
+            at = self._lane(indices, place, lane)
+            wide = b.emit(f"zext i32 {at} to i64")
+            address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+            old = b.emit(f"load {element}, ptr {address}")
+            item = self._lane(ty, value, lane)
+            new = self._combine(op, t, element, old, item)
+            b.line(f"store {element} {new}, ptr {address}")
+
+    def _mask_bits(self, mask: str) -> str:
+        b = self.b
+        return b.emit(f"bitcast {b.type(BOOL)} {mask} to i{b.width}")
+
+    def _open_lanes(self, mask: str, carried: str | None = None) -> LaneLoop:
+        """Open a loop over the set lanes; `carried` names a vector it updates."""
+        b = self.b
+        w = b.width
+        names = [b.label(s) for s in ("lanes", "lane", "latch", "idle", "left")]
+        loop = LaneLoop(*names)
+        bits = self._mask_bits(mask)
+        start = b.emit(f"icmp ne i{w} {bits}, 0")
+        b.branch(loop.before)
+        b.block(loop.before)
+        b.branch_if(start, loop.head, loop.done)
+        b.block(loop.head)
+        b.line(
+            f"%{loop.left} = phi i{w} [ {bits}, %{loop.before} ], "
+            f"[ %{loop.left}.n, %{loop.latch} ]"
+        )
+        if carried is not None:
+            b.line(
+                f"{carried} = phi {b.type(UINT32)} "
+                f"[ zeroinitializer, %{loop.before} ], [ {carried}.n, %{loop.latch} ]"
+            )
+        name = f"llvm.cttz.i{w}"
+        b.declarations[name] = f"declare i{w} @{name}(i{w}, i1)"
+        first = b.emit(f"call i{w} @{name}(i{w} %{loop.left}, i1 true)")
+        loop.lane = self._as_i32(first)
+        return loop
+
+    def _as_i32(self, bits: str) -> str:
+        w = self.b.width
+        if w == 32:
+            return bits
+        return self.b.emit(f"{'zext' if w < 32 else 'trunc'} i{w} {bits} to i32")
+
+    def _close_lanes(self, loop: LaneLoop, served: str) -> None:
+        """Continue with the lanes that `served` (an integer of bits) leaves."""
+        b = self.b
+        w = b.width
+        b.branch(loop.latch)
+        b.block(loop.latch)
+        others = b.emit(f"xor i{w} {served}, -1")
+        b.line(f"%{loop.left}.n = and i{w} %{loop.left}, {others}")
+        more = b.emit(f"icmp ne i{w} %{loop.left}.n, 0")
+        b.branch_if(more, loop.head, loop.done)
+        b.block(loop.done)
+
+    def _same_index(self, index: str, at: str, left: str) -> tuple[str, str]:
+        """Return the remaining lanes that share an index, as bits and as mask."""
+        b = self.b
+        w = b.width
+        equal = b.compare("eq", UINT32, index, b.splat(UINT32, at))
+        bits = b.emit(f"and i{w} {self._mask_bits(equal)}, {left}")
+        return bits, b.emit(f"bitcast i{w} {bits} to {b.type(BOOL)}")
+
+    def _atomic_update(
+        self,
+        op: str,
+        t: DType,
+        base: str,
+        value: str,
+        index: str,
+        mask: str,
+        merge: bool,
+    ) -> None:
+        """Update memory atomically, once per entry (`merge`) or per lane."""
+        low, b = self.low, self.b
+        w = b.width
+        wide = None if low.mask is None else low.widen(low.mask)
+        element = t.memory_llvm
+        ty = f"<{w} x {element}>"
+        loop = self._open_lanes(mask)
+        left = f"%{loop.left}"
+        at = self._lane(b.type(UINT32), index, loop.lane)
+        if merge:
+            served, mine = self._same_index(index, at, left)
+            item = self._reduce_lanes(op, t, ty, value, mine)
+        else:
+            negative = b.emit(f"sub i{w} 0, {left}")
+            served = b.emit(f"and i{w} {negative}, {left}")
+            item = self._lane(ty, value, loop.lane)
+        offset = b.emit(f"zext i32 {at} to i64")
+        address = b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
+        self._atomic(op, t, address, item)
+        self._close_lanes(loop, served)
+        low._set_mask(None if wide is None else low.narrow(wide))
+
+    def _reduce_lanes(self, op: str, t: DType, ty: str, value: str, mask: str) -> str:
+        """Combine the masked lanes of a vector to one scalar."""
+        b = self.b
+        element = t.memory_llvm
+        neutral = b.const(t, identity(op, t))
+        if t is BOOL:
+            neutral = f"splat (i8 {int(bool(identity(op, t)))})"
+        masked = b.emit(
+            f"select {b.type(BOOL)} {mask}, {ty} {value}, {ty} {neutral}"
+        )
+        suffix = f"v{b.width}" + (f"f{t.bits}" if t.is_float else element)
+        if t.is_float and op in ("add", "mul"):
+            name = f"llvm.vector.reduce.f{op}.{suffix}"
+            b.declarations[name] = f"declare {element} @{name}({element}, {ty})"
+            start = float_hex(t, -0.0 if op == "add" else 1.0)
+            return b.emit(
+                f"call reassoc {element} @{name}({element} {start}, {ty} {masked})"
+            )
+        if t.is_float:
+            stem = f"f{op}"
+        elif op in ("min", "max"):
+            stem = ("s" if t.is_signed else "u") + op
+        else:
+            stem = op
+        name = f"llvm.vector.reduce.{stem}.{suffix}"
+        b.declarations[name] = f"declare {element} @{name}({ty})"
+        return b.emit(f"call {element} @{name}({ty} {masked})")
+
+    def _atomic(self, op: str, t: DType, address: str, item: str) -> None:
+        """Write one atomic read-modify-write of a scalar."""
+        b = self.b
+        element = t.memory_llvm
+        align = t.size_bytes
+        if op == "mul" or t is FLOAT16:
+            self._compare_exchange(op, t, address, item)
+            return
+        if op in ("min", "max"):
+            kind = f"f{op}" if t.is_float else (op if t.is_signed else f"u{op}")
+        elif op == "add":
+            kind = "fadd" if t.is_float else "add"
+        else:
+            kind = op
+        b.emit(
+            f"atomicrmw {kind} ptr {address}, {element} {item} monotonic, "
+            f"align {align}"
+        )
+
+    def _compare_exchange(self, op: str, t: DType, address: str, item: str) -> None:
+        """Update atomically what no instruction does: products and halves."""
+        b = self.b
+        bits = f"i{t.bits}"
+        element = t.memory_llvm
+        before, retry, done = (b.label(s) for s in ("before", "retry", "swapped"))
+        first = b.emit(f"load {bits}, ptr {address}")
+        b.branch(before)
+        b.block(before)
+        b.branch(retry)
+        b.block(retry)
+        seen = f"%{b.label('seen')}"
+        b.line(f"{seen} = phi {bits} [ {first}, %{before} ], [ {seen}.n, %{retry} ]")
+        old = b.emit(f"bitcast {bits} {seen} to {element}")
+        if t is FLOAT16:
+            wide = [b.emit(f"fpext half {v} to float") for v in (old, item)]
+            result = self._combine(op, FLOAT32, "float", *wide)
+            new = b.emit(f"fptrunc float {result} to half")
+        else:
+            new = self._combine(op, t, element, old, item)
+        raw = b.emit(f"bitcast {element} {new} to {bits}")
+        swap = b.emit(
+            f"cmpxchg ptr {address}, {bits} {seen}, {bits} {raw} monotonic monotonic"
+        )
+        b.line(f"{seen}.n = extractvalue {{ {bits}, i1 }} {swap}, 0")
+        fine = b.emit(f"extractvalue {{ {bits}, i1 }} {swap}, 1")
+        b.branch_if(fine, done, retry)
+        b.block(done)
+
+    def scatter_inc(self, node: Node) -> str:
+        """Count up entries atomically, once per distinct index in the packet."""
+        low, b = self.low, self.b
+        assert node.op in EFFECTS
+        target, index_node, mask_node = node.deps
+        base = self.bases[id(target_root(target))]
+        index = low.values[index_node]
+        mask = low.under_mask(low.values[mask_node])
+        wide = None if low.mask is None else low.widen(low.mask)
+        w = b.width
+        vector = b.type(UINT32)
+        numbers = f"%{b.label('old')}"
+        loop = self._open_lanes(mask, carried=numbers)
+        at = self._lane(vector, index, loop.lane)
+        served, mine = self._same_index(index, at, f"%{loop.left}")
+        b.declarations[f"llvm.ctpop.i{w}"] = f"declare i{w} @llvm.ctpop.i{w}(i{w})"
+        count = self._as_i32(b.emit(f"call i{w} @llvm.ctpop.i{w}(i{w} {served})"))
+        offset = b.emit(f"zext i32 {at} to i64")
+        address = b.emit(f"getelementptr i32, ptr {base}, i64 {offset}")
+        old = b.emit(f"atomicrmw add ptr {address}, i32 {count} monotonic, align 4")
+        mine_numbers = b.add(UINT32, b.splat(UINT32, old), self._ranks(mine))
+        b.line(
+            f"{numbers}.n = select {b.type(BOOL)} {mine}, {vector} {mine_numbers}, "
+            f"{vector} {numbers}"
+        )
+        self._close_lanes(loop, served)
+        result = b.emit(
+            f"phi {vector} [ zeroinitializer, %{loop.before} ], "
+            f"[ {numbers}.n, %{loop.latch} ]"
+        )
+        low._set_mask(None if wide is None else low.narrow(wide))
+        return result
+
+    def _ranks(self, mask: str) -> str:
+        """Return for each lane how many set lanes lie below it."""
+        b = self.b
+        ones = b.select(INT32, mask, 1, 0)
+        total = ones
+        shift = 1
+        ty = b.type(INT32)
+        while shift < b.width:
+            lanes = ", ".join(
+                f"i32 {b.width + k - shift if k >= shift else 0}"
+                for k in range(b.width)
+            )
+            moved = b.emit(
+                f"shufflevector {ty} zeroinitializer, {ty} {total}, "
+                f"<{b.width} x i32> <{lanes}>"
+            )
+            total = b.add(INT32, total, moved)
+            shift *= 2
+        return b.sub(INT32, total, ones)
+

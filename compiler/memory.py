@@ -1,0 +1,172 @@
+"""Indirect reads and writes: gather, scatter, atomic updates.
+
+A write makes a new *version* of its target: the array object then holds a
+WRITTEN node that depends on the effect. Nothing is pending besides: whoever
+reads the new version depends on the effect, and a target that nobody reads
+drops its effect with it. Inside a region the scope collects the effects in
+program order, and closing the region makes the versions that its surroundings
+see (`regions`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from lumijit.compiler import trace
+from lumijit.compiler.ops.structural import (
+    COUNTER,
+    GATHER,
+    LITERAL,
+    SCATTER,
+    SCATTER_INC,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.trace import ROOT, Node, Scope
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import UINT32, VOID
+from lumijit.runtime.errors import SizeError, SymbolicError, message
+
+OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
+MODES = ("auto", "direct", "local", "no_conflicts", "permute", "expand")
+CONSUMED = "consumed"
+MAX_INDEXED = (1 << 31) - 1
+
+
+class Holder(Protocol):
+    """An array object whose contents a scatter replaces by a new version."""
+
+    _node: Node
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What a scatter does with the entry it finds, and how.
+
+    Scatters of one non-zero `group` are promised to hit different entries, so
+    they may share a kernel.
+    """
+
+    op: str
+    mode: str
+    group: int = 0
+
+
+def _check_indexable(node: Node, construct: str, scope: Scope) -> None:
+    if node.scope is not ROOT:
+        written = node.op is WRITTEN
+        problem = (
+            "the array was written to inside this symbolic region, so reading it "
+            "there would need its evaluation"
+            if written
+            else "the array is symbolic, so it has no entries that could be indexed"
+        )
+        raise SymbolicError(
+            message(
+                construct,
+                problem,
+                "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
+            )
+        )
+    if node.size > MAX_INDEXED:
+        raise SizeError(
+            message(
+                construct,
+                f"arrays of more than {MAX_INDEXED} entries can't be indexed "
+                f"(got {node.size})",
+                "split the array.",
+            )
+        )
+
+
+def gather(source: Node, index: Node, mask: Node) -> Node:
+    """Read `source[index]` where the mask is set, and zero elsewhere."""
+    scope = trace.state.scope
+    _check_indexable(source, "gather", scope)
+    zero = trace.literal(source.type, source.type.wrap(0))
+    size = trace.broadcast_size(GATHER, (index, mask))
+    if source.size == 0:
+        return trace.resized(zero, size)
+    if flags.debug:
+        from lumijit.compiler import checks
+
+        mask = checks.in_bounds("gather", source.size, index, mask)
+    elif source.op is LITERAL:
+        value = trace.literal(source.type, source.attr, size)
+        return trace.select(mask, value, zero)
+    elif source.op is UNDEFINED:
+        return trace.undefined(source.type, size)
+    elif source.size == 1:
+        if mask.op is LITERAL and mask.attr and size == 1:
+            return source
+        return trace.select(trace.resized(mask, size), source, zero)
+    is_all = mask.op is LITERAL and bool(mask.attr)
+    if is_all and index.op is COUNTER and index.size == source.size:
+        return source
+    if mask.op is LITERAL and not mask.attr:
+        return trace.literal(source.type, source.type.wrap(0), size)
+    return trace.append(GATHER, source.type, (source, index, mask))
+
+
+def _write(holder: Holder, effect: Node) -> None:
+    """Give the holder its new version and note the effect in a region's scope."""
+    scope = trace.state.scope
+    target = holder._node
+    if scope is not ROOT:
+        scope.effects.append(effect)
+        scope.writes.setdefault(id(holder), (holder, target))
+    written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
+    holder._node = written
+    if scope is ROOT:
+        from lumijit.compiler import evaluate
+
+        evaluate.note_effect(written)
+
+
+def _check_target(holder: Holder, construct: str, scope: Scope) -> None:
+    target = holder._node
+    mine = target.op is WRITTEN and target.scope is not ROOT
+    if not mine:
+        _check_indexable(target, construct, scope)
+
+
+def scatter(
+    holder: Holder,
+    value: Node,
+    index: Node,
+    mask: Node,
+    op: str = "identity",
+    mode: str = "auto",
+    group: int = 0,
+) -> None:
+    """Combine `value` into `holder[index]` where the mask is set."""
+    scope = trace.state.scope
+    _check_target(holder, "scatter", scope)
+    target = holder._node
+    size = trace.broadcast_size(SCATTER, (value, index, mask))
+    if size == 0 or target.size == 0 or (mask.op is LITERAL and not mask.attr):
+        return
+    if flags.debug:
+        from lumijit.compiler import checks
+
+        mask = checks.in_bounds("scatter", target.size, index, mask)
+        target = holder._node
+    deps = (target, value, index, mask)
+    effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
+    _write(holder, effect)
+
+
+def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
+    """Add 1 to `holder[index]` where the mask is set; return the entries before."""
+    scope = trace.state.scope
+    _check_target(holder, "scatter_inc", scope)
+    if flags.debug:
+        from lumijit.compiler import checks
+
+        mask = checks.in_bounds("scatter_inc", holder._node.size, index, mask)
+    size = trace.broadcast_size(SCATTER_INC, (index, mask))
+    deps = (holder._node, index, mask)
+    effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
+    _write(holder, effect)
+    return effect

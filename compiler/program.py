@@ -1,0 +1,273 @@
+"""One kernel's worth of trace: its nodes in order, its key and its arguments.
+
+A `Program` is made by walking from the wanted nodes of one size. The key
+describes the structure by local indices; what differs between two launches of
+one structure (addresses, sizes, the values of literals) goes into the argument
+block. So other numbers in a program never mean another kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit.compiler.memory import Reduction
+from lumijit.compiler.ops.structural import (
+    CALL,
+    COUNTER,
+    EFFECTS,
+    EVALUATED,
+    GATHER,
+    LITERAL,
+    LOOP,
+    REGIONS,
+    SCATTER,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.regions import attr_key, pointer_deps, value_deps
+from lumijit.compiler.trace import ROOT, Node
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from lumijit.runtime.errors import SymbolicError, message
+
+_PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
+
+
+def pack_code(dtype: DType) -> str:
+    """Return the struct code of one literal in an 8-byte slot."""
+    if dtype.is_float:
+        return _PACK_CODES[dtype]
+    return "q" if dtype.is_signed else "Q"
+
+
+def is_baked(node: Node) -> bool:
+    """Tell whether a literal is part of the code: masks and plain zeros."""
+    if node.type is BOOL:
+        return True
+    return node.attr == 0 and (not node.type.is_float or str(node.attr) == "0.0")
+
+
+class Target:
+    """An array written by a program's effects, and how.
+
+    `private_op` names the reduction that is gathered in private copies per
+    thread and merged afterwards; None means that entries are updated in place.
+    """
+
+    __slots__ = ("private_op", "root", "slot")
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.private_op: str | None = None
+        self.slot = -1
+
+
+class Program:
+    """The nodes of one kernel in order, with the layout of its arguments."""
+
+    __slots__ = (
+        "arguments",
+        "effects",
+        "is_streaming",
+        "key",
+        "nodes",
+        "outputs",
+        "pointer_ids",
+        "size",
+        "targets",
+        "value_ids",
+    )
+    arguments: list[Node]
+    targets: dict[int, Target]
+
+    def __init__(
+        self, size: int, outputs: list[Node], effects: list[Node], expand_limit: int
+    ) -> None:
+        self.size = size
+        self.outputs = outputs
+        self.effects = effects
+        self.arguments = []
+        self.targets = {}
+        self.pointer_ids: set[int] = set()
+        self.value_ids: set[int] = set()
+        out_bytes = max((n.type.size_bytes for n in outputs), default=0) * size
+        self.is_streaming = out_bytes >= 64 << 20
+        self.nodes = self._walk()
+        self._choose_reductions(expand_limit)
+        self.key = self._make_key()
+
+    def _walk(self) -> list[Node]:
+        order: list[Node] = []
+        done: set[int] = set()
+        values = self.value_ids
+        pointers = self.pointer_ids
+        for root in (*self.outputs, *self.effects):
+            values.add(id(root))
+            stack: list[tuple[Node, bool]] = [(root, False)]
+            while stack:
+                node, ready = stack.pop()
+                if id(node) in done:
+                    continue
+                if ready or not node.deps:
+                    done.add(id(node))
+                    order.append(node)
+                    continue
+                stack.append((node, True))
+                op = node.op
+                if op is GATHER or op in EFFECTS or op in REGIONS:
+                    for dep in value_deps(node):
+                        values.add(id(dep))
+                        stack.append((dep, False))
+                    self._walk_pointers(node, stack, pointers)
+                elif op is WRITTEN:
+                    stack.append((node.deps[0], False))
+                else:
+                    for dep in node.deps:
+                        values.add(id(dep))
+                        stack.append((dep, False))
+        return order
+
+    def _walk_pointers(
+        self, node: Node, stack: list[tuple[Node, bool]], pointers: set[int]
+    ) -> None:
+        """Follow addressed arrays; the targets of writes become `Target`s."""
+        deps = pointer_deps(node)
+        if node.op in EFFECTS:
+            written, sources = deps, ()
+        elif node.op in REGIONS:
+            split = node.attr.targets - node.attr.pointers
+            sources, written = deps[:split], deps[split:]
+        else:
+            written, sources = (), deps
+        for dep in sources:
+            pointers.add(id(dep))
+            stack.append((dep, False))
+        for dep in written:
+            root = target_root(dep)
+            self.targets.setdefault(id(root), Target(root))
+            if dep is not root:
+                stack.append((dep, False))
+
+    def _choose_reductions(self, expand_limit: int) -> None:
+        """Pick private copies where all writes to a target are one reduction."""
+        if not self.targets:
+            return
+        uses: dict[int, set[Any]] = {}
+        for node in iterate_all(self.nodes):
+            if node.op in EFFECTS:
+                root = id(target_root(node.deps[0]))
+                uses.setdefault(root, set()).add(node.attr)
+        for key, target in self.targets.items():
+            found = uses.get(key, set())
+            op = _private_op(found)
+            small = target.root.size <= expand_limit
+            forced = any(isinstance(r, Reduction) and r.mode == "expand" for r in found)
+            if op is not None and (small or forced):
+                target.private_op = op
+
+    def _make_key(self) -> Any:
+        local: dict[int, int] = {}
+        rows: list[Any] = []
+        args = self.arguments
+        size = self.size
+        for k, node in enumerate(self.nodes):
+            if node.scope is not ROOT:
+                raise leaked_symbol(node)
+            local[id(node)] = k
+            op = node.op
+            if op is LITERAL:
+                if is_baked(node):
+                    rows.append((0, node.type.index, bool(node.attr)))
+                else:
+                    rows.append((0, node.type.index))
+                    args.append(node)
+            elif op is EVALUATED:
+                used_as = (id(node) in self.value_ids) + 2 * (
+                    id(node) in self.pointer_ids
+                )
+                rows.append((1, node.type.index, used_as, node.size == 1))
+                args.append(node)
+            elif op is COUNTER:
+                rows.append(2)
+            elif op is UNDEFINED:
+                rows.append((3, node.type.index))
+            else:
+                refs = tuple([local.get(id(d), -1) for d in node.deps])
+                rows.append((op.index, node.type.index, attr_key(node), refs))
+        for position, target in enumerate(self.targets.values()):
+            root = target.root
+            local.setdefault(id(root), -2 - position)
+            rows.append((root.type.index, target.private_op, self._uses(target, local)))
+        rows.append(tuple([local[id(n)] for n in self.outputs]))
+        rows.append((size == 1, self.is_streaming))
+        return tuple(rows)
+
+    def _uses(self, target: Target, local: dict[int, int]) -> Any:
+        """List which top-level nodes write a target (their operand is no slot)."""
+        found = []
+        for node in self.nodes:
+            if node.op in EFFECTS or node.op in REGIONS:
+                for position, dep in enumerate(pointer_deps(node)):
+                    if target_root(dep) is target.root:
+                        found.append((local[id(node)], position))
+        return tuple(found)
+
+
+def target_root(node: Node) -> Node:
+    """Follow the versions of a written array back to the first."""
+    while node.op is WRITTEN:
+        effect = node.deps[0]
+        if effect.op in EFFECTS:
+            node = effect.deps[0]
+        else:
+            node = effect.deps[effect.attr.targets + node.attr]
+    return node
+
+
+def iterate_all(nodes: Any) -> Any:
+    """Yield nodes and, after each region, the nodes of its blocks."""
+    stack = [iter(nodes)]
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        yield node
+        if node.op in REGIONS:
+            for block in node.attr.blocks:
+                stack.append(iter(block.nodes))
+
+
+def _private_op(reductions: set[Any]) -> str | None:
+    ops = set()
+    for found in reductions:
+        if not isinstance(found, Reduction):
+            return None
+        if found.mode not in ("auto", "expand", "local") or found.op == "identity":
+            return None
+        ops.add(found.op)
+    return ops.pop() if len(ops) == 1 else None
+
+
+def leaked_symbol(node: Node) -> SymbolicError:
+    """Word the error for evaluating what only exists inside a region."""
+    label = node.scope.label or "a symbolic region"
+    return SymbolicError(
+        message(
+            "evaluation",
+            f"a variable of {label} is symbolic: its contents are only known inside "
+            "the generated kernel, so it can't be evaluated, printed, reduced or "
+            "indexed here, nor used after the region",
+            "return it from the region, print it with lumijit.print, or use "
+            "evaluated mode (mode='evaluated').",
+        )
+    )
+
+
+def has_loops(program: Program) -> bool:
+    """Tell whether the kernel's running time depends on data."""
+    return any(n.op is LOOP or n.op is CALL for n in iterate_all(program.nodes))
+
+
+def has_scatter(program: Program) -> bool:
+    """Tell whether the kernel writes to computed places."""
+    return any(n.op in EFFECTS or n.op is SCATTER for n in iterate_all(program.nodes))

@@ -1,0 +1,240 @@
+"""Operations across an array: reductions, prefix sums, compaction.
+
+They evaluate their input and run a kernel of their own (`lower.collectives`).
+Partial results have fixed places and are combined in a fixed order: the same
+input gives the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lumijit.compiler import special, trace, transfer
+from lumijit.compiler.lower import collectives
+from lumijit.compiler.lower.access import identity
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node, from_buffer, literal
+from lumijit.runtime import buffers, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
+from lumijit.runtime.errors import SizeError, message
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ops.record import Op
+
+REDUCE_BLOCK = 1 << 16
+SCAN_BLOCK = 1 << 14
+COPIES_LIMIT = 1 << 14
+OPS: dict[str, Op] = {
+    "add": ar.ADD,
+    "mul": ar.MUL,
+    "min": ar.MIN,
+    "max": ar.MAX,
+    "and": lo.AND,
+    "or": lo.OR,
+}
+
+
+def evaluated(node: Node) -> Buffer:
+    """Return a node's memory, evaluating it if need be."""
+    from lumijit.compiler import evaluate
+
+    node = evaluate.opaque(node)
+    assert node.buffer is not None
+    return node.buffer
+
+
+def reduce(op: str, node: Node) -> Node:
+    """Combine all entries to one; an empty array gives the neutral value."""
+    t = node.type
+    if node.size == 0:
+        return literal(t, t.wrap(identity(op, t)))
+    if node.size == 1:
+        return node
+    if node.op is LITERAL:
+        return _reduce_literal(op, node)
+    if t is FLOAT16 and op in ("add", "mul"):
+        return trace.cast_to(reduce(op, trace.cast_to(node, FLOAT32)), FLOAT16)
+    source = evaluated(node)
+    kernel = special.get(
+        f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t
+    )
+    blocks = -(-node.size // REDUCE_BLOCK)
+    result = buffers.allocate(t.size_bytes)
+    if blocks == 1:
+        _reduce_launch(kernel, source, result, node.size, node.size)
+    else:
+        partial = buffers.allocate(t.size_bytes * blocks)
+        _reduce_launch(kernel, source, partial, node.size, REDUCE_BLOCK)
+        _reduce_launch(kernel, partial, result, blocks, blocks)
+    return from_buffer(t, result, 1)
+
+
+def _reduce_launch(
+    kernel: special.SpecialKernel, source: Buffer, target: Buffer, size: int, block: int
+) -> None:
+    args = struct.pack("<2Qq", source.address, target.address, max(block, 1))
+    special.launch(kernel, args, size, block, (source, target), inline_limit=block)
+
+
+def _reduce_literal(op: str, node: Node) -> Node:
+    t = node.type
+    value = node.attr
+    if op == "add":
+        if t.is_float:
+            exact = float(np.float64(value) * node.size)
+            return literal(t, t.wrap(exact))
+        return literal(t, t.wrap(value * node.size))
+    if op == "mul":
+        with np.errstate(all="ignore"):
+            power = (
+                float(np.power(np.float64(value), node.size))
+                if t.is_float
+                else pow(int(value), node.size, 1 << t.bits)
+            )
+        return literal(t, t.wrap(power))
+    return literal(t, value)
+
+
+def block_reduce(op: str, node: Node, block: int) -> Node:
+    """Combine each run of `block` entries."""
+    t = node.type
+    if block < 1 or node.size % block:
+        raise SizeError(
+            message(
+                "block_reduce",
+                f"the array's size {node.size} is no multiple of the block size "
+                f"{block}",
+                "choose a block size that divides the size.",
+            )
+        )
+    if block == 1:
+        return node
+    if t is FLOAT16 and op in ("add", "mul"):
+        wide = block_reduce(op, trace.cast_to(node, FLOAT32), block)
+        return trace.cast_to(wide, FLOAT16)
+    count = node.size // block
+    source = evaluated(node)
+    result = buffers.allocate(t.size_bytes * count)
+    kernel = special.get(
+        f"block_reduce_{op}_{t.short}", collectives.block_reduce_ir, op, t
+    )
+    args = struct.pack("<2Qq", source.address, result.address, block)
+    step = max(64, REDUCE_BLOCK // block)
+    special.launch(kernel, args, count, step, (source, result), 65536 // block)
+    return from_buffer(t, result, count)
+
+
+def prefix_sum(node: Node, exclusive: bool) -> Node:
+    """Sum all entries before each (exclusive) or up to each (inclusive)."""
+    t = node.type
+    size = node.size
+    if size == 0:
+        return node
+    if t is FLOAT16:
+        wide = prefix_sum(trace.cast_to(node, FLOAT32), exclusive)
+        return trace.cast_to(wide, FLOAT16)
+    source = evaluated(node)
+    result = buffers.allocate(t.size_bytes * size)
+    kind = "exclusive" if exclusive else "inclusive"
+    kernel = special.get(
+        f"scan_{kind}_{t.short}",
+        lambda name: collectives.scan_ir(name, t, exclusive, special.pause()),
+    )
+    blocks = -(-size // SCAN_BLOCK)
+    sums = buffers.allocate(t.size_bytes * blocks)
+    ready = buffers.allocate(4 * blocks)
+    block = SCAN_BLOCK
+    if blocks == 1:
+        block = size
+    else:
+        transfer.fill(ready, UINT32, 0, blocks)
+    args = struct.pack(
+        "<4Qq", source.address, result.address, sums.address, ready.address, block
+    )
+    keep = (source, result, sums, ready)
+    special.launch(kernel, args, size, block, keep, inline_limit=SCAN_BLOCK)
+    return from_buffer(t, result, size)
+
+
+def compress(mask: Node) -> Node:
+    """Return the indices of the set entries; waits for the mask."""
+    size = mask.size
+    if size == 0:
+        return from_buffer(UINT32, buffers.allocate(0), 0)
+    source = evaluated(mask)
+    result = buffers.allocate(4 * size)
+    count = buffers.allocate(4)
+    blocks = -(-size // SCAN_BLOCK)
+    sums, ready = buffers.allocate(4 * blocks), buffers.allocate(4 * blocks)
+    transfer.fill(ready, UINT32, 0, blocks)
+    kernel = special.get(
+        "compress", lambda name: collectives.compress_ir(name, special.pause())
+    )
+    args = struct.pack(
+        "<4Q2qQ",
+        source.address,
+        result.address,
+        sums.address,
+        ready.address,
+        SCAN_BLOCK,
+        size,
+        count.address,
+    )
+    keep = (source, result, sums, ready, count)
+    special.launch(kernel, args, size, SCAN_BLOCK, keep, inline_limit=SCAN_BLOCK)
+    workers.sync()
+    total = int(buffers.as_numpy(count, UINT32, 1)[0])
+    return from_buffer(UINT32, result, total)
+
+
+class Private:
+    """Private copies of a reduction's target, one per thread, and their merger."""
+
+    def __init__(self, root: Node, op: str) -> None:
+        self.root = root
+        self.op = op
+        self.slots = workers.slot_count()
+        self.copies = 4 if root.size <= COPIES_LIMIT else 1
+        line = 64 // root.type.size_bytes
+        entries = root.size * self.copies + 1
+        self.stride = -(-entries // line) * line + line
+        size_bytes = self.stride * self.slots * root.type.size_bytes
+        self.buffer = buffers.allocate(size_bytes)
+        neutral = identity(op, root.type)
+        transfer.fill(self.buffer, root.type, neutral, self.stride * self.slots)
+
+    def arguments(self) -> list[int]:
+        """Return the slots that `lower.access` expects."""
+        dummy = self.root.size * self.copies
+        ring = self.copies - 1
+        return [self.buffer.address, self.stride, self.copies, ring, dummy]
+
+    def merge_into(self, target: Buffer) -> None:
+        """Combine the copies into the target, in the order of the threads."""
+        t = self.root.type
+        if self.copies == 1:
+            kind, write = "merge1", collectives.merge_vector_ir
+        else:
+            kind, write = "merge", collectives.merge_ir
+        kernel = special.get(f"{kind}_{self.op}_{t.short}", write, self.op, t)
+        args = struct.pack(
+            "<2Q3q",
+            target.address,
+            self.buffer.address,
+            self.stride,
+            self.slots,
+            self.copies,
+        )
+        keep = (target, self.buffer)
+        special.launch(kernel, args, self.root.size, 1 << 14, keep)
+
+
+def is_reducible(dtype: DType) -> bool:
+    """Tell whether entries can be summed."""
+    return dtype is not BOOL

@@ -1,0 +1,396 @@
+"""Regions: loops and branches as nodes whose attribute holds their body.
+
+A region is traced in a scope of its own. Closing it puts the body's nodes in
+order, finds the outer nodes that the body refers to (its captures) and the
+arrays it writes, and makes one region node in the surrounding scope, with
+projection nodes for the results. `key` describes the body by local indices, so
+that equal bodies compare equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import ref
+
+from lumijit.compiler import trace
+from lumijit.compiler.memory import CONSUMED
+from lumijit.compiler.ops.structural import (
+    BRANCH,
+    EFFECTS,
+    GATHER,
+    LOOP,
+    PROJECT,
+    REGIONS,
+    SCATTER_INC,
+    SYMBOLIC,
+    WRITTEN,
+)
+from lumijit.compiler.trace import Node, Scope
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import VOID, DType
+from lumijit.runtime.errors import StateError, message
+
+
+class Block:
+    """Straight-line code of a region: nodes in order, then its results."""
+
+    __slots__ = ("nodes", "outputs", "writes")
+
+    def __init__(
+        self,
+        nodes: tuple[Node, ...],
+        outputs: tuple[Node, ...],
+        writes: tuple[tuple[Any, Node], ...],
+    ) -> None:
+        self.nodes = nodes
+        self.outputs = outputs
+        self.writes = writes
+
+    def pure(self) -> Block:
+        """Return the same code without its writes to memory."""
+        kept = []
+        for node in self.nodes:
+            if node.op is SCATTER_INC:
+                node.attr = CONSUMED
+            if node.op in EFFECTS or node.op is WRITTEN:
+                continue
+            if node.op in REGIONS and len(node.deps) > node.attr.targets:
+                node.attr = node.attr.without_effects()
+                node.deps = node.deps[: node.attr.targets]
+            kept.append(node)
+        return Block(tuple(kept), self.outputs, ())
+
+
+class Loop:
+    """A while loop: `args` are its phis; `header` computes `header.outputs[0]`.
+
+    deps of the node: initial values (one per argument), captured values, captured
+    pointers from `pointers` on, written targets from `targets` on.
+    """
+
+    __slots__ = (
+        "args",
+        "body",
+        "header",
+        "key",
+        "label",
+        "pointers",
+        "targets",
+        "written",
+    )
+    args: tuple[Node, ...]
+    header: Block
+    body: Block
+    pointers: int
+    targets: int
+    label: str
+    key: Any
+    written: list[ref[Node]]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The code blocks in order."""
+        return (self.header, self.body)
+
+    def without_effects(self) -> Loop:
+        """Return the same loop without its writes to memory."""
+        loop = Loop()
+        loop.args, loop.label = self.args, self.label
+        loop.header, loop.body = self.header.pure(), self.body.pure()
+        loop.pointers, loop.targets = self.pointers, self.targets
+        loop.key, loop.written = ("pure", self.key), []
+        return loop
+
+
+class Branch:
+    """A conditional: deps[0] is the condition, then captures as in `Loop`."""
+
+    __slots__ = ("false", "key", "label", "pointers", "targets", "true", "written")
+    true: Block
+    false: Block
+    pointers: int
+    targets: int
+    label: str
+    key: Any
+    written: list[ref[Node]]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The code blocks in order."""
+        return (self.true, self.false)
+
+    def without_effects(self) -> Branch:
+        """Return the same branch without its writes to memory."""
+        branch = Branch()
+        branch.label = self.label
+        branch.true, branch.false = self.true.pure(), self.false.pure()
+        branch.pointers, branch.targets = self.pointers, self.targets
+        branch.key, branch.written = ("pure", self.key), []
+        return branch
+
+
+Region = Loop | Branch
+
+
+@contextmanager
+def scope(label: str = "") -> Iterator[Scope]:
+    """Trace into a new scope; leaving it returns to the surrounding one.
+
+    If the body raises, arrays that it wrote to get their former contents back.
+    """
+    inner = Scope(trace.state.scope, label)
+    outer = trace.state.scope
+    trace.state.scope = inner
+    was_symbolic = flags.symbolic_scope
+    flags.symbolic_scope = True
+    try:
+        yield inner
+    except BaseException:
+        restore_writes(inner)
+        raise
+    finally:
+        trace.state.scope = outer
+        flags.symbolic_scope = was_symbolic
+
+
+def restore_writes(inner: Scope) -> None:
+    """Undo the new versions that a scope's writes gave to arrays."""
+    for holder, original in inner.writes.values():
+        holder._node = original
+
+
+def argument(dtype: DType, size: int, position: int) -> Node:
+    """Make a symbolic argument of the current scope."""
+    return trace.make(SYMBOLIC, dtype, size, (), position)
+
+
+def pointer_start(node: Node) -> int:
+    """Return where the dependencies begin that must lie in memory."""
+    if node.op is GATHER or node.op in EFFECTS:
+        return 0
+    if node.op in REGIONS:
+        return int(node.attr.pointers)
+    return len(node.deps)
+
+
+def pointer_deps(node: Node) -> tuple[Node, ...]:
+    """Return the dependencies that are addressed, not read as values."""
+    if node.op is GATHER or node.op in EFFECTS:
+        return node.deps[:1]
+    if node.op in REGIONS:
+        return node.deps[node.attr.pointers :]
+    return ()
+
+
+def value_deps(node: Node) -> tuple[Node, ...]:
+    """Return the dependencies that are read as values."""
+    if node.op is GATHER or node.op in EFFECTS:
+        return node.deps[1:]
+    if node.op in REGIONS:
+        return node.deps[: node.attr.pointers]
+    return node.deps
+
+
+class _Captures:
+    """Collects the outer nodes that a body refers to, by their use."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, Node] = {}
+        self.pointers: dict[int, Node] = {}
+        self.targets: dict[int, Node] = {}
+
+
+def _linearize(
+    roots: Iterable[Node], inner: Scope, done: set[int], captures: _Captures
+) -> tuple[Node, ...]:
+    """Order the nodes of a scope that `roots` need; note the outer nodes."""
+    order: list[Node] = []
+    for root in roots:
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in done:
+                continue
+            if node.scope is not inner:
+                captures.values[id(node)] = node
+                continue
+            if ready:
+                done.add(id(node))
+                order.append(node)
+                continue
+            stack.append((node, True))
+            for dep in _body_pointers(node):
+                if dep.scope is not inner:
+                    captures.pointers[id(dep)] = dep
+                elif dep.op is WRITTEN:
+                    stack.append((dep, False))
+            stack.extend((dep, False) for dep in reversed(value_deps(node)))
+    return tuple(order)
+
+
+def _body_pointers(node: Node) -> tuple[Node, ...]:
+    """Return the addressed dependencies other than the targets of writes."""
+    if node.op in EFFECTS:
+        return node.deps[:1] if node.deps[0].op is WRITTEN else ()
+    return pointer_deps(node)
+
+
+def _writes(inner: Scope, captures: _Captures) -> tuple[tuple[Any, Node], ...]:
+    found = []
+    for holder, original in inner.writes.values():
+        captures.targets[id(original)] = original
+        found.append((holder, original))
+    return tuple(found)
+
+
+def _finish(
+    region: Any,
+    op: Any,
+    heads: tuple[Node, ...],
+    size: int,
+    captures: _Captures,
+    scopes: Sequence[Scope],
+) -> Node:
+    """Make the region node in the current scope and publish its writes."""
+    for key in captures.targets:
+        captures.pointers.pop(key, None)
+    heads_ids = set(map(id, heads))
+    values = [n for k, n in captures.values.items() if k not in heads_ids]
+    pointers = list(captures.pointers.values())
+    targets = list(captures.targets.values())
+    region.pointers = len(heads) + len(values)
+    region.targets = region.pointers + len(pointers)
+    deps = (*heads, *values, *pointers, *targets)
+    region.key = _structure(region, deps)
+    region.written = []
+    node = trace.make(op, VOID, size, deps, region)
+    _publish(node, scopes, targets)
+    return node
+
+
+def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
+    """Replace the versions made inside by one that depends on the region."""
+    current = trace.state.scope
+    positions = {id(t): k for k, t in enumerate(targets)}
+    holders: dict[int, tuple[Any, Node]] = {}
+    for inner in scopes:
+        holders.update(inner.writes)
+    if holders and current is not trace.ROOT:
+        current.effects.append(node)
+    for key, (holder, original) in holders.items():
+        position = positions[id(original)]
+        written = trace.make(WRITTEN, original.type, original.size, (node,), position)
+        holder._node = written
+        node.attr.written.append(ref(written))
+        if current is trace.ROOT:
+            from lumijit.compiler import evaluate
+
+            evaluate.note_effect(written)
+        else:
+            current.writes.setdefault(key, (holder, original))
+
+
+def _check_single_version(scopes: Sequence[Scope]) -> None:
+    """Refuse two array objects that share contents and are both written."""
+    seen: dict[int, int] = {}
+    for inner in scopes:
+        for key, (_, original) in inner.writes.items():
+            if seen.setdefault(id(original), key) != key:
+                raise StateError(
+                    message(
+                        "scatter",
+                        "two arrays that share their contents are both written "
+                        "inside one symbolic region",
+                        "make a copy of one with lumijit.copy or opaque first.",
+                    )
+                )
+
+
+def close_loop(
+    inner: Scope,
+    inits: tuple[Node, ...],
+    args: tuple[Node, ...],
+    cond: Node,
+    outputs: tuple[Node, ...],
+    size: int,
+) -> tuple[Node | None, list[Node]]:
+    """Make the loop node; return it and the final value of every argument.
+
+    Arguments that the body hands through unchanged are no state: their final
+    value is the initial one.
+    """
+    _check_single_version([inner])
+    captures = _Captures()
+    done: set[int] = set()
+    for arg in args:
+        done.add(id(arg))
+    header = Block(_linearize([cond], inner, done, captures), (cond,), ())
+    nodes = _linearize((*inner.effects, *outputs), inner, done, captures)
+    body = Block(nodes, outputs, _writes(inner, captures))
+    loop = Loop()
+    loop.args, loop.header, loop.body = args, header, body
+    loop.label = inner.label
+    node = _finish(loop, LOOP, inits, size, captures, [inner])
+    results = []
+    for k, (init, arg, out) in enumerate(zip(inits, args, outputs, strict=True)):
+        if out is arg:
+            results.append(init)
+        else:
+            results.append(project(node, arg.type, k))
+    return node, results
+
+
+def close_branch(
+    cond: Node,
+    scopes: tuple[Scope, Scope],
+    outputs: tuple[tuple[Node, ...], tuple[Node, ...]],
+    size: int,
+) -> tuple[Node, list[Node]]:
+    """Make the branch node; return it and one result per pair of outputs."""
+    _check_single_version(scopes)
+    captures = _Captures()
+    blocks = []
+    for inner, outs in zip(scopes, outputs, strict=True):
+        nodes = _linearize((*inner.effects, *outs), inner, set(), captures)
+        blocks.append(Block(nodes, outs, _writes(inner, captures)))
+    branch = Branch()
+    branch.true, branch.false = blocks
+    branch.label = scopes[0].label
+    node = _finish(branch, BRANCH, (cond,), size, captures, scopes)
+    results = []
+    for k, (yes, no) in enumerate(zip(*outputs, strict=True)):
+        results.append(yes if yes is no else project(node, yes.type, k))
+    return node, results
+
+
+def project(region: Node, dtype: DType, position: int) -> Node:
+    """Make the node for one result of a region."""
+    return trace.make(PROJECT, dtype, region.size, (region,), position)
+
+
+def attr_key(node: Node) -> Any:
+    """Return what tells two nodes of one operation apart, besides operands."""
+    if node.op in REGIONS:
+        return node.attr.key
+    return node.attr
+
+
+def _structure(region: Region, deps: tuple[Node, ...]) -> Any:
+    """Describe a region's code by local indices; captures count from -1 down."""
+    local: dict[int, int] = {id(d): -1 - k for k, d in enumerate(deps)}
+    count = 0
+    if isinstance(region, Loop):
+        for arg in region.args:
+            local[id(arg)] = count
+            count += 1
+    rows: list[Any] = [type(region).__name__]
+    for block in region.blocks:
+        for node in block.nodes:
+            local[id(node)] = count
+            count += 1
+            refs = tuple(local[id(d)] for d in node.deps)
+            rows.append((node.op.index, node.type.index, attr_key(node), refs))
+        rows.append(tuple(local[id(n)] for n in block.outputs))
+    return tuple(rows)

@@ -1,0 +1,224 @@
+"""Decides which kernels compute a set of nodes, and in which order.
+
+Every node gets a *phase*: the number of kernels that must have run before it can
+be computed. Reading an array by index needs it in memory, so a gather lies one
+phase after its source, and reading a written array one phase after the write.
+Nodes of one phase and one size share a kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from lumijit.compiler.memory import CONSUMED, Reduction
+from lumijit.compiler.ops.structural import (
+    EFFECTS,
+    EVALUATED,
+    LITERAL,
+    PROJECT,
+    REGIONS,
+    SCATTER_INC,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.program import leaked_symbol
+from lumijit.compiler.regions import pointer_deps, value_deps
+from lumijit.compiler.trace import ROOT, Node
+from lumijit.runtime.errors import SymbolicError, message
+
+_BASE_REFERENCES = sys.getrefcount((object(),)[0])
+
+
+class Group:
+    """What one kernel computes: nodes to store and effects to carry out."""
+
+    __slots__ = ("effects", "outputs", "phase", "size")
+
+    def __init__(self, phase: int, size: int) -> None:
+        self.phase = phase
+        self.size = size
+        self.outputs: list[Node] = []
+        self.effects: list[Node] = []
+
+
+class Plan:
+    """The groups in order of phase, and what else the launch must know."""
+
+    __slots__ = ("groups", "shared_targets", "written")
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.shared_targets: set[int] = set()
+        self.written: list[Node] = []
+
+
+def is_effect(node: Node) -> bool:
+    """Tell whether executing a node writes to memory."""
+    if node.op in EFFECTS:
+        return True
+    return node.op in REGIONS and len(node.deps) > node.attr.targets
+
+
+def _written_deps(node: Node) -> tuple[Node, ...]:
+    """Return the targets that a node writes to."""
+    if node.op in EFFECTS:
+        return node.deps[:1]
+    return node.deps[node.attr.targets :] if node.op in REGIONS else ()
+
+
+def _source_deps(node: Node) -> tuple[Node, ...]:
+    """Return the arrays that a node reads by index."""
+    if node.op in EFFECTS:
+        return ()
+    if node.op in REGIONS:
+        return node.deps[node.attr.pointers : node.attr.targets]
+    return pointer_deps(node)
+
+
+class _Planner:
+    def __init__(self, wanted: list[Node]) -> None:
+        self.plan = Plan()
+        self.phase: dict[int, int] = {}
+        self.stored: dict[int, tuple[Node, int]] = {}
+        self.effects: list[Node] = []
+        self.carriers: list[Node] = []
+        for node in wanted:
+            self._visit(node)
+        for node in wanted:
+            if node.op is not WRITTEN:
+                self._store(node, self.phase[id(node)])
+
+    def _store(self, node: Node, phase: int) -> None:
+        if node.op is not EVALUATED:
+            self.stored.setdefault(id(node), (node, phase))
+
+    def _visit(self, root: Node) -> None:
+        phase = self.phase
+        stack: list[tuple[Node, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in phase:
+                continue
+            deps = node.deps
+            if not deps:
+                if node.scope is not ROOT:
+                    raise leaked_symbol(node)
+                phase[id(node)] = 0
+            elif ready:
+                self._place(node)
+            else:
+                if node.scope is not ROOT:
+                    raise leaked_symbol(node)
+                if is_effect(node):
+                    self._note_sharing(node)
+                stack.append((node, True))
+                stack.extend([(d, False) for d in deps if id(d) not in phase])
+
+    def _note_sharing(self, node: Node) -> None:
+        """Note targets that somebody besides this effect still refers to."""
+        if node.attr is CONSUMED:
+            raise SymbolicError(
+                message(
+                    "scatter_inc",
+                    "the returned index was used up by an earlier kernel: the "
+                    "counter's state at that time can't be had again",
+                    "evaluate the index together with the first use: "
+                    "lumijit.eval(data, index).",
+                )
+            )
+        deps = node.deps
+        start = 0 if node.op in EFFECTS else node.attr.targets
+        for k in range(start, len(deps)):
+            if sys.getrefcount(deps[k]) > _BASE_REFERENCES:
+                self.plan.shared_targets.add(id(deps[k]))
+
+    def _place(self, node: Node) -> None:
+        phase = self.phase
+        level = max([phase[id(d)] for d in value_deps(node)], default=0)
+        for source in _source_deps(node):
+            level = max(level, self._address(source))
+        for target in _written_deps(node):
+            level = max(level, self._target(node, target))
+        if node.op is WRITTEN:
+            level += 1
+            self.plan.written.append(node)
+        phase[id(node)] = level
+        if is_effect(node):
+            self.effects.append(node)
+        if node.op is SCATTER_INC or (node.op is PROJECT and is_effect(node.deps[0])):
+            self.carriers.append(node)
+
+    def _address(self, node: Node) -> int:
+        """Return the phase from which on a node lies in memory; have it stored."""
+        level = self.phase[id(node)]
+        if node.op is EVALUATED or node.op is WRITTEN:
+            return level
+        self._store(node, level)
+        return level + 1
+
+    def _target(self, effect: Node, target: Node) -> int:
+        level = self.phase[id(target)]
+        if target.op in (EVALUATED, LITERAL, UNDEFINED):
+            return 0
+        if target.op is not WRITTEN:
+            return self._address(target)
+        previous = target.deps[0]
+        if id(target) not in self.plan.shared_targets and _may_share_kernel(
+            previous, effect
+        ):
+            return level - 1
+        return level
+
+    def finish(self) -> Plan:
+        """Form the groups."""
+        last = max(self.phase.values(), default=0)
+        for node in self.carriers:
+            if self.phase[id(node)] < last and node.op is not EVALUATED:
+                self._store(node, self.phase[id(node)])
+        groups: dict[tuple[int, int], Group] = {}
+
+        def group(level: int, size: int) -> Group:
+            key = (level, size)
+            if key not in groups:
+                groups[key] = Group(level, size)
+            return groups[key]
+
+        for node, level in self.stored.values():
+            group(level, node.size).outputs.append(node)
+        for node in self.effects:
+            group(self.phase[id(node)], node.size).effects.append(node)
+        self.plan.groups = [groups[k] for k in sorted(groups, key=lambda k: k[0])]
+        return self.plan
+
+
+def _may_share_kernel(first: Node, second: Node) -> bool:
+    """Tell whether two writes to one array may run interleaved in one kernel."""
+    if first.size != second.size or first.op is not second.op:
+        return False
+    if first.op is SCATTER_INC:
+        return True
+    if first.op in REGIONS:
+        return False
+    a: Reduction = first.attr
+    b: Reduction = second.attr
+    if a.op == "identity" or b.op == "identity":
+        return a.op == b.op and a.group == b.group and a.group != 0
+    return a.op == b.op and a.mode == b.mode
+
+
+def plan(wanted: Iterable[Node]) -> Plan:
+    """Return the kernels that compute the wanted nodes."""
+    return _Planner([n for n in wanted if n.op is not EVALUATED]).finish()
+
+
+def phases(found: Plan) -> Iterator[list[Group]]:
+    """Yield the groups of one phase after the other."""
+    current: list[Group] = []
+    for group in found.groups:
+        if current and group.phase != current[0].phase:
+            yield current
+            current = []
+        current.append(group)
+    if current:
+        yield current

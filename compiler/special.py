@@ -1,0 +1,95 @@
+"""Kernels that don't come from a trace: by name, cached like any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lumijit.compiler.kernels import structural_hash
+from lumijit.runtime import cache, cpu, history, workers
+from lumijit.runtime.config import flags
+
+_INLINE_LIMIT = 4096
+
+
+class SpecialKernel:
+    """A kernel with its name; `launch` runs it."""
+
+    __slots__ = ("hash", "is_new", "kernel", "name")
+
+    def __init__(self, name: str, hash_: str, kernel: Any) -> None:
+        self.name = name
+        self.hash = hash_
+        self.kernel = kernel
+        self.is_new = True
+
+
+_KERNELS: dict[str, SpecialKernel] = {}
+
+
+def flush() -> None:
+    """Forget all kernels in memory."""
+    _KERNELS.clear()
+
+
+def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
+    """Return the kernel called `name`; `write(symbol, *args)` gives its IR."""
+    found = _KERNELS.get(name)
+    if found is not None:
+        found.is_new = False
+        return found
+    hash_ = structural_hash(("special", name))
+    symbol = f"lumijit_{hash_}"
+    stored = cache.lookup(hash_)
+    if stored is None:
+        code = cpu.compile_ir(write(symbol, *args))
+        cache.store(hash_, code, {})
+    else:
+        code = stored[0]
+    kernel = SpecialKernel(name, hash_, cpu.link(code, symbol, hash_))
+    _KERNELS[name] = kernel
+    return kernel
+
+
+def pause() -> str:
+    """Return the instruction for a spinning thread."""
+    if cpu.machine_is_x86():
+        return "call void @llvm.x86.sse2.pause()"
+    return "fence seq_cst"
+
+
+def launch(
+    found: SpecialKernel,
+    args: bytes,
+    size: int,
+    block_size: int,
+    keepalive: object,
+    inline_limit: int = _INLINE_LIMIT,
+) -> None:
+    """Run a kernel over `size` elements: inline if small and nothing is pending."""
+    if size == 0:
+        return
+    ticket = 0
+    started = time.perf_counter()
+    address = found.kernel.address
+    if size > inline_limit or not workers.run_inline(address, args, size):
+        ticket = workers.submit(
+            address, args, size, block_size, None, (found, keepalive), True
+        )
+    if flags.kernel_history:
+        entry: dict[str, Any] = {
+            "type": history.KernelType.Reduce
+            if "reduce" in found.name
+            else history.KernelType.Other,
+            "hash": found.hash,
+            "cache_hit": not found.is_new,
+            "size": size,
+        }
+        if ticket:
+            entry["ticket"] = ticket
+        else:
+            entry["execution_time"] = (time.perf_counter() - started) * 1e6
+        history.record(entry)
+    if flags.launch_blocking:
+        workers.sync()

@@ -1,0 +1,280 @@
+"""The disk cache of kernels: machine code by key, shared between processes.
+
+Owns the folder, the file format, the checks and the eviction. What a key covers
+beyond the machine and our version is the caller's business; kernels in memory
+are the compiler's. Every failure is logged and means "not cached", never an
+error: a program runs without its cache.
+
+A file holds machine code that will be run, so a folder or file that belongs to
+someone else, or that others may write to, is refused. Files are written under a
+temporary name and renamed: readers see a whole file or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import stat
+import struct
+import sys
+import time
+from typing import Any, Final
+
+from lumijit.runtime.config import settings
+from lumijit.runtime.log import LogLevel, log
+from lumijit.runtime.version import CODEGEN_VERSION, VERSION
+
+Meta = dict[str, Any]
+
+_MAGIC: Final = b"lumijit\x01"
+_SUFFIX: Final = ".kernel"
+_TEMPORARY: Final = ".tmp"
+# magic, checksum of all that follows, length of the meta data, length of the code
+_HEADER: Final = struct.Struct("<8s32sQQ")
+_EVICT_EVERY: Final = 64
+_EVICT_TO: Final = 0.8
+_TOUCH_AFTER_S: Final = 3600.0
+_STALE_AFTER_S: Final = 3600.0
+
+_complaints: set[str] = set()
+_stores = itertools.count()
+
+
+def _complain(text: str, *args: object) -> None:
+    """Log a warning, once per process."""
+    line = text % args
+    if line not in _complaints:
+        _complaints.add(line)
+        log(LogLevel.Warn, "%s", line)
+
+
+def directory() -> str:
+    """Return the folder of the cache, which need not exist."""
+    if settings.cache_dir:
+        return os.path.abspath(os.path.expanduser(settings.cache_dir))
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~")
+        return os.path.join(base, "Temp", "lumijit")
+    return os.path.join(os.path.expanduser("~"), ".lumijit")
+
+
+def environment_key(target: str = "") -> str:
+    """Return a text that differs wherever machine code might not be shared.
+
+    Args:
+        target: the processor that code is generated for, with its features.
+    """
+    import llvmlite
+
+    # The bare `llvmlite` package is light: LLVM itself is not loaded by it.
+    return "|".join(
+        (
+            VERSION,
+            str(CODEGEN_VERSION),
+            f"llvmlite {llvmlite.__version__}",
+            sys.platform,
+            str(struct.calcsize("P")),
+            target,
+        )
+    )
+
+
+def full_key(key: bytes | str, environment: str) -> str:
+    """Join a structural key and the environment into the name of an entry."""
+    if isinstance(key, str):
+        key = key.encode()
+    digest = hashlib.blake2b(key, digest_size=20, key=b"lumijit")
+    digest.update(b"\0")
+    digest.update(environment.encode())
+    return digest.hexdigest()
+
+
+def _fault(status: os.stat_result) -> str:
+    """Say why a folder or file must not be trusted, or nothing."""
+    if sys.platform == "win32":
+        return ""
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}, not to you"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "may be written by other users"
+    return ""
+
+
+def _usable_directory(create: bool) -> str | None:
+    """Return the folder if it may be used; log why not."""
+    if settings.no_disk_cache:
+        return None
+    path = directory()
+    try:
+        if create:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        if create:
+            _complain("kernels are not kept on disk: %s", error)
+        return None
+    except OSError as error:
+        _complain("kernels are not kept on disk: %s", error)
+        return None
+    if not stat.S_ISDIR(status.st_mode):
+        _complain("kernels are not kept on disk: '%s' is no folder", path)
+        return None
+    fault = _fault(status)
+    if fault:
+        _complain(
+            "kernels are not kept on disk: '%s' %s. Fix: chmod go-w it, or set "
+            "LUMIJIT_CACHE_DIR to a folder of your own.",
+            path,
+            fault,
+        )
+        return None
+    return path
+
+
+def _unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
+    """Check a file's contents and take them apart; raises ValueError."""
+    if len(data) < _HEADER.size:
+        raise ValueError("it is truncated")
+    magic, checksum, meta_bytes, code_bytes = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise ValueError("it was not written by this version of lumijit")
+    if len(data) != _HEADER.size + meta_bytes + code_bytes:
+        raise ValueError("it is truncated")
+    if hashlib.blake2b(data[40:], digest_size=32).digest() != checksum:
+        raise ValueError("its checksum is wrong")
+    middle = _HEADER.size + meta_bytes
+    meta = json.loads(data[_HEADER.size : middle])
+    if not isinstance(meta, dict) or meta.pop("key", None) != name:
+        raise ValueError("it holds another kernel")
+    return data[middle:], meta
+
+
+def _pack(name: str, object_code: bytes, meta: Meta) -> bytes:
+    text = json.dumps({**meta, "key": name}).encode()
+    lengths = struct.pack("<QQ", len(text), len(object_code))
+    checksum = hashlib.blake2b(lengths, digest_size=32)
+    checksum.update(text)
+    checksum.update(object_code)
+    return b"".join((_MAGIC, checksum.digest(), lengths, text, object_code))
+
+
+def _read(path: str) -> bytes | None:
+    """Read a file if it may be trusted; log why not."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        fault = _fault(status)
+        if not stat.S_ISREG(status.st_mode):
+            fault = "is no regular file"
+        if fault:
+            _complain("the cached kernel '%s' %s: it is not used.", path, fault)
+            return None
+        if time.time() - status.st_mtime > _TOUCH_AFTER_S:
+            os.utime(path)
+        return file.read()
+
+
+def lookup(key: str) -> tuple[bytes, Meta] | None:
+    """Return the machine code and meta data stored under a key, if it is whole.
+
+    Args:
+        key: the entry's name, made by `full_key`.
+    """
+    folder = _usable_directory(create=False)
+    if folder is None:
+        return None
+    path = os.path.join(folder, key + _SUFFIX)
+    try:
+        data = _read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _complain("a cached kernel can't be read: %s", error)
+        return None
+    if data is None:
+        return None
+    try:
+        return _unpack(data, key)
+    except ValueError as error:
+        log(LogLevel.Warn, "the cached kernel '%s' is dropped: %s.", path, error)
+        _remove(path)
+        return None
+
+
+def store(key: str, object_code: bytes, meta: Meta) -> bool:
+    """Keep machine code under a key; tell whether that worked.
+
+    Args:
+        key: the entry's name, made by `full_key`.
+        object_code: what `lookup` will return.
+        meta: JSON-serialisable facts about it.
+    """
+    folder = _usable_directory(create=True)
+    if folder is None:
+        return False
+    data = _pack(key, object_code, meta)
+    if len(data) > settings.cache_size_mb << 20:
+        return False
+    path = os.path.join(folder, key + _SUFFIX)
+    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}{_TEMPORARY}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(temporary, flags, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            _remove(temporary)
+            raise
+    except OSError as error:
+        _complain("a kernel could not be kept on disk: %s", error)
+        return False
+    if next(_stores) % _EVICT_EVERY == 0:
+        evict()
+    return True
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError as error:
+        log(LogLevel.Debug, "'%s' can't be removed: %s", path, error)
+
+
+def evict() -> None:
+    """Remove the least recently used kernels if the cache exceeds its size."""
+    folder = _usable_directory(create=False)
+    if folder is None:
+        return
+    found: list[tuple[float, int, str]] = []
+    now = time.time()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.name.endswith((_SUFFIX, _TEMPORARY)):
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if entry.name.endswith(_SUFFIX):
+                    found.append((status.st_mtime, status.st_size, entry.path))
+                elif now - status.st_mtime > _STALE_AFTER_S:
+                    # Left behind by a process that was killed while writing.
+                    _remove(entry.path)
+    except OSError as error:
+        _complain("the kernel cache can't be listed: %s", error)
+        return
+    limit = settings.cache_size_mb << 20
+    total = sum(size for _, size, _ in found)
+    if total <= limit:
+        return
+    for _, size, path in sorted(found):
+        _remove(path)
+        total -= size
+        if total <= limit * _EVICT_TO:
+            break

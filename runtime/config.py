@@ -1,0 +1,249 @@
+"""Settings and flags: what can be chosen, with its default, in one table each.
+
+Owns the settings that a process reads once from its environment, and the
+per-thread flags that steer tracing and launching. What a flag *does* is decided
+where it is read.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import threading
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+from lumijit.runtime.errors import ArrayTypeError, message
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Settings:
+    """The choices made once per process; zero and "" mean "find out"."""
+
+    cache_dir: str = ""
+    cache_size_mb: int = 1024
+    no_disk_cache: bool = False
+    threads: int = 0
+    spin_us: int = 50
+    no_futex: bool = False
+    log_level: str = "warn"
+    cpu: str = ""
+    no_loader: bool = False
+    memory_limit_mb: int = 0
+
+
+@dataclass(frozen=True)
+class EnvironmentVariable:
+    """How a setting is overridden from outside, and what it may be."""
+
+    setting: str
+    name: str
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+LOG_LEVELS: Final = ("disable", "error", "warn", "info", "infosym", "debug", "trace")
+
+ENVIRONMENT: Final = (
+    EnvironmentVariable("cache_dir", "LUMIJIT_CACHE_DIR", "folder of cached kernels"),
+    EnvironmentVariable(
+        "cache_size_mb", "LUMIJIT_CACHE_SIZE_MB", "size at which old kernels go"
+    ),
+    EnvironmentVariable(
+        "no_disk_cache", "LUMIJIT_NO_DISK_CACHE", "keep kernels in memory only"
+    ),
+    EnvironmentVariable("threads", "LUMIJIT_THREADS", "worker threads, 0: one a core"),
+    EnvironmentVariable(
+        "spin_us", "LUMIJIT_SPIN_US", "how long an idle worker spins before it sleeps"
+    ),
+    EnvironmentVariable(
+        "no_futex", "LUMIJIT_NO_FUTEX", "wait on Python semaphores, not futexes"
+    ),
+    EnvironmentVariable(
+        "log_level", "LUMIJIT_LOG_LEVEL", "what is written to stderr", LOG_LEVELS
+    ),
+    EnvironmentVariable("cpu", "LUMIJIT_CPU", "processor that LLVM generates code for"),
+    EnvironmentVariable(
+        "no_loader", "LUMIJIT_NO_LOADER", "link kernels with LLVM, not our own loader"
+    ),
+    EnvironmentVariable(
+        "memory_limit_mb", "LUMIJIT_MEMORY_LIMIT_MB", "what arrays may take together"
+    ),
+)
+
+_YES: Final = ("1", "true", "yes", "on")
+_NO: Final = ("0", "false", "no", "off", "")
+
+
+def _parse(variable: EnvironmentVariable, default: _T, text: str) -> _T:
+    """Read one variable as the type of its default; warn and keep that if bad."""
+    value: Any = None
+    word = text.strip().lower()
+    expected = "text"
+    if isinstance(default, bool):
+        expected = "0 or 1"
+        value = True if word in _YES else False if word in _NO else None
+    elif isinstance(default, int):
+        expected = "a whole number, 0 or more"
+        value = int(word) if word.isdecimal() else None
+    elif variable.choices:
+        expected = "one of " + ", ".join(variable.choices)
+        if word.isdecimal() and int(word) < len(variable.choices):
+            word = variable.choices[int(word)]
+        value = word if word in variable.choices else None
+    else:
+        value = text
+    if value is None:
+        warnings.warn(
+            f"{variable.name}={text!r} is ignored: expected {expected}; "
+            f"the default ({default!r}) is used.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return default
+    result: _T = value
+    return result
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """Make the settings that an environment asks for."""
+    settings = Settings()
+    for variable in ENVIRONMENT:
+        text = environment.get(variable.name)
+        if text is not None:
+            default = getattr(settings, variable.setting)
+            setattr(settings, variable.setting, _parse(variable, default, text))
+    return settings
+
+
+settings: Final = read_settings(os.environ)
+assert {v.setting for v in ENVIRONMENT} == {f.name for f in fields(Settings)}
+
+
+class JitFlag(enum.IntFlag):
+    """Flags that control how programs are traced, compiled and launched."""
+
+    Debug = 1 << 0
+    ReuseIndices = 1 << 1
+    ConstantPropagation = 1 << 2
+    ValueNumbering = 1 << 3
+    FastMath = 1 << 4
+    SymbolicLoops = 1 << 5
+    OptimizeLoops = 1 << 6
+    CompressLoops = 1 << 7
+    SymbolicCalls = 1 << 8
+    OptimizeCalls = 1 << 9
+    MergeFunctions = 1 << 10
+    ForceOptiX = 1 << 11
+    PrintIR = 1 << 12
+    KernelHistory = 1 << 13
+    LaunchBlocking = 1 << 14
+    ScatterReduceLocal = 1 << 15
+    SymbolicConditionals = 1 << 16
+    SymbolicScope = 1 << 17
+    Default = (
+        ReuseIndices
+        | ConstantPropagation
+        | ValueNumbering
+        | FastMath
+        | SymbolicLoops
+        | OptimizeLoops
+        | SymbolicCalls
+        | OptimizeCalls
+        | MergeFunctions
+        | ScatterReduceLocal
+        | SymbolicConditionals
+    )
+
+
+class Flags(threading.local):
+    """The flags of the current thread, one attribute each (fast to read)."""
+
+    debug = False
+    reuse_indices = True
+    constant_propagation = True
+    value_numbering = True
+    fast_math = True
+    symbolic_loops = True
+    optimize_loops = True
+    compress_loops = False
+    symbolic_calls = True
+    optimize_calls = True
+    merge_functions = True
+    force_optix = False
+    print_ir = False
+    kernel_history = False
+    launch_blocking = False
+    scatter_reduce_local = True
+    symbolic_conditionals = True
+    symbolic_scope = False
+
+
+flags: Final = Flags()
+
+_ATTRIBUTES: Final = (
+    (JitFlag.Debug, "debug"),
+    (JitFlag.ReuseIndices, "reuse_indices"),
+    (JitFlag.ConstantPropagation, "constant_propagation"),
+    (JitFlag.ValueNumbering, "value_numbering"),
+    (JitFlag.FastMath, "fast_math"),
+    (JitFlag.SymbolicLoops, "symbolic_loops"),
+    (JitFlag.OptimizeLoops, "optimize_loops"),
+    (JitFlag.CompressLoops, "compress_loops"),
+    (JitFlag.SymbolicCalls, "symbolic_calls"),
+    (JitFlag.OptimizeCalls, "optimize_calls"),
+    (JitFlag.MergeFunctions, "merge_functions"),
+    (JitFlag.ForceOptiX, "force_optix"),
+    (JitFlag.PrintIR, "print_ir"),
+    (JitFlag.KernelHistory, "kernel_history"),
+    (JitFlag.LaunchBlocking, "launch_blocking"),
+    (JitFlag.ScatterReduceLocal, "scatter_reduce_local"),
+    (JitFlag.SymbolicConditionals, "symbolic_conditionals"),
+    (JitFlag.SymbolicScope, "symbolic_scope"),
+)
+
+
+def _attributes_of(construct: str, which: JitFlag) -> list[str]:
+    if not isinstance(which, JitFlag):
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"'{which!r}' is no flag (expected JitFlag, got "
+                f"{type(which).__name__})",
+                "pass a member of JitFlag, such as JitFlag.Debug.",
+            )
+        )
+    return [name for member, name in _ATTRIBUTES if which & member]
+
+
+def flag(which: JitFlag) -> bool:
+    """Tell whether a flag is set in this thread (of several: whether all are)."""
+    return all(getattr(flags, name) for name in _attributes_of("flag()", which))
+
+
+def set_flag(which: JitFlag, value: bool) -> None:
+    """Set or clear a flag (or several) in this thread."""
+    for name in _attributes_of("set_flag()", which):
+        setattr(flags, name, bool(value))
+
+
+class scoped_set_flag:
+    """Context manager that sets a flag and puts back the former value at the end."""
+
+    def __init__(self, flag: JitFlag, value: bool = True) -> None:
+        self._names = _attributes_of("scoped_set_flag()", flag)
+        self._value = bool(value)
+        self._former: list[list[bool]] = []
+
+    def __enter__(self) -> None:
+        self._former.append([getattr(flags, name) for name in self._names])
+        for name in self._names:
+            setattr(flags, name, self._value)
+
+    def __exit__(self, *unused: object) -> None:
+        for name, former in zip(self._names, self._former.pop(), strict=True):
+            setattr(flags, name, former)

@@ -1,0 +1,274 @@
+"""The CPU engine: LLVM IR to machine code, and machine code into memory.
+
+Owns what is known of the processor, the settings of the code generator and the
+linking of objects. LLVM (llvmlite) is loaded only when something must be
+compiled, or linked in a way that `loader` does not know. What goes into the IR
+is the compiler's business; running kernels is that of `workers`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import platform
+import re
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from lumijit.runtime import cache, loader
+from lumijit.runtime.config import settings
+from lumijit.runtime.errors import KernelBuildError, message
+from lumijit.runtime.log import LogLevel, log
+
+# LLVM guesses the processor by its features, and a virtual machine may hide
+# some: the model number knows better. Only scheduling follows from the name, as
+# the features are always given. (On gathers, 13 % of the time.)
+_MODEL_NAMES: Final = {
+    ("GenuineIntel", 6, 143): "sapphirerapids",
+    ("GenuineIntel", 6, 207): "sapphirerapids",
+    ("GenuineIntel", 6, 173): "graniterapids",
+    ("GenuineIntel", 6, 174): "graniterapids",
+}
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """The processor, as the code generator sees it."""
+
+    name: str
+    features: str
+    triple: str
+
+    def has(self, feature: str) -> bool:
+        """Tell whether a feature (LLVM's name) is there."""
+        return f"+{feature}" in self.features.split(",")
+
+    @functools.cached_property
+    def has_avx2(self) -> bool:
+        """Whether there are 256-bit integer instructions."""
+        return self.has("avx2")
+
+    @functools.cached_property
+    def has_avx512(self) -> bool:
+        """Whether the AVX-512 subsets of every such server are there."""
+        return all(self.has(f"avx512{s}") for s in ("f", "vl", "bw", "dq"))
+
+    @functools.cached_property
+    def has_fma(self) -> bool:
+        """Whether a multiplication and addition can be rounded once."""
+        return self.has("fma") or self.triple.startswith(("aarch64", "arm64"))
+
+    @functools.cached_property
+    def has_f16c(self) -> bool:
+        """Whether there are conversions from and to half precision."""
+        return self.has("f16c") or self.triple.startswith(("aarch64", "arm64"))
+
+    @functools.cached_property
+    def lanes_f32(self) -> int:
+        """How many single-precision numbers one register holds."""
+        return 16 if self.has_avx512 else 8 if self.has("avx") else 4
+
+
+@functools.cache
+def _llvm() -> Any:
+    """Load LLVM and set it up for this processor."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def _processor_id() -> str:
+    """Return a text that tells processors apart, without asking LLVM."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = file.read(8192).split("\n\n", 1)[0]
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features")
+    lines = (line.partition(":") for line in first.splitlines())
+    return "\n".join(v.strip() for k, _, v in lines if k.strip() in wanted)
+
+
+def _best_name(reported: str, processor_id: str) -> str:
+    parts = processor_id.split("\n")
+    try:
+        model = (parts[0], int(parts[1]), int(parts[2]))
+    except (IndexError, ValueError):
+        return reported
+    return _MODEL_NAMES.get(model, reported)
+
+
+def _ask_llvm(processor_id: str) -> HostInfo:
+    llvm = _llvm()
+    name = settings.cpu or _best_name(llvm.get_host_cpu_name(), processor_id)
+    if settings.cpu and settings.cpu != llvm.get_host_cpu_name():
+        # Another processor's name brings its own features: ours must not be added.
+        log(LogLevel.Info, "code is generated for the processor '%s'", name)
+    features = llvm.get_host_cpu_features().flatten()
+    if "+avx512f" in features.split(","):
+        features += ",-prefer-256-bit"
+    return HostInfo(name, features, llvm.get_process_triple())
+
+
+@functools.cache
+def host() -> HostInfo:
+    """Return what the processor can do; LLVM is asked once per machine."""
+    processor = _processor_id()
+    environment = cache.environment_key(f"{processor}|{settings.cpu}")
+    key = cache.full_key("host", environment)
+    found = cache.lookup(key)
+    if found is not None:
+        try:
+            return HostInfo(**found[1])
+        except TypeError:
+            log(LogLevel.Warn, "the cached description of the processor is foreign")
+    info = _ask_llvm(processor)
+    cache.store(key, b"", asdict(info))
+    return info
+
+
+@functools.cache
+def environment_key() -> str:
+    """Return the environment of the cache keys of all kernels for this host."""
+    info = host()
+    return cache.environment_key(f"{info.triple}|{info.name}|{info.features}")
+
+
+@functools.cache
+def _target_machine(opt_level: int) -> Any:
+    llvm = _llvm()
+    info = host()
+    # The small code model: llvmlite's default for JIT code (large) costs up to
+    # 37 % of the run time, as constants are addressed through registers.
+    return llvm.Target.from_triple(info.triple).create_target_machine(
+        cpu=info.name,
+        features=info.features,
+        opt=opt_level,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+_LOCATION: Final = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
+
+
+def _refusal(ir: str, error: Exception) -> KernelBuildError:
+    """Word LLVM's complaint, with the line that it is about."""
+    text = str(error).strip()
+    found = _LOCATION.search(text)
+    if found:
+        number = int(found[1])
+        line = ir.split("\n")[number - 1].strip()
+        text = f"line {number}: {found[3]}: '{line}'"
+    return KernelBuildError(
+        message(
+            "kernel compilation",
+            f"LLVM refuses the generated code: {text}",
+            "this is an error of lumijit: please report it with the code that "
+            "set_flag(JitFlag.PrintIR, True) prints.",
+        )
+    )
+
+
+def compile_ir(ir: str, opt_level: int = 2) -> bytes:
+    """Compile LLVM IR for this processor and return the object file's contents.
+
+    No passes run over the IR: the trace has been simplified already.
+
+    Args:
+        ir: the text of one module.
+        opt_level: effort of the code generator, 0 to 3; below 2 only for kernels
+            that run once.
+    """
+    llvm = _llvm()
+    try:
+        with llvm.parse_assembly(ir, llvm.create_context()) as module:
+            module.verify()
+            code: bytes = _target_machine(opt_level).emit_object(module)
+            return code
+    except RuntimeError as error:
+        raise _refusal(ir, error) from error
+
+
+class Kernel:
+    """Machine code in memory. It is unmapped when the last reference goes."""
+
+    __slots__ = ("address", "hash", "ir", "operation_count", "size_bytes", "tracker")
+
+    def __init__(
+        self,
+        address: int,
+        hash: str,
+        size_bytes: int,
+        tracker: object,
+        operation_count: int = 0,
+        ir: str = "",
+    ) -> None:
+        self.address: Final = address
+        self.hash: Final = hash
+        self.size_bytes: Final = size_bytes
+        self.tracker: Final = tracker
+        self.operation_count = operation_count
+        self.ir = ir
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.hash}, {self.operation_count} operations)"
+
+
+@functools.cache
+def _linker() -> Any:
+    return _llvm().create_lljit_compiler(_target_machine(2))
+
+
+_library_numbers = itertools.count()
+
+
+def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...]) -> Any:
+    """Link an object with LLVM's ORC; its result maps symbols to addresses."""
+    llvm = _llvm()
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(object_code).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    try:
+        # A name can't be used twice, even after its library has gone.
+        return builder.link(_linker(), f"kernel{next(_library_numbers)}")
+    except RuntimeError as error:
+        raise KernelBuildError(
+            message("kernel linking", f"LLVM can't link it: {str(error).strip()}")
+        ) from error
+
+
+def link_symbols(
+    object_code: bytes, symbols: tuple[str, ...]
+) -> tuple[dict[str, int], object]:
+    """Put an object into memory: addresses of its symbols, and what keeps it there."""
+    if not settings.no_loader and loader.is_available():
+        try:
+            image = loader.load(object_code, symbols)
+        except loader.UnknownObject as error:
+            log(LogLevel.Debug, "LLVM links a kernel: %s", error)
+        else:
+            return image.addresses, image
+    tracker = _link_with_llvm(object_code, symbols)
+    return {symbol: tracker[symbol] for symbol in symbols}, tracker
+
+
+def link(object_code: bytes, symbol: str, hash: str) -> Kernel:
+    """Put a kernel's object into memory.
+
+    Args:
+        object_code: what `compile_ir` returned, now or in an earlier process.
+        symbol: the name of the kernel's function.
+        hash: what identifies the kernel in messages and in the history.
+    """
+    addresses, tracker = link_symbols(object_code, (symbol,))
+    return Kernel(addresses[symbol], hash, len(object_code), tracker)
+
+
+def machine_is_x86() -> bool:
+    """Tell whether x86's instructions may be named in generated code."""
+    return platform.machine().lower() in ("x86_64", "amd64") and sys.maxsize > 2**32

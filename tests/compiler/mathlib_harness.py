@@ -1,0 +1,128 @@
+"""Runs generators of `mathlib` on arrays: one small kernel around each.
+
+Uses llvmlite alone, so that the functions are tested without the rest of the
+compiler. The benchmarks and the accuracy table use it too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import numpy.typing as npt
+
+from lumijit.compiler.lower.builder import Builder, TargetInfo
+from lumijit.compiler.lower.mathlib import FUNCTIONS
+from lumijit.runtime.dtypes import DType
+
+Array = npt.NDArray[Any]
+TWO_ARGUMENTS = frozenset({"atan2", "power"})
+TWO_RESULTS = frozenset({"sincos", "sincosh"})
+HOST = TargetInfo(has_avx2=True)
+
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+
+
+def kernel_ir(name: str, t: DType, width: int, target: TargetInfo = HOST) -> str:
+    """Return a module with `kernel(in0, in1, out0, out1, n)` around a function."""
+    b = Builder(width, target)
+    ty, align = b.type(t), t.size_bytes
+    arity = 2 if name in TWO_ARGUMENTS else 1
+    arguments = []
+    for i in range(arity):
+        address = b.emit(f"getelementptr {t.llvm}, ptr %in{i}, i64 %index")
+        arguments.append(b.emit(f"load {ty}, ptr {address}, align {align}"))
+    results = FUNCTIONS[name](b, t, *arguments)
+    for i, result in enumerate((results,) if isinstance(results, str) else results):
+        address = b.emit(f"getelementptr {t.llvm}, ptr %out{i}, i64 %index")
+        b.line(f"store {ty} {result}, ptr {address}, align {align}")
+    return "\n".join(
+        [
+            "define void @kernel(ptr %in0, ptr %in1, ptr %out0, ptr %out1, i64 %n) {",
+            "entry:",
+            "  br label %loop",
+            "loop:",
+            "  %index = phi i64 [0, %entry], [%next, %loop]",
+            *b.lines,
+            f"  %next = add i64 %index, {max(width, 1)}",
+            "  %more = icmp ult i64 %next, %n",
+            "  br i1 %more, label %loop, label %exit",
+            "exit:",
+            "  ret void",
+            "}",
+            *b.declarations.values(),
+            *b.helpers.values(),
+        ]
+    )
+
+
+def target_machine(
+    cpu: str | None = None, features: str | None = None, jit: bool = True
+) -> Any:
+    """Return a target machine, of the host unless a processor is named."""
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    if features is None and cpu is None:
+        features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(
+        cpu=cpu or llvm.get_host_cpu_name(),
+        features=features or "",
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+        jit=jit,
+    )
+
+
+def assembly(name: str, t: DType, width: int, cpu: str | None = None) -> str:
+    """Return the assembly of a function's kernel."""
+    target = TargetInfo(has_avx2=True, has_avx512=cpu is not None)
+    module = llvm.parse_assembly(kernel_ir(name, t, width, target))
+    return str(target_machine(cpu).emit_assembly(module))
+
+
+Kernel = Callable[[int, int, int, int, int], None]
+
+
+@lru_cache(maxsize=None)
+def compiled(name: str, t: DType, width: int) -> Kernel:
+    """Build a function's kernel for this machine."""
+    module = llvm.parse_assembly(kernel_ir(name, t, width))
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, target_machine())
+    engine.finalize_object()
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
+    function = kind(engine.get_function_address("kernel"))
+    function.engine = engine  # type: ignore[attr-defined]
+    return function
+
+
+def default_width(t: DType) -> int:
+    """Return the packet width of the tests: two AVX2 registers."""
+    return 16 if t.bits == 32 else 8
+
+
+def run(name: str, t: DType, *inputs: Array, width: int | None = None) -> Any:
+    """Apply a function to arrays; returns an array, or a tuple of two."""
+    if width is None:
+        width = default_width(t)
+    size = inputs[0].size
+    step = max(width, 1)
+    padded_size = -(-size // step) * step
+    padded = [np.resize(x.astype(t.numpy), max(padded_size, 1)) for x in inputs]
+    results = [np.empty(max(padded_size, 1), t.numpy) for _ in range(2)]
+    if size:
+        compiled(name, t, width)(
+            padded[0].ctypes.data,
+            padded[-1].ctypes.data,
+            results[0].ctypes.data,
+            results[1].ctypes.data,
+            padded_size,
+        )
+    if name in TWO_RESULTS:
+        return results[0][:size], results[1][:size]
+    return results[0][:size]
