@@ -14,7 +14,8 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.compiler import kernels, reductions, trace, transfer
+from lumijit.compiler import checks, kernels, reductions, trace, transfer
+from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
     EVALUATED,
     LITERAL,
@@ -23,13 +24,18 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.program import Program, leaked_symbol, target_root
-from lumijit.compiler.memory import CONSUMED
+from lumijit.compiler.program import (
+    Program,
+    elementwise,
+    leaked_symbol,
+    target_root,
+)
 from lumijit.compiler.schedule import Group, Plan, phases, plan
 from lumijit.compiler.trace import ROOT, Node, from_buffer
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import DType, from_numpy as dtype_of
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import from_numpy as dtype_of
 from lumijit.runtime.errors import ArrayTypeError, message
 
 _lock = threading.RLock()
@@ -93,14 +99,22 @@ def evaluate(nodes: Iterable[Node]) -> bool:
             node = entry()
             if node is not None and node.op is not EVALUATED:
                 wanted.append(node)
+    if flags.debug:
+        wanted += checks.pending()
     if not wanted:
         return False
     with _lock:
         _run(wanted)
+    if flags.debug:
+        checks.warn()
     return True
 
 
 def _run(wanted: list[Node]) -> None:
+    program = elementwise(wanted)
+    if program is not None:
+        _run_elementwise(program)
+        return
     found = plan(wanted)
     for level in phases(found):
         barrier = workers.last_ticket() + 1
@@ -114,12 +128,29 @@ def _run(wanted: list[Node]) -> None:
             launch.settle()
 
 
-def settle(node: Node, buffer: buffers.Buffer) -> None:
-    """Turn a computed node into an evaluated one; its past is let go."""
-    node.buffer = buffer
-    node.op = EVALUATED
-    node.deps = ()
-    node.attr = None
+def _run_elementwise(program: Program) -> None:
+    """Run the one kernel of a program without indexing, writes and regions."""
+    outputs = program.outputs
+    results = [_memory_for(n) for n in outputs]
+    if program.size:
+        built = kernels.lookup(program)
+        args = built.pack(*_values(program), *[r.address for r in results])
+        is_inline = _is_small(program, built)
+        keep = (built.kernel, program.arguments, results)
+        ticket, seconds = _start(program, built, args, keep, is_inline, None)
+        if flags.kernel_history or log.level >= log.LogLevel.Info:
+            _report(program, built, ticket, seconds)
+        if flags.launch_blocking:
+            workers.sync()
+    for node, buffer in zip(outputs, results, strict=True):
+        settle(node, buffer)
+
+
+def _values(program: Program) -> list[Any]:
+    return [
+        n.attr if n.op is LITERAL else n.buffer.address  # type: ignore[union-attr]
+        for n in program.arguments
+    ]
 
 
 class _Launch:
@@ -142,9 +173,7 @@ class _Launch:
         program = Program(self.size, self.outputs, self.effects, _expand_threshold)
         built = kernels.lookup(program)
         is_inline = _is_idle() and _is_small(program, built)
-        values: list[Any] = [
-            n.attr if n.op is LITERAL else _address(n) for n in program.arguments
-        ]
+        values = _values(program)
         values += [r.address for r in self.results]
         merges = []
         for target in program.targets.values():
@@ -205,11 +234,6 @@ def _memory_for(node: Node) -> buffers.Buffer:
     return buffers.allocate(node.type.size_bytes * node.size)
 
 
-def _address(node: Node) -> int:
-    assert node.buffer is not None
-    return node.buffer.address
-
-
 def _is_idle() -> bool:
     return workers.completed_ticket() >= workers.last_ticket()
 
@@ -260,9 +284,7 @@ def _block_size(size: int, built: kernels.Built) -> int:
     return block
 
 
-def _settle_effects(
-    level: list[Group], found: Plan, launched: list[_Launch]
-) -> None:
+def _settle_effects(level: list[Group], found: Plan, launched: list[_Launch]) -> None:
     """Give the written arrays their memory, and forget the effects."""
     executed = {id(e): e for group in level for e in group.effects}
     versions = [

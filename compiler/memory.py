@@ -20,10 +20,11 @@ from lumijit.compiler.ops.structural import (
     LITERAL,
     SCATTER,
     SCATTER_INC,
+    SYMBOLIC,
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.trace import ROOT, Node, Scope
+from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32, VOID
 from lumijit.runtime.errors import SizeError, SymbolicError, message
@@ -53,8 +54,18 @@ class Reduction:
     group: int = 0
 
 
-def _check_indexable(node: Node, construct: str, scope: Scope) -> None:
+class IndexedArgument(Exception):
+    """A region's argument is indexed, so it can't be one; `control` handles it."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__("a region's argument is indexed")
+        self.node = node
+
+
+def _check_indexable(node: Node, construct: str) -> None:
     if node.scope is not ROOT:
+        if node.op is SYMBOLIC:
+            raise IndexedArgument(node)
         written = node.op is WRITTEN
         problem = (
             "the array was written to inside this symbolic region, so reading it "
@@ -82,8 +93,8 @@ def _check_indexable(node: Node, construct: str, scope: Scope) -> None:
 
 def gather(source: Node, index: Node, mask: Node) -> Node:
     """Read `source[index]` where the mask is set, and zero elsewhere."""
-    scope = trace.state.scope
-    _check_indexable(source, "gather", scope)
+    _check_indexable(source, "gather")
+    mask = trace.under_mask(mask)
     zero = trace.literal(source.type, source.type.wrap(0))
     size = trace.broadcast_size(GATHER, (index, mask))
     if source.size == 0:
@@ -124,11 +135,11 @@ def _write(holder: Holder, effect: Node) -> None:
         evaluate.note_effect(written)
 
 
-def _check_target(holder: Holder, construct: str, scope: Scope) -> None:
+def _check_target(holder: Holder, construct: str) -> None:
     target = holder._node
     mine = target.op is WRITTEN and target.scope is not ROOT
     if not mine:
-        _check_indexable(target, construct, scope)
+        _check_indexable(target, construct)
 
 
 def scatter(
@@ -141,17 +152,29 @@ def scatter(
     group: int = 0,
 ) -> None:
     """Combine `value` into `holder[index]` where the mask is set."""
-    scope = trace.state.scope
-    _check_target(holder, "scatter", scope)
+    _check_target(holder, "scatter")
+    mask = trace.under_mask(mask)
+    if flags.debug:
+        from lumijit.compiler import checks
+
+        mask = checks.in_bounds("scatter", holder._node.size, index, mask)
+    write(holder, value, index, mask, op, mode, group)
+
+
+def write(
+    holder: Holder,
+    value: Node,
+    index: Node,
+    mask: Node,
+    op: str = "identity",
+    mode: str = "auto",
+    group: int = 0,
+) -> None:
+    """Append a write without checks."""
     target = holder._node
     size = trace.broadcast_size(SCATTER, (value, index, mask))
     if size == 0 or target.size == 0 or (mask.op is LITERAL and not mask.attr):
         return
-    if flags.debug:
-        from lumijit.compiler import checks
-
-        mask = checks.in_bounds("scatter", target.size, index, mask)
-        target = holder._node
     deps = (target, value, index, mask)
     effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
     _write(holder, effect)
@@ -159,8 +182,8 @@ def scatter(
 
 def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     """Add 1 to `holder[index]` where the mask is set; return the entries before."""
-    scope = trace.state.scope
-    _check_target(holder, "scatter_inc", scope)
+    _check_target(holder, "scatter_inc")
+    mask = trace.under_mask(mask)
     if flags.debug:
         from lumijit.compiler import checks
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
+    BITCAST,
     CALL,
+    CAST,
     COUNTER,
     EFFECTS,
     EVALUATED,
@@ -29,6 +31,7 @@ from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
 from lumijit.runtime.errors import SymbolicError, message
 
+_PLAIN = frozenset({LITERAL, COUNTER, EVALUATED, UNDEFINED, CAST, BITCAST})
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
 
 
@@ -80,7 +83,12 @@ class Program:
     targets: dict[int, Target]
 
     def __init__(
-        self, size: int, outputs: list[Node], effects: list[Node], expand_limit: int
+        self,
+        size: int,
+        outputs: list[Node],
+        effects: list[Node],
+        expand_limit: int,
+        nodes: list[Node] | None = None,
     ) -> None:
         self.size = size
         self.outputs = outputs
@@ -89,10 +97,13 @@ class Program:
         self.targets = {}
         self.pointer_ids: set[int] = set()
         self.value_ids: set[int] = set()
-        out_bytes = max((n.type.size_bytes for n in outputs), default=0) * size
-        self.is_streaming = out_bytes >= 64 << 20
-        self.nodes = self._walk()
-        self._choose_reductions(expand_limit)
+        self.is_streaming = size > 1 << 22 and _is_streaming(outputs, size)
+        if nodes is None:
+            self.nodes = self._walk()
+            self._choose_reductions(expand_limit)
+        else:
+            self.nodes = nodes
+            self.value_ids.update(map(id, nodes))
         self.key = self._make_key()
 
     def _walk(self) -> list[Node]:
@@ -210,6 +221,44 @@ class Program:
                     if target_root(dep) is target.root:
                         found.append((local[id(node)], position))
         return tuple(found)
+
+
+def _is_streaming(outputs: list[Node], size: int) -> bool:
+    """Tell whether outputs are so large that they should bypass the caches."""
+    return max((n.type.size_bytes for n in outputs), default=0) * size >= 64 << 20
+
+
+def elementwise(wanted: list[Node]) -> Program | None:
+    """Return the program for nodes of one size if it is free of memory access.
+
+    That is the common case: no plan is needed, and one walk does. None if a node
+    indexes, writes or belongs to a region.
+    """
+    size = wanted[0].size
+    order: list[Node] = []
+    done: set[int] = set()
+    for root in wanted:
+        if root.size != size or root.op is UNDEFINED:
+            return None
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            key = id(node)
+            if key in done:
+                stack.pop()
+                continue
+            op = node.op
+            if op.lower is None and op not in _PLAIN:
+                return None
+            pending = [d for d in node.deps if id(d) not in done]
+            if pending:
+                stack += pending
+            else:
+                done.add(key)
+                order.append(node)
+                stack.pop()
+    outputs = list(dict.fromkeys(wanted)) if len(wanted) > 1 else wanted
+    return Program(size, outputs, [], 0, order)
 
 
 def target_root(node: Node) -> Node:

@@ -61,9 +61,7 @@ def reduce(op: str, node: Node) -> Node:
     if t is FLOAT16 and op in ("add", "mul"):
         return trace.cast_to(reduce(op, trace.cast_to(node, FLOAT32)), FLOAT16)
     source = evaluated(node)
-    kernel = special.get(
-        f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t
-    )
+    kernel = special.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
     blocks = -(-node.size // REDUCE_BLOCK)
     result = buffers.allocate(t.size_bytes)
     if blocks == 1:

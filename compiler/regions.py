@@ -249,7 +249,6 @@ def _finish(
     region: Any,
     op: Any,
     heads: tuple[Node, ...],
-    size: int,
     captures: _Captures,
     scopes: Sequence[Scope],
 ) -> Node:
@@ -265,9 +264,19 @@ def _finish(
     deps = (*heads, *values, *pointers, *targets)
     region.key = _structure(region, deps)
     region.written = []
-    node = trace.make(op, VOID, size, deps, region)
+    node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
     _publish(node, scopes, targets)
     return node
+
+
+def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
+    """Return over how many elements a region runs: all that it reads agree."""
+    inside = [n for block in region.blocks for n in block.nodes]
+    seen = {n.size for n in (*heads, *values, *inside)} - {1}
+    if len(seen) > 1:
+        mixed = tuple(n for n in (*heads, *values, *inside) if n.size != 1)
+        raise trace.size_mismatch(op, mixed[:8])
+    return seen.pop() if seen else 1
 
 
 def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
@@ -314,8 +323,7 @@ def close_loop(
     args: tuple[Node, ...],
     cond: Node,
     outputs: tuple[Node, ...],
-    size: int,
-) -> tuple[Node | None, list[Node]]:
+) -> tuple[Node, list[Node]]:
     """Make the loop node; return it and the final value of every argument.
 
     Arguments that the body hands through unchanged are no state: their final
@@ -332,7 +340,7 @@ def close_loop(
     loop = Loop()
     loop.args, loop.header, loop.body = args, header, body
     loop.label = inner.label
-    node = _finish(loop, LOOP, inits, size, captures, [inner])
+    node = _finish(loop, LOOP, inits, captures, [inner])
     results = []
     for k, (init, arg, out) in enumerate(zip(inits, args, outputs, strict=True)):
         if out is arg:
@@ -346,7 +354,6 @@ def close_branch(
     cond: Node,
     scopes: tuple[Scope, Scope],
     outputs: tuple[tuple[Node, ...], tuple[Node, ...]],
-    size: int,
 ) -> tuple[Node, list[Node]]:
     """Make the branch node; return it and one result per pair of outputs."""
     _check_single_version(scopes)
@@ -358,7 +365,7 @@ def close_branch(
     branch = Branch()
     branch.true, branch.false = blocks
     branch.label = scopes[0].label
-    node = _finish(branch, BRANCH, (cond,), size, captures, scopes)
+    node = _finish(branch, BRANCH, (cond,), captures, scopes)
     results = []
     for k, (yes, no) in enumerate(zip(*outputs, strict=True)):
         results.append(yes if yes is no else project(node, yes.type, k))

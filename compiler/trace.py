@@ -9,6 +9,8 @@ are the dead-code elimination.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 from weakref import ref
 
@@ -79,7 +81,6 @@ class Scope:
         "effects",
         "label",
         "limit",
-        "mask",
         "parent",
         "table",
         "writes",
@@ -93,7 +94,6 @@ class Scope:
         self.limit = 1024
         self.effects: list[Node] = []
         self.writes: dict[int, Any] = {}
-        self.mask: Node | None = None
 
     def sweep(self) -> None:
         """Forget expired entries; the next sweep is due at twice the rest."""
@@ -105,12 +105,37 @@ class _State(threading.local):
     """The scope in which this thread is tracing."""
 
     def __init__(self) -> None:
-        self.root = ROOT
         self.scope = ROOT
+        self.mask: Node | None = None
 
 
 ROOT = Scope()
 state = _State()
+
+
+@contextmanager
+def masked(mask: Node) -> Iterator[None]:
+    """Restrict gathers and scatters to a mask, on top of the current one.
+
+    Evaluated loops and branches run their bodies on all elements; this keeps the
+    inactive ones from reading and writing.
+    """
+    outer = state.mask
+    state.mask = under_mask(mask)
+    try:
+        yield
+    finally:
+        state.mask = outer
+
+
+def under_mask(mask: Node) -> Node:
+    """Combine a mask with the current one."""
+    outer = state.mask
+    if outer is None:
+        return mask
+    from lumijit.compiler.ops.logic import AND
+
+    return emit2(AND, mask, outer)
 
 
 def is_symbolic(node: Node) -> bool:
@@ -276,10 +301,10 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
         folded = simplify.binary(op, a, b)
         if folded is not None:
             return folded
-    st = state
-    scope = st.scope
+    scope = state.scope
     table = scope.table
-    key = (op, id(a), id(b))
+    # One integer instead of a tuple: the garbage collector need not look at it.
+    key = (id(a) << 64) + (id(b) << 12) + op.index
     if flags.value_numbering:
         entry = table.get(key)
         if entry is not None:
@@ -350,9 +375,7 @@ def resized(node: Node, size: int) -> Node:
         return literal(node.type, node.attr, size)
     if node.size != 1:
         raise SizeError(
-            message(
-                "resize", f"can't resize an array of {node.size} entries to {size}"
-            )
+            message("resize", f"can't resize an array of {node.size} entries to {size}")
         )
     return select(make_true(size), node, node)
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
+
 from lumijit.runtime import workers
 from lumijit.runtime.config import settings
 from lumijit.runtime.dtypes import DType

@@ -220,14 +220,17 @@ class Kernel:
 
 @functools.cache
 def _linker() -> Any:
-    return _llvm().create_lljit_compiler(_target_machine(2))
+    return _llvm().create_lljit_compiler(_target_machine(2), suppress_errors=True)
 
 
 _library_numbers = itertools.count()
 
 
-def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...]) -> Any:
-    """Link an object with LLVM's ORC; its result maps symbols to addresses."""
+def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...], hint: str) -> Any:
+    """Link an object with LLVM's ORC; its result maps symbols to addresses.
+
+    LLVM does not say what it misses: `hint` is what our own loader said.
+    """
     llvm = _llvm()
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(object_code).add_current_process()
@@ -238,7 +241,12 @@ def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...]) -> Any:
         return builder.link(_linker(), f"kernel{next(_library_numbers)}")
     except RuntimeError as error:
         raise KernelBuildError(
-            message("kernel linking", f"LLVM can't link it: {str(error).strip()}")
+            message(
+                "kernel linking",
+                f"LLVM can't link it: {str(error).strip()} {hint}".rstrip(),
+                "remove the cached kernels; if that does not help, this is an "
+                "error of lumijit: please report it.",
+            )
         ) from error
 
 
@@ -246,14 +254,16 @@ def link_symbols(
     object_code: bytes, symbols: tuple[str, ...]
 ) -> tuple[dict[str, int], object]:
     """Put an object into memory: addresses of its symbols, and what keeps it there."""
+    hint = ""
     if not settings.no_loader and loader.is_available():
         try:
             image = loader.load(object_code, symbols)
         except loader.UnknownObject as error:
+            hint = f"({error})"
             log(LogLevel.Debug, "LLVM links a kernel: %s", error)
         else:
             return image.addresses, image
-    tracker = _link_with_llvm(object_code, symbols)
+    tracker = _link_with_llvm(object_code, symbols, hint)
     return {symbol: tracker[symbol] for symbol in symbols}, tracker
 
 

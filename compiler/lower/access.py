@@ -90,9 +90,7 @@ class Access:
         stride = low.load_slot(slot + 1, "i64")
         thread = low._in_entry("zext i32 %thread to i64")
         offset = low._in_entry(f"mul i64 {thread}, {stride}")
-        mine = low._in_entry(
-            f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}"
-        )
+        mine = low._in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
         self.bases[key] = mine
         copies, ring, dummy = (
             low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
@@ -121,9 +119,7 @@ class Access:
 
     def _pointers(self, element: str, base: str, index: str) -> str:
         b = self.b
-        return b.emit(
-            f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}"
-        )
+        return b.emit(f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}")
 
     def _gather(self, element: str, ty: str, base: str, index: str, mask: str) -> str:
         b = self.b
@@ -321,9 +317,7 @@ class Access:
         neutral = b.const(t, identity(op, t))
         if t is BOOL:
             neutral = f"splat (i8 {int(bool(identity(op, t)))})"
-        masked = b.emit(
-            f"select {b.type(BOOL)} {mask}, {ty} {value}, {ty} {neutral}"
-        )
+        masked = b.emit(f"select {b.type(BOOL)} {mask}, {ty} {value}, {ty} {neutral}")
         suffix = f"v{b.width}" + (f"f{t.bits}" if t.is_float else element)
         if t.is_float and op in ("add", "mul"):
             name = f"llvm.vector.reduce.f{op}.{suffix}"
@@ -357,8 +351,7 @@ class Access:
         else:
             kind = op
         b.emit(
-            f"atomicrmw {kind} ptr {address}, {element} {item} monotonic, "
-            f"align {align}"
+            f"atomicrmw {kind} ptr {address}, {element} {item} monotonic, align {align}"
         )
 
     def _compare_exchange(self, op: str, t: DType, address: str, item: str) -> None:
@@ -442,4 +435,3 @@ class Access:
             total = b.add(INT32, total, moved)
             shift *= 2
         return b.sub(INT32, total, ones)
-

@@ -86,8 +86,14 @@ def _fold_lanes(op: str, t: DType, width: int, source: str) -> tuple[str, str]:
                 f"<{half} x i32> <{picks}>"
             )
         lines.append(
-            combine(op, t, f"<{half} x {element}>", f"f{step}", f"%f{step}.lo",
-                    f"%f{step}.hi")
+            combine(
+                op,
+                t,
+                f"<{half} x {element}>",
+                f"f{step}",
+                f"%f{step}.lo",
+                f"%f{step}.hi",
+            )
         )
         current = f"%f{step}"
         width = half

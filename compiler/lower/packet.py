@@ -232,9 +232,7 @@ class PacketLowering:
         elif op is CAST:
             self.count += 1
             source = node.deps[0]
-            self.values[node] = self.b.cast(
-                source.type, self.values[source], node.type
-            )
+            self.values[node] = self.b.cast(source.type, self.values[source], node.type)
         elif op is BITCAST:
             source = node.deps[0]
             self.values[node] = self.b.bitcast(
@@ -402,9 +400,7 @@ class PacketLowering:
         inside = {*loop.header.nodes, *loop.body.nodes}
         stack: list[Node] = [loop.header.outputs[0]]
         stack += [n for n in loop.body.nodes if _has_effect(n)]
-        stack += [
-            loop.body.outputs[p.attr] for p in self._projections(node)
-        ]
+        stack += [loop.body.outputs[p.attr] for p in self._projections(node)]
         live.update(p.attr for p in self._projections(node))
         while stack:
             current = stack.pop()
@@ -535,9 +531,7 @@ class PacketLowering:
         b.block(enter)
         self._set_mask(self.narrow(wide))
         self._block(block)
-        crossing = {
-            k: self._cross(block.outputs[k]) for k in used if k not in direct
-        }
+        crossing = {k: self._cross(block.outputs[k]) for k in used if k not in direct}
         b.branch(leave)
         b.block(leave)
         b.branch(join)

@@ -373,4 +373,3 @@ MULSIGN = define(
     lower=widened(_mulsign),
     doc="x times the sign of y",
 )
-

@@ -8,7 +8,9 @@ and single threads.
 from collections.abc import Callable
 from typing import Any
 
+from lumijit.compiler.lower.mathlib.error import erf, erfc, erfinv
 from lumijit.compiler.lower.mathlib.exponential import exp, exp2, log, log2
+from lumijit.compiler.lower.mathlib.gamma import lgamma
 from lumijit.compiler.lower.mathlib.hyperbolic import (
     acosh,
     asinh,
@@ -18,6 +20,7 @@ from lumijit.compiler.lower.mathlib.hyperbolic import (
     sinh,
     tanh,
 )
+from lumijit.compiler.lower.mathlib.power import cbrt, power
 from lumijit.compiler.lower.mathlib.trig import (
     acos,
     asin,
@@ -53,5 +56,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         exp2,
         log,
         log2,
+        power,
+        cbrt,
+        erf,
+        erfc,
+        erfinv,
+        lgamma,
     )
 }

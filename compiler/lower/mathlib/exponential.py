@@ -134,6 +134,16 @@ def reduce_exp(b: Builder, t: DType, x: str, offset: int) -> tuple[str, str]:
     return b.fma(t, k, -_LN2_REST[t.bits], r), bits
 
 
+def exp_series(b: Builder, t: DType, r: str) -> str:
+    """Return e^r for |r| <= ln(2) / 2."""
+    return polynomial(b, t, r, _EXP[t.bits])
+
+
+def exp2_series(b: Builder, t: DType, r: str) -> str:
+    """Return 2^r for |r| <= 1/2."""
+    return polynomial(b, t, r, _EXP2[t.bits])
+
+
 def exp(b: Builder, t: DType, x: str) -> str:
     """Return e^x.
 
@@ -143,7 +153,7 @@ def exp(b: Builder, t: DType, x: str) -> str:
     low, high = _EXP_RANGE[t.bits]
     x = at_most(b, t, at_least(b, t, x, low), high)
     r, bits = reduce_exp(b, t, x, 2 * exponent_bias(t))
-    return scale(b, t, polynomial(b, t, r, _EXP[t.bits]), bits)
+    return scale(b, t, exp_series(b, t, r), bits)
 
 
 def exp2(b: Builder, t: DType, x: str) -> str:
@@ -151,7 +161,7 @@ def exp2(b: Builder, t: DType, x: str) -> str:
     low, high = _EXP2_RANGE[t.bits]
     x = at_most(b, t, at_least(b, t, x, low), high)
     k, bits = round_product(b, t, x, 1.0, 2 * exponent_bias(t))
-    return scale(b, t, polynomial(b, t, b.sub(t, x, k), _EXP2[t.bits]), bits)
+    return scale(b, t, exp2_series(b, t, b.sub(t, x, k)), bits)
 
 
 def log_of_parts(b: Builder, t: DType, e: str, f: str) -> str:

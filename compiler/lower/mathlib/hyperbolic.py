@@ -14,8 +14,8 @@ from lumijit.compiler.lower.mathlib.bits import (
     at_least,
     at_most,
     bit_op,
-    exponent_bias,
     exponent_base,
+    exponent_bias,
     exponent_of,
     fabs,
     flip_sign,
@@ -58,23 +58,24 @@ _COSH = {
         0.5,
     ),
 }
-# (atanh(s) - s) / s^3 in z = s^2 for |s| <= 0.21.
+# (atanh(s) - s) / s^3 in z = s^2 for |s| <= 0.29.
 _ATANH = {
     32: (
-        0.12121736258268356,
-        0.14249055087566376,
-        0.20000503957271576,
-        0.3333333134651184,
+        0.1321384459733963,
+        0.14131151139736176,
+        0.2000439167022705,
+        0.33333295583724976,
     ),
     64: (
-        0.0703693713787899,
-        0.06568753234907058,
-        0.07696694615790553,
-        0.0909079586651961,
-        0.11111112808112181,
-        0.1428571427167095,
-        0.20000000000056134,
-        0.3333333333333326,
+        0.0777915056631221,
+        0.05402166113529077,
+        0.06715476914164226,
+        0.07689361434724161,
+        0.09091017849318733,
+        0.11111108696578617,
+        0.14285714315958323,
+        0.19999999999814594,
+        0.33333333333333726,
     ),
 }
 # tanh(x) = (x + x z P(z)) / Q(z) in z = x^2 for singles, |x| <= 9.02: all terms
@@ -218,8 +219,8 @@ def atanh(b: Builder, t: DType, x: str) -> str:
     above, below = b.add(t, a, 1.0), b.sub(t, 1.0, a)
     difference = bit_op(b, "sub", t, to_bits(b, t, above), to_bits(b, t, below))
     rebase = exponent_base(t) - (bias << shift)
-    half = 1 << (shift - 1)
-    quotient = b.add(int_of(t), difference, (bias << shift) + half)
+    quarter = 1 << (shift - 2)
+    quotient = b.add(int_of(t), difference, (bias << shift) + quarter)
     power = from_bits(b, t, bit_op(b, "and", t, quotient, -1 << shift))
     plus, minus = b.add(t, power, 1.0), b.sub(t, 1.0, power)
     # Near 1 the sums power +- 1 would be rounded, so 1 - a (exact) is used there.

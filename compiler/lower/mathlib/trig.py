@@ -196,6 +196,12 @@ def _wide_sine(b: Builder, t: DType, r: str) -> str:
     return odd_series(b, t, r, z, polynomial(b, t, z, _SIN_WIDE[t.bits]))
 
 
+def half_turn_sine(b: Builder, t: DType, x: str) -> str:
+    """Return `+-sin(pi x)`, exactly 0 at integers; the sign is not that of sin."""
+    r = b.sub(t, x, b.unary_intrinsic("rint", t, x))
+    return _wide_sine(b, t, b.mul(t, r, math.pi))
+
+
 def sin(b: Builder, t: DType, x: str) -> str:
     """Return sin x: reduced by pi, one odd polynomial, the sign from the parity."""
     k, bits = round_product(b, t, x, 1 / math.pi)

@@ -1,0 +1,84 @@
+# The commands of this project. `make demo` and `make test` need nothing but
+# Python >= 3.10 with pip; everything else is installed into $(VENV).
+#
+#   make demo                render the pictures into out/
+#   make test                run the tests against the installed package
+#   make lint types docs     what CI checks besides
+#   make develop             install in place: edits need no reinstall
+#   make bench               the benchmark table (PEER=path/to/venv/bin/python)
+#   make test-versions       the tests on every Python of $(PYTHONS) found here
+
+PYTHON ?= python3
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
+VENV ?= .venv
+OUT ?= out
+PEER ?=
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SOURCES := $(shell find dsl compiler runtime -name '*.py')
+EXTRAS := test,viz,dev
+
+# `make develop` leaves a stamp of its own, and then counts as the installation.
+INSTALLED := $(or $(wildcard $(VENV)/.develop),$(VENV)/.regular)
+
+.PHONY: demo test lint types docs develop bench test-versions clean
+
+demo: $(INSTALLED)
+	$(BIN)/python -m examples.gallery --out $(OUT) $(DEMO_ARGS)
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# Strict types of the package as users install it, without the folder names of
+# the source tree (`dsl` is `lumijit` there).
+types: $(INSTALLED)
+	rm -rf build
+	$(PIP) --no-deps --upgrade --target build/installed .
+	cd build/installed && $(abspath $(BIN))/mypy \
+	  --config-file $(CURDIR)/pyproject.toml \
+	  --cache-dir $(CURDIR)/.mypy_cache -p lumijit
+
+docs: $(INSTALLED)
+	$(BIN)/python -m pytest tests/test_docs.py
+
+bench: $(INSTALLED)
+	$(BIN)/python -m tests.benchmarks.table $(if $(PEER),--peer $(PEER))
+
+develop: $(VENV)/.develop
+
+$(VENV)/.develop: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[$(EXTRAS)]'
+	touch $@
+
+# A stale build/ would smuggle deleted modules into the wheel.
+$(VENV)/.regular: pyproject.toml $(SOURCES) | $(BIN)/python
+	rm -rf build
+	$(PIP) '.[$(EXTRAS)]'
+	touch $@
+
+# Where Python comes without ensurepip (Debian), the system's pip fills the venv.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV) || { \
+	  $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	  $(PYTHON) -m pip --quiet --python $(VENV)/bin/python install pip; }
+
+test-versions:
+	@for python in $(PYTHONS); do \
+	  if $$python --version >/dev/null 2>&1; then \
+	    $(MAKE) test PYTHON=$$python VENV=$(VENV)-$$python || exit 1; \
+	  else \
+	    echo "$$python: not found here"; \
+	  fi; \
+	done
+
+clean:
+	rm -rf $(VENV) $(VENV)-python* $(OUT) build *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,36 @@
+"""Tells `rewriting` which primitives and array operations its code uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit import traits
+from lumijit.control.conditional import if_stmt
+from lumijit.control.loop import while_loop
+from lumijit.functions.selection import select
+from lumijit.rewriting import targets
+
+
+def _is_array(value: Any) -> bool:
+    """Tell whether a condition must be vectorized: a mask of a JIT backend."""
+    return hasattr(value, "_node")
+
+
+def _is_integer_array(value: Any) -> bool:
+    return hasattr(value, "_node") and bool(value._node.type.is_int)
+
+
+def _logical_not(value: Any) -> Any:
+    return ~value if traits.is_mask_v(value) else value == 0
+
+
+def install() -> None:
+    """Point `@syntax` at the primitives of this package."""
+    targets.while_loop = while_loop
+    targets.if_stmt = if_stmt
+    targets.is_array = _is_array
+    targets.is_integer_array = _is_integer_array
+    targets.logical_and = lambda a, b: a & b
+    targets.logical_or = lambda a, b: a | b
+    targets.logical_not = _logical_not
+    targets.select = select

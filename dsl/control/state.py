@@ -1,0 +1,208 @@
+"""The state of loops and branches: PyTrees taken apart into leaves.
+
+Owns how a tuple of PyTrees becomes a flat list of leaves with the user's names,
+how it is put together again, and the checks that a leaf stays what it was. A leaf
+is either a flat array of a JIT backend (it has a node) or any other Python object,
+which tracing can't follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lumijit import pytree, traits
+from lumijit.compiler import trace
+from lumijit.compiler.trace import Node
+from lumijit.runtime.errors import StateError, message
+
+NUMBERS = (bool, int, float)
+
+
+@dataclass
+class Leaf:
+    """One entry of the state: its name as the user would write it, and its value."""
+
+    name: str
+    value: Any
+
+    @property
+    def is_array(self) -> bool:
+        """Whether tracing follows this leaf."""
+        return hasattr(self.value, "_node")
+
+
+def flatten(values: Sequence[Any], labels: Sequence[str]) -> list[Leaf]:
+    """List the leaves of PyTrees, in order, with names."""
+    leaves: list[Leaf] = []
+    for k, value in enumerate(values):
+        label = labels[k] if k < len(labels) else f"state[{k}]"
+        _collect(value, label, leaves)
+    return leaves
+
+
+def _collect(value: Any, name: str, leaves: list[Leaf]) -> None:
+    items = getattr(value, "_items", None)
+    if items is not None and traits.is_jit_v(value):
+        for k, item in enumerate(items):
+            _collect(item, f"{name}[{k}]", leaves)
+    elif pytree.is_container(value):
+        for key, child in pytree.children(value):
+            named = isinstance(key, str) and type(value) is not dict
+            step = f".{key}" if named else f"[{key!r}]"
+            _collect(child, name + step, leaves)
+    else:
+        leaves.append(Leaf(name, value))
+
+
+def rebuild(values: Sequence[Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Put PyTrees like `values` together from other leaves."""
+    iterator = iter(leaves)
+    return tuple(_restore(value, iterator) for value in values)
+
+
+def _restore(value: Any, leaves: Any) -> Any:
+    items = getattr(value, "_items", None)
+    if items is not None and traits.is_jit_v(value):
+        result = type(value).__new__(type(value))
+        result._items = [_restore(item, leaves) for item in items]
+        return result
+    if pytree.is_container(value):
+        parts = [_restore(child, leaves) for _, child in pytree.children(value)]
+        return pytree.rebuild(value, parts)
+    return next(leaves)
+
+
+def with_node(cls: type[Any], node: Node) -> Any:
+    """Make a flat array of a type around a node."""
+    result = cls.__new__(cls)
+    result._node = node
+    return result
+
+
+def zeros_like(value: Any) -> Any:
+    """Return a PyTree of zeros of the same types; other objects stay as they are."""
+    leaves = [
+        with_node(type(f.value), _zero(f.value._node)) if f.is_array else f.value
+        for f in flatten((value,), ("",))
+    ]
+    return rebuild((value,), leaves)[0]
+
+
+def _zero(node: Node) -> Node:
+    return trace.literal(node.type, node.type.wrap(0))
+
+
+def same_structure(before: Sequence[Leaf], after: Sequence[Leaf]) -> bool:
+    """Tell whether two states have the same leaves by name."""
+    return [leaf.name for leaf in before] == [leaf.name for leaf in after]
+
+
+def promoted_type(value: Any, mask_type: type[Any]) -> type[Any]:
+    """Return the array type for a Python number next to masks of a type."""
+    if isinstance(value, bool):
+        return mask_type
+    if isinstance(value, int):
+        if -(1 << 31) <= value < 1 << 31:
+            return traits.int32_array_t(mask_type)
+        return traits.int64_array_t(mask_type)
+    return traits.float32_array_t(mask_type)
+
+
+def common_type(a: Any, b: Any, mask_type: type[Any]) -> type[Any] | None:
+    """Return the array type that holds both of two differing leaves.
+
+    None if there is none: one of them is neither an array nor a number.
+    """
+    if hasattr(a, "_node") and isinstance(b, NUMBERS):
+        return _holding(type(a), b)
+    if hasattr(b, "_node") and isinstance(a, NUMBERS):
+        return _holding(type(b), a)
+    if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
+        if isinstance(a, bool) != isinstance(b, bool):
+            return None
+        wider = max((a, b), key=lambda v: (isinstance(v, float), abs(v)))
+        return promoted_type(wider, mask_type)
+    return None
+
+
+def _holding(cls: type[Any], value: Any) -> type[Any] | None:
+    """Return an array type if it can hold a Python number without loss of kind."""
+    if isinstance(value, bool):
+        return cls if traits.is_mask_v(cls) else None
+    if traits.is_mask_v(cls):
+        return None
+    if isinstance(value, float) and not traits.is_float_v(cls):
+        return None
+    return cls
+
+
+def describe(value: Any) -> str:
+    """Name a value's type for a message, with the size of an array."""
+    cls = type(value)
+    if hasattr(value, "_node"):
+        return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}[{value._node.size}]"
+    if isinstance(value, NUMBERS):
+        return f"Python {cls.__name__} {value!r}"
+    return f"Python object of type {cls.__name__}"
+
+
+def inconsistent(
+    construct: str, name: str, before: Any, after: Any, fix: str = ""
+) -> StateError:
+    """Word the error for a state variable that changed what it is."""
+    return StateError(
+        message(
+            construct,
+            f"the state variable '{name}' is inconsistent "
+            f"(expected {describe(before)}, got {describe(after)})",
+            fix
+            or f"give '{name}' the same array type everywhere, for example by "
+            f"starting with an array instead of a Python number.",
+        )
+    )
+
+
+def condition_node(cond: Any, construct: str) -> Node:
+    """Return the node of a condition; it must be a mask of depth 1."""
+    node = getattr(cond, "_node", None)
+    if node is None or not node.type.is_bool:
+        raise StateError(
+            message(
+                construct,
+                f"the condition has the wrong type (expected bool or a Bool array, "
+                f"got {describe(cond)})",
+                "compare, or reduce with lumijit.any / lumijit.all along axis 0.",
+            )
+        )
+    result: Node = node
+    return result
+
+
+def call(function: Callable[..., Any], args: Sequence[Any], what: str) -> Any:
+    """Call a body function; `what` names it in errors."""
+    result = function(*args)
+    if type(result) is not tuple or len(result) != len(args):
+        raise StateError(
+            message(
+                what,
+                "the body must return a tuple with one entry per state variable "
+                f"(expected {len(args)}, got {_shape_of(result)})",
+                "return the updated state variables in the same order.",
+            )
+        )
+    return result
+
+
+def _shape_of(result: Any) -> str:
+    if type(result) is tuple:
+        return f"{len(result)} entries"
+    return f"a value of type {type(result).__name__}"
+
+
+def select_leaf(mask: Any, new: Any, old: Any) -> Any:
+    """Blend two flat arrays of one type under a mask."""
+    if new._node is old._node:
+        return old
+    return with_node(type(new), trace.select(mask._node, new._node, old._node))

@@ -1,0 +1,62 @@
+"""What rewritten code needs to know of arrays, kept replaceable.
+
+Owns the `targets` object: the control-flow primitives that `@syntax` aims at and
+the few array operations its own bookkeeping takes. The defaults know no arrays,
+so that all control flow is plain Python; `lumijit.control` installs the real ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+def _no_primitive(*_args: Any, **_kwargs: Any) -> Any:
+    raise RuntimeError("no control-flow primitives are installed")
+
+
+def _never(_value: Any) -> bool:
+    return False
+
+
+def _is_tree(value: Any) -> bool:
+    """Tell whether `value` is a container whose entries may be replaced."""
+    return (
+        isinstance(value, (list, dict))
+        or hasattr(type(value), "DRJIT_STRUCT")
+        or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+    )
+
+
+@dataclasses.dataclass
+class Targets:
+    """The operations that rewritten code calls.
+
+    Attributes:
+        while_loop: The primitive for loops. An initial state entry may be an
+            `Undefined` object: its type is then that of the body's result.
+        if_stmt: The primitive for branches. Where one branch returns an
+            `Undefined` object, the result is the other branch's value.
+        is_array: Tells whether a condition must be vectorized.
+        is_integer_array: Tells whether a `range` argument counts in integers.
+        is_tree: Tells whether a value is a mutable PyTree, which a method or
+            function that receives it may change in place.
+        logical_and: Combines two conditions, at least one of them an array.
+        logical_or: As `logical_and`, for `or`.
+        logical_not: Negates an array condition.
+        select: `select(mask, a, b)` of array bounds.
+    """
+
+    while_loop: Callable[..., Any] = _no_primitive
+    if_stmt: Callable[..., Any] = _no_primitive
+    is_array: Callable[[Any], bool] = _never
+    is_integer_array: Callable[[Any], bool] = _never
+    is_tree: Callable[[Any], bool] = _is_tree
+    logical_and: Callable[[Any, Any], Any] = _no_primitive
+    logical_or: Callable[[Any, Any], Any] = _no_primitive
+    logical_not: Callable[[Any], Any] = _no_primitive
+    select: Callable[[Any, Any, Any], Any] = _no_primitive
+
+
+targets = Targets()

@@ -1,0 +1,315 @@
+"""Which names a piece of code reads, binds, changes and captures.
+
+Owns the effects of one statement or expression, and the scope of a function. How
+effects add up along the control flow is the business of `liveness`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import gast
+
+_COMPREHENSIONS = (gast.ListComp, gast.SetComp, gast.DictComp, gast.GeneratorExp)
+_FUNCTIONS = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda)
+
+
+@dataclass
+class Effects:
+    """What a piece of code does to the names of the scope it stands in."""
+
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    deletes: set[str] = field(default_factory=set)
+    #: Bases of attribute and subscript assignments.
+    changed: set[str] = field(default_factory=set)
+    #: Names whose object a called method or function might change.
+    passed: set[str] = field(default_factory=set)
+    #: Free names of inner functions, lambdas and classes.
+    captured: set[str] = field(default_factory=set)
+    #: Names that inner functions rebind with `nonlocal`.
+    rebound_inside: set[str] = field(default_factory=set)
+    global_names: set[str] = field(default_factory=set)
+    nonlocal_names: set[str] = field(default_factory=set)
+
+    def merge(self, other: Effects) -> None:
+        """Add the effects of `other`."""
+        for name, value in vars(other).items():
+            getattr(self, name).update(value)
+
+    @property
+    def mentioned(self) -> set[str]:
+        """All names read, bound or deleted."""
+        return self.reads | self.writes | self.deletes
+
+
+def effects_of(*nodes: Any) -> Effects:
+    """Collect the effects of syntax nodes; `None` entries are skipped."""
+    collector = _Collector()
+    for node in nodes:
+        if node is not None:
+            collector.visit(node)
+    return collector.effects
+
+
+def root_name(node: Any) -> str | None:
+    """Return the variable at the root of `a.b[c].d`, if it is one."""
+    while isinstance(node, (gast.Attribute, gast.Subscript, gast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, gast.Name) else None
+
+
+def parameters(arguments: Any) -> list[str]:
+    """List the parameter names of a function, in order."""
+    names = [a.id for a in (*arguments.posonlyargs, *arguments.args)]
+    names += [a.id for a in arguments.kwonlyargs]
+    names += [a.id for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    return names
+
+
+class _Collector(gast.NodeVisitor):  # type: ignore[misc]
+    """Walks a tree in one scope; inner scopes contribute their free names."""
+
+    def __init__(self) -> None:
+        self.effects = Effects()
+        self.hidden: list[set[str]] = []
+
+    def _is_hidden(self, name: str) -> bool:
+        return any(name in names for names in self.hidden)
+
+    def visit_Name(self, node: Any) -> None:
+        if isinstance(node.ctx, gast.Param) or self._is_hidden(node.id):
+            return
+        if isinstance(node.ctx, gast.Load):
+            self.effects.reads.add(node.id)
+        elif isinstance(node.ctx, gast.Store):
+            self.effects.writes.add(node.id)
+        else:
+            self.effects.deletes.add(node.id)
+
+    def visit_AugAssign(self, node: Any) -> None:
+        if isinstance(node.target, gast.Name):
+            self.effects.reads.add(node.target.id)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: Any) -> None:
+        self._visit_access(node)
+
+    def visit_Subscript(self, node: Any) -> None:
+        self._visit_access(node)
+
+    def _visit_access(self, node: Any) -> None:
+        base = root_name(node.value)
+        if base is not None and not isinstance(node.ctx, gast.Load):
+            self._add(self.effects.changed, base)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: Any) -> None:
+        if isinstance(node.func, gast.Attribute):
+            self._add(self.effects.passed, root_name(node.func))
+        for argument in (*node.args, *(k.value for k in node.keywords)):
+            self._add(self.effects.passed, root_name(argument))
+        self.generic_visit(node)
+
+    def visit_With(self, node: Any) -> None:
+        for item in node.items:
+            self._add(self.effects.passed, root_name(item.context_expr))
+        self.generic_visit(node)
+
+    def _add(self, names: set[str], name: str | None) -> None:
+        if name is not None and not self._is_hidden(name):
+            names.add(name)
+
+    def visit_NamedExpr(self, node: Any) -> None:
+        # In a comprehension, too, a walrus binds in the function around it.
+        self.effects.writes.add(node.target.id)
+        self.visit(node.value)
+
+    def visit_Import(self, node: Any) -> None:
+        for alias in node.names:
+            self.effects.writes.add(alias.asname or alias.name.split(".")[0])
+
+    visit_ImportFrom = visit_Import
+
+    def visit_Global(self, node: Any) -> None:
+        self.effects.global_names.update(node.names)
+
+    def visit_Nonlocal(self, node: Any) -> None:
+        self.effects.nonlocal_names.update(node.names)
+
+    def visit_MatchAs(self, node: Any) -> None:
+        if node.name is not None:
+            self.effects.writes.add(node.name)
+        self.generic_visit(node)
+
+    visit_MatchStar = visit_MatchAs
+
+    def visit_MatchMapping(self, node: Any) -> None:
+        if node.rest is not None:
+            self.effects.writes.add(node.rest)
+        self.generic_visit(node)
+
+    def generic_visit(self, node: Any) -> None:
+        if isinstance(node, _COMPREHENSIONS):
+            self._visit_comprehension(node)
+        elif isinstance(node, _FUNCTIONS):
+            self._visit_function(node)
+        elif isinstance(node, gast.ClassDef):
+            self._visit_class(node)
+        else:
+            super().generic_visit(node)
+
+    def _visit_comprehension(self, node: Any) -> None:
+        first = node.generators[0].iter
+        self.visit(first)
+        targets = effects_of(*(g.target for g in node.generators)).writes
+        self.hidden.append(targets)
+        for generator in node.generators:
+            for part in (generator.iter, *generator.ifs):
+                if part is not first:
+                    self.visit(part)
+        for name in ("elt", "key", "value"):
+            if hasattr(node, name):
+                self.visit(getattr(node, name))
+        self.hidden.pop()
+
+    def _visit_function(self, node: Any) -> None:
+        arguments = node.args
+        for part in (*arguments.defaults, *arguments.kw_defaults):
+            if part is not None:
+                self.visit(part)
+        if isinstance(node, gast.Lambda):
+            self._capture(_inner_effects(arguments, [node.body]))
+            return
+        for part in node.decorator_list:
+            self.visit(part)
+        for part in gast.walk(arguments):
+            if isinstance(part, gast.Name) and part.annotation is not None:
+                self.visit(part.annotation)
+        if node.returns is not None:
+            self.visit(node.returns)
+        self.effects.writes.add(node.name)
+        self._capture(_inner_effects(arguments, node.body))
+
+    def _visit_class(self, node: Any) -> None:
+        for part in (*node.decorator_list, *node.bases, *node.keywords):
+            self.visit(part)
+        self.effects.writes.add(node.name)
+        self._capture(effects_of(*node.body))
+
+    def _capture(self, inner: Effects) -> None:
+        free = inner.reads | inner.captured
+        free = {name for name in free if not self._is_hidden(name)}
+        self.effects.reads |= free
+        self.effects.captured |= free
+        outer = inner.nonlocal_names | inner.rebound_inside
+        self.effects.rebound_inside |= outer
+        self.effects.captured |= outer
+
+
+def _inner_effects(arguments: Any, body: list[Any]) -> Effects:
+    """Reduce the effects of an inner function to the names it leaves free."""
+    inner = effects_of(*body)
+    free_writes = inner.nonlocal_names | inner.global_names
+    local = (inner.writes | set(parameters(arguments))) - free_writes
+    inner.reads = (inner.reads | inner.deletes) - local - inner.global_names
+    inner.captured -= local
+    inner.rebound_inside -= local
+    return inner
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The variables of the function that is being rewritten."""
+
+    parameters: frozenset[str]
+    #: Names bound in the function itself.
+    local: frozenset[str]
+    #: Names of enclosing functions, read or declared `nonlocal`.
+    free: frozenset[str]
+    nonlocal_names: frozenset[str]
+    global_names: frozenset[str]
+    captured: frozenset[str]
+    #: Variables whose cell the rewritten pieces must share with the function.
+    shared: frozenset[str]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names that can be state."""
+        return self.local | (self.free - {"__class__"})
+
+
+def scope_of(function: Any, free: tuple[str, ...]) -> Scope:
+    """Analyse the scope of a function definition; `free` are its closure's names."""
+    effects = effects_of(*function.body)
+    params = parameters(function.args)
+    outer = effects.nonlocal_names | effects.global_names
+    local = (effects.writes | effects.deletes | set(params)) - outer
+    captured = effects.captured & local
+    bound = _binding_counts(function.body)
+    for name in params:
+        bound[name] = bound.get(name, 0) + 1
+    rebound = {name for name in captured if bound.get(name, 0) > 1}
+    rebound |= effects.rebound_inside & local
+    return Scope(
+        parameters=frozenset(params),
+        local=frozenset(local),
+        free=frozenset(free) - local,
+        nonlocal_names=frozenset(effects.nonlocal_names),
+        global_names=frozenset(effects.global_names),
+        captured=frozenset(captured),
+        shared=frozenset(rebound | effects.nonlocal_names),
+    )
+
+
+def _binding_counts(body: list[Any]) -> dict[str, int]:
+    """Count the places that bind each name; one inside a loop counts twice."""
+    counts: dict[str, int] = {}
+
+    def count(statements: list[Any], weight: int) -> None:
+        for statement in statements:
+            loops = isinstance(statement, (gast.While, gast.For, gast.AsyncFor))
+            inner = blocks_of(statement)
+            for name in own_effects(statement).writes:
+                counts[name] = counts.get(name, 0) + (2 if loops else weight)
+            for block in inner:
+                count(block, 2 if loops else weight)
+
+    count(body, 1)
+    return counts
+
+
+def blocks_of(statement: Any) -> list[list[Any]]:
+    """List the statement blocks inside a compound statement of the same scope."""
+    if isinstance(statement, (*_FUNCTIONS, gast.ClassDef)):
+        return []
+    blocks = [
+        getattr(statement, name)
+        for name in ("body", "orelse", "finalbody")
+        if isinstance(getattr(statement, name, None), list)
+    ]
+    for part in (
+        *getattr(statement, "handlers", ()),
+        *getattr(statement, "cases", ()),
+    ):
+        blocks.append(part.body)
+    return blocks
+
+
+def own_effects(statement: Any) -> Effects:
+    """Collect the effects of a statement without the blocks inside it."""
+    if not blocks_of(statement):
+        return effects_of(statement)
+    parts = []
+    for name, value in gast.iter_fields(statement):
+        if name in ("body", "orelse", "finalbody"):
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, gast.ExceptHandler):
+                parts += [part.type, part.name]
+            elif isinstance(part, gast.match_case):
+                parts += [part.pattern, part.guard]
+            elif isinstance(part, gast.AST):
+                parts.append(part)
+    return effects_of(*parts)

@@ -1,0 +1,468 @@
+"""Writing vectorized control flow: functions of the state, and calls of them.
+
+Owns the jump-free side: each branch and loop body becomes one function that takes
+the variables it needs and returns those that matter afterwards. Every such function
+is written once, however deep it is nested. `native` writes the plain side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gast
+
+from lumijit.rewriting import build
+from lumijit.rewriting.expressions import (
+    ExpressionRewriter,
+    is_plain_test,
+    suspension_in,
+)
+from lumijit.rewriting.hinting import Hints
+from lumijit.rewriting.liveness import EffectCache, children, surely_bound
+from lumijit.rewriting.names import Effects, Scope, effects_of
+from lumijit.rewriting.runtime import Site
+from lumijit.rewriting.source import Place, Source
+from lumijit.rewriting.tree import Block, Branch, For, Loop, Node, Simple
+
+_DROPPED = build.PREFIX + "dropped"
+
+
+class RegionWriter:
+    """Writes the vectorized form of constructs of one function."""
+
+    def __init__(
+        self,
+        source: Source,
+        scope: Scope,
+        effects: EffectCache,
+        unsure: set[int],
+        new_name: Callable[[str], str],
+    ) -> None:
+        """Use the analyses of the function in `source`."""
+        self.source = source
+        self.scope = scope
+        self.effects = effects
+        self.unsure = unsure
+        self.new_name = new_name
+        self.sites: list[Site] = []
+        #: The functions written so far, inner ones first.
+        self.functions: list[Any] = []
+        self.rewriter = ExpressionRewriter(self)
+        self._known: dict[tuple[int, str], str] = {}
+        #: Writes constructs that can't be vectorized where they stand.
+        self.write_plain: Callable[[list[Node], str], list[Any]] = _no_plain
+
+    # What expressions ask for.
+
+    def expression_function(self, node: Any, params: list[str]) -> str:
+        """Define a function that returns the expression `node`."""
+        key = (id(node), "value")
+        if key not in self._known:
+            self._known[key] = identifier = self.new_name(f"value{node.lineno}_")
+            result = gast.Return(value=self.rewriter.visit(node))
+            self._define(identifier, params, [result], node)
+        return self._known[key]
+
+    def state_names(self, names: set[str]) -> list[str]:
+        """Select the names that are variables, in a fixed order."""
+        chosen = (n for n in names if self.is_variable(n))
+        return sorted(chosen, key=lambda n: (n.startswith(build.PREFIX), n))
+
+    def branch_site(self, node: Any, params: list[str]) -> int:
+        """Register a conditional expression."""
+        return self._site(node, "conditional expression", params, ["value"])
+
+    def refusal(self, node: Any, reason: str) -> Any:
+        """Make the call that raises the error for `node`."""
+        site = self._site(node, "statement", [], [])
+        return build.call("refuse", build.constant(site), build.constant(reason))
+
+    def is_unsure(self, node: Any) -> bool:
+        """Tell whether a variable may be without value when `node` reads it."""
+        return id(node) in self.unsure and self.is_variable(node.id)
+
+    # Statements.
+
+    def is_variable(self, name: str) -> bool:
+        """Tell whether a name can be state of this function."""
+        return name in self.scope.variables or name.startswith(build.PREFIX)
+
+    def statements(self, nodes: list[Node], bound: set[str]) -> list[Any]:
+        """Write jump-free nodes; `bound` grows by what they surely bind."""
+        result: list[Any] = []
+        for node in nodes:
+            result += self._statement(node, bound)
+        return result
+
+    def _statement(self, node: Node, bound: set[str]) -> list[Any]:
+        if isinstance(node, Simple):
+            return [self.simple(node.stmt, bound)]
+        if isinstance(node, Branch):
+            if is_plain_test(node.test) and not node.hints.keywords:
+                return [self._plain_branch(node, bound)]
+            return self.branch(node, self.rewriter.rewrite(node.test), bound)
+        if isinstance(node, Loop):
+            return self.loop(node, bound)
+        if isinstance(node, For):
+            return self._for(node, bound)
+        assert isinstance(node, Block)
+        return self._block(node, bound)
+
+    def simple(self, stmt: Any, bound: set[str]) -> Any:
+        """Write a statement without control flow of its own."""
+        effects = effects_of(stmt)
+        bound |= surely_bound(stmt)
+        bound -= effects.deletes
+        return self.rewriter.rewrite(stmt)
+
+    def _plain_branch(self, node: Branch, bound: set[str]) -> Any:
+        test = self.rewriter.rewrite(node.test)
+        left, right = set(bound), set(bound)
+        body = self.statements(node.body, left)
+        orelse = self.statements(node.orelse, right)
+        bound |= left & right
+        bound &= left & right
+        return build.located(build.branch(test, body, orelse), node.stmt)
+
+    def branch(self, node: Branch, test: Any, bound: set[str]) -> list[Any]:
+        """Write a branch as a call of `if_stmt`."""
+        blocked = self.blocked(node.body) or self.blocked(node.orelse)
+        if blocked:
+            return [self._refuse(node, blocked)]
+        effects = self._effects_of(node.body, node.orelse)
+        live = node.live_body | node.live_orelse | node.hints.include
+        mentioned = effects.mentioned | node.hints.include
+        ins = self.state_names(live & mentioned)
+        rebound = (effects.writes | effects.deletes) & node.live_out
+        outs, optional = self._outputs(node.hints, effects, rebound, set(ins))
+        lenient = [
+            n
+            for n in outs
+            if node.bound_after is None
+            or n in node.bound_after
+            or n.startswith(build.PREFIX)
+        ]
+        kind = "guarded statements" if node.is_guard else "if"
+        site = self._site(
+            node.stmt, kind, ins, outs, optional, lenient, node.hints.exclude
+        )
+        functions = [
+            self.block_function(node.body, f"then{node.stmt.lineno}_", ins, outs),
+            self.block_function(node.orelse, f"else{node.stmt.lineno}_", ins, outs),
+        ]
+        value = build.call(
+            "if_stmt",
+            test,
+            self.values(ins, bound),
+            *map(build.name, functions),
+            build.constant(site),
+            **self._keywords(node.hints),
+        )
+        return [self._receive(node, outs, value, bound)]
+
+    def loop(
+        self, node: Loop, bound: set[str], entered: bool = False
+    ) -> list[Any]:
+        """Write a loop as a call of `while_loop`."""
+        blocked = self.blocked(node.body)
+        if blocked:
+            return [self._refuse(node, blocked)]
+        effects = self._effects_of([node])
+        mentioned = effects.mentioned | node.hints.include
+        state = self.state_names((node.live_head | node.hints.include) & mentioned)
+        rebound = (effects.writes | effects.deletes) & set(state)
+        outs, optional = self._outputs(node.hints, effects, rebound, set(state))
+        kind = "while" if isinstance(node.stmt, gast.While) else "for"
+        site = self._site(
+            node.stmt, kind, state, outs, optional, outs, node.hints.exclude
+        )
+        line = node.stmt.lineno
+        test = self._loop_test(node, f"condition{line}_", state)
+        body = self.block_function(node.body, f"body{line}_", state, outs)
+        keywords = self._keywords(node.hints)
+        if entered:
+            keywords["entered"] = build.constant(True)
+        value = build.call(
+            "while_loop",
+            self.values(state, bound),
+            build.name(test),
+            build.name(body),
+            build.constant(site),
+            **keywords,
+        )
+        return [self._receive(node, outs, value, bound)]
+
+    def _loop_test(self, node: Loop, stem: str, state: list[str]) -> str:
+        key = (id(node), stem)
+        if key not in self._known:
+            self._known[key] = identifier = self.new_name(stem)
+            result = gast.Return(value=self.rewriter.rewrite(node.test))
+            self._define(identifier, state, [result], node.stmt)
+        return self._known[key]
+
+    def _for(self, node: For, bound: set[str]) -> list[Any]:
+        stmt = node.stmt
+        if isinstance(stmt, gast.AsyncFor):
+            return [self._refuse(node, "'async for'")]
+        iterable = self.rewriter.rewrite(node.iterable)
+        first, source = self.range_source(node, iterable)
+        inner = bound | effects_of(node.target).writes
+        body = self.statements(node.body, inner)
+        if node.flags:
+            done = build.call("all_done", *map(build.name, node.flags))
+            body.append(build.branch(done, [gast.Break()], []))
+        target = self.rewriter.rewrite(node.target)
+        plain: Any = gast.For(target, source, body, [], None)
+        if not node.range_name:
+            return [build.located(plain, stmt)]
+        counted = self.statements(node.counted, set(bound))
+        test = self.is_array_range(node)
+        chosen = build.branch(test, counted, [plain])
+        return [build.located(s, stmt) for s in (*first, chosen)]
+
+    def range_source(self, node: For, iterable: Any) -> tuple[list[Any], Any]:
+        """Split a call of `range` off the loop that iterates over it."""
+        if not node.range_name:
+            return [], iterable
+        make = build.call("range", *iterable.args)
+        return [build.assign(node.range_name, make)], build.name(node.range_name)
+
+    def is_array_range(self, node: For) -> Any:
+        """Make the test whether the range has array bounds."""
+        kind = build.name(str(node.range_name))
+        kind = gast.Attribute(kind, "__class__", gast.Load())
+        return gast.Compare(kind, [gast.Is()], [build.helper("ArrayRange")])
+
+    def _block(self, node: Block, bound: set[str]) -> list[Any]:
+        if node.plain_only:
+            if node.jumps:
+                return [self._refuse(node, f"a jump {node.plain_only}")]
+            bound -= self.effects.deep(node).deletes
+            return self.write_plain([node], node.plain_only)
+        return [self.block_statement(node, self.statements, bound)]
+
+    def block_statement(
+        self,
+        node: Block,
+        write: Callable[[list[Node], set[str]], list[Any]],
+        bound: set[str],
+    ) -> Any:
+        """Write `with`, `try` or `match` around blocks written by `write`."""
+        header = self.effects.header(node)
+        is_with = isinstance(node.stmt, (gast.With, gast.AsyncWith))
+        written = {}
+        for holder, name, body in node.parts:
+            inner = bound | header.writes
+            statements = write(body, inner)
+            if is_with or name == "finalbody":
+                bound |= inner
+            written[id(holder), name] = statements
+        if not is_with:
+            bound -= self.effects.deep(node).deletes
+        stmt = _shallow(node.stmt)
+        for name in ("items", "subject"):
+            if hasattr(stmt, name):
+                value = getattr(stmt, name)
+                visit = self.rewriter.rewrite
+                is_list = isinstance(value, list)
+                setattr(
+                    stmt, name, [visit(v) for v in value] if is_list else visit(value)
+                )
+        if isinstance(stmt, gast.Match):
+            stmt.subject = build.located(
+                build.call("require_plain", stmt.subject, *self._place_of(node)),
+                stmt.subject,
+            )
+        for name in ("handlers", "cases"):
+            if hasattr(stmt, name):
+                setattr(stmt, name, [_shallow(part) for part in getattr(stmt, name)])
+        originals = [node.stmt]
+        originals += getattr(node.stmt, "handlers", [])
+        originals += getattr(node.stmt, "cases", [])
+        copies = [stmt, *getattr(stmt, "handlers", []), *getattr(stmt, "cases", [])]
+        for original, fresh in zip(originals, copies, strict=True):
+            for (holder, name), statements in written.items():
+                if holder == id(original):
+                    optional = name in ("orelse", "finalbody")
+                    setattr(
+                        fresh, name, statements or ([] if optional else [gast.Pass()])
+                    )
+            if getattr(fresh, "guard", None) is not None:
+                guard = self.rewriter.rewrite(fresh.guard)
+                fresh.guard = build.call("require_plain", guard, *self._place_of(node))
+        return build.located(stmt, node.stmt)
+
+    def _place_of(self, node: Node) -> tuple[Any, Any]:
+        site = self._site(node.stmt, "match", [], [])
+        return build.constant(site), build.constant("'match' on an array")
+
+    # Pieces.
+
+    def block_function(
+        self, nodes: list[Node], stem: str, ins: list[str], outs: list[str]
+    ) -> str:
+        """Define the function that runs `nodes` on a state."""
+        # An empty block has no node to tell it by; it returns the state as it is.
+        key = (id(nodes), stem)
+        if key in self._known:
+            return self._known[key]
+        self._known[key] = identifier = self.new_name(stem)
+        bound = set(ins)
+        body = self.statements(nodes, bound)
+        reference = nodes[0].stmt if nodes else self.source.tree
+        last = nodes[-1].stmt if nodes else reference
+        result = gast.Return(value=self.values(outs, bound))
+        body.append(build.located(result, last))
+        changed = self._effects_of(nodes)
+        touched = set(ins) | set(outs) | changed.mentioned
+        self._define(identifier, ins, body, reference, touched)
+        return identifier
+
+    def _define(
+        self,
+        identifier: str,
+        ins: list[str],
+        body: list[Any],
+        reference: Any,
+        touched: set[str] | None = None,
+    ) -> None:
+        shared = sorted(self.scope.shared & (touched or set()))
+        params = ins
+        if shared:
+            params = [f"{build.PREFIX}in_{n}" if n in shared else n for n in ins]
+            enter = [
+                build.assign(n, build.name(f"{build.PREFIX}in_{n}"))
+                for n in ins
+                if n in shared
+            ]
+            body = [gast.Nonlocal(names=shared), *enter, *body]
+        definition = build.function(identifier, params, body)
+        self.functions.append(build.located(definition, reference))
+
+    def values(self, names: list[str], bound: set[str]) -> Any:
+        """Make the tuple of the values of variables, some of which may be unbound."""
+        return build.pack([self._value(n, bound) for n in names])
+
+    def _value(self, name: str, bound: set[str]) -> Any:
+        if name in bound:
+            return build.name(name)
+        scope = gast.Call(func=build.helper("locals"), args=[], keywords=[])
+        return build.call("get", scope, build.constant(name))
+
+    def _receive(
+        self, node: Node, outs: list[str], value: Any, bound: set[str]
+    ) -> Any:
+        assignable = self.scope.local | self.scope.nonlocal_names
+        targets = [
+            n if n in assignable or n.startswith(build.PREFIX) else _DROPPED
+            for n in outs
+        ]
+        bound |= set(outs)
+        return build.located(build.unpack(targets, value), node.stmt)
+
+    def _outputs(
+        self, hints: Hints, effects: Effects, rebound: set[str], ins: set[str]
+    ) -> tuple[list[str], list[str]]:
+        """Return the results of a construct and those that are so only if mutable."""
+        assignable = self.scope.local | self.scope.nonlocal_names
+        own = {n for n in ins if not n.startswith(build.PREFIX)}
+        sure = {n for n in rebound if n in assignable or n.startswith(build.PREFIX)}
+        sure |= effects.changed & own
+        sure |= {n for n in hints.include if self.is_variable(n)}
+        maybe = (effects.passed & own) - sure
+        gone = hints.exclude
+        outs = self.state_names((sure | maybe) - gone)
+        return outs, [n for n in outs if n in maybe]
+
+    def _effects_of(self, *blocks: list[Node]) -> Effects:
+        effects = Effects()
+        for nodes in blocks:
+            for node in nodes:
+                effects.merge(self.effects.deep(node))
+        return effects
+
+    def _keywords(self, hints: Hints) -> dict[str, Any]:
+        return {k: self.rewriter.rewrite(v) for k, v in hints.keywords.items()}
+
+    def _site(
+        self,
+        node: Any,
+        kind: str,
+        ins: list[str],
+        outs: list[str],
+        optional: list[str] | None = None,
+        lenient: list[str] | None = None,
+        excluded: frozenset[str] = frozenset(),
+    ) -> int:
+        site = Site(
+            filename=self.source.filename,
+            function=self.source.function,
+            place=Place.of(node),
+            kind=kind,
+            ins=tuple(ins),
+            outs=tuple(outs),
+            optional=frozenset(optional or ()),
+            lenient=frozenset(lenient or ()),
+            excluded=excluded,
+        )
+        self.sites.append(site)
+        return len(self.sites) - 1
+
+    def _refuse(self, node: Node, blocked: tuple[Any, str] | str) -> Any:
+        culprit, reason = (
+            (node.stmt, blocked) if isinstance(blocked, str) else blocked
+        )
+        return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
+
+    def blocked(self, nodes: list[Node]) -> tuple[Any, str] | None:
+        """Find what keeps nodes from becoming a function, if anything does."""
+        for node in nodes:
+            found = self._blocked(node) or self.blocked(children(node))
+            if found:
+                return found
+        return None
+
+    def _blocked(self, node: Node) -> tuple[Any, str] | None:
+        stmt = node.stmt
+        if isinstance(stmt, (gast.AsyncFor, gast.AsyncWith)):
+            word = "for" if isinstance(stmt, gast.AsyncFor) else "with"
+            return stmt, f"'async {word}'"
+        for part in _header_parts(node):
+            found = suspension_in(part)
+            if found is not None:
+                word = "await" if isinstance(found, gast.Await) else "yield"
+                return found, f"'{word}'"
+        written = self.effects.header(node).writes & self.scope.global_names
+        if written:
+            name = min(written)
+            return stmt, f"an assignment to the global variable {name!r}"
+        if isinstance(node, Block) and node.plain_only and node.jumps:
+            return stmt, f"a jump {node.plain_only}"
+        return None
+
+
+def _header_parts(node: Node) -> list[Any]:
+    """List the expressions of a node outside the nodes nested in it."""
+    if isinstance(node, Simple):
+        return [node.stmt]
+    if isinstance(node, (Branch, Loop)):
+        return [node.test]
+    if isinstance(node, For):
+        return [node.iterable]
+    stmt = node.stmt
+    parts = [item.context_expr for item in getattr(stmt, "items", ())]
+    return parts + [p for p in (getattr(stmt, "subject", None),) if p is not None]
+
+
+def _shallow(node: Any) -> Any:
+    """Copy a node but not what is in it."""
+    fresh = type(node)(**dict(gast.iter_fields(node)))
+    for key in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+        if hasattr(node, key):
+            setattr(fresh, key, getattr(node, key))
+    return fresh
+
+
+def _no_plain(_nodes: list[Node], _reason: str) -> list[Any]:
+    raise AssertionError("the plain writer is not connected")

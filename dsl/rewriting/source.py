@@ -1,0 +1,128 @@
+"""From a function object to its syntax tree, and errors that show the source.
+
+Owns finding and parsing the source text of a function and wording
+`SyntaxTransformError` with file, line and caret. What the tree means is the
+business of `names` and `tree`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import gast
+
+from lumijit.runtime import errors
+
+_WRAPPER = "if 1:\n"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The parsed definition of one function."""
+
+    filename: str
+    function: str
+    tree: Any
+
+    def error(self, node: Any, problem: str, fix: str = "") -> Exception:
+        """Make the error that points at `node` in the user's file."""
+        return syntax_error(self.filename, self.function, Place.of(node), problem, fix)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in a source file: line counted from 1, column from 0."""
+
+    line: int
+    column: int
+
+    @staticmethod
+    def of(node: Any) -> Place:
+        """Take the position of a syntax node."""
+        return Place(getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+
+
+def syntax_error(
+    filename: str, function: str, place: Place, problem: str, fix: str = ""
+) -> errors.SyntaxTransformError:
+    """Word an error that shows the source line and a caret below it."""
+    text = f"{filename}:{place.line} in {function}: @syntax: {problem}."
+    if fix:
+        text += f" Fix: {fix}"
+    line = linecache.getline(filename, place.line).rstrip("\n")
+    if line:
+        # The column counts UTF-8 bytes; tabs are kept so that the caret lines up.
+        before = line.encode()[: place.column].decode(errors="ignore")
+        pad = "".join("\t" if c == "\t" else " " for c in before)
+        text += f"\n    {line}\n    {pad}^"
+    error = errors.SyntaxTransformError(text)
+    error.filename, error.lineno, error.offset = filename, place.line, place.column + 1
+    return error
+
+
+def read_function(function: FunctionType) -> Source:
+    """Find and parse the source of `function`, with its true line numbers."""
+    code = function.__code__
+    place = Place(code.co_firstlineno, 0)
+
+    def refuse(problem: str, fix: str) -> Exception:
+        name = function.__qualname__
+        return syntax_error(code.co_filename, name, place, problem, fix)
+
+    if code.co_name == "<lambda>":
+        raise refuse(
+            "a lambda can't be transformed", "write it as a function with 'def'."
+        )
+    if hasattr(function, "__wrapped__"):
+        raise refuse(
+            "another decorator stands between @syntax and the function",
+            "make @syntax the innermost decorator, right above 'def'.",
+        )
+    try:
+        lines, first_line = inspect.getsourcelines(code)
+    except (OSError, TypeError, SyntaxError, IndexError):
+        lines, first_line = [], 0
+    if not lines:
+        raise refuse(
+            "the source text of the function can't be found, which happens for "
+            "code run by exec() or typed into a REPL that keeps no source",
+            "put the function into a file or a notebook cell, or register its "
+            "text with 'linecache'.",
+        )
+    return _parse(function, "".join(lines), first_line, refuse)
+
+
+def _parse(function: FunctionType, text: str, first_line: int, refuse: Any) -> Source:
+    """Parse `text`, kept indented as it is so that columns and strings stay."""
+    indented = text[:1].isspace()
+    wrapper = _WRAPPER if indented else ""
+    code = function.__code__
+    try:
+        module = gast.parse(wrapper + text, code.co_filename)
+    except SyntaxError as error:
+        raise refuse(
+            f"the source text found for the function can't be parsed ({error.msg})",
+            "reload the module: the file may have changed since it was imported.",
+        ) from None
+    body = module.body[0].body if indented else module.body
+    tree = body[0]
+    kinds = (gast.FunctionDef, gast.AsyncFunctionDef)
+    if not isinstance(tree, kinds) or tree.name != code.co_name:
+        raise refuse(
+            "the source text found is not that of this function",
+            "reload the module: the file may have changed since it was imported.",
+        )
+    _shift_lines(tree, first_line - 1 - wrapper.count("\n"))
+    return Source(code.co_filename, function.__qualname__, tree)
+
+
+def _shift_lines(tree: Any, offset: int) -> None:
+    for node in gast.walk(tree):
+        if getattr(node, "lineno", None) is not None:
+            node.lineno += offset
+        if getattr(node, "end_lineno", None) is not None:
+            node.end_lineno += offset

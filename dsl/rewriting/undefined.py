@@ -1,0 +1,80 @@
+"""The stand-in for a variable that has no value.
+
+Owns the `Undefined` object, which the rewritten code passes where a state
+variable is unbound, and the error that reading such a variable raises. When a
+merge of two branches may meet one is decided in `runtime`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from lumijit.runtime import errors
+
+
+class UndefinedVariableError(errors.LumijitError, UnboundLocalError):
+    """A variable was read that has no value on some path to this line."""
+
+
+class Undefined:
+    """Takes the place of the value of the unbound variable `name`.
+
+    Every use raises `UndefinedVariableError`. `reason` says how it came about;
+    `construct` is the place, `file:line`, that left it without a value.
+    """
+
+    __slots__ = ("_construct", "_name", "_reason")
+    __hash__ = object.__hash__
+
+    def __init__(self, name: str, construct: str = "", reason: str = "") -> None:
+        """Describe the variable `name`, left unbound by `construct`."""
+        self._name = name
+        self._construct = construct
+        self._reason = reason
+
+    def __repr__(self) -> str:
+        return f"<undefined variable {self._name!r}>"
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        fail(self)
+
+    def __copy__(self) -> Undefined:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Undefined:
+        return self
+
+    @property
+    def variable(self) -> str:
+        """The name of the variable."""
+        return self._name
+
+
+def fail(value: Undefined) -> NoReturn:
+    """Raise the error for a read of `value`."""
+    name = value._name
+    problem = f"variable {name!r} is read, but it has no value here"
+    if value._reason:
+        problem += f": {value._reason}"
+    if value._construct:
+        problem += f" ({value._construct})"
+    fix = f"assign {name!r} before that statement, or on every path through it."
+    raise UndefinedVariableError(errors.message("@syntax", problem, fix))
+
+
+def _refuse_use(self: Undefined, *_args: Any, **_kwargs: Any) -> NoReturn:
+    fail(self)
+
+
+_USES = (
+    "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv "
+    "rfloordiv ifloordiv mod rmod imod pow rpow ipow matmul rmatmul imatmul and rand "
+    "iand or ror ior xor rxor ixor lshift rlshift ilshift rshift rrshift irshift neg "
+    "pos abs invert lt le gt ge eq ne bool int float complex index len iter next "
+    "contains getitem setitem delitem call enter exit round"
+).split()
+
+for _use in _USES:
+    setattr(Undefined, f"__{_use}__", _refuse_use)

@@ -1,0 +1,1 @@
+"""Pictures made with lumijit, one module each; `gallery` renders them all."""

@@ -1,0 +1,237 @@
+"""The pool's native code that runs jobs: claiming blocks, completing jobs.
+
+See `pool_ir` for how the pool works as a whole. The text is a format string over
+the names of `pool_layout`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+JOBS: Final = """
+; The last block of a job has been run: advance `completed`, tell who waits.
+define internal void @finish(ptr %pool, ptr %record, i64 %ticket) {{
+entry:
+  %end = call i64 @now(ptr %pool)
+  %end.at = getelementptr i8, ptr %record, i64 {END_NS}
+  store atomic i64 %end, ptr %end.at release, align 8
+  %finished.at = getelementptr i8, ptr %record, i64 {FINISHED}
+  store atomic i64 %ticket, ptr %finished.at seq_cst, align 8
+  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
+  br label %advance
+advance:
+  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %more = icmp slt i64 %completed, %submitted
+  br i1 %more, label %look, label %tell
+look:
+  %next = add i64 %completed, 1
+  %other = call ptr @record(ptr %pool, i64 %next)
+  %other.at = getelementptr i8, ptr %other, i64 {FINISHED}
+  %mark = load atomic i64, ptr %other.at seq_cst, align 8
+  %is_done = icmp eq i64 %mark, %next
+  br i1 %is_done, label %step, label %tell
+step:
+  %swap = cmpxchg ptr %completed.at, i64 %completed, i64 %next seq_cst seq_cst
+  br label %advance
+tell:
+  %waiters.at = getelementptr i8, ptr %pool, i64 {WAITERS}
+  %waiters = load atomic i32, ptr %waiters.at seq_cst, align 4
+  %someone = icmp sgt i32 %waiters, 0
+  br i1 %someone, label %notify, label %onward
+notify:
+  %done = getelementptr i8, ptr %pool, i64 {DONE}
+  %count = atomicrmw add ptr %done, i32 1 seq_cst
+  call void @rouse(ptr %pool, ptr %done, i32 2147483647)
+  br label %onward
+onward:
+  ; This thread goes on with the next job, and spinning ones see the event;
+  ; sleeping ones are recruited when that job proves to have work for them.
+  br i1 %more, label %call, label %out
+call:
+  call void @announce(ptr %pool, i32 0)
+  br label %out
+out:
+  ret void
+}}
+
+; After a block: wake a sleeping worker if there is another block to run and fewer
+; executors are active than may be. (Waking all at submission would let workers
+; compete for the cores with the thread that is about to wait and to help.)
+define internal void @recruit(ptr %pool, i64 %ticket, ptr %record) {{
+entry:
+  %sleepers.at = getelementptr i8, ptr %pool, i64 {SLEEPERS}
+  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
+  %some = icmp sgt i32 %sleepers, 0
+  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %active = load atomic i32, ptr %active.at seq_cst, align 4
+  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %room = icmp slt i32 %active, %limit
+  %both = and i1 %some, %room
+  br i1 %both, label %look, label %out
+look:
+  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
+  %claim = load atomic i64, ptr %claim.at seq_cst, align 8
+  %block = and i64 %claim, 4294967295
+  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
+  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
+  %is_left = icmp ult i64 %block, %blocks
+  br i1 %is_left, label %call, label %next
+next:
+  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %more = icmp slt i64 %ticket, %submitted
+  br i1 %more, label %other, label %out
+other:
+  %after = add i64 %ticket, 1
+  %other.record = call ptr @record(ptr %pool, i64 %after)
+  %barrier.at = getelementptr i8, ptr %other.record, i64 {BARRIER}
+  %barrier = load atomic i64, ptr %barrier.at acquire, align 8
+  %is_parallel = icmp slt i64 %barrier, %ticket
+  br i1 %is_parallel, label %call, label %out
+call:
+  call void @announce(ptr %pool, i32 1)
+  br label %out
+out:
+  ret void
+}}
+
+; Run one block of any job that may run; 0 if there is none.
+define internal i1 @run_block(ptr %pool, i32 %index, i1 %helping) {{
+entry:
+  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
+  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  br label %scan
+scan:
+  %before = phi i64 [ %completed, %entry ], [ %ticket, %skip ]
+  %ticket = add i64 %before, 1
+  %exists = icmp sle i64 %ticket, %submitted
+  br i1 %exists, label %look, label %none
+look:
+  %record = call ptr @record(ptr %pool, i64 %ticket)
+  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
+  br label %claim
+claim:
+  %claim.old = load atomic i64, ptr %claim.at seq_cst, align 8
+  %tag = lshr i64 %claim.old, 32
+  %tag.wanted = and i64 %ticket, 4294967295
+  %is_current = icmp eq i64 %tag, %tag.wanted
+  br i1 %is_current, label %started, label %none
+started:
+  %barrier.at = getelementptr i8, ptr %record, i64 {BARRIER}
+  %barrier = load atomic i64, ptr %barrier.at acquire, align 8
+  %is_early = icmp sgt i64 %barrier, %completed
+  br i1 %is_early, label %none, label %allowed
+allowed:
+  %slots.at = getelementptr i8, ptr %record, i64 {SLOTS}
+  %slots = load atomic i32, ptr %slots.at acquire, align 4
+  %is_outside = icmp uge i32 %index, %slots
+  %helpable.at = getelementptr i8, ptr %record, i64 {HELPABLE}
+  %helpable = load atomic i32, ptr %helpable.at acquire, align 4
+  %is_long = icmp eq i32 %helpable, 0
+  %unhelpable = and i1 %is_long, %helping
+  %unfit = or i1 %is_outside, %unhelpable
+  br i1 %unfit, label %skip, label %available
+available:
+  %block = and i64 %claim.old, 4294967295
+  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
+  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
+  %is_left = icmp ult i64 %block, %blocks
+  br i1 %is_left, label %take, label %skip
+skip:
+  br label %scan
+take:
+  %fn.at = getelementptr i8, ptr %record, i64 {FN}
+  %fn.word = load atomic i64, ptr %fn.at acquire, align 8
+  %fn = inttoptr i64 %fn.word to ptr
+  %args.at = getelementptr i8, ptr %record, i64 {ARGS}
+  %args.word = load atomic i64, ptr %args.at acquire, align 8
+  %args = inttoptr i64 %args.word to ptr
+  %size.at = getelementptr i8, ptr %record, i64 {SIZE}
+  %size = load atomic i64, ptr %size.at acquire, align 8
+  %length.at = getelementptr i8, ptr %record, i64 {BLOCK}
+  %length = load atomic i64, ptr %length.at acquire, align 8
+  %claim.new = add i64 %claim.old, 1
+  %swap = cmpxchg ptr %claim.at, i64 %claim.old, i64 %claim.new seq_cst seq_cst
+  %won = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %won, label %own, label %claim
+own:
+  %is_first = icmp eq i64 %block, 0
+  br i1 %is_first, label %stamp, label %check
+stamp:
+  %start = call i64 @now(ptr %pool)
+  %start.at = getelementptr i8, ptr %record, i64 {START_NS}
+  store atomic i64 %start, ptr %start.at release, align 8
+  br label %check
+check:
+  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
+  %cancel = load atomic i32, ptr %cancel.at seq_cst, align 4
+  %is_cancelled = icmp ne i32 %cancel, 0
+  br i1 %is_cancelled, label %judge, label %run
+judge:
+  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
+  %last = load atomic i64, ptr %last.at seq_cst, align 8
+  %is_meant = icmp sle i64 %ticket, %last
+  br i1 %is_meant, label %drop, label %clear
+drop:
+  ; Claim all blocks that are left, so that a long queue is emptied at once.
+  %drop.old = load atomic i64, ptr %claim.at seq_cst, align 8
+  %drop.block = and i64 %drop.old, 4294967295
+  %drop.rest = sub i64 %blocks, %drop.block
+  %drop.all = add i64 %drop.old, %drop.rest
+  %drop.swap = cmpxchg ptr %claim.at, i64 %drop.old, i64 %drop.all seq_cst seq_cst
+  %dropped = extractvalue {{ i64, i1 }} %drop.swap, 1
+  br i1 %dropped, label %drop.done, label %drop
+drop.done:
+  %drop.count = add i64 %drop.rest, 1
+  br label %ran
+clear:
+  ; A later job has started, so all the cancelled ones have ended.
+  store atomic i32 0, ptr %cancel.at seq_cst, align 4
+  br label %run
+run:
+  %begin = mul i64 %block, %length
+  %end.full = add i64 %begin, %length
+  %is_short = icmp ult i64 %size, %end.full
+  %end = select i1 %is_short, i64 %size, i64 %end.full
+  call void %fn(i64 %begin, i64 %end, i32 %index, ptr %args)
+  br label %ran
+ran:
+  %count = phi i64 [ 1, %run ], [ %drop.count, %drop.done ]
+  call void @recruit(ptr %pool, i64 %ticket, ptr %record)
+  %remaining.at = getelementptr i8, ptr %record, i64 {REMAINING}
+  %remaining = atomicrmw sub ptr %remaining.at, i64 %count seq_cst
+  %is_last = icmp eq i64 %remaining, %count
+  br i1 %is_last, label %finish, label %done
+finish:
+  call void @finish(ptr %pool, ptr %record, i64 %ticket)
+  br label %done
+done:
+  ret i1 1
+none:
+  ret i1 0
+}}
+
+; Take one of the tokens that limit how many executors are active.
+define internal i1 @enter(ptr %pool) {{
+entry:
+  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  %active = atomicrmw add ptr %active.at, i32 1 seq_cst
+  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %fits = icmp slt i32 %active, %limit
+  br i1 %fits, label %yes, label %no
+yes:
+  ret i1 1
+no:
+  call void @leave(ptr %pool)
+  ret i1 0
+}}
+
+define internal void @leave(ptr %pool) {{
+  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %active = atomicrmw sub ptr %active.at, i32 1 seq_cst
+  ret void
+}}
+"""

@@ -1,0 +1,321 @@
+"""The pool's native code of workers and callers: spinning, sleeping, submitting.
+
+See `pool_ir` for how the pool works as a whole. The text is a format string over
+the names of `pool_layout`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+WORKERS: Final = """
+; Run blocks until none may run. 1 if jobs are still under way elsewhere, 2 if
+; enough executors are active.
+define i32 @pool_drain(ptr %pool, i32 %index) {{
+entry:
+  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  %got = call i1 @enter(ptr %pool)
+  br i1 %got, label %work, label %denied
+denied:
+  ret i32 2
+work:
+  %ran = call i1 @run_block(ptr %pool, i32 %index, i1 0)
+  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %is_wanted = icmp sle i32 %index, %limit
+  %again = and i1 %ran, %is_wanted
+  br i1 %again, label %work, label %stop
+stop:
+  call void @leave(ptr %pool)
+  %pending = call i1 @is_pending(ptr %pool)
+  %result = zext i1 %pending to i32
+  ret i32 %result
+}}
+
+; Spin while nothing happens, for as long as the settings say.
+define internal void @spin(ptr %pool, ptr %word, i32 %value) {{
+entry:
+  %spinners.at = getelementptr i8, ptr %pool, i64 {SPINNERS}
+  %max.at = getelementptr i8, ptr %pool, i64 {MAX_SPINNERS}
+  %spin_ns.at = getelementptr i8, ptr %pool, i64 {SPIN_NS}
+  %spinners = atomicrmw add ptr %spinners.at, i32 1 seq_cst
+  %max = load atomic i32, ptr %max.at acquire, align 4
+  %fits = icmp slt i32 %spinners, %max
+  br i1 %fits, label %start, label %out
+start:
+  %spin_ns = load atomic i64, ptr %spin_ns.at acquire, align 8
+  %since = call i64 @now(ptr %pool)
+  %until = add i64 %since, %spin_ns
+  br label %round
+round:
+  %count = phi i32 [ 0, %start ], [ 0, %time ], [ %count.next, %turn ]
+  %current = load atomic i32, ptr %word acquire, align 4
+  %changed = icmp ne i32 %current, %value
+  br i1 %changed, label %out, label %turn
+turn:
+  call void @pause()
+  %count.next = add i32 %count, 1
+  %is_due = icmp eq i32 %count.next, 8
+  br i1 %is_due, label %time, label %round
+time:
+  %moment = call i64 @now(ptr %pool)
+  %is_over = icmp sge i64 %moment, %until
+  br i1 %is_over, label %out, label %round
+out:
+  %after = atomicrmw sub ptr %spinners.at, i32 1 seq_cst
+  ret void
+}}
+
+; A worker thread's whole life.
+define void @pool_worker(ptr %pool, i32 %index) {{
+entry:
+  %wake = getelementptr i8, ptr %pool, i64 {WAKE}
+  %sleepers.at = getelementptr i8, ptr %pool, i64 {SLEEPERS}
+  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  br label %round
+round:
+  %event = load atomic i32, ptr %wake seq_cst, align 4
+  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %is_dismissed = icmp sgt i32 %index, %limit
+  br i1 %is_dismissed, label %out, label %work
+work:
+  %state = call i32 @pool_drain(ptr %pool, i32 %index)
+  %is_denied = icmp eq i32 %state, 2
+  br i1 %is_denied, label %look, label %spin
+spin:
+  call void @spin(ptr %pool, ptr %wake, i32 %event)
+  br label %look
+look:
+  %current = load atomic i32, ptr %wake seq_cst, align 4
+  %changed = icmp ne i32 %current, %event
+  br i1 %changed, label %round, label %rest
+rest:
+  %more = atomicrmw add ptr %sleepers.at, i32 1 seq_cst
+  call void @sleep(ptr %pool, ptr %wake, i32 %event, i64 0)
+  %less = atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
+  br label %round
+out:
+  %pending = call i1 @is_pending(ptr %pool)
+  br i1 %pending, label %hand_over, label %end
+hand_over:
+  call void @announce(ptr %pool, i32 1)
+  br label %end
+end:
+  ret void
+}}
+"""
+
+CALLERS: Final = """
+; Publish a job; its ticket, or 0 if the ring is full.
+define i64 @pool_submit(ptr %pool, i64 %fn, i64 %args, i64 %size, i64 %length,
+    i64 %barrier, i32 %slots, i32 %helpable) {{
+entry:
+  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
+  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %ticket = add i64 %submitted, 1
+  %distance = sub i64 %ticket, %completed
+  %is_full = icmp sgt i64 %distance, {RING}
+  br i1 %is_full, label %refuse, label %fill
+refuse:
+  ret i64 0
+fill:
+  %record = call ptr @record(ptr %pool, i64 %ticket)
+  %tag = shl i64 %ticket, 32
+  %closed = or i64 %tag, 4294967295
+  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
+  store atomic i64 %closed, ptr %claim.at seq_cst, align 8
+  %fn.at = getelementptr i8, ptr %record, i64 {FN}
+  store atomic i64 %fn, ptr %fn.at release, align 8
+  %args.at = getelementptr i8, ptr %record, i64 {ARGS}
+  store atomic i64 %args, ptr %args.at release, align 8
+  %size.at = getelementptr i8, ptr %record, i64 {SIZE}
+  store atomic i64 %size, ptr %size.at release, align 8
+  %length.at = getelementptr i8, ptr %record, i64 {BLOCK}
+  store atomic i64 %length, ptr %length.at release, align 8
+  %rounded = add i64 %size, %length
+  %above = sub i64 %rounded, 1
+  %blocks = udiv i64 %above, %length
+  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
+  store atomic i64 %blocks, ptr %blocks.at release, align 8
+  %remaining.at = getelementptr i8, ptr %record, i64 {REMAINING}
+  store atomic i64 %blocks, ptr %remaining.at release, align 8
+  %slots.at = getelementptr i8, ptr %record, i64 {SLOTS}
+  store atomic i32 %slots, ptr %slots.at release, align 4
+  %helpable.at = getelementptr i8, ptr %record, i64 {HELPABLE}
+  store atomic i32 %helpable, ptr %helpable.at release, align 4
+  ; A barrier of 0 means: after all jobs before. No job overlaps a cancelled one.
+  %is_plain = icmp eq i64 %barrier, 0
+  %high = icmp sgt i64 %barrier, %ticket
+  %own = or i1 %is_plain, %high
+  %chosen = select i1 %own, i64 %ticket, i64 %barrier
+  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
+  %last = load atomic i64, ptr %last.at seq_cst, align 8
+  %after = add i64 %last, 1
+  %is_later = icmp sgt i64 %after, %chosen
+  %start = select i1 %is_later, i64 %after, i64 %chosen
+  %below = sub i64 %start, 1
+  %barrier.at = getelementptr i8, ptr %record, i64 {BARRIER}
+  store atomic i64 %below, ptr %barrier.at release, align 8
+  store atomic i64 %tag, ptr %claim.at seq_cst, align 8
+  store atomic i64 %ticket, ptr %pool seq_cst, align 8
+  ; If the job can't start yet, whoever completes the one before goes on with it.
+  %completed.now = load atomic i64, ptr %completed.at seq_cst, align 8
+  %can_start = icmp sle i64 %below, %completed.now
+  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %limit.wide = zext i32 %limit to i64
+  %is_small = icmp slt i64 %blocks, %limit.wide
+  %useful.wide = select i1 %is_small, i64 %blocks, i64 %limit.wide
+  %useful = trunc i64 %useful.wide to i32
+  %spinners.at = getelementptr i8, ptr %pool, i64 {SPINNERS}
+  %spinners = load atomic i32, ptr %spinners.at seq_cst, align 4
+  ; The calling thread may help; if not, a worker recruits more.
+  %others = sub i32 %useful, %helpable
+  %missing = sub i32 %others, %spinners
+  %busy.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %busy = load atomic i32, ptr %busy.at seq_cst, align 4
+  %present = or i32 %busy, %spinners
+  %is_asleep = icmp eq i32 %present, 0
+  %is_few = icmp slt i32 %missing, 1
+  %alone = and i1 %is_asleep, %is_few
+  %needed = select i1 %alone, i32 1, i32 %missing
+  %count = select i1 %can_start, i32 %needed, i32 0
+  call void @announce(ptr %pool, i32 %count)
+  ret i64 %ticket
+}}
+
+; Wait for a ticket for at most some time, helping if told so. 1 if it is reached.
+define i32 @pool_wait(ptr %pool, i64 %ticket, i64 %timeout, i32 %help) {{
+entry:
+  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
+  %done = getelementptr i8, ptr %pool, i64 {DONE}
+  %waiters.at = getelementptr i8, ptr %pool, i64 {WAITERS}
+  %since = call i64 @now(ptr %pool)
+  %deadline = add i64 %since, %timeout
+  %may_help = icmp ne i32 %help, 0
+  br label %round
+round:
+  %event = load atomic i32, ptr %done seq_cst, align 4
+  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %is_reached = icmp sge i64 %completed, %ticket
+  br i1 %is_reached, label %reached, label %assist
+assist:
+  br i1 %may_help, label %token, label %rest
+token:
+  %got = call i1 @enter(ptr %pool)
+  br i1 %got, label %work, label %rest
+work:
+  %ran = call i1 @run_block(ptr %pool, i32 0, i1 1)
+  %progress = load atomic i64, ptr %completed.at seq_cst, align 8
+  %behind = icmp slt i64 %progress, %ticket
+  %worth = and i1 %ran, %behind
+  br i1 %worth, label %time, label %stop
+time:
+  %moment = call i64 @now(ptr %pool)
+  %is_early = icmp slt i64 %moment, %deadline
+  br i1 %is_early, label %work, label %stop
+stop:
+  call void @leave(ptr %pool)
+  ; A worker may have gone to sleep for lack of the token that is now free.
+  %pending = call i1 @is_pending(ptr %pool)
+  br i1 %pending, label %hand_over, label %check
+hand_over:
+  call void @announce(ptr %pool, i32 1)
+  br label %check
+check:
+  br i1 %worth, label %expired, label %helped
+helped:
+  br i1 %ran, label %round, label %rest
+rest:
+  ; Spin only while a core is free.
+  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %active = load atomic i32, ptr %active.at seq_cst, align 4
+  %max.at = getelementptr i8, ptr %pool, i64 {MAX_SPINNERS}
+  %max = load atomic i32, ptr %max.at acquire, align 4
+  %is_below = icmp sle i32 %active, %max
+  %has_cores = icmp sgt i32 %max, 0
+  %is_free = and i1 %is_below, %has_cores
+  %spin_ns.at = getelementptr i8, ptr %pool, i64 {SPIN_NS}
+  %spin_ns = load atomic i64, ptr %spin_ns.at acquire, align 8
+  %spin.start = call i64 @now(ptr %pool)
+  %spin.end = add i64 %spin.start, %spin_ns
+  br i1 %is_free, label %spin, label %doze
+spin:
+  %count = phi i32 [ 0, %rest ], [ 0, %spin.time ], [ %count.next, %turn ]
+  %completed.spin = load atomic i64, ptr %completed.at acquire, align 8
+  %is_news = icmp ne i64 %completed.spin, %completed
+  br i1 %is_news, label %expired, label %turn
+turn:
+  call void @pause()
+  %count.next = add i32 %count, 1
+  %is_due = icmp eq i32 %count.next, 8
+  br i1 %is_due, label %spin.time, label %spin
+spin.time:
+  %spin.moment = call i64 @now(ptr %pool)
+  %is_spun = icmp sge i64 %spin.moment, %spin.end
+  br i1 %is_spun, label %doze, label %spin
+doze:
+  %more = atomicrmw add ptr %waiters.at, i32 1 seq_cst
+  %completed.doze = load atomic i64, ptr %completed.at seq_cst, align 8
+  %is_same = icmp eq i64 %completed.doze, %completed
+  %doze.moment = call i64 @now(ptr %pool)
+  %left = sub i64 %deadline, %doze.moment
+  %is_time = icmp sgt i64 %left, 0
+  %sleepy = and i1 %is_same, %is_time
+  br i1 %sleepy, label %sleep, label %awake
+sleep:
+  call void @sleep(ptr %pool, ptr %done, i32 %event, i64 %left)
+  br label %awake
+awake:
+  %less = atomicrmw sub ptr %waiters.at, i32 1 seq_cst
+  br label %expired
+expired:
+  %completed.end = load atomic i64, ptr %completed.at seq_cst, align 8
+  %is_reached.end = icmp sge i64 %completed.end, %ticket
+  br i1 %is_reached.end, label %reached, label %deadline.check
+deadline.check:
+  %final = call i64 @now(ptr %pool)
+  %in_time = icmp slt i64 %final, %deadline
+  br i1 %in_time, label %round, label %timeout.over
+timeout.over:
+  ret i32 0
+reached:
+  ret i32 1
+}}
+
+; Run a whole job on the calling thread if nothing is pending; 1 if that was done.
+define i32 @pool_invoke(ptr %pool, ptr %fn, ptr %args, i64 %size) {{
+entry:
+  %pending = call i1 @is_pending(ptr %pool)
+  br i1 %pending, label %refuse, label %run
+run:
+  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
+  store atomic i32 0, ptr %cancel.at release, align 4
+  call void %fn(i64 0, i64 %size, i32 0, ptr %args)
+  ret i32 1
+refuse:
+  ret i32 0
+}}
+
+; Let all workers look at the limit again.
+define void @pool_poke(ptr %pool) {{
+  call void @announce(ptr %pool, i32 2147483647)
+  ret void
+}}
+
+; Cancel all jobs submitted so far; the last of them, or 0 if none is pending.
+define i64 @pool_cancel(ptr %pool) {{
+entry:
+  %pending = call i1 @is_pending(ptr %pool)
+  br i1 %pending, label %set, label %out
+set:
+  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
+  store atomic i64 %submitted, ptr %last.at seq_cst, align 8
+  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
+  store atomic i32 1, ptr %cancel.at seq_cst, align 4
+  ret i64 %submitted
+out:
+  ret i64 0
+}}
+"""

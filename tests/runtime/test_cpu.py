@@ -1,0 +1,275 @@
+"""The CPU engine: the processor, compiling, linking in both ways, warm starts."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import math
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from lumijit.runtime import cache, cpu, errors, loader
+from lumijit.runtime.config import settings
+from tests.runtime.support import SAXPY, run_script
+
+# args[1] = f(args[0]) for doubles; calls a library function and reads constants
+LIBRARY = """
+@table = private constant [4 x double] [double 1.0, double 2.0, double 4.0, double 8.0]
+declare double @fmod(double, double)
+define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {
+  %x = load double, ptr %args
+  %r = call double @fmod(double %x, double 7.5)
+  %i = fptosi double %r to i64
+  %k = and i64 %i, 3
+  %at = getelementptr [4 x double], ptr @table, i64 0, i64 %k
+  %c = load double, ptr %at
+  %y = fmul double %r, %c
+  %out = getelementptr double, ptr %args, i64 1
+  store double %y, ptr %out
+  ret void
+}
+"""
+
+SWITCH = """
+define i64 @pick(i64 %x) noinline {
+  switch i64 %x, label %d [ i64 0, label %a
+    i64 1, label %b
+    i64 2, label %c
+    i64 3, label %e
+    i64 4, label %f ]
+a:
+  ret i64 10
+b:
+  ret i64 77
+c:
+  ret i64 -4
+e:
+  ret i64 1000
+f:
+  ret i64 5
+d:
+  ret i64 0
+}
+@pointers = internal constant [2 x ptr] [ptr @pick, ptr @kernel]
+define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {
+  %at = getelementptr [2 x ptr], ptr @pointers, i64 0, i64 %begin
+  %f = load ptr, ptr %at
+  %x = load i64, ptr %args
+  %y = call i64 %f(i64 %x)
+  %out = getelementptr i64, ptr %args, i64 1
+  store i64 %y, ptr %out
+  ret void
+}
+"""
+
+UNKNOWN_FUNCTION = """
+declare void @no_such_function_anywhere()
+define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {
+  call void @no_such_function_anywhere()
+  ret void
+}
+"""
+
+VARIABLE = """
+@state = internal global i64 5
+define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {
+  %old = atomicrmw add ptr @state, i64 1 seq_cst
+  store i64 %old, ptr %args
+  ret void
+}
+"""
+
+
+def call(kernel: cpu.Kernel, layout: str, *values: float) -> tuple[float, ...]:
+    memory = ctypes.create_string_buffer(struct.pack(layout, *values))
+    prototype = ctypes.CFUNCTYPE(
+        None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p
+    )
+    prototype(kernel.address)(0, 1, 0, ctypes.addressof(memory))
+    return struct.unpack(layout, memory.raw[: struct.calcsize(layout)])
+
+
+@pytest.fixture(params=["own loader", "LLVM"])
+def _both_linkers(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "no_loader", request.param == "LLVM")
+
+
+@pytest.mark.usefixtures("_both_linkers")
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_library_functions_and_constants(level: int) -> None:
+    kernel = cpu.link(cpu.compile_ir(LIBRARY, level), "kernel", "h")
+    for x in (0.5, 3.25, 29.0, 1e9 + 0.25):
+        rest = math.fmod(x, 7.5)
+        expected = rest * (1.0, 2.0, 4.0, 8.0)[int(rest) & 3]
+        assert call(kernel, "2d", x, 0.0)[1] == expected
+
+
+@pytest.mark.usefixtures("_both_linkers")
+def test_jump_tables_and_tables_of_functions() -> None:
+    kernel = cpu.link(cpu.compile_ir(SWITCH), "kernel", "h")
+    found = [call(kernel, "2q", x, -1)[1] for x in range(6)]
+    assert found == [10, 77, -4, 1000, 5, 0]
+
+
+def test_variables_are_left_to_llvm() -> None:
+    code = cpu.compile_ir(VARIABLE)
+    with pytest.raises(loader.UnknownObject, match="variables of its own"):
+        loader.load(code, ("kernel",))
+    kernel = cpu.link(code, "kernel", "h")
+    assert [call(kernel, "q", 0)[0] for _ in range(3)] == [5, 6, 7]
+
+
+def test_kernel_facts() -> None:
+    code = cpu.compile_ir(SAXPY)
+    kernel = cpu.link(code, "kernel", "1234")
+    assert kernel.hash == "1234"
+    assert kernel.size_bytes == len(code)
+    kernel.operation_count = 3
+    assert repr(kernel) == "Kernel(1234, 3 operations)"
+
+
+def executable_bytes() -> int:
+    total = 0
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, mode, _, _, inode = line.split()[:5]
+        if "x" in mode and inode == "0":
+            start, end = (int(part, 16) for part in span.split("-"))
+            total += end - start
+    return total
+
+
+def test_kernels_are_unmapped_with_the_last_reference() -> None:
+    code = cpu.compile_ir(SAXPY)
+    before = executable_bytes()
+    kernels = [cpu.link(code, "kernel", "h") for _ in range(20)]
+    assert executable_bytes() >= before + 20 * 4096
+    del kernels
+    gc.collect()
+    assert executable_bytes() == before
+
+
+def test_memory_is_never_writable_and_executable() -> None:
+    kernel = cpu.link(cpu.compile_ir(SAXPY), "kernel", "h")
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, mode = line.split()[:2]
+        start, end = (int(part, 16) for part in span.split("-"))
+        if start <= kernel.address < end:
+            assert mode.startswith("r-x")
+
+
+def test_bad_ir_names_the_line() -> None:
+    bad = SAXPY.replace("fmul <32 x float> %x", "fmul <16 x float> %x")
+    with pytest.raises(
+        errors.KernelBuildError,
+        match=r"LLVM refuses the generated code: line 17: .*: '%scaled = fmul <16",
+    ):
+        cpu.compile_ir(bad)
+
+
+def test_ir_that_only_the_verifier_refuses() -> None:
+    bad = SAXPY.replace("%next, %head ]", "%next, %exit ]")
+    with pytest.raises(errors.KernelBuildError, match="PHI node entries do not match"):
+        cpu.compile_ir(bad)
+
+
+def test_a_missing_symbol_is_a_build_error() -> None:
+    code = cpu.compile_ir(SAXPY)
+    with pytest.raises(errors.KernelBuildError, match="LLVM can't link it"):
+        cpu.link(code, "other", "h")
+
+
+def test_a_missing_library_function_is_a_build_error() -> None:
+    code = cpu.compile_ir(UNKNOWN_FUNCTION)
+    with pytest.raises(errors.KernelBuildError, match="no_such_function_anywhere"):
+        cpu.link(code, "kernel", "h")
+
+
+@pytest.mark.parametrize("code", [b"", b"\x7fELF", b"x" * 1000])
+def test_garbage_is_no_object(code: bytes) -> None:
+    with pytest.raises(loader.UnknownObject):
+        loader.load(code, ("kernel",))
+
+
+def test_truncated_objects_are_no_objects() -> None:
+    code = cpu.compile_ir(LIBRARY)
+    for length in range(0, len(code) - 64, 97):
+        with pytest.raises(loader.UnknownObject):
+            loader.load(code[:length], ("kernel",))
+
+
+def test_host() -> None:
+    host = cpu.host()
+    flags = re.search(r"^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    known = flags[1].split() if flags else []
+    assert host.has_avx2 == ("avx2" in known)
+    assert host.has_fma == ("fma" in known)
+    assert host.has_f16c == ("f16c" in known)
+    assert host.lanes_f32 in (4, 8, 16)
+    assert host.has_avx512 == (host.lanes_f32 == 16)
+    if host.has_avx512:
+        assert host.features.endswith(",-prefer-256-bit")
+
+
+@pytest.mark.parametrize(
+    ("features", "lanes"),
+    [
+        ("+sse2,-avx,-avx512f", 4),
+        ("+avx,-avx512f", 8),
+        ("+avx,+avx512f,-avx512vl", 8),
+        ("+avx,+avx512f,+avx512vl,+avx512bw,+avx512dq", 16),
+    ],
+)
+def test_lanes(features: str, lanes: int) -> None:
+    assert cpu.HostInfo("name", features, "x86_64").lanes_f32 == lanes
+
+
+def test_model_numbers_name_the_processor() -> None:
+    known = cpu._best_name("rocketlake", "GenuineIntel\n6\n143\n8\nfpu")
+    assert known == "sapphirerapids"
+    for processor in ("GenuineIntel\n6\n1\n1\n", "arm64", "", "a\nb\nc"):
+        assert cpu._best_name("reported", processor) == "reported"
+
+
+def test_a_warm_start_needs_no_llvm() -> None:
+    code = """
+        key = cache.full_key("saxpy", cpu.environment_key())
+        found = cache.lookup(key)
+        code = found[0] if found else cpu.compile_ir(SAXPY)
+        if not found:
+            cache.store(key, code, {})
+        kernel = cpu.link(code, "kernel", "h")
+        counts = struct.pack("3Q", *[buffers.allocate(64).address] * 3)
+        assert workers.run_inline(kernel.address, counts, 1)
+        workers.wait(workers.submit(kernel.address, counts, 1, 1))
+        print("llvmlite.binding" in sys.modules)
+    """
+    code = "        from lumijit.runtime import cache\n" + code
+    assert run_script(code).stdout in ("True\n", "False\n")
+    assert run_script(code).stdout == "False\n"
+
+
+def test_a_foreign_description_of_the_processor_is_replaced(
+    cache_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cache, "lookup", lambda key: (b"", {"nonsense": 1}))
+    cpu.host.cache_clear()
+    assert cpu.host().name
+    assert "description of the processor is foreign" in capsys.readouterr().err
+
+
+def test_another_processor_may_be_chosen() -> None:
+    result = run_script(
+        """
+        print(cpu.host().name)
+        kernel = build(SAXPY)
+        """,
+        LUMIJIT_CPU="x86-64-v2",
+    )
+    assert result.stdout == "x86-64-v2\n"

@@ -1,0 +1,378 @@
+"""The pool: order, completeness, waiting, threads, fork, exit, Ctrl-C."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from lumijit.runtime import buffers, dtypes, errors, pool_layout, workers
+from tests.runtime.support import (
+    SAXPY,
+    Counter,
+    Holder,
+    build,
+    float_buffer,
+    launch,
+    run_script,
+)
+
+
+def test_saxpy_over_many_sizes() -> None:
+    kernel = build(SAXPY)
+    for size in (1, 31, 32, 33, 1000, 65_536, 1_000_003):
+        x = np.arange(size, dtype=np.float32)
+        y = np.full(size, 3, np.float32)
+        inputs = [float_buffer(x), float_buffer(y)]
+        output = buffers.allocate(4 * size)
+        slots = [b.address for b in (*inputs, output)]
+        workers.wait(launch(kernel, slots, size, 16_384))
+        result = buffers.as_numpy(output, dtypes.FLOAT32, size)
+        np.testing.assert_array_equal(result, 2 * x + y)
+
+
+@given(
+    jobs=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**5)), max_size=30)
+)
+@hypothesis_settings(max_examples=40, deadline=None)
+def test_every_element_is_run_once(jobs: list[tuple[int, int]]) -> None:
+    counter = Counter()
+    for size, block in jobs:
+        counter.submit(size, block)
+    workers.sync()
+    assert counter.counts[0] == sum(size for size, _ in jobs)
+    assert counter.counts[1] == sum(-(-size // block) for size, block in jobs)
+    assert counter.counts[2:].sum() == counter.counts[1]
+
+
+def test_more_jobs_than_the_ring_holds(counter: Counter) -> None:
+    count = 3 * pool_layout.RING + 17
+    for _ in range(count):
+        counter.submit(10, 4)
+    workers.sync()
+    assert counter.counts[0] == 10 * count
+    assert workers.completed_ticket() == workers.last_ticket()
+
+
+def test_full_ring_waits_for_the_oldest(holder: Holder, counter: Counter) -> None:
+    holder.submit()
+    timer = threading.Timer(0.2, holder.release)
+    timer.start()
+    for _ in range(pool_layout.RING + 5):
+        counter.submit(1, 1)
+    workers.sync()
+    timer.join()
+    assert counter.counts[0] == pool_layout.RING + 5
+
+
+def test_jobs_run_in_order() -> None:
+    kernel = build(SAXPY)
+    size = 50_000
+    x = float_buffer(np.ones(size, np.float32))
+    chain = [float_buffer(np.zeros(size, np.float32)) for _ in range(2)]
+    for step in range(20):
+        source, target = chain[step % 2], chain[1 - step % 2]
+        launch(kernel, [x.address, source.address, target.address], size, 1024)
+    workers.sync()
+    result = buffers.as_numpy(chain[0], dtypes.FLOAT32, size)
+    np.testing.assert_array_equal(result, np.float32(40))
+
+
+def test_submission_is_asynchronous(holder: Holder, counter: Counter) -> None:
+    first = holder.submit()
+    last = counter.submit(1000, 10)
+    assert last == first + 1 == workers.last_ticket()
+    assert workers.completed_ticket() < first
+    time.sleep(0.02)
+    assert counter.counts[0] == 0
+    holder.release()
+    workers.wait(last)
+    assert counter.counts[0] == 1000
+
+
+def test_jobs_behind_one_barrier_overlap(
+    counter: Counter, threads: Callable[[int], None]
+) -> None:
+    threads(2)
+    holder = Holder()
+    first = holder.submit()
+    counter.submit(100, 10, barrier=first)
+    deadline = time.monotonic() + 10
+    while counter.counts[0] < 100 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert counter.counts[0] == 100
+    assert workers.completed_ticket() < first
+    after = counter.submit(1, 1)
+    holder.release()
+    workers.wait(after)
+    assert counter.counts[0] == 101
+
+
+def test_size_zero_submits_nothing(counter: Counter) -> None:
+    before = workers.last_ticket()
+    assert counter.submit(0, 10) == before
+    assert workers.run_inline(counter.kernel.address, b"", 0)
+    workers.sync()
+    assert counter.counts.sum() == 0
+
+
+def test_negative_size_is_refused(counter: Counter) -> None:
+    with pytest.raises(errors.SizeError, match=r"the size is negative \(got -1\)"):
+        counter.submit(-1, 10)
+
+
+def test_arguments_may_be_any_bytes(counter: Counter) -> None:
+    slots = (ctypes.c_uint64 * 1)(counter.counts.ctypes.data)
+    for args in (slots, bytes(slots), bytearray(slots), memoryview(slots)):
+        workers.submit(counter.kernel.address, args, 5, 5)
+    slots[0] = 0  # mutable ones have been copied
+    workers.sync()
+    assert counter.counts[0] == 20
+
+
+def test_inline_runs_on_this_thread(counter: Counter) -> None:
+    workers.sync()
+    args = counter.counts.ctypes.data.to_bytes(8, "little")
+    assert workers.run_inline(counter.kernel.address, args, 123)
+    assert list(counter.counts[:3]) == [123, 1, 1]
+
+
+def test_inline_gives_way_to_pending_jobs(holder: Holder, counter: Counter) -> None:
+    holder.submit()
+    args = counter.counts.ctypes.data.to_bytes(8, "little")
+    assert not workers.run_inline(counter.kernel.address, args, 1)
+    assert counter.counts[0] == 0
+
+
+def test_thread_indices_stay_below_the_slot_count(
+    counter: Counter, threads: Callable[[int], None]
+) -> None:
+    for count in (1, 4, 2, 7, 1):
+        threads(count)
+        assert workers.thread_count() == count
+        assert workers.slot_count() == count + 1
+        counter.counts[:] = 0
+        counter.submit(2000, 1)
+        workers.sync()
+        assert counter.counts[0] == 2000
+        assert counter.counts[2 + workers.slot_count() :].sum() == 0
+
+
+def test_workers_beyond_a_jobs_slots_stay_out(
+    counter: Counter, threads: Callable[[int], None]
+) -> None:
+    threads(4)
+    counter.submit(5000, 1, slots=2)
+    workers.sync()
+    assert counter.counts[0] == 5000
+    assert counter.counts[4:].sum() == 0
+
+
+def test_threads_may_be_changed_while_jobs_run(
+    holder: Holder, counter: Counter, threads: Callable[[int], None]
+) -> None:
+    threads(3)
+    for _ in range(10):
+        counter.submit(10_000, 1)
+    for count in (1, 5, 2):
+        threads(count)
+        counter.submit(10_000, 1)
+    workers.sync()
+    assert counter.counts[0] == 130_000
+
+
+@pytest.mark.parametrize("count", [0, -1, 100_000])
+def test_bad_thread_counts(count: int) -> None:
+    with pytest.raises(
+        errors.ArrayValueError, match=rf"expected 1 to 1024, got {count}"
+    ):
+        workers.set_thread_count(count)
+
+
+@pytest.mark.parametrize("count", [1.5, True, "2"])
+def test_thread_counts_of_another_type(count: object) -> None:
+    with pytest.raises(errors.ArrayTypeError, match="expected int, got"):
+        workers.set_thread_count(count)  # type: ignore[arg-type]
+
+
+def test_several_threads_submit_and_wait() -> None:
+    counters = [Counter() for _ in range(4)]
+
+    def work(counter: Counter) -> None:
+        for _ in range(200):
+            workers.wait(counter.submit(100, 7))
+
+    callers = [threading.Thread(target=work, args=(c,)) for c in counters]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert [c.counts[0] for c in counters] == [20_000] * 4
+
+
+def test_what_a_job_needs_is_kept_alive_and_then_let_go(holder: Holder) -> None:
+    class Thing:
+        pass
+
+    thing = Thing()
+    alive = weakref.ref(thing)
+    counter = Counter()
+    holder.submit()
+    counter.submit(1, 1)
+    workers.submit(
+        counter.kernel.address,
+        counter.counts.ctypes.data.to_bytes(8, "little"),
+        1,
+        1,
+        keepalive=thing,
+    )
+    del thing
+    gc.collect()
+    assert alive() is not None
+    holder.release()
+    workers.sync()
+    gc.collect()
+    assert alive() is None
+
+
+def test_waiting_for_a_past_or_absent_job_returns() -> None:
+    workers.wait(0)
+    workers.sync()
+    workers.wait(workers.last_ticket())
+
+
+def test_without_futex() -> None:
+    run_script(
+        """
+        counter = Counter()
+        assert not workers.pool().native.has_futex
+        for count in (2, 1, 4):
+            workers.set_thread_count(count)
+            counter.counts[:] = 0
+            for _ in range(1500):
+                counter.submit(50, 3)
+            workers.sync()
+            assert counter.counts[0] == 75_000
+        holder = Holder()
+        holder.submit()
+        counter.submit(1, 1)
+        threading.Timer(0.1, holder.release).start()
+        workers.sync()
+        assert counter.counts[0] == 75_001
+        """,
+        LUMIJIT_NO_FUTEX="1",
+    )
+
+
+def test_fork_gives_the_child_its_own_pool() -> None:
+    run_script(
+        """
+        counter = Counter()
+        counter.submit(1000, 1)
+        pid = os.fork()
+        assert counter.counts[0] == 1000
+        for _ in range(100):
+            counter.submit(1000, 10)
+        workers.sync()
+        assert counter.counts[0] == 101_000
+        if pid == 0:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        """
+    )
+
+
+def test_interpreter_ends_with_jobs_under_way() -> None:
+    result = run_script(
+        """
+        import atexit
+        counter = Counter()
+        def late():
+            # Registered before the pool was: runs after it has been closed.
+            counter.submit(10, 1)
+            workers.sync()
+            print(counter.counts[0])
+        atexit._clear()
+        atexit.register(late)
+        workers._pool = None
+        workers.pool()
+        for _ in range(50):
+            counter.submit(10**5, 10)
+        """
+    )
+    assert result.stdout.strip() == str(50 * 10**5 + 10)
+
+
+def test_interpreter_ends_after_ctrl_c_with_a_kernel_that_never_ends() -> None:
+    run_script(
+        """
+        holder = Holder(polls_cancel=False)
+        holder.submit()
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            workers.sync()
+        except KeyboardInterrupt:
+            pass
+        """,
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize("futex", ["0", "1"])
+def test_ctrl_c_is_answered_and_cancels(futex: str) -> None:
+    result = run_script(
+        """
+        holder, counter = Holder(), Counter()
+        first = holder.submit()
+        second = counter.submit(1000, 1)
+        sent = []
+        def send():
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.2, send).start()
+        try:
+            workers.sync()
+            raise SystemExit("not interrupted")
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent[0])
+        # The kernel polls the cancel word, so it ends; the next one is skipped.
+        third = counter.submit(7, 1)
+        workers.sync()
+        assert counter.counts[0] == 7, counter.counts[0]
+        assert ctypes.c_int32.from_address(workers.cancel_address()).value == 0
+        cancelled = [workers.was_cancelled(t) for t in (first, second, third)]
+        assert cancelled == [True, True, False], cancelled
+        """,
+        LUMIJIT_NO_FUTEX=futex,
+    )
+    assert float(result.stdout) < 0.5
+
+
+def test_ctrl_c_while_helping_with_blocks_is_answered() -> None:
+    result = run_script(
+        """
+        counter = Counter()
+        for _ in range(200):
+            counter.submit(10**9, 1000)
+        sent = []
+        def send():
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.2, send).start()
+        try:
+            workers.sync()
+            raise SystemExit("not interrupted")
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent[0])
+        """
+    )
+    assert float(result.stdout) < 0.5
