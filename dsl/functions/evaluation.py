@@ -7,7 +7,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
-from lumijit.compiler import evaluate
+from lumijit.compiler import evaluate, kernels, special
 from lumijit.compiler.trace import Node
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
@@ -152,3 +152,14 @@ def has_backend(backend: JitBackend, /) -> bool:
     True
     """
     return backend == JitBackend.LLVM
+
+
+def flush_kernel_cache() -> None:
+    """Forget all kernels in memory; those on disk stay.
+
+    >>> import lumijit as dr
+    >>> dr.flush_kernel_cache()
+    """
+    workers.sync()
+    kernels.flush()
+    special.flush()
