@@ -137,4 +137,3 @@ def same_bits(dtype: DType, kind: str) -> DType:
         "f": FLOATS,
     }
     return next(t for t in family[kind] if t.bits == dtype.bits)
-

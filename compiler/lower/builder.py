@@ -216,9 +216,7 @@ class Builder:
 
     def fma(self, t: DType, a: Operand, b: Operand, c: Operand) -> str:
         """Write a fused multiply-add `a * b + c` on floats."""
-        return self.intrinsic(
-            f"llvm.fma.{self.suffix(t)}", t, [(t, a), (t, b), (t, c)]
-        )
+        return self.intrinsic(f"llvm.fma.{self.suffix(t)}", t, [(t, a), (t, b), (t, c)])
 
     def horner(self, t: DType, x: Operand, coefficients: Iterable[float]) -> str:
         """Evaluate a polynomial, highest coefficient first, by Horner's scheme."""

@@ -165,8 +165,9 @@ def _magnitude_double(b: Builder, a: str, y: str) -> str:
     r = at_most(b, t, at_least(b, t, r, -0.6), 0.6)
     result = scale(b, t, exp2_series(b, t, r), biased)
     is_negative = b.compare("olt", t, y, 0.0)
-    of_zero = b.select(t, is_negative, INF, 0.0)
-    of_infinity = b.select(t, is_negative, 0.0, INF)
+    # The products pass a NaN exponent on.
+    of_zero = b.select(t, is_negative, INF, b.mul(t, exponent, 0.0))
+    of_infinity = b.select(t, is_negative, 0.0, b.mul(t, exponent, INF))
     result = b.select(t, b.compare("oeq", t, a, 0.0), of_zero, result)
     return b.select(t, b.compare("oeq", t, a, INF), of_infinity, result)
 

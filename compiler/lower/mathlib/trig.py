@@ -265,33 +265,46 @@ def cot(b: Builder, t: DType, x: str) -> str:
     return b.fdiv(t, numerator, b.select(t, is_odd, minus_one, tangent))
 
 
-def _asin_parts(b: Builder, t: DType, x: str) -> tuple[str, str, str]:
-    """Return `asin(w)`, its `w`'s mask and |x|: w is |x|, or sqrt((1 - |x|) / 2).
+def _asin_parts(b: Builder, t: DType, x: str) -> tuple[str, str, str, str]:
+    """Return w, `asin(w) - w`, `w^2`, and where |x| > 1/2.
 
-    The mask tells where |x| > 1/2, so that the second holds.
+    There w is `sqrt((1 - |x|) / 2)`, elsewhere |x|.
     """
     a = fabs(b, t, x)
     is_large = b.compare("ogt", t, a, 0.5)
     z = b.select(t, is_large, b.fma(t, a, -0.5, 0.5), b.mul(t, a, a))
     w = b.select(t, is_large, b.unary_intrinsic("sqrt", t, z), a)
     series = b.mul(t, z, polynomial(b, t, z, _ASIN[t.bits]))
-    return b.fma(t, w, series, w), is_large, a
+    return w, b.mul(t, w, series), z, is_large
 
 
 def asin(b: Builder, t: DType, x: str) -> str:
-    """Return asin x; above 1/2 as `pi/2 - 2 asin(sqrt((1 - x) / 2))`."""
-    inner, is_large, _ = _asin_parts(b, t, x)
+    """Return asin x; above 1/2 as `pi/2 - 2 asin(sqrt((1 - x) / 2))`.
+
+    Doubles also take the rounding errors of the root and of that difference into
+    account.
+    """
+    w, tail, z, is_large = _asin_parts(b, t, x)
+    inner = b.add(t, w, tail)
     high, low = _HALF_PI[t.bits][:2]
-    outer = b.sub(t, high, b.fma(t, inner, 2.0, -low))
+    outer = b.fma(t, w, -2.0, high)
+    rest = b.fma(t, tail, 2.0, -low)
+    if t.bits == 64:
+        error = b.fma(t, b.neg(t, w), w, z)
+        error = b.fdiv(t, error, at_least(b, t, w, 2.0**-60))
+        rounding = b.fma(t, w, -2.0, b.sub(t, high, outer))
+        rest = b.sub(t, b.add(t, rest, error), rounding)
+    outer = b.sub(t, outer, rest)
     return flip_sign(b, t, b.select(t, is_large, outer, inner), sign_bit(b, t, x))
 
 
 def acos(b: Builder, t: DType, x: str) -> str:
     """Return acos x: `pi/2 - asin x`, or `2 asin(sqrt((1 - x) / 2))` above 1/2.
 
-    Both are `base + factor * asin(w)`; below -1/2 the base is pi.
+    Below -1/2 it is pi less the latter.
     """
-    inner, is_large, _ = _asin_parts(b, t, x)
+    w, tail, _, is_large = _asin_parts(b, t, x)
+    inner = b.add(t, w, tail)
     is_negative = b.compare("slt", int_of(t), to_bits(b, t, x), 0)
     high, low = _PI[t.bits][:2]
     sign = sign_bit(b, t, x)
