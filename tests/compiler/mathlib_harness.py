@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
-
 from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.lower.mathlib import FUNCTIONS
 from lumijit.runtime.dtypes import DType
@@ -88,7 +87,7 @@ def assembly(name: str, t: DType, width: int, cpu: str | None = None) -> str:
 Kernel = Callable[[int, int, int, int, int], None]
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(name: str, t: DType, width: int) -> Kernel:
     """Build a function's kernel for this machine."""
     module = llvm.parse_assembly(kernel_ir(name, t, width))

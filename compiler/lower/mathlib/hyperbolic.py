@@ -81,16 +81,16 @@ _ATANH = {
 # tanh(x) = (x + x z P(z)) / Q(z) in z = x^2 for singles, |x| <= 9.02: all terms
 # are positive.
 _TANH_P = (
-    1.3384280412043124e-08,
-    2.063581608025736e-05,
-    0.0034974573484906697,
-    0.13382687009465058,
+    1.3384265251659144e-08,
+    2.0635816326830536e-05,
+    0.0034974573645740747,
+    0.1338268667459488,
 )
 _TANH_Q = (
-    7.790245236537526e-07,
-    0.00032885167711183607,
-    0.025884359745168898,
-    0.467160082571394,
+    7.790241056682135e-07,
+    0.00032885168711889195,
+    0.025884360074996948,
+    0.46716007590293884,
     1.0,
 )
 # From here on e^x / 2 is infinite.
@@ -167,7 +167,8 @@ def tanh(b: Builder, t: DType, x: str) -> str:
         x = at_most(b, t, at_least(b, t, x, -limit), limit)
         z = b.mul(t, x, x)
         top = b.fma(t, b.mul(t, x, z), polynomial(b, t, z, _TANH_P), x)
-        return b.fdiv(t, top, polynomial(b, t, z, _TANH_Q))
+        y = b.fdiv(t, top, polynomial(b, t, z, _TANH_Q))
+        return at_most(b, t, at_least(b, t, y, -1.0), 1.0)
     shift = mantissa_bits(t)
     a = at_most(b, t, fabs(b, t, x), _TANH_LIMIT[64])
     s, c, bits = _reduced(b, t, a, 0)

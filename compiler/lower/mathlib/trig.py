@@ -192,8 +192,10 @@ def _remainder(
 
 
 def _wide_sine(b: Builder, t: DType, r: str) -> str:
+    """Return sin r for |r| <= pi/2; rounding may lead above 1, so it is clamped."""
     z = b.mul(t, r, r)
-    return odd_series(b, t, r, z, polynomial(b, t, z, _SIN_WIDE[t.bits]))
+    s = odd_series(b, t, r, z, polynomial(b, t, z, _SIN_WIDE[t.bits]))
+    return at_most(b, t, at_least(b, t, s, -1.0), 1.0)
 
 
 def half_turn_sine(b: Builder, t: DType, x: str) -> str:
