@@ -231,6 +231,8 @@ def erf(b: Builder, t: DType, x: str) -> str:
 
     Singles: a rational minimax approximation. Doubles: a polynomial up to 1, from
     there on `1 - erfc x`.
+
+    Max 4.3 ulp in single, 1.5 in double precision.
     """
     if t.bits == 32:
         x = at_most(b, t, at_least(b, t, x, -_ERF_LIMIT), _ERF_LIMIT)
@@ -246,7 +248,10 @@ def erf(b: Builder, t: DType, x: str) -> str:
 
 
 def erfc(b: Builder, t: DType, x: str) -> str:
-    """Return `1 - erf x` with full relative precision for large x."""
+    """Return `1 - erf x` with full relative precision for large x.
+
+    Max 7.8 ulp in single (mean 0.9), 6.6 in double precision, where it is normal.
+    """
     a = fabs(b, t, x)
     small = b.sub(t, 1.0, _erf_of_small(b, t, x))
     y = _erfc_of_positive(b, t, a)
@@ -260,6 +265,8 @@ def erfinv(b: Builder, t: DType, x: str) -> str:
     The scheme of M. Giles, Approximating the erfinv function (GPU Computing Gems,
     2011), with coefficients fitted anew: polynomials in `w = -ln(1 - x^2)`, and in
     its square root towards +-1.
+
+    Max 4.0 ulp in both precisions.
     """
     e, f = split(b, t, b.mul(t, b.sub(t, 1.0, x), b.add(t, x, 1.0)))
     w = b.neg(t, log_of_parts(b, t, e, f))

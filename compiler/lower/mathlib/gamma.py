@@ -106,6 +106,8 @@ def lgamma(b: Builder, t: DType, x: str) -> str:
 
     Below 0 by reflection: `ln(pi / |sin(pi x)|) - lgamma(1 - x)`, so near the
     zeros there the error is absolute.
+
+    Max 6.5 ulp in single, 5 in double precision for x > 0.
     """
     is_negative = b.compare("olt", t, x, 0.0)
     one = b.const(t, 1.0)

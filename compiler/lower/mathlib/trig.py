@@ -205,7 +205,10 @@ def half_turn_sine(b: Builder, t: DType, x: str) -> str:
 
 
 def sin(b: Builder, t: DType, x: str) -> str:
-    """Return sin x: reduced by pi, one odd polynomial, the sign from the parity."""
+    """Return sin x: reduced by pi, one odd polynomial, the sign from the parity.
+
+    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
+    """
     k, bits = round_product(b, t, x, 1 / math.pi)
     r = _remainder(b, t, x, k, _PI[t.bits], _WIDE_BOUND)
     sign = shift_left(b, t, bits, t.bits - 1)
@@ -213,7 +216,10 @@ def sin(b: Builder, t: DType, x: str) -> str:
 
 
 def cos(b: Builder, t: DType, x: str) -> str:
-    """Return cos x as the sine of the distance to an odd multiple of pi/2."""
+    """Return cos x as the sine of the distance to an odd multiple of pi/2.
+
+    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
+    """
     below = b.fma(t, x, 1 / math.pi, -0.5)
     shifted = b.add(t, below, magic(t))
     count = b.add(t, b.sub(t, shifted, magic(t)), 0.5)
@@ -225,7 +231,10 @@ def cos(b: Builder, t: DType, x: str) -> str:
 
 
 def sincos(b: Builder, t: DType, x: str) -> tuple[str, str]:
-    """Return sin x and cos x from one reduction by pi/2."""
+    """Return sin x and cos x from one reduction by pi/2.
+
+    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
+    """
     k, bits = round_product(b, t, x, 2 / math.pi)
     r = _remainder(b, t, x, k, _HALF_PI[t.bits], _BOUND)
     z = b.mul(t, r, r)
@@ -254,14 +263,20 @@ def _tan_ratio(b: Builder, t: DType, x: str) -> tuple[str, str, str, str]:
 
 
 def tan(b: Builder, t: DType, x: str) -> str:
-    """Return tan x: `tan r`, or `-1 / tan r` in odd quadrants; one division."""
+    """Return tan x: `tan r`, or `-1 / tan r` in odd quadrants; one division.
+
+    Max 2.7 ulp in single, 2.4 in double precision, for |x| < 8192.
+    """
     tangent, is_odd, one, minus_one = _tan_ratio(b, t, x)
     numerator = b.select(t, is_odd, minus_one, tangent)
     return b.fdiv(t, numerator, b.select(t, is_odd, tangent, one))
 
 
 def cot(b: Builder, t: DType, x: str) -> str:
-    """Return cot x: `1 / tan r`, or `-tan r` in odd quadrants; one division."""
+    """Return cot x: `1 / tan r`, or `-tan r` in odd quadrants; one division.
+
+    Max 2.7 ulp in single, 2.5 in double precision, for |x| < 8192.
+    """
     tangent, is_odd, one, minus_one = _tan_ratio(b, t, x)
     numerator = b.select(t, is_odd, tangent, one)
     return b.fdiv(t, numerator, b.select(t, is_odd, minus_one, tangent))
@@ -285,6 +300,8 @@ def asin(b: Builder, t: DType, x: str) -> str:
 
     Doubles also take the rounding errors of the root and of that difference into
     account.
+
+    Max 2.1 ulp in single, 0.8 in double precision.
     """
     w, tail, z, is_large = _asin_parts(b, t, x)
     inner = b.add(t, w, tail)
@@ -304,6 +321,8 @@ def acos(b: Builder, t: DType, x: str) -> str:
     """Return acos x: `pi/2 - asin x`, or `2 asin(sqrt((1 - x) / 2))` above 1/2.
 
     Below -1/2 it is pi less the latter.
+
+    Max 1.2 ulp in both precisions.
     """
     w, tail, _, is_large = _asin_parts(b, t, x)
     inner = b.add(t, w, tail)
@@ -326,7 +345,10 @@ def _atan_unit(b: Builder, t: DType, ratio: str) -> str:
 
 
 def atan(b: Builder, t: DType, x: str) -> str:
-    """Return atan x: one division, `pi/2 - atan(1/x)` above 1."""
+    """Return atan x: one division, `pi/2 - atan(1/x)` above 1.
+
+    Max 1.3 ulp in single, 1.6 in double precision.
+    """
     a = fabs(b, t, x)
     is_steep = b.compare("ogt", t, a, 1.0)
     numerator = b.select(t, is_steep, 1.0, a)
@@ -342,6 +364,8 @@ def atan2(b: Builder, t: DType, y: str, x: str) -> str:
 
     One division of the smaller by the larger coordinate. The larger is kept off
     zero (0/0), equal ones give 1 (also infinity by infinity).
+
+    Max 2.5 ulp in both precisions.
     """
     ax, ay = fabs(b, t, x), fabs(b, t, y)
     is_steep = b.compare("olt", t, ax, ay)
