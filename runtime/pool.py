@@ -317,9 +317,11 @@ class WorkerPool:
 
     def _join_above(self, limit: int) -> None:
         for index in [i for i in self._threads if i > limit]:
-            # In slices, so that Ctrl-C is answered.
+            # In slices, so that Ctrl-C is answered. Without futexes, another worker
+            # may have taken the signal that was meant for this one.
             while self._threads[index].is_alive():
-                self._threads[index].join(0.05)
+                self._threads[index].join(0.02)
+                self._signal_threads()
             del self._threads[index]
 
     def _signal_threads(self) -> None:
@@ -340,7 +342,9 @@ class WorkerPool:
         deadline = time.monotonic() + _LEAVE_S
         for thread in self._threads.values():
             # A cancelled job may still run: the process ends all the same.
-            thread.join(max(deadline - time.monotonic(), 0))
+            while thread.is_alive() and time.monotonic() < deadline:
+                thread.join(0.02)
+                self._signal_threads()
         self._is_closed = True
         self._set_limit(1)
 

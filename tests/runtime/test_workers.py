@@ -262,12 +262,15 @@ def test_without_futex() -> None:
                 counter.submit(50, 3)
             workers.sync()
             assert counter.counts[0] == 75_000
+        for turn in range(60):
+            workers.set_thread_count(1 + turn % 3)
+            counter.submit(10, 1)
         holder = Holder()
         holder.submit()
         counter.submit(1, 1)
         threading.Timer(0.1, holder.release).start()
         workers.sync()
-        assert counter.counts[0] == 75_001
+        assert counter.counts[0] == 75_601
         """,
         LUMIJIT_NO_FUTEX="1",
     )
