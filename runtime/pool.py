@@ -112,7 +112,8 @@ class WorkerPool:
         self._threads: dict[int, threading.Thread] = {}
         self._is_closed = False
         self._is_interrupted = False
-        self._semaphore = threading.Semaphore(0)
+        # Where there is no futex: what wakes each worker, and what they report.
+        self._events: dict[int, threading.Event] = {}
         self._progress = threading.Event()
         self._words[layout.SPIN_NS // 8] = settings.spin_us * 1000
         self._words[layout.CLOCK // 8] = _function_address("clock_gettime")
@@ -173,8 +174,8 @@ class WorkerPool:
             if ticket != expected:
                 # A finalizer has submitted a job of its own in between.
                 self._kept.append((ticket, (args, keepalive)))
-            if not self.native.has_futex and self._threads:
-                self._semaphore.release(len(self._threads))
+            if not self.native.has_futex:
+                self._signal_threads()
             if self._is_closed:
                 self.wait(ticket)
         return ticket
@@ -289,6 +290,8 @@ class WorkerPool:
                 name=f"lumijit-worker-{index}",
                 daemon=True,
             )
+            if not self.native.has_futex:
+                self._events[index] = threading.Event()
             self._threads[index] = thread
             thread.start()
 
@@ -296,11 +299,13 @@ class WorkerPool:
         if self.native.has_futex:
             self.native.worker(self.base, index)
             return
+        event = self._events[index]
         while index <= self._halves[layout.LIMIT // 4]:
+            event.clear()
             is_pending = self.native.drain(self.base, index)
             self._progress.set()
             # Blocks may become available without a signal while jobs are pending.
-            self._semaphore.acquire(timeout=0.001 if is_pending else None)
+            event.wait(0.001 if is_pending else None)
 
     def resize(self, count: int) -> None:
         """Change the number of threads; ends after the blocks they have begun."""
@@ -317,18 +322,17 @@ class WorkerPool:
 
     def _join_above(self, limit: int) -> None:
         for index in [i for i in self._threads if i > limit]:
-            # In slices, so that Ctrl-C is answered. Without futexes, another worker
-            # may have taken the signal that was meant for this one.
+            # In slices, so that Ctrl-C is answered.
             while self._threads[index].is_alive():
-                self._threads[index].join(0.02)
-                self._signal_threads()
+                self._threads[index].join(0.05)
             del self._threads[index]
+            self._events.pop(index, None)
 
     def _signal_threads(self) -> None:
         """Let all workers look for work and at the limit."""
         self.native.poke(self.base)
-        if not self.native.has_futex and self._threads:
-            self._semaphore.release(len(self._threads))
+        for event in list(self._events.values()):
+            event.set()
 
     def close(self) -> None:
         """Let the jobs end and the threads leave, as the interpreter does."""
@@ -342,9 +346,7 @@ class WorkerPool:
         deadline = time.monotonic() + _LEAVE_S
         for thread in self._threads.values():
             # A cancelled job may still run: the process ends all the same.
-            while thread.is_alive() and time.monotonic() < deadline:
-                thread.join(0.02)
-                self._signal_threads()
+            thread.join(max(deadline - time.monotonic(), 0))
         self._is_closed = True
         self._set_limit(1)
 
@@ -378,7 +380,7 @@ class WorkerPool:
             self._cancelled.append((completed + 1, submitted))
         self._lock = threading.RLock()
         self._helper = threading.Lock()
-        self._semaphore = threading.Semaphore(0)
+        self._events = {}
         self._progress = threading.Event()
         self._threads = {}
         self._set_limit(self._thread_count)
