@@ -229,9 +229,7 @@ class _NameSource:
 def _namespace(function: FunctionType) -> dict[str, Any]:
     """Return what the names of a function's globals and closure mean now."""
     names = dict(vars(builtins)) | function.__globals__
-    cells = zip(
-        function.__code__.co_freevars, function.__closure__ or (), strict=True
-    )
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in cells:
         names.pop(name, None)
         with contextlib.suppress(ValueError):  # a cell that is still empty
@@ -275,8 +273,6 @@ def _name_super_arguments(tree: Any, scope: Scope) -> None:
             function = node.func
             if isinstance(function, gast.Name) and function.id == "super":
                 names = ("__class__", arguments[0].id)
-                node.args = [
-                    build.located(build.name(name), node) for name in names
-                ]
+                node.args = [build.located(build.name(name), node) for name in names]
         if not isinstance(node, (*_FUNCTIONS, gast.Lambda, gast.ClassDef)):
             pending.extend(gast.iter_child_nodes(node))

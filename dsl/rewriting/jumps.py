@@ -236,9 +236,7 @@ class JumpRemover:
             value=build.call("range_item", *arguments),
             type_comment=None,
         )
-        advance = _assignment(
-            count, build.call("next_count", build.name(count)), stmt
-        )
+        advance = _assignment(count, build.call("next_count", build.name(count)), stmt)
         test: Any = gast.Compare(build.name(count), [gast.Lt()], [build.name(size)])
         if pieces.exits:
             test = build.both(_none_of(pieces.exits, stmt), test)

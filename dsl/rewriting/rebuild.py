@@ -5,7 +5,6 @@ very cells of the original function, with helpers added to the closure.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import sys

@@ -161,9 +161,7 @@ class RegionWriter:
         )
         return [self._receive(node, outs, value, bound)]
 
-    def loop(
-        self, node: Loop, bound: set[str], entered: bool = False
-    ) -> list[Any]:
+    def loop(self, node: Loop, bound: set[str], entered: bool = False) -> list[Any]:
         """Write a loop as a call of `while_loop`."""
         blocked = self.blocked(node.body)
         if blocked:
@@ -350,9 +348,7 @@ class RegionWriter:
         scope = gast.Call(func=build.helper("locals"), args=[], keywords=[])
         return build.call("get", scope, build.constant(name))
 
-    def _receive(
-        self, node: Node, outs: list[str], value: Any, bound: set[str]
-    ) -> Any:
+    def _receive(self, node: Node, outs: list[str], value: Any, bound: set[str]) -> Any:
         assignable = self.scope.local | self.scope.nonlocal_names
         targets = [
             n if n in assignable or n.startswith(build.PREFIX) else _DROPPED
@@ -410,9 +406,7 @@ class RegionWriter:
         return len(self.sites) - 1
 
     def _refuse(self, node: Node, blocked: tuple[Any, str] | str) -> Any:
-        culprit, reason = (
-            (node.stmt, blocked) if isinstance(blocked, str) else blocked
-        )
+        culprit, reason = (node.stmt, blocked) if isinstance(blocked, str) else blocked
         return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
 
     def blocked(self, nodes: list[Node]) -> tuple[Any, str] | None:

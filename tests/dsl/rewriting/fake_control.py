@@ -60,7 +60,7 @@ def _binary(name: str) -> None:
         setattr(Lanes, f"__r{plain}__", backward)
 
 
-for _name in "add sub mul floordiv mod truediv and_ or_ xor lt le gt ge eq ne".split():
+for _name in ["add", "sub", "mul", "floordiv", "mod", "truediv", "and_", "or_", "xor", "lt", "le", "gt", "ge", "eq", "ne"]:
     _binary(_name)
 
 
