@@ -301,10 +301,10 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
         folded = simplify.binary(op, a, b)
         if folded is not None:
             return folded
-    st = state
-    scope = st.scope
+    scope = state.scope
     table = scope.table
-    key = (op, id(a), id(b))
+    # One integer instead of a tuple: the garbage collector need not look at it.
+    key = (id(a) << 64) + (id(b) << 12) + op.index
     if flags.value_numbering:
         entry = table.get(key)
         if entry is not None:

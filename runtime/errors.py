@@ -40,6 +40,10 @@ class ArrayIndexError(LumijitError, IndexError):
     """An index lies outside an array."""
 
 
+class ArrayAttributeError(LumijitError, AttributeError, RuntimeError):
+    """An array has no such component or property."""
+
+
 class SymbolicError(LumijitError, RuntimeError):
     """A symbolic variable's contents were asked for while tracing."""
 

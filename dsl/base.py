@@ -1,0 +1,270 @@
+"""`ArrayBase`: what all array classes have in common.
+
+Owns the class itself, its properties and what storage classes must provide.
+Storage is in `arrays` (flat, traced), `host` (scalar namespace) and `nested`;
+operators are installed by `operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lumijit import printing
+from lumijit.compiler.ops.record import Op
+from lumijit.enums import VarState
+from lumijit.runtime.errors import (
+    ArrayAttributeError,
+    ArrayTypeError,
+    SizeError,
+    SymbolicError,
+    message,
+)
+from lumijit.spec import ArraySpec, require
+
+Array = Any
+_COMPONENTS = "xyzw"
+
+
+class ArrayBase:
+    """Base class of all lumijit arrays; it can't be instantiated itself.
+
+    >>> import lumijit as dr
+    >>> isinstance(dr.scalar.Array3f(1, 2, 3), dr.ArrayBase)
+    True
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
+
+    _spec: ClassVar[ArraySpec]
+    _mask: ClassVar[type[Any]]
+    _item: ClassVar[type[Any]]
+
+    def __new__(cls, *args: Any) -> Any:
+        """Make an instance, of a concrete class only."""
+        if "_spec" not in cls.__dict__ and not hasattr(cls, "_spec"):
+            raise ArrayTypeError(
+                message(
+                    "ArrayBase",
+                    "the base class can't be instantiated",
+                    "use a concrete type such as lumijit.llvm.Float.",
+                )
+            )
+        return object.__new__(cls)
+
+    def _map(self, op: Op, *others: Array) -> Array:
+        """Apply an operation entry by entry; `others` have this very class."""
+        raise NotImplementedError
+
+    def _select(self, mask: Array, other: Array) -> Array:
+        """Take own entries where the mask (of class `_mask`) is set, else others."""
+        raise NotImplementedError
+
+    def _cast(self, cls: type[Any]) -> Array:
+        """Convert the entries to another class of the same shape."""
+        raise NotImplementedError
+
+    def _assign(self, other: Array) -> None:
+        """Take over the contents of another instance of this class."""
+        raise NotImplementedError
+
+    def _copy(self) -> Array:
+        """Return an independent array with the same contents."""
+        raise NotImplementedError
+
+    def _is_symbolic(self) -> bool:
+        """Tell whether the contents are known only inside a region."""
+        return False
+
+    def _raw_shape(self) -> tuple[int, ...] | None:
+        """Return the shape of this instance, or None if it is ragged."""
+        raise NotImplementedError
+
+    def _states(self) -> set[VarState]:
+        """Return the evaluation states of the flat parts."""
+        return set()
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the contents as a NumPy array; evaluates if need be.
+
+        Flat arrays are not copied, and the view can't be written to.
+
+        >>> import lumijit as dr
+        >>> dr.scalar.ArrayXf(1, 2).numpy()
+        array([1., 2.], dtype=float32)
+        """
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Serve `np.array(x)`."""
+        data = self.numpy()
+        if dtype is not None:
+            data = data.astype(dtype)
+        return data.copy() if copy else data
+
+    def __len__(self) -> int:
+        """Return the number of entries of the outermost dimension."""
+        raise NotImplementedError
+
+    def __getitem__(self, key: Any) -> Array:
+        """Return an entry (int), several (slice, index array) or a component."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the outermost dimension."""
+        for index in range(len(self)):
+            yield self[index]
+
+    def __bool__(self) -> bool:
+        """Convert a mask of one entry to a Python bool."""
+        raise ArrayTypeError(
+            message(
+                f"bool({type(self).__name__})",
+                "only flat masks of one entry convert to a Python bool "
+                f"(got an array of shape {self.shape})",
+                "reduce it first with lumijit.any or lumijit.all, or use "
+                "lumijit.select or @lumijit.syntax instead of a Python 'if'.",
+            )
+        )
+
+    def __repr__(self) -> str:
+        """Print the contents, nested arrays transposed."""
+        return self._text(printing.LIMIT)
+
+    def _text(self, limit: int) -> str:
+        if len(self) == 0:
+            return "[]"
+        if self._is_symbolic():
+            return f"{type(self).__name__}[<symbolic>]"
+        if self._raw_shape() is None:
+            return "[ragged array]"
+        data = self.numpy()
+        if self._spec.is_jit:
+            data = printing.transposed(data)
+        return printing.format_array(data, limit)
+
+    @property
+    def array(self) -> Array:
+        """The same contents as an ordinary array: this very object."""
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions; raises for ragged arrays."""
+        shape = self._raw_shape()
+        if shape is None:
+            raise SizeError(
+                message(
+                    f"{type(self).__name__}.shape",
+                    "the array is ragged: its components differ in size",
+                    "give all components the same size (or size 1).",
+                )
+            )
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self._spec.shape)
+
+    @property
+    def state(self) -> VarState:
+        """What is known and stored of this array."""
+        states = self._states()
+        if len(states) == 1:
+            return next(iter(states))
+        return VarState.Mixed if states else VarState.Evaluated
+
+    @property
+    def index(self) -> int:
+        """A number that identifies the traced value; 0 for all but flat arrays."""
+        return 0
+
+    @property
+    def index_ad(self) -> int:
+        """A number that identifies the derivative node; 0 without derivatives."""
+        return 0
+
+    @property
+    def label(self) -> str | None:
+        """The name given by `lumijit.set_label`, if any."""
+        return None
+
+    def item(self) -> Any:
+        """Return the only entry as a Python number.
+
+        >>> import lumijit as dr
+        >>> dr.scalar.ArrayXf(3).item()
+        3.0
+        """
+        data = self.numpy()
+        if data.size != 1:
+            raise SizeError(
+                message(
+                    f"{type(self).__name__}.item",
+                    f"the array has {data.size} entries, not one",
+                    "index it instead.",
+                )
+            )
+        return data.reshape(-1)[0].item()
+
+    def __getattr__(self, name: str) -> Array:
+        """Serve swizzles such as `xy` and `zyx`."""
+        if not name or any(c not in _COMPONENTS for c in name) or len(name) > 4:
+            raise AttributeError(f"{type(self).__name__!r} object has no {name!r}")
+        parts = [component(self, _COMPONENTS.index(c)) for c in name]
+        cls = require(self._spec.replaced(outer=(len(parts),)), f".{name}")
+        return cls(*parts)
+
+
+def component(array: Array, position: int) -> Array:
+    """Return the x, y, z or w component (position 0 to 3)."""
+    check_component(array, position)
+    return array[position]
+
+
+def check_component(array: Array, position: int) -> None:
+    """Raise unless the array is static and has the component."""
+    outer = array._spec.outer
+    if not outer or outer[0] <= position:
+        cls = type(array).__name__
+        raise ArrayAttributeError(
+            message(
+                f"{cls}.{_COMPONENTS[position]}",
+                f"the array has no {_COMPONENTS[position]!r} component",
+                "index dynamic arrays with [], or use a longer static type.",
+            )
+        )
+
+
+def _component_property(position: int) -> property:
+    def read(self: Array) -> Array:
+        return component(self, position)
+
+    def write(self: Array, value: Any) -> None:
+        check_component(self, position)
+        self[position] = value
+
+    doc = f"The {_COMPONENTS[position]} component of a static array."
+    return property(read, write, doc=doc)
+
+
+for _position, _name in enumerate(_COMPONENTS):
+    setattr(ArrayBase, _name, _component_property(_position))
+
+
+def symbolic_error(construct: str) -> SymbolicError:
+    """Word the error for reading the contents of a symbolic variable."""
+    return SymbolicError(
+        message(
+            construct,
+            "the variable is symbolic: it stands for values that are known only "
+            "when the kernel runs, so it can't be read while tracing",
+            "use lumijit.select, lumijit.while_loop/if_stmt or @lumijit.syntax, "
+            "print with lumijit.print, or trace in evaluated mode.",
+        )
+    )

@@ -1,0 +1,97 @@
+"""The enumerations of the public interface that describe arrays and updates.
+
+Backend, kernel and log enumerations belong to the runtime, which fills them in.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class VarType(enum.IntEnum):
+    """The scalar type of an array's entries.
+
+    >>> import lumijit as dr
+    >>> dr.type_v(dr.llvm.Array3f)
+    <VarType.Float32: 12>
+    """
+
+    Void = 0
+    Bool = 1
+    Int8 = 2
+    UInt8 = 3
+    Int16 = 4
+    UInt16 = 5
+    Int32 = 6
+    UInt32 = 7
+    Int64 = 8
+    UInt64 = 9
+    Pointer = 10
+    Float16 = 11
+    Float32 = 12
+    Float64 = 13
+
+
+class VarState(enum.IntEnum):
+    """What is known and stored of an array: see `ArrayBase.state`.
+
+    >>> import lumijit as dr
+    >>> dr.llvm.Float(1).state
+    <VarState.Literal: 1>
+    """
+
+    Invalid = 0
+    Literal = 1
+    Undefined = 2
+    Unevaluated = 3
+    Evaluated = 4
+    Dirty = 5
+    Symbolic = 6
+    Mixed = 7
+
+
+class ReduceOp(enum.IntEnum):
+    """How entries are combined by reductions and scatters.
+
+    >>> import lumijit as dr
+    >>> dr.reduce(dr.ReduceOp.Max, [1, 7, 3])
+    7
+    """
+
+    Identity = 0
+    Add = 1
+    Mul = 2
+    Min = 3
+    Max = 4
+    And = 5
+    Or = 6
+
+    @property
+    def trace_name(self) -> str:
+        """The word that the compiler uses for this operation."""
+        return self.name.lower()
+
+
+class ReduceMode(enum.IntEnum):
+    """How conflicting updates of a scatter-reduction are resolved.
+
+    `Auto` chooses. `Direct` updates memory atomically; `Local` combines equal
+    indices of a packet first; `NoConflicts` and `Permute` are promises that no two
+    updates hit the same entry; `Expand` gives each thread a copy of the target.
+
+    >>> import lumijit as dr
+    >>> dr.ReduceMode.Expand.name
+    'Expand'
+    """
+
+    Auto = 0
+    Direct = 1
+    Local = 2
+    NoConflicts = 3
+    Permute = 4
+    Expand = 5
+
+    @property
+    def trace_name(self) -> str:
+        """The word that the compiler uses for this strategy."""
+        return "no_conflicts" if self.name == "NoConflicts" else self.name.lower()

@@ -1,0 +1,254 @@
+"""Subscripts: `x[key]` and `x[key] = value` for all kinds of arrays.
+
+Keys are integers, slices, index arrays, masks (assignment only) and tuples of
+these for nested arrays. Gathers and scatters proper are in `functions.memory`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from lumijit import promotion
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler import memory, trace
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node
+from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError, message
+from lumijit.spec import require
+
+
+def is_mask_key(key: Any) -> bool:
+    """Tell whether a key is a mask."""
+    return isinstance(key, (bool, np.bool_)) or (
+        isinstance(key, ArrayBase) and key._spec.dtype is BOOL
+    )
+
+
+def is_index_array(key: Any) -> bool:
+    """Tell whether a key is a one-dimensional array of integers."""
+    if not isinstance(key, ArrayBase) or not key._spec.dtype.is_int:
+        return False
+    return len(key._spec.shape) == 1
+
+
+def position_of(key: Any, size: int, construct: str) -> int:
+    """Return a non-negative position for an integer key, or raise."""
+    position = operator.index(key)
+    if not -size <= position < size:
+        raise ArrayIndexError(
+            message(
+                construct,
+                f"entry {position} is out of bounds (the array is of size {size})",
+                "use an index below the size.",
+            )
+        )
+    return position % size
+
+
+def _is_integer(key: Any) -> bool:
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+
+
+def _bad_key(array: Array, key: Any) -> ArrayTypeError:
+    return ArrayTypeError(
+        message(
+            f"{type(array).__name__}[…]",
+            f"invalid key of type {type(key).__name__!r}",
+            "use integers, slices, arrays of integers or, to assign, masks.",
+        )
+    )
+
+
+def assigned(array: Array, value: Any) -> Array:
+    """Convert a value to the class of the array into which it is written."""
+    cls = type(array)
+    if type(value) is cls:
+        return value
+    construct = f"{cls.__name__}[…] = value"
+    spec = promotion.common_spec((array, value), construct)
+    if spec.dtype is not array._spec.dtype or spec.outer != array._spec.outer:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"a value of type {type(value).__name__!r} would change the array's "
+                f"type to one with {spec.dtype.name} entries and static "
+                f"dimensions {spec.outer}",
+                f"convert the value to {cls.__name__} first.",
+            )
+        )
+    return cls(value)
+
+
+def write_masked(array: Array, mask: Any, value: Any) -> None:
+    """Replace the entries under a mask."""
+    wide = promotion.mask_for(mask, array, f"{type(array).__name__}[mask] = value")
+    array._assign(assigned(array, value)._select(wide, array))
+
+
+def read_flat(array: Array, key: Any) -> Any:
+    """Serve `x[key]` for a flat traced array."""
+    node = array._node
+    name = f"{type(array).__name__}[…]"
+    if _is_integer(key):
+        position = position_of(key, node.size, name)
+        if node.op is LITERAL:
+            return node.attr
+        return array._data("__getitem__")[position].item()
+    index = index_node(array, key)
+    cls = type(array)
+    result = object.__new__(cls)
+    result._node = memory.gather(node, index, trace.make_true(1))
+    return result
+
+
+def index_node(array: Array, key: Any) -> Node:
+    """Return UInt32 positions for a slice or an index array."""
+    if isinstance(key, slice):
+        positions = range(*key.indices(len(array)))
+        return _progression(positions)
+    if not is_index_array(key):
+        raise _bad_key(array, key)
+    cls = require(array._spec.replaced(dtype=UINT32, outer=()), "index")
+    node: Node = cls(key)._node
+    return node
+
+
+def _progression(positions: range) -> Node:
+    """Return start + step * counter in wrapping arithmetic."""
+    node = trace.counter(len(positions))
+    if positions.step != 1:
+        step = trace.literal(UINT32, UINT32.wrap(positions.step))
+        node = trace.emit2(ar.MUL, node, step)
+    if positions.start != 0:
+        start = trace.literal(UINT32, UINT32.wrap(positions.start))
+        node = trace.emit2(ar.ADD, node, start)
+    return trace.resized(node, len(positions))
+
+
+def write_flat(array: Array, key: Any, value: Any) -> None:
+    """Serve `x[key] = value` for a flat traced array."""
+    if is_mask_key(key):
+        write_masked(array, key, value)
+        return
+    if _is_integer(key):
+        position = position_of(key, len(array), f"{type(array).__name__}[…]")
+        index = trace.literal(UINT32, position)
+    else:
+        index = index_node(array, key)
+    new = assigned(array, value)._node
+    if new.size not in (1, index.size):
+        raise _wrong_count(array, index.size, new.size)
+    memory.scatter(array, new, index, trace.make_true(1))
+
+
+def _wrong_count(array: Array, expected: int, got: int) -> SizeError:
+    return SizeError(
+        message(
+            f"{type(array).__name__}[…] = value",
+            f"can't write {got} values to {expected} entries",
+            "pass one value, or as many as entries are selected.",
+        )
+    )
+
+
+def read_host(array: Array, key: Any) -> Any:
+    """Serve `x[key]` for a one-dimensional scalar array."""
+    data = array._data
+    if _is_integer(key):
+        name = f"{type(array).__name__}[…]"
+        return data[position_of(key, len(data), name)].item()
+    if isinstance(key, slice):
+        return _host_slice(array, data[key])
+    if is_index_array(key):
+        return type(array)(data[_host_positions(array, key)])
+    raise _bad_key(array, key)
+
+
+def _host_slice(array: Array, part: Any) -> Any:
+    cls = type(array)
+    if array._spec.outer[0] >= 0:
+        cls = require(array._spec.replaced(outer=(len(part),)), "slice")
+    return cls(part.copy())
+
+
+def _host_positions(array: Array, key: Any) -> Any:
+    positions = key.numpy()
+    size = len(array)
+    for position in positions.tolist():
+        position_of(position, size, f"{type(array).__name__}[…]")
+    return positions
+
+
+def write_host(array: Array, key: Any, value: Any) -> None:
+    """Serve `x[key] = value` for a one-dimensional scalar array."""
+    if is_mask_key(key):
+        write_masked(array, key, value)
+        return
+    data = array._data
+    where: Any = key
+    if _is_integer(key):
+        where = position_of(key, len(data), f"{type(array).__name__}[…]")
+    elif is_index_array(key):
+        where = _host_positions(array, key)
+    elif not isinstance(key, slice):
+        raise _bad_key(array, key)
+    dynamic = require(array._spec.replaced(outer=(-1,)), "assignment")
+    new = assigned(dynamic(data), value)._data
+    count = np.size(data[where])
+    if len(new) not in (1, count):
+        raise _wrong_count(array, count, len(new))
+    data[where] = new[0] if _is_integer(key) else new
+
+
+def read_nested(array: Array, key: Any) -> Any:
+    """Serve `x[key]` for a nested array."""
+    if _is_integer(key):
+        name = f"{type(array).__name__}[…]"
+        return array._items[position_of(key, len(array), name)]
+    if isinstance(key, tuple) and key:
+        first = read_nested(array, key[0])
+        rest = key[1:]
+        if not rest:
+            return first
+        if len(rest) == 1 and isinstance(first, ArrayBase):
+            if first._spec.is_jit and len(first) == 1 and _is_integer(rest[0]):
+                return first[0]  # size 1 broadcasts, so every position is the same
+            return first[rest[0]]
+        return first[rest]
+    if isinstance(key, slice):
+        part = array._items[key]
+        cls = type(array)
+        if array._spec.outer[0] >= 0:
+            outer = (len(part), *array._spec.outer[1:])
+            cls = require(array._spec.replaced(outer=outer), "slice")
+        return cls(list(part))
+    raise _bad_key(array, key)
+
+
+def write_nested(array: Array, key: Any, value: Any) -> None:
+    """Serve `x[key] = value` for a nested array."""
+    if is_mask_key(key):
+        write_masked(array, key, value)
+    elif _is_integer(key):
+        position = position_of(key, len(array), f"{type(array).__name__}[…]")
+        current = array._items[position]
+        array._items[position] = assigned(current, value)._copy()
+    elif isinstance(key, tuple) and len(key) > 1:
+        inner = key[1:] if len(key) > 2 else key[1]
+        array[key[0]][inner] = value
+    elif isinstance(key, slice):
+        positions = range(*key.indices(len(array)))
+        parts = value
+        if not isinstance(value, (list, tuple)) and type(value) is not type(array):
+            parts = [value] * len(positions)
+        if len(parts) != len(positions):
+            raise _wrong_count(array, len(positions), len(parts))
+        for position, part in zip(positions, parts, strict=True):
+            write_nested(array, position, part)
+    else:
+        raise _bad_key(array, key)

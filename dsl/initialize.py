@@ -1,0 +1,167 @@
+"""From Python values to entries: what array constructors accept.
+
+Owns the conversion of numbers, sequences and NumPy arrays to one scalar type,
+with range checks. Conversions between array classes are in the storage classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+
+NUMBERS = (bool, int, float, np.generic)
+SEQUENCES = (list, tuple, range)
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a real Python or NumPy number."""
+    return isinstance(value, NUMBERS) and not isinstance(value, np.complexfloating)
+
+
+def number(value: Any, dtype: DType, construct: str) -> Any:
+    """Convert one number to what `dtype` stores, or raise.
+
+    Floats are cut to integers on explicit conversion; integers must be in range.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"can't make a {dtype.name} entry of a value of type "
+                f"{type(value).__name__!r}",
+                "pass numbers, sequences of numbers or arrays.",
+            )
+        )
+    if dtype.is_bool:
+        return bool(value)
+    if dtype.is_float:
+        try:
+            return dtype.wrap(value)
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _out_of_range(value, dtype, construct)
+    low, high = int_range(dtype)
+    value = int(value)
+    if not low <= value <= high:
+        raise _out_of_range(value, dtype, construct)
+    return value
+
+
+def int_range(dtype: DType) -> tuple[int, int]:
+    """Return the smallest and the largest number of an integer type."""
+    if dtype.is_signed:
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
+def _out_of_range(value: Any, dtype: DType, construct: str) -> ArrayValueError:
+    low, high = int_range(dtype)
+    return ArrayValueError(
+        message(
+            construct,
+            f"{value} doesn't fit into {dtype.name} (expected {low} to {high})",
+            "use a wider type, or convert the value first.",
+        )
+    )
+
+
+def sequence(values: Iterable[Any], dtype: DType, construct: str) -> Any:
+    """Convert a sequence of numbers to a new NumPy array of `dtype`.
+
+    >>> from lumijit.runtime.dtypes import UINT8
+    >>> sequence([1, 2, 255], UINT8, "example")
+    array([  1,   2, 255], dtype=uint8)
+    """
+    values = list(values)
+    kinds = set(map(type, values))
+    if kinds <= {int}:
+        simple = not dtype.is_int or _all_fit(values, dtype)
+    else:
+        simple = kinds <= {float, int, bool} and dtype.is_float
+    if simple and not dtype.is_bool:
+        with np.errstate(over="ignore"):
+            try:
+                return np.array(values, dtype=dtype.numpy)
+            except OverflowError:
+                pass
+    return np.array([number(v, dtype, construct) for v in values], dtype=dtype.numpy)
+
+
+def _all_fit(values: list[int], dtype: DType) -> bool:
+    if not values:
+        return True
+    low, high = int_range(dtype)
+    return low <= min(values) and max(values) <= high
+
+
+def convert(data: Any, dtype: DType) -> Any:
+    """Convert a NumPy array the way the CAST operation does.
+
+    Floats are cut and saturate at the range of integers; NaN becomes 0.
+    """
+    if data.dtype == dtype.numpy:
+        return data
+    with np.errstate(all="ignore"):
+        if dtype.is_int and data.dtype.kind == "f":
+            low, high = int_range(dtype)
+            wide = data.astype(np.float64)
+            inside = (wide > low) & (wide < high)
+            cut = np.where(inside, wide, 0.0).astype(dtype.numpy)
+            top = np.asarray(high, dtype=dtype.numpy)
+            bottom = np.asarray(low, dtype=dtype.numpy)
+            return np.where(wide >= high, top, np.where(wide <= low, bottom, cut))
+        return data.astype(dtype.numpy)
+
+
+def host_array(value: Any, construct: str) -> Any:
+    """Return a NumPy array for anything that offers one; the kind must be numeric."""
+    data = np.asarray(value)
+    if data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"can't use a NumPy array of type {data.dtype}",
+                "convert it to bool, integers or floats first.",
+            )
+        )
+    return data
+
+
+def offers_array(value: Any) -> bool:
+    """Tell whether a foreign object can be read as a NumPy array."""
+    return (
+        isinstance(value, np.ndarray)
+        or hasattr(value, "__array_interface__")
+        or hasattr(value, "__array__")
+    ) and not isinstance(value, (type, np.generic))
+
+
+def unsupported(cls_name: str, value: Any) -> ArrayTypeError:
+    """Word the error for constructor arguments that make no sense."""
+    return ArrayTypeError(
+        message(
+            cls_name,
+            f"can't be made from a value of type {type(value).__name__!r}",
+            "pass numbers, sequences, NumPy arrays or other arrays.",
+        )
+    )
+
+
+def size_error(cls_name: str, expected: int, got: int) -> ArrayTypeError:
+    """Word the error for a wrong number of components."""
+    return ArrayTypeError(
+        message(
+            cls_name,
+            f"the input has the wrong size (expected {expected} components, got {got})",
+            "pass one value for all components, or one for each.",
+        )
+    )

@@ -1,0 +1,9 @@
+"""Array types of the `llvm.ad` namespace, which track derivatives."""
+
+from __future__ import annotations
+
+from lumijit.typezoo import make_namespace
+
+_types = make_namespace("llvm.ad")
+globals().update(_types)
+__all__ = sorted(_types)  # noqa: PLE0605

@@ -1,0 +1,304 @@
+"""Python's operators, generated from op records for every array class.
+
+Everything an operator needs is bound in its closure, because tracing speed is
+decided here: for operands of the same class an operator is this function and
+`emit2`. Python numbers come second, with a small cache of literals; everything
+else goes through `promotion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from lumijit import initialize, promotion
+from lumijit.arrays import FlatArray
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler import trace
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.ops.record import Op
+from lumijit.compiler.trace import Node, emit2
+from lumijit.nested import NestedArray
+from lumijit.runtime.dtypes import BOOL, UINT8, DType
+from lumijit.runtime.errors import ArrayTypeError, message
+
+Operator = Callable[[Any, Any], Any]
+_CACHED_LITERALS = 256
+_new = cast(Any, object.__new__)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A Python operator and the op it traces."""
+
+    name: str
+    op: Op
+    symbol: str
+    is_comparison: bool = False
+
+
+BINARY = (
+    Binary("add", ar.ADD, "+"),
+    Binary("sub", ar.SUB, "-"),
+    Binary("mul", ar.MUL, "*"),
+    Binary("truediv", ar.DIV, "/"),
+    Binary("floordiv", ar.INT_DIV, "//"),
+    Binary("mod", ar.MOD, "%"),
+    Binary("and", lo.AND, "&"),
+    Binary("or", lo.OR, "|"),
+    Binary("xor", lo.XOR, "^"),
+    Binary("lshift", lo.SHL, "<<"),
+    Binary("rshift", lo.SHR, ">>"),
+    Binary("eq", lo.EQ, "==", True),
+    Binary("ne", lo.NE, "!=", True),
+    Binary("lt", lo.LT, "<", True),
+    Binary("le", lo.LE, "<=", True),
+    Binary("gt", lo.GT, ">", True),
+    Binary("ge", lo.GE, ">=", True),
+)
+UNARY = (
+    ("neg", ar.NEG, "-"),
+    ("abs", ar.ABS, "abs"),
+    ("invert", lo.NOT, "~"),
+)
+
+
+def apply(op: Op, construct: str, *operands: Any) -> Array:
+    """Promote operands, at least one of them an array, and apply an operation."""
+    first = operands[0]
+    cls = type(first)
+    if any(type(o) is not cls for o in operands):
+        operands = promotion.promote(construct, *operands)
+        first = operands[0]
+    check_accepts(op, first._spec.dtype, construct)
+    return first._map(op, *operands[1:])
+
+
+def check_accepts(op: Op, dtype: DType, construct: str) -> None:
+    """Raise unless an operation takes entries of a type."""
+    if dtype in op.accepts:
+        return
+    fix = "convert the operands first."
+    if op is ar.DIV:
+        fix = "use // for integers, or convert to a float type first."
+    elif dtype is BOOL:
+        fix = "convert the mask first, or use &, | and ~ on masks."
+    raise ArrayTypeError(
+        message(construct, f"not defined for entries of type {dtype.name}", fix)
+    )
+
+
+def combine(binary: Binary, a: Any, b: Any) -> Array:
+    """Apply an operator to operands of any types."""
+    construct = f"operator {binary.symbol}"
+    if binary.op is lo.AND and isinstance(b, ArrayBase) and isinstance(a, ArrayBase):
+        if b._spec.dtype is BOOL and a._spec.dtype is not BOOL:
+            return _masked(a, b, construct)
+    if binary.is_comparison and binary.op not in (lo.EQ, lo.NE):
+        spec = promotion.common_spec((a, b), construct)
+        if spec.dtype is BOOL:
+            cls = promotion.require(spec.replaced(dtype=UINT8), construct)
+            return apply(binary.op, construct, cls(a), cls(b))
+    return apply(binary.op, construct, a, b)
+
+
+def _masked(array: Array, mask: Array, construct: str) -> Array:
+    """Keep the entries under a mask and make the others zero."""
+    spec = promotion.common_spec((array, mask), construct)
+    cls = promotion.require(spec.replaced(dtype=array._spec.dtype), construct)
+    wide = cls(array)
+    return wide._select(cls._mask(mask), cls(0))
+
+
+def _general(binary: Binary, is_reversed: bool) -> Operator:
+    def operator(self: Any, other: Any) -> Any:
+        if not promotion.is_convertible(other):
+            return NotImplemented
+        if is_reversed:
+            return combine(binary, other, self)
+        return combine(binary, self, other)
+
+    return operator
+
+
+def _literals(dtype: DType) -> Callable[[Any], Node]:
+    """Return a function from Python numbers to literals, with a small cache."""
+    cache: dict[Any, Node] = {}
+
+    def literal(value: Any) -> Node:
+        node = cache.get(value)
+        if node is None:
+            stored = initialize.number(value, dtype, dtype.name)
+            node = trace.literal(dtype, stored)
+            if stored != 0:  # 0.0 and -0.0 are one key but two literals
+                if len(cache) >= _CACHED_LITERALS:
+                    cache.clear()
+                cache[value] = node
+        return node
+
+    return literal
+
+
+def _python_types(dtype: DType) -> tuple[type[Any], ...]:
+    """Return the types of Python numbers that keep an operand's type."""
+    if dtype is BOOL:
+        return (bool,)
+    return (float, int, bool) if dtype.is_float else (int, bool)
+
+
+def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operator:
+    op = binary.op
+    result = cls._mask if op.result is BOOL else cls
+    new = _new
+    numbers = _python_types(cls._spec.dtype)
+    literal = _literals(cls._spec.dtype)
+    general = _general(binary, is_reversed)
+
+    def forward(self: Any, other: Any) -> Any:
+        kind = type(other)
+        if kind is cls:
+            r = new(result)
+            r._node = emit2(op, self._node, other._node)
+            return r
+        if kind in numbers:
+            r = new(result)
+            r._node = emit2(op, self._node, literal(other))
+            return r
+        return general(self, other)
+
+    def backward(self: Any, other: Any) -> Any:
+        if type(other) in numbers:
+            r = new(result)
+            r._node = emit2(op, literal(other), self._node)
+            return r
+        return general(self, other)
+
+    return backward if is_reversed else forward
+
+
+def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operator:
+    """Operator of static arrays of flat arrays, such as `Array3f`."""
+    op = binary.op
+    leaf = cls._item
+    result = cls._mask if op.result is BOOL else cls
+    result_leaf = result._item
+    new = _new
+    numbers = _python_types(cls._spec.dtype)
+    literal = _literals(cls._spec.dtype)
+    general = _general(binary, is_reversed)
+
+    def forward(self: Any, other: Any) -> Any:
+        kind = type(other)
+        items = []
+        if kind is cls:
+            for a, b in zip(self._items, other._items, strict=True):
+                r = new(result_leaf)
+                r._node = emit2(op, a._node, b._node)
+                items.append(r)
+        elif kind is leaf or kind in numbers:
+            node = other._node if kind is leaf else literal(other)
+            for a in self._items:
+                r = new(result_leaf)
+                r._node = emit2(op, a._node, node)
+                items.append(r)
+        else:
+            return general(self, other)
+        r = new(result)
+        r._items = items
+        return r
+
+    def backward(self: Any, other: Any) -> Any:
+        kind = type(other)
+        if kind is not leaf and kind not in numbers:
+            return general(self, other)
+        node = other._node if kind is leaf else literal(other)
+        items = []
+        for a in self._items:
+            r = new(result_leaf)
+            r._node = emit2(op, node, a._node)
+            items.append(r)
+        r = new(result)
+        r._items = items
+        return r
+
+    return backward if is_reversed else forward
+
+
+def _in_place(forward: Operator) -> Operator:
+    """Change the array itself where the type stays the same."""
+
+    def operator(self: Any, other: Any) -> Any:
+        result = forward(self, other)
+        if type(result) is type(self):
+            self._assign(result)
+            return self
+        return result
+
+    return operator
+
+
+def _flat_in_place(cls: type[Any], op: Op, forward: Operator) -> Operator:
+    slow = _in_place(forward)
+
+    def operator(self: Any, other: Any) -> Any:
+        if type(other) is cls:
+            self._node = emit2(op, self._node, other._node)
+            return self
+        return slow(self, other)
+
+    return operator
+
+
+def _unary(op: Op, symbol: str) -> Callable[[Any], Any]:
+    def operator(self: Any) -> Any:
+        check_accepts(op, self._spec.dtype, f"operator {symbol}")
+        return self._map(op)
+
+    return operator
+
+
+def _maker(cls: type[Any], accepts: bool) -> Any:
+    if not accepts:
+        return None
+    if issubclass(cls, FlatArray):
+        return _flat_operator
+    if issubclass(cls, NestedArray) and cls._spec.outer[0] >= 0:
+        return _nested_operator if issubclass(cls._item, FlatArray) else None
+    return None
+
+
+def _named(function: Any, name: str, cls: type[Any]) -> Any:
+    function.__name__ = name
+    function.__qualname__ = f"{cls.__name__}.{name}"
+    return function
+
+
+def install(cls: type[Any]) -> None:
+    """Give a concrete class its operators."""
+    dtype = cls._spec.dtype
+    for binary in BINARY:
+        make = _maker(cls, dtype in binary.op.accepts)
+        for is_reversed in (False, True):
+            if is_reversed and binary.is_comparison:
+                continue
+            if make is None:
+                function = _general(binary, is_reversed)
+            else:
+                function = make(cls, binary, is_reversed)
+            prefix = "r" if is_reversed else ""
+            name = f"__{prefix}{binary.name}__"
+            setattr(cls, name, _named(function, name, cls))
+        if not binary.is_comparison:
+            forward = getattr(cls, f"__{binary.name}__")
+            name = f"__i{binary.name}__"
+            function = _in_place(forward)
+            if make is _flat_operator:
+                function = _flat_in_place(cls, binary.op, forward)
+            setattr(cls, name, _named(function, name, cls))
+    for stem, op, symbol in UNARY:
+        name = f"__{stem}__"
+        setattr(cls, name, _named(_unary(op, symbol), name, cls))
+    cls.__pos__ = _named(lambda self: self._copy(), "__pos__", cls)
+    cls.__hash__ = object.__hash__

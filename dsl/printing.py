@@ -1,0 +1,50 @@
+"""Turning arrays into text: `repr`, `str` and `lumijit.format`.
+
+Nested arrays are printed transposed: one line per entry of the last dimension.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LIMIT = 20
+_EDGE = 3
+
+
+def format_entry(value: Any) -> str:
+    """Write one entry the way arrays print it, floats with six digits."""
+    if isinstance(value, (bool, np.bool_)):
+        return "True" if value else "False"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return f"{float(value):.6g}"
+
+
+def format_array(data: Any, limit: int = LIMIT, indent: int = 0) -> str:
+    """Write a NumPy array as nested brackets, leaving out the middle of long axes.
+
+    >>> format_array(np.arange(30.0))
+    '[0, 1, 2, .. 24 skipped .., 27, 28, 29]'
+    """
+    if data.ndim == 0:
+        return format_entry(data.item())
+    count = data.shape[0]
+    picks: list[int | None] = list(range(count))
+    if count > limit:
+        edge = min(_EDGE, max(limit // 2, 1))
+        picks = [*range(edge), None, *range(count - edge, count)]
+    parts = []
+    for pick in picks:
+        if pick is None:
+            parts.append(f".. {count - 2 * edge} skipped ..")
+        else:
+            parts.append(format_array(data[pick], limit, indent + 1))
+    separator = ", " if data.ndim == 1 else ",\n" + " " * (indent + 1)
+    return "[" + separator.join(parts) + "]"
+
+
+def transposed(data: Any) -> Any:
+    """Move the vectorized dimension, which is the last, to the front."""
+    return np.moveaxis(data, -1, 0)

@@ -1,0 +1,170 @@
+"""Promotion: which type results from operands of different types.
+
+The rules, in the order of the parts of a type:
+
+- namespace: scalar < llvm < llvm.ad;
+- entries: Bool < Int8 < UInt8 < … < UInt64 < Float16 < Float32 < Float64. Python
+  numbers are weak: an int takes the type of the array (Int32 for masks), a float
+  makes integers Float32;
+- dimensions: trailing static dimensions broadcast, as in NumPy; a flat traced
+  array broadcasts against all components of a nested one; dynamic wins.
+
+Lists and tuples count as nested arrays of their entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lumijit import initialize
+from lumijit.base import Array, ArrayBase
+from lumijit.runtime.dtypes import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    DType,
+    from_numpy,
+)
+from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.spec import DYNAMIC, SPACES, ArraySpec, require
+
+
+@dataclass
+class _Common:
+    """What has been seen of the operands so far."""
+
+    space: str = "scalar"
+    dtype: DType | None = None
+    weak: type[Any] | None = None
+    outer: tuple[int, ...] = ()
+    has_array: bool = False
+
+
+_WEAK_ORDER = (bool, int, float)
+
+
+def is_convertible(value: Any) -> bool:
+    """Tell whether a value can be an operand beside an array."""
+    return (
+        isinstance(value, (ArrayBase, list, tuple))
+        or initialize.is_number(value)
+        or initialize.offers_array(value)
+    )
+
+
+def common_spec(values: Iterable[Any], construct: str) -> ArraySpec:
+    """Return what class the operands have in common, or raise."""
+    seen = _Common()
+    for value in values:
+        _look_at(value, seen, construct, depth=0)
+    return ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
+
+
+def common_class(values: Iterable[Any], construct: str) -> type[Any]:
+    """Return the class to which all operands are converted."""
+    return require(common_spec(values, construct), construct)
+
+
+def promote(construct: str, *values: Any) -> tuple[Any, ...]:
+    """Convert operands, at least one of them an array, to their common class."""
+    cls = common_class(values, construct)
+    return tuple(v if type(v) is cls else cls(v) for v in values)
+
+
+def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
+    if isinstance(value, ArrayBase):
+        spec = value._spec
+        seen.space = max(seen.space, spec.space, key=SPACES.index)
+        _join_dtype(seen, spec.dtype)
+        if depth == 0:
+            seen.outer = broadcast_outer(seen.outer, spec.outer, construct)
+        seen.has_array = True
+    elif initialize.is_number(value):
+        weak = type(value.item() if hasattr(value, "item") else value)
+        _join_weak(seen, weak)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _look_at(item, seen, construct, depth + 1)
+    elif initialize.offers_array(value):
+        data = initialize.host_array(value, construct)
+        dtype = from_numpy(data.dtype)
+        assert dtype is not None
+        _join_dtype(seen, dtype)
+    else:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"unsupported operand of type {type(value).__name__!r}",
+                "pass arrays, numbers or sequences of numbers.",
+            )
+        )
+
+
+def _join_weak(seen: _Common, weak: type[Any]) -> None:
+    if seen.weak is None or _WEAK_ORDER.index(weak) > _WEAK_ORDER.index(seen.weak):
+        seen.weak = weak
+
+
+def _join_dtype(seen: _Common, dtype: DType) -> None:
+    if seen.dtype is None or dtype.index > seen.dtype.index:
+        seen.dtype = dtype
+
+
+def _joined_dtype(seen: _Common) -> DType:
+    dtype, weak = seen.dtype, seen.weak
+    if dtype is None:
+        return number_dtype(weak or float)
+    if weak is float and not dtype.is_float:
+        return FLOAT32
+    if weak is int and dtype.is_bool:
+        return INT32
+    return dtype
+
+
+def number_dtype(kind: type[Any]) -> DType:
+    """Return the type in which Python numbers are computed."""
+    if kind is bool:
+        return BOOL
+    return INT64 if kind is int else FLOAT64
+
+
+def broadcast_outer(
+    a: tuple[int, ...], b: tuple[int, ...], construct: str
+) -> tuple[int, ...]:
+    """Return the static dimensions that two shapes have in common."""
+    if len(a) < len(b):
+        a, b = b, a
+    head, tail = a[: len(a) - len(b)], a[len(a) - len(b) :]
+    joined = []
+    for m, n in zip(tail, b, strict=True):
+        if m != n and DYNAMIC not in (m, n):
+            raise ArrayTypeError(
+                message(
+                    construct,
+                    f"the operands have incompatible shapes (static dimensions "
+                    f"{a} and {b})",
+                    "use arrays with the same number of components.",
+                )
+            )
+        joined.append(DYNAMIC if DYNAMIC in (m, n) else m)
+    return (*head, *joined)
+
+
+def mask_for(mask: Any, array: Array, construct: str) -> Array:
+    """Convert a mask argument to the mask class of an array."""
+    cls = array._mask
+    if type(mask) is cls:
+        return mask
+    if isinstance(mask, ArrayBase) and mask._spec.dtype is not BOOL:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"the mask has type {type(mask).__name__} (expected {cls.__name__})",
+                "use a comparison, or convert it with a mask type.",
+            )
+        )
+    return cls(mask)

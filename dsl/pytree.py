@@ -1,0 +1,163 @@
+"""PyTrees: the one traversal of lists, tuples, dicts, dataclasses and structs.
+
+A leaf is everything else. Subclasses of the containers are leaves, except named
+tuples, which are rebuilt as what they are. Every function that takes a PyTree
+goes through `tree_map`, `tree_leaves` or `children`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lumijit.runtime.errors import ArrayTypeError, message
+
+Key = str | int
+
+
+def struct_fields(value: Any) -> dict[str, Any] | None:
+    """Return the declared fields (name: type) of a struct or its class.
+
+    >>> class Ray:
+    ...     DRJIT_STRUCT = {"o": float, "d": float}
+    >>> struct_fields(Ray)
+    {'o': <class 'float'>, 'd': <class 'float'>}
+    """
+    cls = value if isinstance(value, type) else type(value)
+    declared = getattr(cls, "DRJIT_STRUCT", None)
+    if isinstance(declared, dict):
+        return declared
+    if dataclasses.is_dataclass(cls):
+        return {f.name: f.type for f in dataclasses.fields(cls)}
+    return None
+
+
+def is_container(value: Any) -> bool:
+    """Tell whether a value is an inner node of a PyTree."""
+    cls = type(value)
+    if cls in (list, tuple, dict):
+        return True
+    if isinstance(value, type):
+        return False
+    return struct_fields(value) is not None or _is_named_tuple(cls)
+
+
+def _is_named_tuple(cls: type[Any]) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def children(value: Any) -> Iterator[tuple[Key, Any]]:
+    """Yield the (key, child) pairs of a container."""
+    cls = type(value)
+    if cls is list or issubclass(cls, tuple):
+        yield from enumerate(value)
+    elif cls is dict:
+        yield from value.items()
+    else:
+        for name in struct_fields(value) or ():
+            yield name, getattr(value, name)
+
+
+def tree_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (path, leaf) for every leaf, depth first.
+
+    >>> list(tree_leaves({"a": [1, 2]}))
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    if not is_container(value):
+        yield path, value
+        return
+    for key, child in children(value):
+        yield from tree_leaves(child, path + _step(value, key))
+
+
+def _step(container: Any, key: Key) -> str:
+    if type(container) in (list, tuple, dict):
+        return f"[{key!r}]"
+    return f".{key}" if isinstance(key, str) else f"[{key}]"
+
+
+def rebuild(value: Any, items: list[Any]) -> Any:
+    """Return a container like `value` with other children, in the same order."""
+    cls = type(value)
+    if cls is list:
+        return items
+    if cls is tuple:
+        return tuple(items)
+    if _is_named_tuple(cls):
+        return cls(*items)
+    if cls is dict:
+        return dict(zip(value, items, strict=True))
+    names = list(struct_fields(value) or ())
+    return _new_struct(cls, dict(zip(names, items, strict=True)), value)
+
+
+def _new_struct(cls: type[Any], fields: dict[str, Any], like: Any = None) -> Any:
+    """Make a struct with given fields; other attributes come from `like`."""
+    if "DRJIT_STRUCT" not in dir(cls):
+        result = object.__new__(cls)
+        if like is not None:
+            for name, extra in getattr(like, "__dict__", {}).items():
+                object.__setattr__(result, name, extra)
+        for name, field in fields.items():
+            object.__setattr__(result, name, field)
+        return result
+    try:
+        result = cls()
+    except TypeError as error:
+        raise ArrayTypeError(
+            message(
+                "PyTree",
+                f"the class {cls.__name__!r} has DRJIT_STRUCT but can't be "
+                f"constructed without arguments ({error})",
+                "give the constructor defaults for all arguments.",
+            )
+        ) from None
+    for name, field in fields.items():
+        setattr(result, name, field)
+    return result
+
+
+def make_struct(cls: type[Any], fields: dict[str, Any]) -> Any:
+    """Make an instance of a struct class from all of its fields."""
+    return _new_struct(cls, fields)
+
+
+def tree_map(function: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """Apply a function to each leaf (and the matching leaves of other trees).
+
+    >>> tree_map(lambda x, y: x + y, [1, {"a": 2}], [10, {"a": 20}])
+    [11, {'a': 22}]
+    """
+    if not is_container(value):
+        return function(value, *others)
+    items = []
+    for key, child in children(value):
+        matching = [child_of(value, other, key) for other in others]
+        items.append(tree_map(function, child, *matching))
+    return rebuild(value, items)
+
+
+def child_of(value: Any, other: Any, key: Key) -> Any:
+    """Return the child of `other` at `key`; its structure must be that of `value`."""
+    if type(other) is not type(value):
+        raise ArrayTypeError(
+            message(
+                "PyTree",
+                f"the structures differ: {type(value).__name__} against "
+                f"{type(other).__name__}",
+                "pass PyTrees of the same structure.",
+            )
+        )
+    mine = [k for k, _ in children(value)]
+    theirs = dict(children(other))
+    if list(theirs) != mine and set(theirs) != set(mine):
+        raise ArrayTypeError(
+            message(
+                "PyTree",
+                f"the structures differ: keys {mine} against {list(theirs)}",
+                "pass PyTrees of the same structure.",
+            )
+        )
+    return theirs[key]

@@ -1,0 +1,9 @@
+"""Array types of the `scalar` namespace: plain Python, one element at a time."""
+
+from __future__ import annotations
+
+from lumijit.typezoo import make_namespace
+
+_types = make_namespace("scalar")
+globals().update(_types)
+__all__ = sorted(_types)  # noqa: PLE0605
