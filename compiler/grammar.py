@@ -11,7 +11,7 @@ from typing import Any
 
 from lumijit.compiler import trace
 from lumijit.compiler.memory import CONSUMED, MODES, OPERATIONS, Reduction
-from lumijit.compiler.ops.logic import SELECT
+from lumijit.compiler.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -101,7 +101,11 @@ def _check_elementwise(node: Node) -> None:
     op = node.op
     require(op.lower is not None, "the operation is known", node)
     require(len(node.deps) == op.arity, "the number of operands is right", node)
-    require(node.attr is None, "an elementwise operation has no attribute", node)
+    if op in (SHL_BY, SHR_BY):
+        is_amount = isinstance(node.attr, int) and 0 <= node.attr < node.type.bits
+        require(is_amount, "a constant shift stays within the bits", node)
+    else:
+        require(node.attr is None, "other operations have no attribute", node)
     operands = node.deps[1:] if op is SELECT else node.deps
     if op is SELECT:
         _check_type(node, node.deps[0], BOOL, "mask")

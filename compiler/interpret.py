@@ -103,6 +103,8 @@ class _Interpreter:
         op = node.op
         if op.reference is not None:
             args = [self.values[id(dep)] for dep in node.deps]
+            if node.attr is not None:
+                args.append(node.attr)
             return np.asarray(op.reference(*args)).astype(node.type.numpy, copy=False)
         if op is LITERAL:
             return np.full(1 if node.size else 0, node.attr, dtype=node.type.numpy)

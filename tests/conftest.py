@@ -1,7 +1,11 @@
-"""Verifies the trace, the schedule and the program of every evaluation in tests."""
+"""What all tests share: a kernel cache of their own, and verified stages.
+
+The trace, the schedule and the program of every evaluation are verified.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +14,7 @@ import pytest
 from lumijit.compiler import evaluate, program, schedule
 from lumijit.compiler.trace import Node
 from lumijit.compiler.verify import verify, verify_plan, verify_program
+from lumijit.runtime.config import settings
 
 
 def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
@@ -36,6 +41,14 @@ class _CheckedProgram(program.Program):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         verify_program(self)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("kernels")
+    folder.chmod(0o700)
+    settings.cache_dir = str(folder)
+    os.environ["LUMIJIT_CACHE_DIR"] = settings.cache_dir
 
 
 @pytest.fixture(autouse=True, scope="session")
