@@ -41,7 +41,6 @@ class _Common:
     dtype: DType | None = None
     weak: type[Any] | None = None
     outer: tuple[int, ...] = ()
-    has_array: bool = False
 
 
 _WEAK_ORDER = (bool, int, float)
@@ -64,6 +63,17 @@ def common_spec(values: Iterable[Any], construct: str) -> ArraySpec:
     return ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
 
 
+def common_of_types(kinds: Iterable[type[Any]], construct: str) -> ArraySpec:
+    """Return what class array and Python scalar types have in common, or raise."""
+    seen = _Common()
+    for kind in kinds:
+        if issubclass(kind, ArrayBase):
+            _join_spec(kind._spec, seen, construct)
+        else:
+            _join_weak(seen, kind)
+    return ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
+
+
 def common_class(values: Iterable[Any], construct: str) -> type[Any]:
     """Return the class to which all operands are converted."""
     return require(common_spec(values, construct), construct)
@@ -77,12 +87,7 @@ def promote(construct: str, *values: Any) -> tuple[Any, ...]:
 
 def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
     if isinstance(value, ArrayBase):
-        spec = value._spec
-        seen.space = max(seen.space, spec.space, key=SPACES.index)
-        _join_dtype(seen, spec.dtype)
-        if depth == 0:
-            seen.outer = broadcast_outer(seen.outer, spec.outer, construct)
-        seen.has_array = True
+        _join_spec(value._spec, seen, construct, is_nested=depth > 0)
     elif initialize.is_number(value):
         weak = type(value.item() if hasattr(value, "item") else value)
         _join_weak(seen, weak)
@@ -102,6 +107,15 @@ def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
                 "pass arrays, numbers or sequences of numbers.",
             )
         )
+
+
+def _join_spec(
+    spec: ArraySpec, seen: _Common, construct: str, is_nested: bool = False
+) -> None:
+    seen.space = max(seen.space, spec.space, key=SPACES.index)
+    _join_dtype(seen, spec.dtype)
+    if not is_nested:
+        seen.outer = broadcast_outer(seen.outer, spec.outer, construct)
 
 
 def _join_weak(seen: _Common, weak: type[Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumijit import operators
+from lumijit import infix, operators
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.host import HostArray
@@ -120,6 +120,7 @@ def make_namespace(space: str) -> dict[str, Any]:
         _link(cls)
     for cls in classes:
         operators.install(cls)
+    infix.install()
     for short, name in ALIASES.items():
         types[name] = types[short]
     return types

@@ -1,0 +1,16 @@
+"""Array types of the backend chosen with `lumijit.set_backend` (default: llvm)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit import backend
+from lumijit.llvm import __all__  # noqa: F401  (all namespaces have the same names)
+
+
+def __getattr__(name: str) -> Any:
+    return backend.find_type(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,129 @@
+"""How a function of the public interface applies one op record to its arguments.
+
+Owns the choice between arrays (traced or computed entry by entry) and Python
+numbers (computed at once, in double precision or 64-bit integers).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lumijit import initialize, operators, promotion
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ops.record import Op
+from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
+from lumijit.runtime.errors import ArrayTypeError, message
+
+
+def apply(op: Op, construct: str, *args: Any) -> Any:
+    """Apply an operation to arrays or Python numbers, promoting as needed."""
+    for arg in args:
+        if isinstance(arg, ArrayBase):
+            return operators.apply(op, construct, *args)
+    if all(initialize.is_number(a) for a in args):
+        return on_numbers(op, construct, *args)
+    raise not_numeric(construct, args)
+
+
+def not_numeric(construct: str, args: tuple[Any, ...]) -> ArrayTypeError:
+    """Word the error for arguments that are neither arrays nor numbers."""
+    kinds = ", ".join(repr(type(a).__name__) for a in args)
+    return ArrayTypeError(
+        message(
+            construct,
+            f"unsupported argument of type {kinds}",
+            "pass arrays or Python numbers; use lumijit.pytree.tree_map to apply a "
+            "function to the parts of a container.",
+        )
+    )
+
+
+def on_numbers(op: Op, construct: str, *args: Any) -> Any:
+    """Evaluate an operation on Python numbers."""
+    values = [a.item() if isinstance(a, np.generic) else a for a in args]
+    dtype = _number_type(op, values)
+    stored = [initialize.number(v, dtype, construct) for v in values]
+    assert op.reference is not None
+    with np.errstate(all="ignore"):
+        result = op.reference(*[np.asarray(v, dtype=dtype.numpy) for v in stored])
+    return np.asarray(result).item()
+
+
+def _number_type(op: Op, values: list[Any]) -> DType:
+    if any(isinstance(v, float) for v in values) or INT64 not in op.accepts:
+        return FLOAT64
+    return INT64
+
+
+def bits_of_number(op: Op, construct: str, value: Any) -> int:
+    """Evaluate a bit-level operation on a Python int, as a 32-bit number."""
+    if not isinstance(value, (int, np.integer)):
+        raise not_numeric(construct, (value,))
+    low, high = -(1 << 31), (1 << 32) - 1
+    if not low <= value <= high:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"the Python int {value} needs more than 32 bits",
+                "pass an array such as UInt64.",
+            )
+        )
+    assert op.reference is not None
+    stored = np.asarray(UINT32.wrap(value), dtype=np.uint32)
+    return int(np.asarray(op.reference(stored)).item())
+
+
+def promoted(construct: str, *args: Any) -> tuple[Any, ...]:
+    """Convert arguments to their common class; Python numbers stay as they are."""
+    if any(isinstance(a, ArrayBase) for a in args):
+        return promotion.promote(construct, *args)
+    if all(initialize.is_number(a) for a in args):
+        return args
+    raise not_numeric(construct, args)
+
+
+_DOC = """{summary}.
+
+Args:
+    arg: a float, or an array of floats of any shape.
+
+Returns:
+    The values, of the type and shape of `arg`.
+
+Raises:
+    ArrayTypeError: if the entries are not floats.
+{notes}
+>>> import lumijit as dr
+>>> from lumijit.llvm import Float
+>>> {example}
+{expected}
+"""
+
+
+def unary_function(
+    op: Op, summary: str, example: str, expected: str, notes: str = ""
+) -> Callable[[Any], Any]:
+    """Make the public function of a unary float operation."""
+    construct = f"lumijit.{op.name}"
+
+    def function(arg: Array, /) -> Array:
+        if isinstance(arg, ArrayBase):
+            operators.check_accepts(op, arg._spec.dtype, construct)
+            return arg._map(op)
+        if initialize.is_number(arg):
+            return on_numbers(op, construct, arg)
+        raise not_numeric(construct, (arg,))
+
+    function.__name__ = function.__qualname__ = op.name
+    wrapped = "\n".join(textwrap.wrap(notes, 84))
+    function.__doc__ = _DOC.format(
+        summary=summary,
+        example=example,
+        expected=expected,
+        notes=f"\n{wrapped}\n" if notes else "",
+    )
+    return function

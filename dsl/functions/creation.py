@@ -1,0 +1,385 @@
+"""Making arrays: constants, sequences, grids."""
+
+from __future__ import annotations
+
+import operator
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lumijit import initialize
+from lumijit.arrays import FlatArray
+from lumijit.arrays import wrap as wrap_flat
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler import evaluate, trace
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.trace import Node
+from lumijit.host import HostArray
+from lumijit.host import wrap as wrap_host
+from lumijit.nested import wrap as wrap_nested
+from lumijit.pytree import make_struct, struct_fields
+from lumijit.runtime.dtypes import INT64, DType
+from lumijit.runtime.errors import (
+    ArrayTypeError,
+    ArrayValueError,
+    SizeError,
+    message,
+)
+from lumijit.spec import DYNAMIC
+
+Shape = int | typing.Sequence[int]
+MakeNode = Callable[[DType, int], Node]
+
+
+def zeros(dtype: type[Any], shape: Shape = 1) -> Any:
+    """Make an instance filled with zeros (False for masks); takes no memory.
+
+    Args:
+        dtype: array class, Python scalar type, or class of a PyTree.
+        shape: size of the vectorized dimension, or all dimensions of an array.
+
+    Returns:
+        An instance of `dtype`.
+
+    Raises:
+        SizeError: if a size is negative, too large or doesn't suit `dtype`.
+
+    >>> import lumijit as dr
+    >>> dr.zeros(dr.llvm.Array2f, 3)
+    [[0, 0],
+     [0, 0],
+     [0, 0]]
+    """
+    return _make("lumijit.zeros", dtype, shape, 0)
+
+
+def ones(dtype: type[Any], shape: Shape = 1) -> Any:
+    """Make an instance filled with ones (True for masks); takes no memory.
+
+    Args:
+        dtype: array class, Python scalar type, or class of a PyTree.
+        shape: size of the vectorized dimension, or all dimensions of an array.
+
+    Returns:
+        An instance of `dtype`.
+
+    >>> import lumijit as dr
+    >>> dr.ones(dr.llvm.Bool, 2)
+    [True, True]
+    """
+    return _make("lumijit.ones", dtype, shape, 1)
+
+
+def full(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
+    """Make an instance filled with one value; takes no memory.
+
+    Args:
+        dtype: array class, Python scalar type, or class of a PyTree.
+        value: number that all entries get.
+        shape: size of the vectorized dimension, or all dimensions of an array.
+
+    Returns:
+        An instance of `dtype`.
+
+    >>> import lumijit as dr
+    >>> dr.full(dr.llvm.Float, 2.5, 3)
+    [2.5, 2.5, 2.5]
+    """
+    return _make("lumijit.full", dtype, shape, value)
+
+
+def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
+    """Make an instance filled with one value that lies in memory.
+
+    Unlike the literals of `full`, the value is no part of the traced program.
+
+    Args:
+        dtype: array class, Python scalar type, or class of a PyTree.
+        value: number that all entries get.
+        shape: size of the vectorized dimension, or all dimensions of an array.
+
+    Returns:
+        An instance of `dtype`.
+
+    >>> import lumijit as dr
+    >>> dr.opaque(dr.llvm.Float, 2).state
+    <VarState.Evaluated: 4>
+    """
+
+    def node(entry: DType, size: int) -> Node:
+        stored = initialize.number(value, entry, "lumijit.opaque")
+        return evaluate.opaque(trace.literal(entry, stored, size))
+
+    return _make("lumijit.opaque", dtype, shape, value, node)
+
+
+def empty(dtype: type[Any], shape: Shape = 1) -> Any:
+    """Make an instance with arbitrary contents, to be written to.
+
+    Args:
+        dtype: array class, Python scalar type, or class of a PyTree.
+        shape: size of the vectorized dimension, or all dimensions of an array.
+
+    Returns:
+        An instance of `dtype`; Python scalars are zero.
+
+    >>> import lumijit as dr
+    >>> len(dr.empty(dr.llvm.Float, 5))
+    5
+    """
+    return _make("lumijit.empty", dtype, shape, 0, trace.undefined)
+
+
+def _make(
+    construct: str,
+    dtype: Any,
+    shape: Shape,
+    value: Any,
+    make_node: MakeNode | None = None,
+) -> Any:
+    if not isinstance(dtype, type):
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"the dtype is {dtype!r}",
+                "pass a type, such as lumijit.llvm.Float.",
+            )
+        )
+    if issubclass(dtype, ArrayBase):
+        sizes = _sizes(construct, dtype, shape)
+
+        def default(entry: DType, size: int) -> Node:
+            stored = initialize.number(value, entry, construct)
+            return trace.literal(entry, stored, size)
+
+        return _filled(construct, dtype, sizes, value, make_node or default)
+    if issubclass(dtype, (bool, int, float)):
+        return dtype(value)
+    fields = struct_fields(dtype)
+    if fields is not None:
+        return _make_struct(construct, dtype, shape, value, make_node)
+    raise ArrayTypeError(
+        message(
+            construct,
+            f"can't make an instance of type {dtype.__name__!r}",
+            "pass an array class, bool, int, float, a dataclass or a class with "
+            "DRJIT_STRUCT.",
+        )
+    )
+
+
+def _make_struct(
+    construct: str,
+    cls: type[Any],
+    shape: Shape,
+    value: Any,
+    make_node: MakeNode | None,
+) -> Any:
+    made = {}
+    for name, kind in field_types(cls).items():
+        is_supported = isinstance(kind, type) and (
+            issubclass(kind, (ArrayBase, bool, int, float))
+            or struct_fields(kind) is not None
+        )
+        if is_supported:
+            made[name] = _make(construct, kind, shape, value, make_node)
+        else:
+            made[name] = kind() if isinstance(kind, type) else None
+    return make_struct(cls, made)
+
+
+def field_types(cls: type[Any]) -> dict[str, Any]:
+    """Return the types of a struct's fields, also where they are given as strings."""
+    fields = struct_fields(cls) or {}
+    if not any(isinstance(kind, str) for kind in fields.values()):
+        return fields
+    hints = typing.get_type_hints(cls)
+    return {name: hints.get(name, kind) for name, kind in fields.items()}
+
+
+def _size(size: Any, construct: str) -> int:
+    try:
+        return trace.check_size(operator.index(size), construct)
+    except TypeError:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"a size is {size!r} (expected an int)",
+                "pass whole numbers.",
+            )
+        ) from None
+
+
+def _sizes(construct: str, cls: type[Any], shape: Shape) -> list[int]:
+    """Return all dimensions of the array to make."""
+    static = cls._spec.shape
+    if isinstance(shape, (list, tuple)):
+        sizes = [_size(n, construct) for n in shape]
+        fits = len(sizes) == len(static) and all(
+            m in (n, DYNAMIC) for m, n in zip(static, sizes, strict=True)
+        )
+        if not fits:
+            raise SizeError(
+                message(
+                    construct,
+                    f"the shape {tuple(shape)} doesn't suit {cls.__name__} "
+                    f"(expected {tuple('N' if n < 0 else n for n in static)})",
+                    "change the shape or the type.",
+                )
+            )
+        return sizes
+    size = _size(shape, construct)
+    sizes = [1 if n == DYNAMIC else n for n in static]
+    if static and static[-1] == DYNAMIC:
+        sizes[-1] = size
+    return sizes
+
+
+def _filled(
+    construct: str, cls: type[Any], sizes: list[int], value: Any, make_node: MakeNode
+) -> Array:
+    entry = cls._spec.dtype
+    if issubclass(cls, FlatArray):
+        return wrap_flat(cls, make_node(entry, sizes[0]))
+    if issubclass(cls, HostArray):
+        stored = initialize.number(value, entry, construct)
+        return wrap_host(cls, np.full(sizes[0], stored, dtype=entry.numpy))
+    items = [
+        _filled(construct, cls._item, sizes[1:], value, make_node)
+        for _ in range(sizes[0])
+    ]
+    return wrap_nested(cls, items)
+
+
+def _check_one_dimensional(construct: str, dtype: Any) -> None:
+    is_array = isinstance(dtype, type) and issubclass(dtype, ArrayBase)
+    if not is_array or dtype._spec.shape != (DYNAMIC,):
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"the dtype is {getattr(dtype, '__name__', dtype)} (expected a "
+                "dynamic one-dimensional array type)",
+                "use a type such as llvm.Float or scalar.ArrayXf.",
+            )
+        )
+
+
+def arange(
+    dtype: type[Any], start: int, stop: int | None = None, step: int = 1
+) -> Any:
+    """Make the sequence start, start + step, … up to, without, `stop`.
+
+    Args:
+        dtype: flat array class.
+        start: first value; with one number only, that is `stop`, and 0 the first.
+        stop: end of the sequence.
+        step: difference of neighbours.
+
+    Returns:
+        The sequence, which takes no memory until it is evaluated.
+
+    Raises:
+        SizeError: if the sequence would have a negative size.
+
+    >>> import lumijit as dr
+    >>> dr.arange(dr.llvm.Int, 1, 10, 3)
+    [1, 4, 7]
+    """
+    construct = "lumijit.arange"
+    _check_one_dimensional(construct, dtype)
+    if stop is None:
+        start, stop = 0, start
+    for value in (start, stop, step):
+        if not isinstance(value, (int, np.integer)):
+            raise ArrayTypeError(
+                message(
+                    construct,
+                    f"an argument is {value!r} (expected an int)",
+                    "use lumijit.linspace for fractions.",
+                )
+            )
+    if step == 0:
+        raise ArrayValueError(message(construct, "the step is 0", "give another step."))
+    size = (stop - start + step - (1 if step > 0 else -1)) // step
+    size = trace.check_size(size, construct)
+    if issubclass(dtype, HostArray):
+        data = np.arange(size, dtype=np.int64) * step + start
+        return dtype(data)
+    entry = dtype._spec.dtype
+    return wrap_flat(dtype, _progression(entry, start, step, size))
+
+
+def _progression(entry: DType, start: int, step: int, size: int) -> Node:
+    """Return start + i * step; through Int64 where a float would round twice."""
+    node = trace.counter(size)
+    if size == 0:
+        return trace.literal(entry, entry.wrap(0), 0)
+    if entry.is_float and (start, step) != (0, 1):
+        exact = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}[entry.bits]
+        largest = max(abs(start), abs(start + size * step), size)
+        wide = entry if largest <= exact else INT64
+        return trace.cast_to(_affine(wide, node, start, step), entry)
+    return _affine(entry, node, start, step)
+
+
+def _affine(entry: DType, counter: Node, start: int, step: int) -> Node:
+    node = trace.cast_to(counter, entry)
+    if step != 1:
+        node = trace.emit2(ar.MUL, node, trace.literal(entry, entry.wrap(step)))
+    if start != 0:
+        node = trace.emit2(ar.ADD, node, trace.literal(entry, entry.wrap(start)))
+    return node
+
+
+def linspace(
+    dtype: type[Any], start: float, stop: float, num: int, endpoint: bool = True
+) -> Any:
+    """Make `num` evenly spaced numbers from `start` to `stop`.
+
+    Args:
+        dtype: flat array class of floats.
+        start: first number.
+        stop: end of the interval.
+        num: how many numbers.
+        endpoint: whether the last number is `stop`, or one step before.
+
+    Returns:
+        The numbers, which take no memory until they are evaluated.
+
+    Raises:
+        ArrayTypeError: if `dtype` doesn't hold floats.
+
+    >>> import lumijit as dr
+    >>> dr.linspace(dr.llvm.Float, 0, 1, 5)
+    [0, 0.25, 0.5, 0.75, 1]
+    """
+    construct = "lumijit.linspace"
+    _check_one_dimensional(construct, dtype)
+    entry = dtype._spec.dtype
+    if not entry.is_float:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"the dtype {dtype.__name__} holds no floats",
+                "use lumijit.arange for integers.",
+            )
+        )
+    num = _size(num, construct)
+    first = initialize.number(start, entry, construct)
+    intervals = num - 1 if endpoint else num
+    step = (stop - start) / intervals if intervals > 0 else 0.0
+    if issubclass(dtype, HostArray):
+        exact = np.arange(num) * float(entry.wrap(step)) + first
+        return wrap_host(dtype, exact.astype(entry.numpy))
+    if num == 0:
+        return wrap_flat(dtype, trace.literal(entry, 0.0, 0))
+    position = trace.cast_to(trace.counter(num), entry)
+    node = trace.emit3(
+        ar.FMA,
+        position,
+        trace.literal(entry, entry.wrap(step)),
+        trace.literal(entry, first),
+    )
+    return wrap_flat(dtype, trace.resized(node, num))

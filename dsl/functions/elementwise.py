@@ -1,0 +1,201 @@
+"""Entry by entry: extremes, rounding, signs, roots, fused products, blends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit import initialize
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.functions.apply import apply, not_numeric, promoted, unary_function
+
+sqrt = unary_function(ar.SQRT, "The square root", "dr.sqrt(Float(4, 9))", "[2, 3]",
+                      "NaN below 0; `safe_sqrt` clips.")
+rcp = unary_function(ar.RCP, "The reciprocal, 1 / arg", "dr.rcp(Float(2, 4))",
+                     "[0.5, 0.25]")
+rsqrt = unary_function(ar.RSQRT, "The reciprocal square root", "dr.rsqrt(Float(4, 16))",
+                       "[0.5, 0.25]")
+floor = unary_function(ar.FLOOR, "The largest integer not above the argument",
+                       "dr.floor(Float(1.5, -1.5))", "[1, -2]")
+ceil = unary_function(ar.CEIL, "The smallest integer not below the argument",
+                      "dr.ceil(Float(1.5, -1.5))", "[2, -1]")
+trunc = unary_function(ar.TRUNC, "The argument rounded towards zero",
+                       "dr.trunc(Float(1.5, -1.5))", "[1, -1]")
+round = unary_function(ar.ROUND, "The argument rounded to nearest, halves to even",
+                       "dr.round(Float(1.5, 2.5))", "[2, 2]")
+
+
+def abs(arg: Any, /) -> Array:
+    """Absolute value.
+
+    Args:
+        arg: number or array of numbers.
+
+    Returns:
+        The values without their signs.
+
+    >>> import lumijit as dr
+    >>> dr.abs(dr.llvm.Float(-1, 2))
+    [1, 2]
+    """
+    return apply(ar.ABS, "lumijit.abs", arg)
+
+
+def minimum(a: Any, b: Any, /) -> Array:
+    """The smaller of two values, entry by entry.
+
+    Args:
+        a: number or array.
+        b: number or array; where a comparison with NaN decides, `b` is returned.
+
+    Returns:
+        The minima, of the promoted type.
+
+    >>> import lumijit as dr
+    >>> dr.minimum(dr.llvm.Float(1, 5), 3)
+    [1, 3]
+    """
+    return apply(ar.MIN, "lumijit.minimum", a, b)
+
+
+def maximum(a: Any, b: Any, /) -> Array:
+    """The larger of two values, entry by entry.
+
+    Args:
+        a: number or array.
+        b: number or array; where a comparison with NaN decides, `b` is returned.
+
+    Returns:
+        The maxima, of the promoted type.
+
+    >>> import lumijit as dr
+    >>> dr.maximum(dr.llvm.Float(1, 5), 3)
+    [3, 5]
+    """
+    return apply(ar.MAX, "lumijit.maximum", a, b)
+
+
+def fma(a: Any, b: Any, c: Any, /) -> Array:
+    """Fused multiply-add: a * b + c, rounded once.
+
+    Args:
+        a: number or array.
+        b: number or array.
+        c: number or array.
+
+    Returns:
+        The values, of the promoted type; integers wrap around.
+
+    >>> import lumijit as dr
+    >>> dr.fma(dr.llvm.Float(1, 2), 10, 0.5)
+    [10.5, 20.5]
+    """
+    return apply(ar.FMA, "lumijit.fma", a, b, c)
+
+
+def clip(value: Any, min: Any, max: Any) -> Array:
+    """Limit values to an interval.
+
+    Args:
+        value: number or array.
+        min: lower end, number or array.
+        max: upper end, number or array.
+
+    Returns:
+        max(min(value, max), min) entry by entry.
+
+    >>> import lumijit as dr
+    >>> dr.clip(dr.llvm.Float(1, 5, 9), 2, 8)
+    [2, 5, 8]
+    """
+    return maximum(minimum(value, max), min)
+
+
+def lerp(a: Any, b: Any, t: Any) -> Array:
+    """Blend linearly: (1 - t) a + t b, with two fused multiply-adds.
+
+    Args:
+        a: value at t = 0, number or array of floats.
+        b: value at t = 1, number or array of floats.
+        t: position, not restricted to [0, 1].
+
+    Returns:
+        The blend, of the promoted type; exact at both ends.
+
+    >>> import lumijit as dr
+    >>> dr.lerp(1.0, 3.0, dr.llvm.Float(0, 0.5, 1))
+    [1, 2, 3]
+    """
+    if not any(isinstance(v, ArrayBase) for v in (a, b, t)):
+        a = float(a) if initialize.is_number(a) else a
+    return fma(b, t, fma(_negated(a), t, a))
+
+
+def _negated(a: Any) -> Any:
+    if isinstance(a, (list, tuple)):
+        raise not_numeric("lumijit.lerp", (a,))
+    return -a
+
+
+def sign(arg: Any, /) -> Array:
+    """The sign: 1 where the argument is >= 0, else -1.
+
+    Args:
+        arg: number or array of numbers.
+
+    Returns:
+        1 or -1, of the type of `arg`.
+
+    >>> import lumijit as dr
+    >>> dr.sign(dr.llvm.Float(-2, 0, 3))
+    [-1, 1, 1]
+    """
+    if isinstance(arg, ArrayBase):
+        dtype = arg._spec.dtype
+        if dtype.is_bool:
+            raise not_numeric("lumijit.sign", (arg,))
+        negative = type(arg)(-1 if dtype.is_signed else 1)
+        return type(arg)(1)._select(arg >= 0, negative)
+    if not initialize.is_number(arg):
+        raise not_numeric("lumijit.sign", (arg,))
+    one = 1.0 if isinstance(arg, float) else 1
+    return one if arg >= 0 else -one
+
+
+def copysign(a: Any, b: Any, /) -> Array:
+    """The magnitude of `a` with the sign of `b`.
+
+    Args:
+        a: number or array of signed numbers.
+        b: number or array of signed numbers.
+
+    Returns:
+        The values, of the promoted type.
+
+    >>> import lumijit as dr
+    >>> dr.copysign(dr.llvm.Float(1, -2), -0.0)
+    [-1, -2]
+    """
+    return apply(ar.COPYSIGN, "lumijit.copysign", *_signed(a, b))
+
+
+def mulsign(a: Any, b: Any, /) -> Array:
+    """`a` times the sign of `b`.
+
+    Args:
+        a: number or array of signed numbers.
+        b: number or array of signed numbers.
+
+    Returns:
+        `a` where `b` is positive, else `-a`.
+
+    >>> import lumijit as dr
+    >>> dr.mulsign(dr.llvm.Float(1, -2), -3)
+    [-1, 2]
+    """
+    return apply(ar.MULSIGN, "lumijit.mulsign", *_signed(a, b))
+
+
+def _signed(a: Any, b: Any) -> tuple[Any, Any]:
+    wide = promoted("lumijit.copysign", a, b)
+    return wide[0], wide[1]

@@ -1,0 +1,165 @@
+"""When arrays are computed: schedule, eval, opaque values, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase, symbolic_error
+from lumijit.compiler import evaluate, kernels, special
+from lumijit.compiler.trace import Node
+from lumijit.labels import set_label_of
+from lumijit.nested import flat_parts
+from lumijit.pytree import tree_leaves
+from lumijit.runtime import workers
+from lumijit.runtime.history import JitBackend
+
+
+def flat_leaves(value: Any) -> Iterator[FlatArray]:
+    """Yield all flat traced arrays in a PyTree."""
+    for _, leaf in tree_leaves(value):
+        if isinstance(leaf, ArrayBase):
+            yield from (p for p in flat_parts(leaf) if isinstance(p, FlatArray))
+
+
+def _nodes(args: Any, construct: str) -> list[Node]:
+    nodes = []
+    for array in flat_leaves(args):
+        if array._is_symbolic():
+            raise symbolic_error(construct)
+        nodes.append(array._node)
+    return nodes
+
+
+def eval(*args: Any) -> bool:
+    """Compute arrays now, together with everything scheduled.
+
+    Args:
+        *args: arrays and PyTrees; without any, only what has been scheduled.
+
+    Returns:
+        Whether anything had to be computed.
+
+    Raises:
+        SymbolicError: for symbolic variables.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.Float(1, 2) + 1
+    >>> dr.eval(x), x.state
+    (True, <VarState.Evaluated: 4>)
+    """
+    if not args:
+        return evaluate.evaluate_pending()
+    return evaluate.evaluate(_nodes(args, "lumijit.eval"))
+
+
+def schedule(*args: Any) -> bool:
+    """Let the next evaluation compute arrays as well.
+
+    Args:
+        *args: arrays and PyTrees.
+
+    Returns:
+        Whether anything was scheduled.
+
+    Raises:
+        SymbolicError: for symbolic variables.
+
+    >>> import lumijit as dr
+    >>> dr.schedule(dr.llvm.Float(1, 2) + 1), dr.schedule(dr.llvm.Float(1))
+    (True, False)
+    """
+    return evaluate.schedule(_nodes(args, "lumijit.schedule"))
+
+
+def make_opaque(*args: Any) -> None:
+    """Put arrays into memory, literals as well, so that no kernel contains them.
+
+    Args:
+        *args: arrays and PyTrees; changed.
+
+    Raises:
+        SymbolicError: for symbolic variables.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.Float(1)
+    >>> dr.make_opaque(x)
+    >>> x.state
+    <VarState.Evaluated: 4>
+    """
+    evaluate.evaluate(_nodes(args, "lumijit.make_opaque"))
+    for array in flat_leaves(args):
+        array._node = evaluate.opaque(array._node)
+
+
+def set_label(*args: Any, **kwargs: Any) -> None:
+    """Name arrays, for debugging.
+
+    Args:
+        *args: an array or PyTree, and its name.
+        **kwargs: arrays or PyTrees by name.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.Float(1) + dr.opaque(dr.llvm.Float, 1)
+    >>> dr.set_label(x, "offset")
+    >>> x.label
+    'offset'
+    """
+    named = dict(kwargs)
+    if args:
+        value, label = args
+        named[label] = value
+    for name, value in named.items():
+        for path, leaf in tree_leaves(value):
+            if isinstance(leaf, ArrayBase):
+                _label(leaf, name + _suffix(path))
+
+
+def _suffix(path: str) -> str:
+    words = path.replace("[", " ").replace("]", " ").replace(".", " ").split()
+    return "".join("_" + w.strip("'\"") for w in words)
+
+
+def _label(array: ArrayBase, name: str) -> None:
+    parts = list(flat_parts(array))
+    for position, part in enumerate(parts):
+        if isinstance(part, FlatArray):
+            suffix = f"_{position}" if len(parts) > 1 else ""
+            set_label_of(part._node, name + suffix)
+
+
+def sync_thread() -> None:
+    """Wait until everything that has been launched is done.
+
+    >>> import lumijit as dr
+    >>> dr.sync_thread()
+    """
+    workers.sync()
+
+
+def has_backend(backend: JitBackend, /) -> bool:
+    """Tell whether a backend can be used.
+
+    Args:
+        backend: member of JitBackend.
+
+    Returns:
+        Whether it was found.
+
+    >>> import lumijit as dr
+    >>> dr.has_backend(dr.JitBackend.LLVM)
+    True
+    """
+    return backend == JitBackend.LLVM
+
+
+def flush_kernel_cache() -> None:
+    """Forget all kernels in memory; those on disk stay.
+
+    >>> import lumijit as dr
+    >>> dr.flush_kernel_cache()
+    """
+    workers.sync()
+    kernels.flush()
+    special.flush()

@@ -1,0 +1,170 @@
+"""Vectors: dot and cross products, norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit import initialize
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.functions.apply import apply, not_numeric, promoted
+from lumijit.functions.elementwise import fma, rsqrt, sqrt
+from lumijit.functions.elementwise import abs as abs_
+from lumijit.functions.reductions import sum
+from lumijit.nested import NestedArray
+from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+
+
+def dot(a: Any, b: Any, /) -> Any:
+    """Dot product over the outermost dimension.
+
+    Args:
+        a: array, number or sequence of these.
+        b: array, number or sequence of these; both are promoted.
+
+    Returns:
+        The sum of the products of the items, computed with fused multiply-adds. For
+        flat arrays, an array of one entry.
+
+    Raises:
+        ArrayTypeError: if the types can't be combined.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array3f
+    >>> dr.dot(Array3f(1, 2, 3), Array3f(1, 0, 2)), dr.dot([1, 2], [3, 4])
+    ([7], 11)
+    """
+    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+        if type(a) is not type(b):
+            a, b = promoted("lumijit.dot", a, b)
+        if isinstance(a, NestedArray):
+            return _dot_items(a._items, b._items)
+        return sum(a * b)
+    if initialize.is_number(a) and initialize.is_number(b):
+        return a * b
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return _dot_items(list(a), list(b))
+    raise not_numeric("lumijit.dot", (a, b))
+
+
+def _dot_items(a: list[Any], b: list[Any]) -> Any:
+    if len(a) != len(b):
+        raise SizeError(
+            message(
+                "lumijit.dot",
+                f"the operands have {len(a)} and {len(b)} items",
+                "use vectors of the same size.",
+            )
+        )
+    if not a:
+        return 0
+    result = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        if isinstance(x, ArrayBase) and type(x) is type(y) is type(result):
+            result = x._map(ar.FMA, y, result)
+        else:
+            result = fma(x, y, result)
+    return result
+
+
+def abs_dot(a: Any, b: Any, /) -> Any:
+    """Absolute value of the dot product.
+
+    Args:
+        a: array, number or sequence of these.
+        b: array, number or sequence of these.
+
+    Returns:
+        abs(dot(a, b)).
+
+    >>> import lumijit as dr
+    >>> dr.abs_dot([1, 2], [-3, -4])
+    11
+    """
+    return abs_(dot(a, b))
+
+
+def squared_norm(arg: Any, /) -> Any:
+    """Squared 2-norm over the outermost dimension.
+
+    Args:
+        arg: array, number or sequence of these.
+
+    Returns:
+        dot(arg, arg).
+
+    >>> import lumijit as dr
+    >>> dr.squared_norm([3, 4])
+    25
+    """
+    return dot(arg, arg)
+
+
+def norm(arg: Any, /) -> Any:
+    """2-norm over the outermost dimension.
+
+    Args:
+        arg: array of floats, number or sequence of these.
+
+    Returns:
+        sqrt(dot(arg, arg)).
+
+    >>> import lumijit as dr
+    >>> dr.norm(dr.llvm.Array2f(3, 4))
+    [5]
+    """
+    return sqrt(dot(arg, arg))
+
+
+def normalize(arg: Array, /) -> Array:
+    """Scale a vector to length 1.
+
+    Args:
+        arg: array of floats.
+
+    Returns:
+        arg * rsqrt(squared_norm(arg)).
+
+    Raises:
+        ArrayTypeError: if `arg` is no array.
+
+    >>> import lumijit as dr
+    >>> dr.normalize(dr.llvm.Array2f(3, 4))
+    [[0.6, 0.8]]
+    """
+    if not isinstance(arg, ArrayBase):
+        raise not_numeric("lumijit.normalize", (arg,))
+    return arg * rsqrt(squared_norm(arg))
+
+
+def cross(a: Any, b: Any, /) -> Array:
+    """Cross product of vectors with three components.
+
+    Args:
+        a: array with three components.
+        b: array with three components.
+
+    Returns:
+        The cross product, of the promoted type.
+
+    Raises:
+        ArrayTypeError: if the arrays don't have three components.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array3f
+    >>> dr.cross(Array3f(1, 2, 3), Array3f(3, 2, 1))
+    [[-4, 8, -4]]
+    """
+    a, b = promoted("lumijit.cross", a, b)
+    if not isinstance(a, ArrayBase) or len(a) != 3 or not a._spec.outer:
+        raise ArrayTypeError(
+            message(
+                "lumijit.cross",
+                f"the operands are of type {type(a).__name__}",
+                "use arrays with three components.",
+            )
+        )
+    cls = type(a)
+    first = cls(a[1], a[2], a[0]) * cls(b[2], b[0], b[1])
+    second = cls(a[2], a[0], a[1])
+    return apply(ar.FMA, "lumijit.cross", -second, cls(b[1], b[2], b[0]), first)

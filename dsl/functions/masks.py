@@ -1,0 +1,166 @@
+"""Reductions of masks: all, any, none, count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit import initialize
+from lumijit.base import ArrayBase
+from lumijit.enums import ReduceOp
+from lumijit.functions.apply import not_numeric
+from lumijit.functions.reductions import Axis, reduce, sum
+from lumijit.functions.selection import select
+from lumijit.pytree import tree_leaves
+from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.spec import require
+
+
+def _checked(value: Any, construct: str) -> Any:
+    if isinstance(value, ArrayBase):
+        if value._spec.dtype is not BOOL:
+            raise ArrayTypeError(
+                message(
+                    construct,
+                    f"the argument has type {type(value).__name__} (expected a mask)",
+                    "compare it first, e.g. 'x != 0'.",
+                )
+            )
+        return value
+    if isinstance(value, bool):
+        return value
+    if initialize.is_number(value) or not hasattr(value, "__iter__"):
+        raise not_numeric(construct, (value,))
+    return [_checked(v, construct) for v in value]
+
+
+def all(value: Any, axis: Axis = 0) -> Any:
+    """Tell whether all entries along axes are set (see `reduce`).
+
+    Args:
+        value: mask, bool or iterable of these.
+        axis: axis or axes; None for all.
+
+    Returns:
+        A mask without the reduced axes, or a bool; True for nothing. A mask of one
+        entry can stand in a Python `if`, which evaluates it.
+
+    >>> import lumijit as dr
+    >>> dr.all(dr.llvm.Bool(True, False)), dr.all([True, True])
+    ([False], True)
+    """
+    return reduce(ReduceOp.And, _checked(value, "lumijit.all"), axis)
+
+
+def any(value: Any, axis: Axis = 0) -> Any:
+    """Tell whether an entry along axes is set (see `reduce`).
+
+    Args:
+        value: mask, bool or iterable of these.
+        axis: axis or axes; None for all.
+
+    Returns:
+        A mask without the reduced axes, or a bool; False for nothing.
+
+    >>> import lumijit as dr
+    >>> dr.any(dr.llvm.Bool(True, False))
+    [True]
+    """
+    return reduce(ReduceOp.Or, _checked(value, "lumijit.any"), axis)
+
+
+def none(value: Any, axis: Axis = 0) -> Any:
+    """Tell whether no entry along axes is set (see `reduce`).
+
+    Args:
+        value: mask, bool or iterable of these.
+        axis: axis or axes; None for all.
+
+    Returns:
+        A mask without the reduced axes, or a bool; True for nothing.
+
+    >>> import lumijit as dr
+    >>> dr.none([False, False])
+    True
+    """
+    result = reduce(ReduceOp.Or, _checked(value, "lumijit.none"), axis)
+    return not result if isinstance(result, bool) else ~result
+
+
+def count(value: Any, axis: Axis = 0) -> Any:
+    """Count the entries that are set along axes (see `reduce`).
+
+    Args:
+        value: mask, bool or iterable of these.
+        axis: axis or axes; None for all.
+
+    Returns:
+        A UInt32 array without the reduced axes, or an int.
+
+    >>> import lumijit as dr
+    >>> dr.count(dr.llvm.Bool(True, False, True))
+    [2]
+    """
+    return sum(_as_counts(_checked(value, "lumijit.count")), axis)
+
+
+def _as_counts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_counts(v) for v in value]
+    if isinstance(value, bool):
+        return int(value)
+    cls = require(value._spec.replaced(dtype=UINT32), "lumijit.count")
+    return select(value, cls(1), cls(0))
+
+
+def _nested(value: Any) -> Any:
+    """Return the flat list of masks in a PyTree."""
+    return [leaf for _, leaf in tree_leaves(value)]
+
+
+def all_nested(value: Any, /) -> Any:
+    """Tell whether all entries of a PyTree of masks are set.
+
+    Args:
+        value: PyTree of masks.
+
+    Returns:
+        A mask of one entry, or a bool.
+
+    >>> import lumijit as dr
+    >>> dr.all_nested([True, (True, False)])
+    False
+    """
+    return all([all(v, None) for v in _nested(value)])
+
+
+def any_nested(value: Any, /) -> Any:
+    """Tell whether any entry of a PyTree of masks is set.
+
+    Args:
+        value: PyTree of masks.
+
+    Returns:
+        A mask of one entry, or a bool.
+
+    >>> import lumijit as dr
+    >>> dr.any_nested([True, (True, False)])
+    True
+    """
+    return any([any(v, None) for v in _nested(value)])
+
+
+def none_nested(value: Any, /) -> Any:
+    """Tell whether no entry of a PyTree of masks is set.
+
+    Args:
+        value: PyTree of masks.
+
+    Returns:
+        A mask of one entry, or a bool.
+
+    >>> import lumijit as dr
+    >>> dr.none_nested([False, (False,)])
+    True
+    """
+    return none([any(v, None) for v in _nested(value)])

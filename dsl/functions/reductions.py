@@ -1,0 +1,302 @@
+"""Combining entries: sums, extremes, masks, prefix sums, compression.
+
+Axis 0 is the outermost dimension. Static dimensions are reduced in the trace; the
+vectorized dimension by a kernel of its own, and it stays as a dimension of size 1.
+"""
+
+from __future__ import annotations
+
+from functools import reduce as fold
+from typing import Any
+
+import numpy as np
+
+from lumijit import initialize
+from lumijit.arrays import FlatArray
+from lumijit.arrays import wrap as wrap_flat
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler import reductions
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.ops.record import Op
+from lumijit.enums import ReduceOp
+from lumijit.functions.apply import apply, not_numeric
+from lumijit.functions.memory import HOST_UPDATES, check_reducible
+from lumijit.host import HostArray
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.spec import require
+
+Axis = int | tuple[int, ...] | None
+
+_OPS: dict[ReduceOp, Op] = {
+    ReduceOp.Add: ar.ADD,
+    ReduceOp.Mul: ar.MUL,
+    ReduceOp.Min: ar.MIN,
+    ReduceOp.Max: ar.MAX,
+    ReduceOp.And: lo.AND,
+    ReduceOp.Or: lo.OR,
+}
+_EMPTY: dict[ReduceOp, Any] = {
+    ReduceOp.Add: 0,
+    ReduceOp.Mul: 1,
+    ReduceOp.Min: float("inf"),
+    ReduceOp.Max: float("-inf"),
+    ReduceOp.And: True,
+    ReduceOp.Or: False,
+}
+
+
+def reduce(op: ReduceOp, value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+    """Combine the entries of an array, sequence or number along axes.
+
+    Args:
+        op: how entries are combined.
+        value: array, number or iterable of these.
+        axis: axis or axes, negative ones from the end; None for all.
+        mode: None, "evaluated" or "symbolic": how the vectorized dimension is
+            reduced. Both give the same result; symbolic variables need "symbolic",
+            which isn't available inside of symbolic regions.
+
+    Returns:
+        An array without the reduced axes. The vectorized dimension stays, with one
+        entry. Empty arrays give the neutral value of the operation.
+
+    Raises:
+        ArrayTypeError: if the operation isn't defined for the entries.
+        ArrayValueError: if an axis doesn't exist.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array3f
+    >>> dr.reduce(dr.ReduceOp.Mul, Array3f(2, 3, [4, 5]))
+    [24, 30]
+    """
+    return _reduce(f"lumijit.reduce({getattr(op, 'name', op)})", op, value, axis, mode)
+
+
+def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> Any:
+    if not isinstance(op, ReduceOp):
+        raise ArrayTypeError(message(construct, f"op is {op!r}", "pass a ReduceOp."))
+    if mode not in (None, "evaluated", "symbolic"):
+        raise ArrayValueError(
+            message(
+                construct,
+                f"mode is {mode!r}",
+                "pass None, 'evaluated' or 'symbolic'.",
+            )
+        )
+    if isinstance(value, ArrayBase):
+        if op is ReduceOp.Identity:
+            return value
+        check_reducible(op, value._spec.dtype, construct)
+        return _along(op, value, _axes(axis, value.ndim, construct), 0)
+    if initialize.is_number(value):
+        is_bitwise = op in (ReduceOp.And, ReduceOp.Or)
+        if is_bitwise and not isinstance(value, (bool, np.bool_)):
+            raise not_numeric(construct, (value,))
+        return value
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise not_numeric(construct, (value,))
+    if axis not in (0, None, (0,)):
+        raise ArrayValueError(
+            message(construct, f"sequences have no axis {axis}", "use axis 0 or None.")
+        )
+    return _fold_sequence(construct, op, value, axis, mode)
+
+
+def _fold_sequence(construct: str, op: ReduceOp, value: Any, axis: Any, mode: Any) -> Any:
+    items = list(value)
+    if axis is None:
+        items = [_reduce(construct, op, v, None, mode) for v in items]
+    if not items:
+        return _EMPTY[op]
+    if len(items) == 1:
+        return items[0]
+    return fold(lambda a, b: _combined(construct, op, a, b), items)
+
+
+def _combined(construct: str, op: ReduceOp, a: Any, b: Any) -> Any:
+    if op in (ReduceOp.And, ReduceOp.Or):
+        numbers = [v for v in (a, b) if initialize.is_number(v)]
+        if any(not isinstance(v, (bool, np.bool_)) for v in numbers):
+            raise not_numeric(construct, (a, b))
+        return a & b if op is ReduceOp.And else a | b
+    return apply(_OPS[op], construct, a, b)
+
+
+def _axes(axis: Axis, ndim: int, construct: str) -> set[int]:
+    if axis is None:
+        return set(range(ndim))
+    listed = axis if isinstance(axis, tuple) else (axis,)
+    for k in listed:
+        if not isinstance(k, int) or not -ndim <= k < ndim:
+            raise ArrayValueError(
+                message(
+                    construct,
+                    f"axis {k!r} doesn't exist (the array has {ndim} dimensions)",
+                    f"use axes from {-ndim} to {ndim - 1}.",
+                )
+            )
+    return {k % ndim for k in listed}
+
+
+def _along(op: ReduceOp, value: Any, axes: set[int], depth: int) -> Any:
+    if isinstance(value, FlatArray):
+        if depth not in axes:
+            return value
+        return wrap_flat(type(value), reductions.reduce(op.trace_name, value._node))
+    if isinstance(value, HostArray):
+        return _host_reduce(op, value) if depth in axes else value
+    if not isinstance(value, NestedArray):
+        return value
+    items = value._items
+    if depth in axes:
+        if not items:
+            return _neutral(op, value, axes, depth)
+        joined = fold(lambda a, b: a._map(_OPS[op], b), items)
+        return _along(op, joined, axes, depth + 1)
+    parts = [_along(op, v, axes, depth + 1) for v in items]
+    return _regrouped(value, parts)
+
+
+def _regrouped(value: Array, parts: list[Any]) -> Array:
+    """Collect reduced items in the array type that their type asks for."""
+    if not parts or isinstance(parts[0], type(value._items[0])):
+        return wrap_nested(type(value), parts)
+    inner = parts[0]._spec.outer if isinstance(parts[0], ArrayBase) else ()
+    outer = (value._spec.outer[0], *inner)
+    return require(value._spec.replaced(outer=outer), "lumijit.reduce")(*parts)
+
+
+def _neutral(op: ReduceOp, value: Array, axes: set[int], depth: int) -> Array:
+    neutral = value._item(_neutral_entry(op, value._spec.dtype))
+    return _along(op, neutral, axes, depth + 1)
+
+
+def _neutral_entry(op: ReduceOp, dtype: DType) -> Any:
+    if dtype.is_int and op in (ReduceOp.Min, ReduceOp.Max):
+        low, high = initialize.int_range(dtype)
+        return high if op is ReduceOp.Min else low
+    if dtype.is_int and op is ReduceOp.And:
+        return -1 if dtype.is_signed else initialize.int_range(dtype)[1]
+    return _EMPTY[op]
+
+
+def _host_reduce(op: ReduceOp, value: Array) -> Any:
+    data = value._data
+    if len(data) == 0:
+        return _neutral_entry(op, value._spec.dtype)
+    with np.errstate(all="ignore"):
+        return HOST_UPDATES[op].reduce(data, dtype=data.dtype).item()
+
+
+def sum(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+    """Add up entries along axes (see `reduce`).
+
+    Args:
+        value: array, number or iterable of these.
+        axis: axis or axes; None for all.
+        mode: strategy for the vectorized dimension.
+
+    Returns:
+        The sums; 0 for nothing. Floats are summed in a fixed order.
+
+    >>> import lumijit as dr
+    >>> dr.sum(dr.llvm.Float(1, 2, 3)), dr.sum([1, 2, 3])
+    ([6], 6)
+    """
+    return _reduce("lumijit.sum", ReduceOp.Add, value, axis, mode)
+
+
+def prod(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+    """Multiply entries along axes (see `reduce`).
+
+    Args:
+        value: array, number or iterable of these.
+        axis: axis or axes; None for all.
+        mode: strategy for the vectorized dimension.
+
+    Returns:
+        The products; 1 for nothing.
+
+    >>> import lumijit as dr
+    >>> dr.prod(dr.llvm.Float(2, 3, 4))
+    [24]
+    """
+    return _reduce("lumijit.prod", ReduceOp.Mul, value, axis, mode)
+
+
+def min(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+    """Find the smallest entry along axes (see `reduce`).
+
+    Args:
+        value: array, number or iterable of these.
+        axis: axis or axes; None for all.
+        mode: strategy for the vectorized dimension.
+
+    Returns:
+        The minima; the largest value of the type for nothing.
+
+    >>> import lumijit as dr
+    >>> dr.min(dr.llvm.Float(3, 1, 2))
+    [1]
+    """
+    return _reduce("lumijit.min", ReduceOp.Min, value, axis, mode)
+
+
+def max(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+    """Find the largest entry along axes (see `reduce`).
+
+    Args:
+        value: array, number or iterable of these.
+        axis: axis or axes; None for all.
+        mode: strategy for the vectorized dimension.
+
+    Returns:
+        The maxima; the smallest value of the type for nothing.
+
+    >>> import lumijit as dr
+    >>> dr.max(dr.llvm.Float(3, 1, 2))
+    [3]
+    """
+    return _reduce("lumijit.max", ReduceOp.Max, value, axis, mode)
+
+
+def mean(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+    """Average entries along axes (see `reduce`).
+
+    Args:
+        value: array of floats, number or iterable of these.
+        axis: axis or axes; None for all.
+        mode: strategy for the vectorized dimension.
+
+    Returns:
+        The means; 0 for nothing.
+
+    Raises:
+        ArrayTypeError: if the entries are integers.
+
+    >>> import lumijit as dr
+    >>> dr.mean(dr.llvm.Float(1, 2))
+    [1.5]
+    """
+    if initialize.is_number(value):
+        return value
+    if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
+        value = list(value)
+    total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode)
+    return total / (_entry_count(value, axis) or 1)
+
+
+def _entry_count(value: Any, axis: Axis) -> int:
+    """Count the entries that are combined to one."""
+    if isinstance(value, ArrayBase):
+        axes = _axes(axis, value.ndim, "lumijit.mean")
+        return int(np.prod([value.shape[k] for k in axes]))
+    if isinstance(value, list):
+        if axis is None:
+            return int(np.sum([_entry_count(v, None) for v in value]))
+        return len(value)
+    return 1

@@ -1,0 +1,190 @@
+"""Masks: selection, tests of floats, comparison within a tolerance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lumijit import initialize, promotion
+from lumijit.base import Array, ArrayBase
+from lumijit.functions.apply import not_numeric
+from lumijit.functions.elementwise import abs as abs_
+from lumijit.pytree import is_container, tree_map
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT64
+from lumijit.runtime.errors import ArrayTypeError, message
+
+
+def select(mask: Any, a: Any, b: Any, /) -> Any:
+    """Choose between two values, entry by entry.
+
+    Args:
+        mask: Python bool or mask array.
+        a: value where the mask is set: number, array or PyTree.
+        b: value elsewhere: number, array or PyTree.
+
+    Returns:
+        The choice, of the promoted type of `a` and `b` and as wide as the mask.
+        For a Python bool, `a` or `b` as it is.
+
+    Raises:
+        ArrayTypeError: if the mask is no mask, or the types can't be combined.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Bool, Float
+    >>> dr.select(Bool(True, False), Float(1, 2), 0)
+    [1, 0]
+    """
+    if isinstance(mask, (bool, np.bool_)):
+        return a if mask else b
+    if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
+        raise ArrayTypeError(
+            message(
+                "lumijit.select",
+                f"the condition has type {type(mask).__name__!r} (expected a mask)",
+                "use a comparison, e.g. 'x != 0'.",
+            )
+        )
+    if is_container(a) and type(a) is type(b):
+        return tree_map(lambda x, y: select(mask, x, y), a, b)
+    return _select_arrays(mask, a, b)
+
+
+def _select_arrays(mask: Array, a: Any, b: Any) -> Array:
+    construct = "lumijit.select"
+    spec = promotion.common_spec((a, b), construct)
+    if not any(isinstance(v, ArrayBase) for v in (a, b)):
+        spec = spec.replaced(dtype=_narrow(spec.dtype))
+    shape = promotion.common_spec((mask, _shape_only(a), _shape_only(b)), construct)
+    wanted = shape.replaced(dtype=spec.dtype)
+    cls = promotion.require(wanted, construct)
+    first = a if type(a) is cls else cls(a)
+    second = b if type(b) is cls else cls(b)
+    wide = mask if type(mask) is cls._mask else cls._mask(mask)
+    return first._select(wide, second)
+
+
+def _narrow(dtype: Any) -> Any:
+    """Python numbers alone give 32-bit entries."""
+    from lumijit.runtime.dtypes import FLOAT32, INT32
+
+    if dtype is BOOL:
+        return BOOL
+    return FLOAT32 if dtype.is_float else INT32
+
+
+def _shape_only(value: Any) -> Any:
+    return value if isinstance(value, (ArrayBase, list, tuple)) else 0
+
+
+def isnan(arg: Any, /) -> Any:
+    """Test for NaN.
+
+    Args:
+        arg: number or array of numbers.
+
+    Returns:
+        A bool or a mask of the shape of `arg`.
+
+    >>> import lumijit as dr
+    >>> dr.isnan(dr.llvm.Float(1, dr.nan))
+    [False, True]
+    """
+    if isinstance(arg, ArrayBase):
+        return arg != arg
+    return math.isnan(_number(arg, "lumijit.isnan"))
+
+
+def isinf(arg: Any, /) -> Any:
+    """Test for positive or negative infinity.
+
+    Args:
+        arg: number or array of numbers.
+
+    Returns:
+        A bool or a mask of the shape of `arg`.
+
+    >>> import lumijit as dr
+    >>> dr.isinf(dr.llvm.Float(1, -dr.inf))
+    [False, True]
+    """
+    if isinstance(arg, ArrayBase):
+        return abs_(arg) == math.inf if arg._spec.dtype.is_float else arg != arg
+    return math.isinf(_number(arg, "lumijit.isinf"))
+
+
+def isfinite(arg: Any, /) -> Any:
+    """Test for values that are neither infinite nor NaN.
+
+    Args:
+        arg: number or array of numbers.
+
+    Returns:
+        A bool or a mask of the shape of `arg`.
+
+    >>> import lumijit as dr
+    >>> dr.isfinite(dr.llvm.Float(1, dr.inf, dr.nan))
+    [True, False, False]
+    """
+    if isinstance(arg, ArrayBase):
+        return abs_(arg) < math.inf if arg._spec.dtype.is_float else arg == arg
+    return math.isfinite(_number(arg, "lumijit.isfinite"))
+
+
+def _number(arg: Any, construct: str) -> Any:
+    if not initialize.is_number(arg):
+        raise not_numeric(construct, (arg,))
+    return arg
+
+
+_TOLERANCES = {FLOAT16: (1e-2, 1e-2), FLOAT64: (1e-5, 1e-8)}
+
+
+def allclose(
+    a: Any,
+    b: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+) -> bool:
+    """Tell whether two values agree within a tolerance: |a - b| <= |b| rtol + atol.
+
+    Args:
+        a: number, sequence or array.
+        b: number, sequence or array.
+        rtol: relative tolerance; by default 1e-2 (half), 1e-3 (single) or 1e-5.
+        atol: absolute tolerance; by default 1e-2 (half), 1e-5 (single) or 1e-8.
+        equal_nan: whether two NaNs agree.
+
+    Returns:
+        A Python bool; evaluates the arrays.
+
+    >>> import lumijit as dr
+    >>> dr.allclose(dr.llvm.Float(1, 2), [1.00001, 2])
+    True
+    """
+    dtypes = [v._spec.dtype for v in (a, b) if isinstance(v, ArrayBase)]
+    floats = [t for t in dtypes if t.is_float]
+    narrow = min(floats, key=lambda t: t.bits) if floats else FLOAT64
+    default_rtol, default_atol = _TOLERANCES.get(narrow, (1e-3, 1e-5))
+    first, second = _plain(a), _plain(b)
+    wide = np.broadcast_arrays(first, second)
+    with np.errstate(all="ignore"):
+        return bool(
+            np.allclose(
+                *wide,
+                rtol=default_rtol if rtol is None else rtol,
+                atol=default_atol if atol is None else atol,
+                equal_nan=equal_nan,
+            )
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ArrayBase):
+        return value.numpy().astype(np.float64)
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise not_numeric("lumijit.allclose", (value,)) from None

@@ -1,0 +1,439 @@
+"""Rearranging arrays: ravel, unravel, reshape, slices, repetition, joining."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from lumijit import promotion
+from lumijit.arrays import FlatArray
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler import memory, trace
+from lumijit.functions.apply import not_numeric
+from lumijit.functions.creation import arange, empty
+from lumijit.functions.memory import gather, index_array
+from lumijit.functions.queries import shape, width
+from lumijit.host import HostArray
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.pytree import is_container, tree_map
+from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.errors import (
+    ArrayTypeError,
+    ArrayValueError,
+    SizeError,
+    message,
+)
+from lumijit.spec import DYNAMIC, ArraySpec, require
+
+
+def _order(order: str, construct: str) -> str:
+    if order not in ("A", "C", "F"):
+        raise ArrayValueError(
+            message(construct, f"order is {order!r}", "pass 'A', 'C' or 'F'.")
+        )
+    return "F" if order == "A" else order
+
+
+def _strides(dimensions: tuple[int, ...], order: str) -> tuple[int, ...]:
+    """Return how far entries are apart along each dimension of a flat array."""
+    strides = [0] * len(dimensions)
+    total = 1
+    axes = range(len(dimensions))
+    for axis in axes if order == "F" else reversed(axes):
+        strides[axis] = total
+        total *= dimensions[axis]
+    return tuple(strides)
+
+
+def ravel(array: Any, order: str = "A") -> Array:
+    """Put the entries of an array into a flat one.
+
+    Args:
+        array: array, or a sequence of numbers.
+        order: "F" (the default, "A"): components alternate. "C": all x, then all y.
+
+    Returns:
+        A flat array; flat input is returned as it is.
+
+    Raises:
+        SizeError: if the array is ragged.
+
+    >>> import lumijit as dr
+    >>> dr.ravel(dr.llvm.Array2f([1, 2], [3, 4]))
+    [1, 3, 2, 4]
+    """
+    construct = "lumijit.ravel"
+    order = _order(order, construct)
+    if isinstance(array, (list, tuple)):
+        spec = promotion.common_spec([array], construct)
+        dynamic = ArraySpec("scalar", spec.dtype, (DYNAMIC,))
+        return require(dynamic, construct)(np.ravel(np.asarray(array), order=order))
+    if not isinstance(array, ArrayBase):
+        raise not_numeric(construct, (array,))
+    spec = array._spec
+    if len(spec.shape) == 1:
+        if spec.shape == (DYNAMIC,):
+            return array
+        return require(spec.replaced(outer=(DYNAMIC,)), construct)(array)
+    if not spec.is_jit:
+        data = np.ravel(array.numpy(), order=order)
+        return require(spec.replaced(outer=(DYNAMIC,)), construct)(data)
+    dimensions = array.shape
+    target = empty(require(spec.replaced(outer=()), construct), int(np.prod(dimensions)))
+    strides = _strides(dimensions, order)
+    index_cls = require(spec.replaced(dtype=UINT32, outer=()), construct)
+    along = arange(index_cls, dimensions[-1]) * strides[-1]
+    if target._node.size:
+        _write_parts(target, array, along, strides, memory.new_group())
+    return target
+
+
+def _write_parts(
+    target: Array, part: Array, index: Array, strides: tuple[int, ...], group: int
+) -> None:
+    """Write the components of an array; they go to different places."""
+    if isinstance(part, NestedArray):
+        for k, item in enumerate(part):
+            _write_parts(target, item, index + k * strides[0], strides[1:], group)
+        return
+    mask = trace.make_true(1)
+    memory.write(target, part._node, index._node, mask, group=group)
+
+
+def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
+    """Read nested arrays from a flat one: the inverse of `ravel`.
+
+    Args:
+        dtype: array class of the result.
+        array: flat array with the same entries.
+        order: "F" (the default, "A"): components alternate. "C": all x, then all y.
+
+    Returns:
+        An instance of `dtype`.
+
+    Raises:
+        SizeError: if the number of entries is no multiple of the components.
+
+    >>> import lumijit as dr
+    >>> dr.unravel(dr.llvm.Array2f, dr.llvm.Float(1, 2, 3, 4))
+    [[1, 2],
+     [3, 4]]
+    """
+    construct = "lumijit.unravel"
+    order = _order(order, construct)
+    is_array = isinstance(array, ArrayBase) and array._spec.shape == (DYNAMIC,)
+    is_type = isinstance(dtype, type) and issubclass(dtype, ArrayBase)
+    if not is_array or not is_type or dtype._spec.dtype is not array._spec.dtype:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"can't read {getattr(dtype, '__name__', dtype)} from "
+                f"{type(array).__name__}",
+                "pass a flat array with the same entries.",
+            )
+        )
+    outer = dtype._spec.outer
+    components = int(np.prod(outer)) if DYNAMIC not in outer else 0
+    if not outer:
+        return array if type(array) is dtype else dtype(array)
+    if components == 0 or len(array) % components:
+        raise SizeError(
+            message(
+                construct,
+                f"the size {len(array)} is no multiple of the components of "
+                f"{dtype.__name__}",
+                "use a static type and a suitable size.",
+            )
+        )
+    size = len(array) // components
+    if not dtype._spec.is_jit:
+        if size != 1:
+            raise SizeError(
+                message(
+                    construct,
+                    f"{dtype.__name__} has {components} entries, the array "
+                    f"{len(array)}",
+                    "pass as many entries as the type has.",
+                )
+            )
+        return dtype(np.reshape(array.numpy(), outer, order=order))
+    strides = _strides((*outer, size), order)
+    index_cls = require(array._spec.replaced(dtype=UINT32, outer=()), construct)
+    along = arange(index_cls, size) * strides[-1]
+    return _read_parts(dtype, array, along, strides)
+
+
+def _read_parts(
+    dtype: type[Any], array: Array, index: Array, strides: tuple[int, ...]
+) -> Array:
+    outer = dtype._spec.outer
+    if not outer:
+        return gather(dtype, array, index)
+    items = [
+        _read_parts(dtype._item, array, index + k * strides[0], strides[1:])
+        for k in range(outer[0])
+    ]
+    return wrap_nested(dtype, items)
+
+
+def reshape(
+    dtype: type[Any],
+    value: Any,
+    shape: int | tuple[int, ...],
+    order: str = "A",
+    shrink: bool = False,
+) -> Any:
+    """Rearrange an array into another type or size.
+
+    Args:
+        dtype: array class of the result.
+        value: array, or a PyTree, whose parts keep their types.
+        shape: dimensions of the result; one may be -1 and is found out.
+        order: index order, see `ravel`.
+        shrink: keep only the first entries along the vectorized dimension.
+
+    Returns:
+        An instance of `dtype`.
+
+    Raises:
+        SizeError: if the number of entries would change.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array2f, Float
+    >>> dr.reshape(Array2f, Float(1, 2, 3, 4), (2, -1))
+    [[1, 2],
+     [3, 4]]
+    """
+    construct = "lumijit.reshape"
+    if is_container(value):
+        return tree_map(lambda v: reshape(type(v), v, shape, order, shrink), value)
+    if not isinstance(value, ArrayBase):
+        return value
+    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    if shrink:
+        return _shrunk(value, wanted[-1], construct)
+    count = int(np.prod(value.shape))
+    known = int(np.prod([n for n in wanted if n != -1]))
+    if wanted.count(-1) > 1 or any(n < -1 for n in wanted):
+        raise _bad_shape(construct, value, wanted)
+    if -1 in wanted:
+        if known == 0 or count % known:
+            raise _bad_shape(construct, value, wanted)
+        wanted = tuple(count // known if n == -1 else n for n in wanted)
+    static = dtype._spec.shape
+    fits = len(static) == len(wanted) and all(
+        m in (n, DYNAMIC) for m, n in zip(static, wanted, strict=True)
+    )
+    if int(np.prod(wanted)) != count or not fits:
+        raise _bad_shape(construct, value, wanted)
+    return unravel(dtype, ravel(value, order), order)
+
+
+def _bad_shape(construct: str, value: Array, wanted: tuple[int, ...]) -> SizeError:
+    return SizeError(
+        message(
+            construct,
+            f"can't rearrange an array of shape {value.shape} to {wanted}",
+            "keep the number of entries and the static dimensions of the type.",
+        )
+    )
+
+
+def _shrunk(value: Array, size: int, construct: str) -> Any:
+    if size > width(value) or size < 0:
+        raise SizeError(
+            message(
+                construct,
+                f"can't shrink {width(value)} entries to {size}",
+                "pass a size that isn't larger.",
+            )
+        )
+    if isinstance(value, NestedArray):
+        items = [v if len(v) == 1 else _shrunk(v, size, construct) for v in value]
+        return wrap_nested(type(value), items)
+    return value[0:size]
+
+
+def slice(value: Any, index: Any = 0) -> Any:
+    """Select entries along the vectorized dimension, in all parts of a PyTree.
+
+    Args:
+        value: array or PyTree.
+        index: int (evaluates the array) or integer array.
+
+    Returns:
+        For an int, arrays of the scalar namespace or Python numbers; else the same
+        types as in `value`.
+
+    >>> import lumijit as dr
+    >>> dr.slice(dr.llvm.Array2f([1, 2], [3, 4]), 1)
+    [2, 4]
+    """
+    if is_container(value):
+        return tree_map(lambda v: slice(v, index), value)
+    if not isinstance(value, ArrayBase):
+        return value
+    if isinstance(index, ArrayBase):
+        return gather(type(value), value, index)
+    position = operator.index(index)
+    if not isinstance(value, NestedArray) or not value._spec.is_jit:
+        is_single = isinstance(value, FlatArray) and len(value) == 1
+        return value[0 if is_single and position >= 0 else position]
+    cls = require(value._spec.replaced(space="scalar"), "lumijit.slice")
+    return cls([slice(v, position) for v in value])
+
+
+def tile(value: Any, count: int) -> Any:
+    """Repeat an array as a whole along the vectorized dimension.
+
+    Args:
+        value: array or PyTree.
+        count: how many times.
+
+    Returns:
+        The longer arrays, of the same types.
+
+    Raises:
+        SizeError: if `count` is negative.
+
+    >>> import lumijit as dr
+    >>> dr.tile(dr.llvm.Float(1, 2), 2)
+    [1, 2, 1, 2]
+    """
+    return _spread("lumijit.tile", value, count, lambda i, n: i % n)
+
+
+def repeat(value: Any, count: int) -> Any:
+    """Repeat each entry along the vectorized dimension.
+
+    Args:
+        value: array or PyTree.
+        count: how many times.
+
+    Returns:
+        The longer arrays, of the same types.
+
+    Raises:
+        SizeError: if `count` is negative.
+
+    >>> import lumijit as dr
+    >>> dr.repeat(dr.llvm.Float(1, 2), 2)
+    [1, 1, 2, 2]
+    """
+    return _spread("lumijit.repeat", value, count, lambda i, n: i // max(count, 1))
+
+
+def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
+    if count < 0:
+        raise SizeError(
+            message(construct, f"the count {count} is negative", "give a count >= 0.")
+        )
+    if is_container(value):
+        return tree_map(lambda v: _spread(construct, v, count, position), value)
+    if not isinstance(value, ArrayBase) or count == 1:
+        return value
+    if isinstance(value, NestedArray):
+        items = [_spread(construct, v, count, position) for v in value]
+        return wrap_nested(type(value), items)
+    size = len(value)
+    if isinstance(value, HostArray):
+        if value._spec.outer[0] != DYNAMIC:
+            raise not_numeric(construct, (value,))
+        return type(value)(value._data[position(np.arange(size * count), max(size, 1))])
+    if size == 0 or count == 0:
+        return type(value)()
+    index = arange(type(index_array(value._spec.space, 0, construct)), size * count)
+    return gather(type(value), value, position(index, size))
+
+
+def concat(arrays: Any) -> Any:
+    """Join arrays along the vectorized dimension.
+
+    Args:
+        arrays: list or tuple of arrays (promoted to one type), or of lists.
+
+    Returns:
+        One array of the common type.
+
+    Raises:
+        ArrayValueError: if there is nothing to join.
+
+    >>> import lumijit as dr
+    >>> dr.concat([dr.llvm.Float(1, 2), dr.llvm.Float(3)])
+    [1, 2, 3]
+    """
+    construct = "lumijit.concat"
+    arrays = list(arrays)
+    if not arrays:
+        raise ArrayValueError(
+            message(construct, "there are no arrays", "pass at least one.")
+        )
+    if all(isinstance(a, (list, tuple)) for a in arrays):
+        return type(arrays[0])(v for a in arrays for v in a)
+    parts = promotion.promote(construct, *arrays)
+    first = parts[0]
+    if isinstance(first, NestedArray):
+        wide = [_widened(p) for p in parts]
+        items = [concat([p[k] for p in wide]) for k in range(len(first))]
+        return wrap_nested(type(first), items)
+    if isinstance(first, HostArray):
+        return type(first)(np.concatenate([p._data for p in parts]))
+    result = empty(type(first), int(np.sum([len(p) for p in parts])))
+    offset = 0
+    index_cls = type(index_array(first._spec.space, 0, construct))
+    for part in parts:
+        if len(part):
+            scatter(result, part, arange(index_cls, len(part)) + offset)
+        offset += len(part)
+    return result
+
+
+def _widened(array: Array) -> Array:
+    """Give all components of a nested array the same size."""
+    size = shape(array)[-1]
+    return wrap_nested(type(array), [repeat(v, size // len(v)) for v in array])
+
+
+def reverse(value: Any, axis: int = 0) -> Any:
+    """Reverse the order of the entries along the outermost dimension.
+
+    Args:
+        value: array or sequence.
+        axis: only 0.
+
+    Returns:
+        The reversed copy.
+
+    >>> import lumijit as dr
+    >>> dr.reverse(dr.llvm.Float(1, 2, 3))
+    [3, 2, 1]
+    """
+    if axis != 0:
+        raise ArrayValueError(
+            message("lumijit.reverse", f"axis {axis} isn't supported", "use axis 0.")
+        )
+    if isinstance(value, (ArrayBase, list, tuple)):
+        return value[::-1]
+    raise not_numeric("lumijit.reverse", (value,))
+
+
+def copy(value: Any, /) -> Any:
+    """Copy a PyTree deeply; arrays share their contents until one is changed.
+
+    Args:
+        value: array or PyTree.
+
+    Returns:
+        The copy; values that are no arrays are the same objects.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.Float(1, 2)
+    >>> y = dr.copy(x)
+    >>> y += 1
+    >>> x, y
+    ([1, 2], [2, 3])
+    """
+    return tree_map(lambda v: v._copy() if isinstance(v, ArrayBase) else v, value)

@@ -1,0 +1,267 @@
+"""PCG32, the random number generator of O'Neill, for every namespace.
+
+Source: M. E. O'Neill, "PCG: A family of simple fast space-efficient statistically
+good algorithms for random number generation" (2014); the variant is `pcg32`, with
+the permutation XSH-RR, bit-exact with the published C implementation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lumijit import initialize
+from lumijit.base import ArrayBase
+from lumijit.compiler import trace
+from lumijit.functions.bits import reinterpret_array
+from lumijit.functions.creation import arange
+from lumijit.functions.selection import select
+from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64
+from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.spec import ArraySpec, require
+
+INITIAL_STATE = 0x853C49E6748FEA9B
+INITIAL_SEQUENCE = 0xDA3E39CB94B95BDB
+MULTIPLIER = 0x5851F42D4C957F2D
+_INVERSE = pow(MULTIPLIER, -1, 1 << 64)
+_MASK64 = (1 << 64) - 1
+_MASK32 = (1 << 32) - 1
+_LARGEST_HALF = 1.0 - 2.0**-11
+
+
+class PCG32Base:
+    """What the generators of all namespaces share; use `lumijit.llvm.PCG32`.
+
+    A generator holds one stream per element: with `size` > 1, the element's index
+    is added to both seeds. It is a PyTree with the fields `state` and `inc`, so it
+    can be a loop variable.
+
+    >>> from lumijit.scalar import PCG32
+    >>> rng = PCG32()
+    >>> rng.next_uint32(), rng.next_uint32()
+    (465482994, 3895364073)
+    """
+
+    DRJIT_STRUCT: ClassVar[dict[str, type[Any]]] = {}
+    _space: ClassVar[str] = "scalar"
+
+    state: Any
+    inc: Any
+
+    def __init__(
+        self,
+        size: Any = 1,
+        initstate: Any = INITIAL_STATE,
+        initseq: Any = INITIAL_SEQUENCE,
+    ) -> None:
+        """Seed `size` streams, or copy another generator of the same class."""
+        if isinstance(size, PCG32Base):
+            self.state, self.inc = self._u64(size.state), self._u64(size.inc)
+            return
+        trace.check_size(size, "PCG32")
+        offset: Any = 0
+        if size != 1 and self._space != "scalar":
+            offset = arange(self._type(UINT64), size)
+        self.seed(
+            self._wrap(self._u64(initstate) + offset),
+            self._wrap(self._u64(initseq) + offset),
+        )
+
+    def seed(
+        self, initstate: Any = INITIAL_STATE, initseq: Any = INITIAL_SEQUENCE
+    ) -> None:
+        """Start anew from a state and the number of a sequence."""
+        self.inc = self._wrap((self._u64(initseq) << 1) | 1)
+        first = self.inc
+        self.state = self._wrap(
+            (first + self._u64(initstate)) * MULTIPLIER + self.inc
+        )
+
+    @classmethod
+    def _type(cls, dtype: Any) -> type[Any]:
+        return require(ArraySpec(cls._space, dtype, ()), "PCG32")
+
+    def _u64(self, value: Any) -> Any:
+        """Convert to a new 64-bit value; Python ints wrap around."""
+        if isinstance(value, (int, np.integer)):
+            value = int(value) & _MASK64
+        if self._space == "scalar":
+            return self._scalar(value)
+        return self._type(UINT64)(value)
+
+    @staticmethod
+    def _scalar(value: Any) -> int:
+        if isinstance(value, ArrayBase):
+            value = value.item()
+        if not initialize.is_number(value):
+            raise ArrayTypeError(
+                message("PCG32", f"can't use {value!r} as a seed", "pass an int.")
+            )
+        return int(value) & _MASK64
+
+    def _wrap(self, value: Any) -> Any:
+        """Cut the scalar namespace's Python ints to 64 bits."""
+        return value & _MASK64 if isinstance(value, int) else value
+
+    def _u32(self, value: Any) -> Any:
+        if isinstance(value, int):
+            return value & _MASK32
+        return self._type(UINT32)(value)
+
+    def _advance(self, mask: Any) -> Any:
+        """Step the state where the mask is set; return the state before."""
+        old = self.state
+        new = self._wrap(old * MULTIPLIER + self.inc)
+        self.state = new if mask is True else select(mask, new, old)
+        return old
+
+    def _output(self, state: Any) -> Any:
+        """Permute a state to the 32 bits that are handed out."""
+        shifted = self._u32(((state >> 18) ^ state) >> 27)
+        rotation = self._u32(state >> 59)
+        left = (32 - rotation) & 31
+        return self._u32((shifted >> rotation) | (shifted << left))
+
+    def next_uint32(self, mask: Any = True) -> Any:
+        """Return 32 random bits; streams whose mask isn't set don't step."""
+        return self._output(self._advance(mask))
+
+    def prev_uint32(self, mask: Any = True) -> Any:
+        """Step back and return the 32 bits handed out by the undone step."""
+        old = self._wrap((self.state - self.inc) * _INVERSE)
+        self.state = old if mask is True else select(mask, old, self.state)
+        return self._output(old)
+
+    def next_uint64(self, mask: Any = True) -> Any:
+        """Return 64 random bits, the first step's in the low half."""
+        low = self._u64(self.next_uint32(mask))
+        high = self._u64(self.next_uint32(mask))
+        return self._wrap(low | (high << 32))
+
+    def next_float32(self, mask: Any = True) -> Any:
+        """Return a random number in [0, 1) with 23 bits, in single precision."""
+        bits = (self.next_uint32(mask) >> 9) | 0x3F800000
+        if isinstance(bits, int):
+            return float(np.uint32(bits).view(np.float32)) - 1.0
+        return reinterpret_array(self._type(FLOAT32), bits) - 1.0
+
+    def next_float64(self, mask: Any = True) -> Any:
+        """Return a random number in [0, 1) with 32 bits, in double precision."""
+        bits = (self._u64(self.next_uint32(mask)) << 20) | 0x3FF0000000000000
+        if isinstance(bits, int):
+            return float(np.uint64(bits).view(np.float64)) - 1.0
+        return reinterpret_array(self._type(FLOAT64), bits) - 1.0
+
+    def next_float16(self, mask: Any = True) -> Any:
+        """Return a random number in [0, 1), rounded to half precision."""
+        value = self.next_float32(mask)
+        if isinstance(value, float):
+            return min(FLOAT16.wrap(value), _LARGEST_HALF)
+        half = self._type(FLOAT16)(value)
+        return select(half < 1.0, half, _LARGEST_HALF)
+
+    def next_float(self, dtype: type[Any], mask: Any = True) -> Any:
+        """Return a random number in [0, 1) in the precision of a type."""
+        spec = getattr(dtype, "_spec", None)
+        entry = FLOAT64 if dtype is float else getattr(spec, "dtype", None)
+        if entry is FLOAT32:
+            return self.next_float32(mask)
+        if entry is FLOAT64:
+            return self.next_float64(mask)
+        if entry is FLOAT16:
+            return self.next_float16(mask)
+        raise ArrayTypeError(
+            message(
+                "PCG32.next_float",
+                f"the dtype is {dtype!r}",
+                "pass a floating-point type.",
+            )
+        )
+
+    def _jump(self, delta: Any) -> tuple[Any, Any]:
+        """Return (a, b) so that `delta` steps are state * a + inc * b.
+
+        Source: F. Brown, "Random number generation with arbitrary strides" (1994).
+        """
+        if isinstance(delta, (int, np.integer)):
+            return _jump_of_int(int(delta) & _MASK64)
+        steps = self._u64(self._type(INT64)(delta))
+        factor: Any = self._u64(1)
+        offset: Any = self._u64(0)
+        power, total = MULTIPLIER, 1
+        for bit in range(64):
+            chosen = (steps & (1 << bit)) != 0
+            offset = select(chosen, offset * power + total, offset)
+            factor = select(chosen, factor * power, factor)
+            total = (total * (power + 1)) & _MASK64
+            power = power * power & _MASK64
+        return factor, offset
+
+    def _like(self, state: Any) -> Any:
+        result = object.__new__(type(self))
+        result.state = state
+        result.inc = self.inc
+        return result
+
+    def __add__(self, steps: Any) -> Any:
+        """Return a generator that is `steps` steps ahead."""
+        factor, offset = self._jump(steps)
+        return self._like(self._wrap(self.state * factor + self.inc * offset))
+
+    def __iadd__(self, steps: Any) -> Any:
+        """Step ahead."""
+        self.state = (self + steps).state
+        return self
+
+    def __sub__(self, other: Any) -> Any:
+        """Step back; or, for another generator, count the steps from it to here."""
+        if isinstance(other, PCG32Base):
+            return self._distance(other)
+        return self + (-other)
+
+    def __isub__(self, steps: Any) -> Any:
+        """Step back."""
+        self.state = (self - steps).state
+        return self
+
+    def _distance(self, other: Any) -> Any:
+        """Find the number of steps bit by bit, lowest first."""
+        state: Any = other.state
+        power: Any = self._u64(MULTIPLIER)
+        plus: Any = self.inc
+        distance: Any = self._u64(0)
+        for bit in range(64):
+            differs = ((self.state ^ state) & (1 << bit)) != 0
+            state = select(differs, self._wrap(state * power + plus), state)
+            distance = select(differs, distance | (1 << bit), distance)
+            plus = self._wrap((power + 1) * plus)
+            power = self._wrap(power * power)
+        if isinstance(distance, int):
+            return INT64.wrap(distance)
+        return self._type(INT64)(distance)
+
+
+def _jump_of_int(steps: int) -> tuple[int, int]:
+    factor, offset = 1, 0
+    power, total = MULTIPLIER, 1
+    while steps:
+        if steps & 1:
+            offset = (offset * power + total) & _MASK64
+            factor = factor * power & _MASK64
+        total = total * (power + 1) & _MASK64
+        power = power * power & _MASK64
+        steps >>= 1
+    return factor, offset
+
+
+def make_pcg32(space: str) -> type[PCG32Base]:
+    """Make the generator class of a namespace."""
+    word = require(ArraySpec(space, UINT64, ()), "PCG32")
+    body = {
+        "__module__": f"lumijit.{space}",
+        "__doc__": PCG32Base.__doc__,
+        "DRJIT_STRUCT": {"state": word, "inc": word},
+        "_space": space,
+    }
+    return type("PCG32", (PCG32Base,), body)

@@ -1,0 +1,294 @@
+"""Types from types: `mask_t`, `value_t`, `float64_array_t` and their company.
+
+All take an instance or a type. `traits` answers questions about types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit import initialize, promotion
+from lumijit.enums import VarType
+from lumijit.runtime.dtypes import ALL, DType, same_bits
+from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
+from lumijit.traits import dtype_of, spec_of, type_of
+
+
+def value_t(arg: Any, /) -> type[Any]:
+    """Return the type of the items of an array; other types unchanged.
+
+    >>> import lumijit as dr
+    >>> dr.value_t(dr.llvm.Array3f), dr.value_t(dr.llvm.Float)
+    (<class 'lumijit.llvm.Float'>, <class 'float'>)
+    """
+    cls = type_of(arg)
+    return cls._item if spec_of(arg) is not None else cls
+
+
+def mask_t(arg: Any, /) -> type[Any]:
+    """Return the mask type of the same shape; bool for everything else.
+
+    >>> import lumijit as dr
+    >>> dr.mask_t(dr.llvm.Array3f), dr.mask_t(float)
+    (<class 'lumijit.llvm.Array3b'>, <class 'bool'>)
+    """
+    return replace_type_t(arg, VarType.Bool)
+
+
+def scalar_t(arg: Any, /) -> type[Any]:
+    """Return the Python type of an entry; other types unchanged.
+
+    >>> import lumijit as dr
+    >>> dr.scalar_t(dr.llvm.Array3f)
+    <class 'float'>
+    """
+    spec = spec_of(arg)
+    return python_type(spec.dtype) if spec is not None else type_of(arg)
+
+
+def leaf_t(arg: Any, /) -> type[Any]:
+    """Return the flat array type (or Python type) of which an array consists.
+
+    >>> import lumijit as dr
+    >>> dr.leaf_t(dr.llvm.Array33f), dr.leaf_t(dr.scalar.Array3f)
+    (<class 'lumijit.llvm.Float'>, <class 'float'>)
+    """
+    spec = spec_of(arg)
+    return type_of(arg) if spec is None else _found(spec.replaced(outer=()))
+
+
+def array_t(arg: Any, /) -> type[Any]:
+    """Return the ordinary array type of the same shape; here the type itself.
+
+    >>> import lumijit as dr
+    >>> dr.array_t(dr.llvm.Array3f)
+    <class 'lumijit.llvm.Array3f'>
+    """
+    return type_of(arg)
+
+
+def detached_t(arg: Any, /) -> type[Any]:
+    """Return the type without derivative tracking; other types unchanged.
+
+    >>> import lumijit as dr
+    >>> dr.detached_t(dr.llvm.ad.Float)
+    <class 'lumijit.llvm.Float'>
+    """
+    spec = spec_of(arg)
+    if spec is None or not spec.is_diff:
+        return type_of(arg)
+    return _found(spec.replaced(space=spec.space.removesuffix(".ad")))
+
+
+def diff_array_t(arg: Any, /) -> type[Any]:
+    """Return the type with derivative tracking; other types unchanged.
+
+    >>> import lumijit as dr
+    >>> dr.diff_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.ad.Float'>
+    """
+    spec = spec_of(arg)
+    if spec is None or not spec.is_jit or spec.is_diff:
+        return type_of(arg)
+    return _found(spec.replaced(space=spec.space + ".ad"))
+
+
+def _found(spec: ArraySpec) -> type[Any]:
+    return require(spec, "type trait")
+
+
+def replace_type_t(arg: Any, kind: VarType, /) -> type[Any]:
+    """Return the type of the same shape with other entries.
+
+    Raises:
+        ArrayTypeError: if there is no such type.
+
+    >>> import lumijit as dr
+    >>> dr.replace_type_t(dr.llvm.Array3f, dr.VarType.Int32)
+    <class 'lumijit.llvm.Array3i'>
+    """
+    dtype = ALL[kind]
+    spec = spec_of(arg)
+    if spec is not None:
+        return _found(spec.replaced(dtype=dtype))
+    return python_type(dtype) if dtype_of(arg) is not None else type_of(arg)
+
+
+def replace_shape_t(arg: Any, shape: tuple[int, ...], /) -> type[Any]:
+    """Return the type of the same entries with other static dimensions.
+
+    Args:
+        arg: array or array type.
+        shape: dimensions as `size_v` gives them, the vectorized one included.
+
+    Raises:
+        ArrayTypeError: if there is no such type.
+
+    >>> import lumijit as dr
+    >>> dr.replace_shape_t(dr.llvm.Array3f, (2, dr.Dynamic))
+    <class 'lumijit.llvm.Array2f'>
+    """
+    spec = spec_of(arg)
+    if spec is None:
+        return type_of(arg)
+    outer = tuple(shape)
+    if spec.is_jit:
+        if not outer or outer[-1] != DYNAMIC:
+            raise ArrayTypeError(
+                message(
+                    "lumijit.replace_shape_t",
+                    f"the shape {outer} has no vectorized dimension",
+                    "end it with lumijit.Dynamic.",
+                )
+            )
+        outer = outer[:-1]
+    return _found(spec.replaced(outer=outer))
+
+
+def reinterpret_array_t(arg: Any, kind: VarType, /) -> type[Any]:
+    """Return the type to which `reinterpret_array` can convert (see `replace_type_t`).
+
+    >>> import lumijit as dr
+    >>> dr.reinterpret_array_t(dr.llvm.Float, dr.VarType.UInt32)
+    <class 'lumijit.llvm.UInt'>
+    """
+    return replace_type_t(arg, kind)
+
+
+def expr_t(*args: Any) -> type[Any]:
+    """Return the type that results from combining values or types.
+
+    >>> import lumijit as dr
+    >>> dr.expr_t(dr.llvm.Array3f, dr.llvm.Float64), dr.expr_t(int, float)
+    (<class 'lumijit.llvm.Array3f64'>, <class 'float'>)
+    """
+    construct = "lumijit.expr_t"
+    kinds = [type_of(a) for a in args]
+    if not kinds:
+        raise ArrayTypeError(message(construct, "there are no types", "pass some."))
+    if len(set(kinds)) == 1:
+        return kinds[0]
+    for kind in kinds:
+        if dtype_of(kind) is None:
+            raise initialize.unsupported(construct, kind)
+    if not any(spec_of(kind) for kind in kinds):
+        return max(kinds, key=(bool, int, float).index)
+    return require(promotion.common_of_types(kinds, construct), construct)
+
+
+def _family(arg: Any, kind: str) -> type[Any]:
+    return replace_type_t(arg, VarType(_same_width(arg, kind).index))
+
+
+def _same_width(arg: Any, kind: str) -> DType:
+    dtype = dtype_of(arg)
+    if dtype is None or dtype.is_bool or (kind == "f" and dtype.bits == 8):
+        raise ArrayTypeError(
+            message(
+                "type trait",
+                f"there is no matching type as wide as {type_of(arg).__name__}",
+                "convert to a wider type first.",
+            )
+        )
+    return same_bits(dtype, kind)
+
+
+def int32_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with Int32 entries.
+
+    >>> import lumijit as dr
+    >>> dr.int32_array_t(dr.llvm.Array3f)
+    <class 'lumijit.llvm.Array3i'>
+    """
+    return replace_type_t(arg, VarType.Int32)
+
+
+def uint32_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with UInt32 entries.
+
+    >>> import lumijit as dr
+    >>> dr.uint32_array_t(dr.llvm.Array3f)
+    <class 'lumijit.llvm.Array3u'>
+    """
+    return replace_type_t(arg, VarType.UInt32)
+
+
+def int64_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with Int64 entries.
+
+    >>> import lumijit as dr
+    >>> dr.int64_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.Int64'>
+    """
+    return replace_type_t(arg, VarType.Int64)
+
+
+def uint64_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with UInt64 entries.
+
+    >>> import lumijit as dr
+    >>> dr.uint64_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.UInt64'>
+    """
+    return replace_type_t(arg, VarType.UInt64)
+
+
+def float16_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with Float16 entries.
+
+    >>> import lumijit as dr
+    >>> dr.float16_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.Float16'>
+    """
+    return replace_type_t(arg, VarType.Float16)
+
+
+def float32_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with Float32 entries.
+
+    >>> import lumijit as dr
+    >>> dr.float32_array_t(dr.llvm.Array2i)
+    <class 'lumijit.llvm.Array2f'>
+    """
+    return replace_type_t(arg, VarType.Float32)
+
+
+def float64_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with Float64 entries.
+
+    >>> import lumijit as dr
+    >>> dr.float64_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.Float64'>
+    """
+    return replace_type_t(arg, VarType.Float64)
+
+
+def int_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with equally wide signed integers.
+
+    >>> import lumijit as dr
+    >>> dr.int_array_t(dr.llvm.Float64)
+    <class 'lumijit.llvm.Int64'>
+    """
+    return _family(arg, "i")
+
+
+def uint_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with equally wide unsigned integers.
+
+    >>> import lumijit as dr
+    >>> dr.uint_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.UInt'>
+    """
+    return _family(arg, "u")
+
+
+def float_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with equally wide floats.
+
+    >>> import lumijit as dr
+    >>> dr.float_array_t(dr.llvm.UInt64)
+    <class 'lumijit.llvm.Float64'>
+    """
+    return _family(arg, "f")
