@@ -91,6 +91,7 @@ def _finish_power(b: Builder, t: DType, x: str, y: str, result: str) -> str:
     of_negative = b.select(t, b.compare("oeq", t, x, -INF), positive, NAN)
     root = b.select(t, b.compare("olt", t, x, 0.0), of_negative, positive)
     result = b.select(t, is_whole, result, root)
+    result = b.select(t, b.compare("uno", t, y, y), y, result)
     result = b.select(t, b.compare("oeq", t, y, 0.0), 1.0, result)
     return b.select(t, b.compare("oeq", t, x, 1.0), 1.0, result)
 
