@@ -32,6 +32,8 @@ class Effects:
     rebound_inside: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
+    #: A marker that is present if anything is called.
+    calls: set[str] = field(default_factory=set)
 
     def merge(self, other: Effects) -> None:
         """Add the effects of `other`."""
@@ -106,6 +108,7 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         self.generic_visit(node)
 
     def visit_Call(self, node: Any) -> None:
+        self.effects.calls.add("call")
         if isinstance(node.func, gast.Attribute):
             self._add(self.effects.passed, root_name(node.func))
         for argument in (*node.args, *(k.value for k in node.keywords)):
@@ -233,6 +236,8 @@ class Scope:
     captured: frozenset[str]
     #: Variables whose cell the rewritten pieces must share with the function.
     shared: frozenset[str]
+    #: Variables that an inner function rebinds with `nonlocal`.
+    rebound_inside: frozenset[str]
 
     @property
     def variables(self) -> frozenset[str]:
@@ -260,6 +265,7 @@ def scope_of(function: Any, free: tuple[str, ...]) -> Scope:
         global_names=frozenset(effects.global_names),
         captured=frozenset(captured),
         shared=frozenset(rebound | effects.nonlocal_names),
+        rebound_inside=frozenset(effects.rebound_inside & local),
     )
 
 

@@ -5,7 +5,6 @@ very cells of the original function, with helpers added to the closure.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import sys
@@ -13,7 +12,6 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import gast
-
 from lumijit.rewriting import build
 
 _OUTLINE = build.PREFIX + "outline"

@@ -378,9 +378,7 @@ class Runtime:
             outputs = body(*split.whole(state))
             new = dict(zip(split.labels, state, strict=True))
             new.update(
-                (n, v)
-                for n, v in zip(where.outs, outputs, strict=True)
-                if n in new
+                (n, v) for n, v in zip(where.outs, outputs, strict=True) if n in new
             )
             return tuple(new.values())
 

@@ -13,7 +13,6 @@ import operator
 from typing import Any
 
 import numpy as np
-
 from lumijit.rewriting.hooks import Targets
 from lumijit.rewriting.undefined import Undefined
 
@@ -60,7 +59,23 @@ def _binary(name: str) -> None:
         setattr(Lanes, f"__r{plain}__", backward)
 
 
-for _name in "add sub mul floordiv mod truediv and_ or_ xor lt le gt ge eq ne".split():
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "floordiv",
+    "mod",
+    "truediv",
+    "and_",
+    "or_",
+    "xor",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+]:
     _binary(_name)
 
 
