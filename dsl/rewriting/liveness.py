@@ -256,6 +256,7 @@ class DefiniteAssignment:
             if name.id not in bound:
                 self.unsure.add(id(name))
                 self.unsure_names.add(name.id)
+        self.unsure_names |= effects_of(part).captured - bound
 
 
 def _direct_reads(node: Any) -> list[Any]:

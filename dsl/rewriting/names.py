@@ -260,7 +260,7 @@ def scope_of(function: Any, free: tuple[str, ...]) -> Scope:
     return Scope(
         parameters=frozenset(params),
         local=frozenset(local),
-        free=frozenset(free) - local,
+        free=(frozenset(free) | effects.nonlocal_names) - local,
         nonlocal_names=frozenset(effects.nonlocal_names),
         global_names=frozenset(effects.global_names),
         captured=frozenset(captured),

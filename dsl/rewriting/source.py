@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import tokenize
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -83,7 +84,7 @@ def read_function(function: FunctionType) -> Source:
         )
     try:
         lines, first_line = inspect.getsourcelines(code)
-    except (OSError, TypeError, SyntaxError, IndexError):
+    except (OSError, TypeError, SyntaxError, IndexError, tokenize.TokenError):
         lines, first_line = [], 0
     if not lines:
         raise refuse(
