@@ -47,8 +47,9 @@ from lumijit.rewriting.native import SPLIT, NativeWriter
 from lumijit.rewriting.purity import Purity
 from lumijit.rewriting.rebuild import compiled, outline
 from lumijit.rewriting.regions import RegionWriter
-from lumijit.rewriting.runtime import Runtime, Site
+from lumijit.rewriting.runtime import Runtime
 from lumijit.rewriting.source import Source, read_function
+from lumijit.rewriting.state import Site
 from lumijit.rewriting.tree import Node, Simple, TreeBuilder, ends_in_jump
 from lumijit.runtime import errors
 

@@ -24,6 +24,8 @@ class Effects:
     deletes: set[str] = field(default_factory=set)
     #: Bases of attribute and subscript assignments.
     changed: set[str] = field(default_factory=set)
+    #: Dotted paths of the attributes assigned to.
+    stored: set[str] = field(default_factory=set)
     #: Names whose object a called method or function might change.
     passed: set[str] = field(default_factory=set)
     #: Free names of inner functions, lambdas and classes.
@@ -105,7 +107,18 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         base = root_name(node.value)
         if base is not None and not isinstance(node.ctx, gast.Load):
             self._add(self.effects.changed, base)
+            self._add_path(node)
         self.generic_visit(node)
+
+    def _add_path(self, node: Any) -> None:
+        """Record `a.b` for assignments to `a.b`, `a.b[i]` or `a.b[i].c`."""
+        attributes: list[str] = []
+        while isinstance(node, (gast.Attribute, gast.Subscript)):
+            is_attribute = isinstance(node, gast.Attribute)
+            attributes = [*attributes, node.attr] if is_attribute else []
+            node = node.value
+        if attributes and not self._is_hidden(node.id):
+            self.effects.stored.add(".".join([node.id, *reversed(attributes)]))
 
     def visit_Call(self, node: Any) -> None:
         self.effects.calls.add("call")

@@ -20,8 +20,8 @@ from lumijit.rewriting.expressions import (
 from lumijit.rewriting.hinting import Hints
 from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, children, surely_bound
 from lumijit.rewriting.names import Effects, Scope, effects_of
-from lumijit.rewriting.runtime import Site
-from lumijit.rewriting.source import Place, Source
+from lumijit.rewriting.state import Site
+from lumijit.rewriting.source import Place, Source, class_around, mangled
 from lumijit.rewriting.tree import Block, Branch, For, Loop, Node, Simple
 
 _DROPPED = build.PREFIX + "dropped"
@@ -140,7 +140,7 @@ class RegionWriter:
         lenient = [n for n in outs if n not in self.assigned.unsure_names]
         kind = "guarded statements" if node.is_guard else "if"
         site = self._site(
-            node.stmt, kind, ins, outs, optional, lenient, node.hints.exclude
+            node.stmt, kind, ins, outs, optional, lenient, node.hints.exclude, effects
         )
         functions = [
             self.block_function(node.body, f"then{node.stmt.lineno}_", ins, outs),
@@ -168,7 +168,7 @@ class RegionWriter:
         outs, optional = self._outputs(node.hints, effects, rebound, set(state))
         kind = "while" if isinstance(node.stmt, gast.While) else "for"
         site = self._site(
-            node.stmt, kind, state, outs, optional, outs, node.hints.exclude
+            node.stmt, kind, state, outs, optional, outs, node.hints.exclude, effects
         )
         line = node.stmt.lineno
         test = self._loop_test(node, f"condition{line}_", state)
@@ -385,7 +385,15 @@ class RegionWriter:
         optional: list[str] | None = None,
         lenient: list[str] | None = None,
         excluded: frozenset[str] = frozenset(),
+        effects: Effects | None = None,
     ) -> int:
+        stored = set() if effects is None else effects.stored
+        owner = class_around(self.source.function)
+        paths = []
+        for path in sorted(stored):
+            root, *attributes = path.split(".")
+            if root in ins:
+                paths.append((root, *(mangled(a, owner) for a in attributes)))
         site = Site(
             filename=self.source.filename,
             function=self.source.function,
@@ -396,6 +404,7 @@ class RegionWriter:
             optional=frozenset(optional or ()),
             lenient=frozenset(lenient or ()),
             excluded=excluded,
+            paths=tuple(paths),
         )
         self.sites.append(site)
         return len(self.sites) - 1
