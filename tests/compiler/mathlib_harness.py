@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 TWO_ARGUMENTS = frozenset({"atan2", "power"})
 TWO_RESULTS = frozenset({"sincos", "sincosh"})
 HOST = TargetInfo(has_avx2=True)
+AVX512 = TargetInfo(lanes_f32=16, has_avx2=True, has_avx512=True)
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
@@ -79,7 +80,7 @@ def target_machine(
 
 def assembly(name: str, t: DType, width: int, cpu: str | None = None) -> str:
     """Return the assembly of a function's kernel."""
-    target = TargetInfo(has_avx2=True, has_avx512=cpu is not None)
+    target = AVX512 if cpu is not None and "avx512" in cpu else HOST
     module = llvm.parse_assembly(kernel_ir(name, t, width, target))
     return str(target_machine(cpu).emit_assembly(module))
 
@@ -88,9 +89,13 @@ Kernel = Callable[[int, int, int, int, int], None]
 
 
 @cache
-def compiled(name: str, t: DType, width: int) -> Kernel:
-    """Build a function's kernel for this machine."""
-    module = llvm.parse_assembly(kernel_ir(name, t, width))
+def compiled(name: str, t: DType, width: int, target: TargetInfo = HOST) -> Kernel:
+    """Build a function's kernel for this machine.
+
+    Code generated for another target runs too, if slowly: LLVM replaces what this
+    machine lacks.
+    """
+    module = llvm.parse_assembly(kernel_ir(name, t, width, target))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, target_machine())
     engine.finalize_object()
@@ -105,7 +110,13 @@ def default_width(t: DType) -> int:
     return 16 if t.bits == 32 else 8
 
 
-def run(name: str, t: DType, *inputs: Array, width: int | None = None) -> Any:
+def run(
+    name: str,
+    t: DType,
+    *inputs: Array,
+    width: int | None = None,
+    target: TargetInfo = HOST,
+) -> Any:
     """Apply a function to arrays; returns an array, or a tuple of two."""
     if width is None:
         width = default_width(t)
@@ -115,7 +126,7 @@ def run(name: str, t: DType, *inputs: Array, width: int | None = None) -> Any:
     padded = [np.resize(x.astype(t.numpy), max(padded_size, 1)) for x in inputs]
     results = [np.empty(max(padded_size, 1), t.numpy) for _ in range(2)]
     if size:
-        compiled(name, t, width)(
+        compiled(name, t, width, target)(
             padded[0].ctypes.data,
             padded[-1].ctypes.data,
             results[0].ctypes.data,

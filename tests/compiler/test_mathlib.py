@@ -16,6 +16,7 @@ from lumijit.runtime.dtypes import FLOAT32, FLOAT64, DType
 
 from .mathlib_accuracy import ACCURACY, Row, measure, reference
 from .mathlib_harness import (
+    AVX512,
     TWO_ARGUMENTS,
     TWO_RESULTS,
     Array,
@@ -349,6 +350,19 @@ def test_widths_agree_bit_by_bit(name: str, t: DType) -> None:
     for width in (0, 2 * default_width(t)):
         again = np.asarray(run(name, t, *inputs, width=width))
         np.testing.assert_array_equal(again, packet)
+
+
+@by_type
+@pytest.mark.parametrize("name", ["exp", "exp2", "power", "erfc"])
+def test_avx512_code_agrees_bit_by_bit(name: str, t: DType) -> None:
+    with np.errstate(all="ignore"):
+        x = np.array(EDGES).astype(t.numpy)
+    ramp = np.linspace(-1100, 1100, 9001).astype(t.numpy)
+    x = np.concatenate([x, ramp])
+    inputs = (np.abs(x), ramp[: x.size][::-1]) if name in TWO_ARGUMENTS else (x,)
+    inputs = tuple(np.resize(v, x.size) for v in inputs)
+    got = run(name, t, *inputs, target=AVX512)
+    np.testing.assert_array_equal(got, run(name, t, *inputs))
 
 
 # Exhausted registers and constants aside, these are what scalarization looks like.
