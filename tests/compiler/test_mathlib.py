@@ -390,6 +390,29 @@ def test_assembles_for_avx512(name: str, t: DType) -> None:
     assert "%zmm" in text
 
 
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("name", ["log", "log2"])
+def test_logarithms_use_avx512_instructions(name: str, width: int) -> None:
+    text = assembly(name, FLOAT32, width, cpu="skylake-avx512")
+    assert text.count("vgetmantps") == width // 16
+    assert text.count("vgetexpps") == 2 * (width // 16)
+
+
+@pytest.mark.parametrize("width", [16, 32])
+@pytest.mark.parametrize("name", ["log", "log2"])
+def test_logarithms_for_avx512(name: str, width: int) -> None:
+    # Without the processor, its instructions are modelled from their documentation.
+    with np.errstate(all="ignore"):
+        x = np.array(EDGES).astype(np.float32)
+    x = np.concatenate(
+        [x, np.geomspace(1e-44, 1e38, 2001), np.linspace(0.7, 1.6, 2001)]
+    )
+    x = x.astype(np.float32)
+    got = run(name, FLOAT32, x, width=width, target=AVX512)
+    for argument, value in zip(x, got, strict=True):
+        assert _close(value, _expected(name, float(argument)), FLOAT32, 1.5)
+
+
 finite32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 finite64 = st.floats(allow_nan=False, allow_infinity=False)
 any_floats = st.one_of(
