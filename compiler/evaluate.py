@@ -45,7 +45,7 @@ class _Pending(threading.local):
     """What this thread has scheduled but not evaluated yet (weak references)."""
 
     def __init__(self) -> None:
-        self.scheduled: list[ref[Node]] = []
+        self.scheduled: dict[int, ref[Node]] = {}
 
 
 _pending = _Pending()
@@ -63,9 +63,14 @@ def set_expand_threshold(entries: int) -> None:
     _expand_threshold = int(entries)
 
 
-def note_effect(written: Node) -> None:
-    """Schedule a write, so that the next evaluation carries it out."""
-    _pending.scheduled.append(ref(written))
+def note_effect(written: Node, before: Node) -> None:
+    """Schedule a write, so that the next evaluation carries it out.
+
+    It depends on the version `before`, which needs no mention of its own any more:
+    that would keep it alive and so force a copy.
+    """
+    _pending.scheduled.pop(id(before), None)
+    _pending.scheduled[id(written)] = ref(written)
 
 
 def schedule(nodes: Iterable[Node]) -> bool:
@@ -76,7 +81,7 @@ def schedule(nodes: Iterable[Node]) -> bool:
             continue
         if node.scope is not ROOT:
             raise leaked_symbol(node)
-        _pending.scheduled.append(ref(node))
+        _pending.scheduled[id(node)] = ref(node)
         found = True
     return found
 
@@ -94,8 +99,8 @@ def evaluate(nodes: Iterable[Node]) -> bool:
     wanted = [n for n in nodes if n.op is not EVALUATED and n.op is not LITERAL]
     scheduled = _pending.scheduled
     if scheduled:
-        _pending.scheduled = []
-        for entry in scheduled:
+        _pending.scheduled = {}
+        for entry in scheduled.values():
             node = entry()
             if node is not None and node.op is not EVALUATED:
                 wanted.append(node)

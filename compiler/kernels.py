@@ -7,7 +7,6 @@ is explained: what differs from the most similar kernel known.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import time
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.program import Program, pack_code
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags
-from lumijit.runtime.version import CODEGEN_VERSION
 
 _PRIVATE_CODE = "QqQQQ"
 
@@ -69,9 +67,11 @@ def flush() -> None:
 
 
 def structural_hash(key: Any) -> str:
-    """Return the hexadecimal name of a structure, the same in every process."""
-    text = f"{CODEGEN_VERSION} {key!r}"
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    """Return the hexadecimal name of a structure and everything its code depends on.
+
+    It is the same in every process on the same processor with the same versions.
+    """
+    return cache.full_key(repr(key), cpu.environment_key())
 
 
 def packer(program: Program) -> Any:
@@ -82,7 +82,7 @@ def packer(program: Program) -> Any:
     codes.append("Q" * len(program.outputs))
     for found in program.targets.values():
         codes.append("Q" if found.private_op is None else _PRIVATE_CODE)
-    return struct.Struct("".join(codes).replace("f4x", "f4x")).pack
+    return struct.Struct("".join(codes)).pack
 
 
 def lookup(program: Program) -> Built:
@@ -100,9 +100,7 @@ def _build(program: Program) -> Built:
     name = structural_hash(program.key)
     reason = explain(program) if not flags.print_ir else "IR wanted for printing"
     started = time.perf_counter()
-    stored = None if flags.print_ir or flags.kernel_history else cache.lookup(name)
-    if stored is None and flags.kernel_history and not flags.print_ir:
-        stored = cache.lookup(name)
+    stored = None if flags.print_ir else cache.lookup(name)
     if stored is not None:
         code, meta = stored
         kernel = cpu.link(code, _symbol(name), name)

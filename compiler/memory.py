@@ -10,6 +10,7 @@ see (`regions`).
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,6 +53,19 @@ class Reduction:
     op: str
     mode: str
     group: int = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What matters for the generated code."""
+        return (self.op, self.mode)
+
+
+_groups = itertools.count(1)
+
+
+def new_group() -> int:
+    """Return a number for scatters that are promised to hit different entries."""
+    return next(_groups)
 
 
 class IndexedArgument(Exception):
@@ -132,7 +146,7 @@ def _write(holder: Holder, effect: Node) -> None:
     if scope is ROOT:
         from lumijit.compiler import evaluate
 
-        evaluate.note_effect(written)
+        evaluate.note_effect(written, target)
 
 
 def _check_target(holder: Holder, construct: str) -> None:

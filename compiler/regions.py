@@ -15,7 +15,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler import trace
-from lumijit.compiler.memory import CONSUMED
+from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     BRANCH,
     EFFECTS,
@@ -296,7 +296,7 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
         if current is trace.ROOT:
             from lumijit.compiler import evaluate
 
-            evaluate.note_effect(written)
+            evaluate.note_effect(written, original)
         else:
             current.writes.setdefault(key, (holder, original))
 
@@ -379,7 +379,7 @@ def project(region: Node, dtype: DType, position: int) -> Node:
 
 def attr_key(node: Node) -> Any:
     """Return what tells two nodes of one operation apart, besides operands."""
-    if node.op in REGIONS:
+    if node.op in REGIONS or isinstance(node.attr, Reduction):
         return node.attr.key
     return node.attr
 

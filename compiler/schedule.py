@@ -27,7 +27,8 @@ from lumijit.compiler.regions import pointer_deps, value_deps
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.errors import SymbolicError, message
 
-_BASE_REFERENCES = sys.getrefcount((object(),)[0])
+_PROBE = (object(),)
+_BASE_REFERENCES = sys.getrefcount(_PROBE[0])
 
 
 class Group:

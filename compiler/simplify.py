@@ -164,7 +164,7 @@ def _mul(a: Node, b: Node) -> Node | None:
         return trace.emit1(ar.NEG, a)
     if a.type.bits == 64 and a.type.is_int and b.attr > 0 and not b.attr & (b.attr - 1):
         # Without AVX-512 a 64-bit product takes three multiplications.
-        return trace.emit2(lo.SHL, a, literal(a.type, b.attr.bit_length() - 1))
+        return trace.append(lo.SHL_BY, a.type, (a,), b.attr.bit_length() - 1)
     return None
 
 
@@ -212,16 +212,21 @@ def _divide_by_multiplying(n: Node, divisor: int) -> Node:
         log = (magnitude - 1).bit_length()
         factor = ((1 << bits) * ((1 << log) - magnitude)) // magnitude + 1
         high = trace.emit2(ar.MULHI, n, _int(t, factor))
-        rest = trace.emit2(lo.SHR, trace.emit2(ar.SUB, n, high), _int(t, min(log, 1)))
+        rest = _shift_right(trace.emit2(ar.SUB, n, high), min(log, 1))
         total = trace.emit2(ar.ADD, high, rest)
-        return trace.emit2(lo.SHR, total, _int(t, max(log - 1, 0)))
+        return _shift_right(total, max(log - 1, 0))
     log = max((magnitude - 1).bit_length(), 1)
     factor = (1 << (bits + log - 1)) // magnitude + 1 - (1 << bits)
     total = trace.emit2(ar.ADD, n, trace.emit2(ar.MULHI, n, _int(t, factor)))
-    shifted = trace.emit2(lo.SHR, total, _int(t, log - 1))
-    sign = trace.emit2(lo.SHR, n, _int(t, bits - 1))
+    shifted = _shift_right(total, log - 1)
+    sign = trace.append(lo.SHR_BY, t, (n,), bits - 1)
     quotient = trace.emit2(ar.SUB, shifted, sign)
     return trace.emit1(ar.NEG, quotient) if divisor < 0 else quotient
+
+
+def _shift_right(node: Node, amount: int) -> Node:
+    """Shift by an amount that stays an argument of the kernel."""
+    return trace.append(lo.SHR, node.type, (node, _int(node.type, amount)))
 
 
 def _int(t: DType, value: int) -> Node:
@@ -261,12 +266,16 @@ def _xor(a: Node, b: Node) -> Node | None:
     return None
 
 
-def _shift(a: Node, b: Node) -> Node | None:
-    if b.op is LITERAL and b.attr & (a.type.bits - 1) == 0:
-        return a
-    if a.op is LITERAL and a.attr == 0:
-        return literal(a.type, 0, b.size)
-    return None
+def _shift(op: Op) -> Rule:
+    def rule(a: Node, b: Node) -> Node | None:
+        if a.op is LITERAL and a.attr == 0:
+            return literal(a.type, 0, b.size)
+        if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
+            return None
+        amount = b.attr & (a.type.bits - 1)
+        return a if amount == 0 else trace.append(op, a.type, (a,), amount)
+
+    return rule
 
 
 def _extreme(a: Node, b: Node) -> Node | None:
@@ -306,8 +315,8 @@ RULES: dict[Op, Rule] = {
     lo.AND: _and,
     lo.OR: _or,
     lo.XOR: _xor,
-    lo.SHL: _shift,
-    lo.SHR: _shift,
+    lo.SHL: _shift(lo.SHL_BY),
+    lo.SHR: _shift(lo.SHR_BY),
     lo.EQ: _equal,
     lo.NE: _not_equal,
     lo.LT: _same_int(False),

@@ -317,8 +317,7 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
 
     The array keeps the buffer alive. Nothing is waited for: the caller does.
     """
-    if size * dtype.size_bytes > buffer.size_bytes:
-        raise AssertionError(f"{size} x {dtype} exceed {buffer!r}")
+    assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
     return np.asarray(_View(buffer, dtype.numpy.str, size))
 
 

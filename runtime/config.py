@@ -66,7 +66,7 @@ ENVIRONMENT: Final = (
     EnvironmentVariable(
         "log_level", "LUMIJIT_LOG_LEVEL", "what is written to stderr", LOG_LEVELS
     ),
-    EnvironmentVariable("cpu", "LUMIJIT_CPU", "processor that LLVM generates code for"),
+    EnvironmentVariable("cpu", "LUMIJIT_CPU", "processor that code is scheduled for"),
     EnvironmentVariable(
         "no_loader", "LUMIJIT_NO_LOADER", "link kernels with LLVM, not our own loader"
     ),

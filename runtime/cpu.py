@@ -105,8 +105,8 @@ def _ask_llvm(processor_id: str) -> HostInfo:
     llvm = _llvm()
     name = settings.cpu or _best_name(llvm.get_host_cpu_name(), processor_id)
     if settings.cpu and settings.cpu != llvm.get_host_cpu_name():
-        # Another processor's name brings its own features: ours must not be added.
-        log(LogLevel.Info, "code is generated for the processor '%s'", name)
+        # The features stay this machine's: code for others could not be run.
+        log(LogLevel.Info, "code is scheduled for the processor '%s'", name)
     features = llvm.get_host_cpu_features().flatten()
     if "+avx512f" in features.split(","):
         features += ",-prefer-256-bit"

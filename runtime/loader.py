@@ -9,7 +9,6 @@ functions. Anything else raises `UnknownObject`, and the caller lets LLVM link.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import mmap
 import platform

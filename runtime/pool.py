@@ -13,8 +13,10 @@ import ctypes
 import hashlib
 import os
 import platform
+import signal
 import sys
 import threading
+import time
 from collections import deque
 from typing import Any, Final
 
@@ -27,6 +29,8 @@ Args = bytes | bytearray | memoryview | ctypes.Array[Any]
 # How long a waiting thread stays away from Python, where Ctrl-C is noticed.
 _SLICE_NS: Final = 50_000_000
 _MAX_BLOCKS: Final = 2**31
+# How long the interpreter's end waits for threads that run cancelled jobs.
+_LEAVE_S: Final = 0.3
 
 
 def core_count() -> int:
@@ -107,7 +111,9 @@ class WorkerPool:
         self._cancelled: list[tuple[int, int]] = []
         self._threads: dict[int, threading.Thread] = {}
         self._is_closed = False
-        self._semaphore = threading.Semaphore(0)
+        self._is_interrupted = False
+        # Where there is no futex: what wakes each worker, and what they report.
+        self._events: dict[int, threading.Event] = {}
         self._progress = threading.Event()
         self._words[layout.SPIN_NS // 8] = settings.spin_us * 1000
         self._words[layout.CLOCK // 8] = _function_address("clock_gettime")
@@ -148,7 +154,8 @@ class WorkerPool:
                 self._start_threads()
             self._sweep(done)
             # Kept before the job exists: an interrupt may come at any time.
-            self._kept.append((self._words[0] + 1, (args, keepalive)))
+            expected = self._words[0] + 1
+            self._kept.append((expected, (args, keepalive)))
             while True:
                 ticket: int = self.native.submit(
                     self.base,
@@ -164,8 +171,11 @@ class WorkerPool:
                     break
                 self.wait(self._words[0] + 1 - layout.RING)
                 self._sweep(done)
-            if not self.native.has_futex and self._threads:
-                self._semaphore.release(len(self._threads))
+            if ticket != expected:
+                # A finalizer has submitted a job of its own in between.
+                self._kept.append((ticket, (args, keepalive)))
+            if not self.native.has_futex:
+                self._signal_threads()
             if self._is_closed:
                 self.wait(ticket)
         return ticket
@@ -213,8 +223,7 @@ class WorkerPool:
     def wait(self, ticket: int) -> None:
         """Wait for a job and all before it; a Ctrl-C cancels them."""
         if self._words[layout.COMPLETED // 8] < ticket:
-            if ticket > self._words[0]:
-                raise AssertionError(f"no job has the ticket {ticket}")
+            assert ticket <= self._words[0], f"no job has the ticket {ticket}"
             try:
                 self._wait_in_slices(ticket)
             except KeyboardInterrupt:
@@ -258,6 +267,11 @@ class WorkerPool:
 
     # Threads
 
+    def is_awake(self) -> bool:
+        """Tell whether a worker runs blocks, or spins in expectation of some."""
+        halves = self._halves
+        return bool(halves[layout.ACTIVE // 4] or halves[layout.SPINNERS // 4])
+
     def _set_limit(self, count: int) -> None:
         self._halves[layout.LIMIT // 4] = count
         spinners = max(min(count, core_count()) - 1, 0)
@@ -276,6 +290,8 @@ class WorkerPool:
                 name=f"lumijit-worker-{index}",
                 daemon=True,
             )
+            if not self.native.has_futex:
+                self._events[index] = threading.Event()
             self._threads[index] = thread
             thread.start()
 
@@ -283,11 +299,13 @@ class WorkerPool:
         if self.native.has_futex:
             self.native.worker(self.base, index)
             return
+        event = self._events[index]
         while index <= self._halves[layout.LIMIT // 4]:
+            event.clear()
             is_pending = self.native.drain(self.base, index)
             self._progress.set()
             # Blocks may become available without a signal while jobs are pending.
-            self._semaphore.acquire(timeout=0.001 if is_pending else None)
+            event.wait(0.001 if is_pending else None)
 
     def resize(self, count: int) -> None:
         """Change the number of threads; ends after the blocks they have begun."""
@@ -308,12 +326,13 @@ class WorkerPool:
             while self._threads[index].is_alive():
                 self._threads[index].join(0.05)
             del self._threads[index]
+            self._events.pop(index, None)
 
     def _signal_threads(self) -> None:
         """Let all workers look for work and at the limit."""
         self.native.poke(self.base)
-        if not self.native.has_futex and self._threads:
-            self._semaphore.release(len(self._threads))
+        for event in list(self._events.values()):
+            event.set()
 
     def close(self) -> None:
         """Let the jobs end and the threads leave, as the interpreter does."""
@@ -324,21 +343,36 @@ class WorkerPool:
                 self.wait(self.last_ticket())
         self._set_limit(0)
         self._signal_threads()
+        deadline = time.monotonic() + _LEAVE_S
         for thread in self._threads.values():
             # A cancelled job may still run: the process ends all the same.
-            thread.join(0.2)
+            thread.join(max(deadline - time.monotonic(), 0))
         self._is_closed = True
         self._set_limit(1)
 
     # Fork
 
     def _before_fork(self) -> None:
+        """Let the queue run dry and the threads leave: fork copies only one."""
         self._lock.acquire()
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             self.wait(self.last_ticket())
+        except KeyboardInterrupt:
+            # Nothing can be raised here; it is once the fork is done.
+            self._is_interrupted = True
+            return
+        self._set_limit(0)
+        self._signal_threads()
+        self._join_above(0)
 
     def _after_fork_in_parent(self) -> None:
+        self._set_limit(self._thread_count)
         self._lock.release()
+        if self._is_interrupted:
+            self._is_interrupted = False
+            # What is raised in here is lost, so the signal comes a little later.
+            main = threading.main_thread().ident
+            threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
 
     def _after_fork_in_child(self) -> None:
         completed, submitted = self.completed_ticket(), self.last_ticket()
@@ -346,9 +380,10 @@ class WorkerPool:
             self._cancelled.append((completed + 1, submitted))
         self._lock = threading.RLock()
         self._helper = threading.Lock()
-        self._semaphore = threading.Semaphore(0)
+        self._events = {}
         self._progress = threading.Event()
         self._threads = {}
+        self._set_limit(self._thread_count)
         for offset in (
             layout.SLEEPERS,
             layout.SPINNERS,

@@ -41,7 +41,7 @@ tell:
   br i1 %someone, label %notify, label %onward
 notify:
   %done = getelementptr i8, ptr %pool, i64 {DONE}
-  %count = atomicrmw add ptr %done, i32 1 seq_cst
+  %event = atomicrmw add ptr %done, i32 1 seq_cst
   call void @rouse(ptr %pool, ptr %done, i32 2147483647)
   br label %onward
 onward:
@@ -49,10 +49,25 @@ onward:
   ; sleeping ones are recruited when that job proves to have work for them.
   br i1 %more, label %call, label %out
 call:
-  call void @announce(ptr %pool, i32 0)
+  %head = add i64 %completed, 1
+  %head.record = call ptr @record(ptr %pool, i64 %head)
+  %count = call i32 @excluded(ptr %pool, ptr %head.record)
+  call void @announce(ptr %pool, i32 %count)
   br label %out
 out:
   ret void
+}}
+
+; How many workers to wake because some must not take part in a job: all or none.
+; (It was prepared for fewer threads: who is awake may be one that must not.)
+define internal i32 @excluded(ptr %pool, ptr %record) {{
+  %slots.at = getelementptr i8, ptr %record, i64 {SLOTS}
+  %slots = load atomic i32, ptr %slots.at acquire, align 4
+  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %is_restricted = icmp sle i32 %slots, %limit
+  %count = select i1 %is_restricted, i32 2147483647, i32 0
+  ret i32 %count
 }}
 
 ; After a block: wake a sleeping worker if there is another block to run and fewer

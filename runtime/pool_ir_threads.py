@@ -90,7 +90,12 @@ look:
   br i1 %changed, label %round, label %rest
 rest:
   %more = atomicrmw add ptr %sleepers.at, i32 1 seq_cst
-  call void @sleep(ptr %pool, ptr %wake, i32 %event, i64 0)
+  ; Who was denied a token, or saw jobs under way, looks again by itself before
+  ; long: those who are awake may be unable to go on (see `excluded`).
+  %is_idle = icmp eq i32 %state, 0
+  %seldom = select i1 %is_idle, i64 0, i64 50000000
+  %pause = select i1 %is_denied, i64 2000000, i64 %seldom
+  call void @sleep(ptr %pool, ptr %wake, i32 %event, i64 %pause)
   %less = atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
   br label %round
 out:
@@ -178,7 +183,10 @@ fill:
   %is_asleep = icmp eq i32 %present, 0
   %is_few = icmp slt i32 %missing, 1
   %alone = and i1 %is_asleep, %is_few
-  %needed = select i1 %alone, i32 1, i32 %missing
+  %some = select i1 %alone, i32 1, i32 %missing
+  %all = call i32 @excluded(ptr %pool, ptr %record)
+  %is_restricted = icmp ne i32 %all, 0
+  %needed = select i1 %is_restricted, i32 %all, i32 %some
   %count = select i1 %can_start, i32 %needed, i32 0
   call void @announce(ptr %pool, i32 %count)
   ret i64 %ticket

@@ -79,8 +79,7 @@ def submit(
                 message("kernel launch", f"the size is negative (got {size})")
             )
         return last_ticket()
-    if block_size <= 0:
-        raise AssertionError(f"block size {block_size}")
+    assert block_size > 0, f"block size {block_size}"
     return (_pool or pool()).submit(
         fn_address, args, size, block_size, barrier or 0, keepalive, helpable, slots
     )
@@ -142,6 +141,11 @@ def keep_until(ticket: int, thing: object) -> None:
 def watch(ticket: int, entry: dict[str, Any]) -> None:
     """Fill in `entry["execution_time"]` (µs) once the job has completed."""
     pool().watch(ticket, entry)
+
+
+def is_awake() -> bool:
+    """Tell whether a worker is active or spins; waking a sleeping one takes longer."""
+    return _pool is not None and _pool.is_awake()
 
 
 def slot_count() -> int:

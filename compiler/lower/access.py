@@ -109,7 +109,7 @@ class Access:
         low, b = self.low, self.b
         source, index, mask = node.deps
         t = node.type
-        active = low.under_mask(low.values[mask])
+        active = b.narrow(low.under_mask(low.values[mask]))
         ty = f"<{b.width} x {t.memory_llvm}>"
         address = low.addresses[source]
         raw = self._gather(t.memory_llvm, ty, address, low.values[index], active)
@@ -164,12 +164,12 @@ class Access:
         t = root.type
         value = low.values[value_node]
         index = low.values[index_node]
-        mask = low.under_mask(low.values[mask_node])
+        mask = b.narrow(low.under_mask(low.values[mask_node]))
         base = self.bases[id(root)]
         element = t.memory_llvm
         ty = f"<{b.width} x {element}>"
         if t is BOOL:
-            value = b.emit(f"zext {b.type(BOOL)} {value} to {ty}")
+            value = b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
         if reduction.op == "identity":
             self._scatter(element, ty, value, base, index, mask)
         elif id(root) in self.private:
@@ -291,7 +291,7 @@ class Access:
         """Update memory atomically, once per entry (`merge`) or per lane."""
         low, b = self.low, self.b
         w = b.width
-        wide = None if low.mask is None else low.widen(low.mask)
+        outer = None if low.mask is None else b.wide(low.mask)
         element = t.memory_llvm
         ty = f"<{w} x {element}>"
         loop = self._open_lanes(mask)
@@ -308,7 +308,7 @@ class Access:
         address = b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
         self._atomic(op, t, address, item)
         self._close_lanes(loop, served)
-        low._set_mask(None if wide is None else low.narrow(wide))
+        low._set_mask(outer)
 
     def _reduce_lanes(self, op: str, t: DType, ty: str, value: str, mask: str) -> str:
         """Combine the masked lanes of a vector to one scalar."""
@@ -390,8 +390,8 @@ class Access:
         target, index_node, mask_node = node.deps
         base = self.bases[id(target_root(target))]
         index = low.values[index_node]
-        mask = low.under_mask(low.values[mask_node])
-        wide = None if low.mask is None else low.widen(low.mask)
+        mask = b.narrow(low.under_mask(low.values[mask_node]))
+        outer = None if low.mask is None else b.wide(low.mask)
         w = b.width
         vector = b.type(UINT32)
         numbers = f"%{b.label('old')}"
@@ -413,7 +413,7 @@ class Access:
             f"phi {vector} [ zeroinitializer, %{loop.before} ], "
             f"[ {numbers}.n, %{loop.latch} ]"
         )
-        low._set_mask(None if wide is None else low.narrow(wide))
+        low._set_mask(outer)
         return result
 
     def _ranks(self, mask: str) -> str:

@@ -5,6 +5,12 @@ is the text of an operand without its type ("%12", "splat (i32 3)"). With a
 width the builder writes vectors `<width x T>` (the CPU target); with width 0 it
 writes scalars (the thread target). What to write is decided by the op records,
 `mathlib` and `packet`.
+
+Masks have two forms: `<W x i1>` as comparisons give it and selections take it, and
+the wide `<W x i32>` of all or no bits. Processors without mask registers keep
+masks in vector registers, and LLVM packs an `<W x i1>` that logic or another block
+uses down to bytes; so there logic works on the wide form, and masks cross blocks in
+it. `narrow` and `wide` convert, at most once in a block.
 """
 
 from __future__ import annotations
@@ -68,6 +74,10 @@ class Builder:
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
         self._next = 0
+        self.has_plain_masks = target.has_avx512 or not width
+        self._wide_names: set[str] = set()
+        self._wide_of: dict[str, str] = {}
+        self._narrow_of: dict[str, str] = {}
         self._vector = {t: self._spell(t.llvm) for t in _SPELLED}
 
     def _spell(self, scalar: str) -> str:
@@ -128,6 +138,8 @@ class Builder:
     def block(self, label: str) -> None:
         """Start a basic block."""
         self.lines.append(f"{label}:")
+        self._wide_of.clear()
+        self._narrow_of.clear()
 
     def branch(self, label: str) -> None:
         """Jump to a block."""
@@ -137,10 +149,58 @@ class Builder:
         """Jump on a scalar `i1`."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
+    # Masks
+
+    @property
+    def mask_type(self) -> str:
+        """The type of masks that cross blocks."""
+        return self.type(BOOL) if self.has_plain_masks else self.type(INT32)
+
+    def note_wide(self, name: str) -> str:
+        """Declare that a value (a phi, say) is a mask in its crossing form."""
+        if not self.has_plain_masks:
+            self._wide_names.add(name)
+        return name
+
+    def wide(self, mask: str) -> str:
+        """Return a mask in the form for logic and for other blocks."""
+        if self.has_plain_masks or mask in self._wide_names:
+            return mask
+        if mask.startswith("splat (i1"):
+            return self.const(INT32, -1 if "true" in mask else 0)
+        found = self._wide_of.get(mask)
+        if found is None:
+            found = self.convert("sext", BOOL, mask, INT32)
+            self._wide_names.add(found)
+            self._wide_of[mask] = found
+            self._narrow_of[found] = mask
+        return found
+
+    def narrow(self, mask: str) -> str:
+        """Return a mask as `<W x i1>`."""
+        if mask not in self._wide_names:
+            if mask.startswith("splat (i32"):
+                return self.const(BOOL, "-1" in mask)
+            return mask
+        found = self._narrow_of.get(mask)
+        if found is None:
+            zero = self.const(INT32, 0)
+            found = self.emit(f"icmp slt {self.type(INT32)} {mask}, {zero}")
+            self._narrow_of[mask] = found
+            self._wide_of[found] = mask
+        return found
+
+    def _logic(self, instr: str, a: Operand, b: Operand) -> str:
+        """Combine two masks."""
+        x, y = (self.wide(self.operand(BOOL, v)) for v in (a, b))
+        return self.note_wide(self.emit(f"{instr} {self.mask_type} {x}, {y}"))
+
     # Instructions
 
     def binary(self, instr: str, dtype: DType, a: Operand, b: Operand) -> str:
         """Write `instr T a, b`."""
+        if dtype is BOOL:
+            return self._logic(instr, a, b)
         return self.emit(
             f"{instr} {self.type(dtype)} "
             f"{self.operand(dtype, a)}, {self.operand(dtype, b)}"
@@ -170,16 +230,22 @@ class Builder:
 
     def compare(self, predicate: str, t: DType, a: Operand, b: Operand) -> str:
         """Compare; float predicates start with o or u (olt, une), others are icmp."""
+        if t is BOOL:
+            differ = self._logic("xor", a, b)
+            return differ if predicate == "ne" else self._logic("xor", differ, True)
         instr = "fcmp" if t.is_float else "icmp"
         return self.binary(f"{instr} {predicate}", t, a, b)
 
     def select(self, t: DType, mask: str, a: Operand, b: Operand) -> str:
         """Blend by a mask."""
         ty = self.type(t)
-        return self.emit(
-            f"select {self.type(BOOL)} {mask}, "
-            f"{ty} {self.operand(t, a)}, {ty} {self.operand(t, b)}"
+        x, y = self.operand(t, a), self.operand(t, b)
+        if t is BOOL:
+            ty, x, y = self.mask_type, self.wide(x), self.wide(y)
+        result = self.emit(
+            f"select {self.type(BOOL)} {self.narrow(mask)}, {ty} {x}, {ty} {y}"
         )
+        return self.note_wide(result) if t is BOOL else result
 
     def convert(self, instr: str, source: DType, value: Operand, to: DType) -> str:
         """Write a conversion instruction such as `sitofp`, `zext`, `bitcast`."""
@@ -239,10 +305,33 @@ class Builder:
 
     def any_lane(self, mask: str) -> str:
         """Reduce a mask to a scalar `i1`: is it set in any lane."""
-        if not self.width:
+        width = self.width
+        if not width:
             return mask
-        bits = self.emit(f"bitcast {self.type(BOOL)} {mask} to i{self.width}")
-        return self.emit(f"icmp ne i{self.width} {bits}, 0")
+        if self.has_plain_masks:
+            current = mask
+        else:
+            wide, lanes = self.wide(mask), self.target.lanes_f32
+            while width > lanes:
+                wide = self._fold_half(wide, width)
+                width //= 2
+            current = self.emit(f"icmp slt <{width} x i32> {wide}, zeroinitializer")
+        bits = self.emit(f"bitcast <{width} x i1> {current} to i{width}")
+        return self.emit(f"icmp ne i{width} {bits}, 0")
+
+    def _fold_half(self, wide: str, width: int) -> str:
+        """Combine the halves of a wide mask with `or`."""
+        ty = f"<{width} x i32>"
+        half = width // 2
+        parts = []
+        for start in (0, half):
+            picks = ", ".join(f"i32 {start + k}" for k in range(half))
+            parts.append(
+                self.emit(
+                    f"shufflevector {ty} {wide}, {ty} poison, <{half} x i32> <{picks}>"
+                )
+            )
+        return self.emit(f"or <{half} x i32> {parts[0]}, {parts[1]}")
 
     # Casts between value types
 

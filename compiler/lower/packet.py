@@ -6,8 +6,7 @@ become is in their records. The kernel's signature is
 `void(i64 begin, i64 end, i32 thread, ptr args)`; `args` has 8-byte slots in the
 order that `Layout` records.
 
-Masks that cross basic blocks travel as `<W x i32>` sign masks: without AVX-512,
-LLVM would otherwise pack and unpack `<W x i1>` at every block boundary.
+Masks that cross basic blocks travel in their wide form (see `builder`).
 """
 
 from __future__ import annotations
@@ -64,7 +63,6 @@ class PacketLowering:
         self.values: dict[Node, str] = {}
         self.addresses: dict[Node, str] = {}
         self.mask: str | None = None
-        self.wide_mask: str | None = None
         self.count = 0
         self.index_name = "%index"
         self.access = Access(self)
@@ -153,6 +151,9 @@ class PacketLowering:
         scalar = self._in_entry(f"load {dtype.memory_llvm}, ptr {address}")
         if dtype is BOOL:
             scalar = self._in_entry(f"icmp ne i8 {scalar}, 0")
+            if not self.b.has_plain_masks:
+                scalar = self._in_entry(f"sext i1 {scalar} to i32")
+                return self.b.note_wide(self.splat_in_entry(INT32, scalar))
         return self.splat_in_entry(dtype, scalar)
 
     def _needs_tail_mask(self) -> bool:
@@ -182,21 +183,6 @@ class PacketLowering:
 
     def _set_mask(self, mask: str | None) -> None:
         self.mask = mask
-        self.wide_mask = None
-
-    def widen(self, mask: str) -> str:
-        """Return a mask in the form that crosses blocks."""
-        b = self.b
-        if b.target.has_avx512:
-            return mask
-        return b.convert("sext", BOOL, mask, INT32)
-
-    def narrow(self, wide: str) -> str:
-        """Return a mask that came from another block as `<W x i1>`."""
-        b = self.b
-        if b.target.has_avx512:
-            return wide
-        return b.compare("slt", INT32, wide, 0)
 
     def under_mask(self, mask: str) -> str:
         """Combine a mask with the active lanes."""
@@ -221,6 +207,8 @@ class PacketLowering:
                 return
             operand_type = node.type if op is SELECT else node.deps[0].type
             args = [self.values[d] for d in node.deps]
+            if node.attr is not None:
+                args.append(node.attr)
             self.values[node] = op.lower(self.b, operand_type, *args)
             return
         if op is LITERAL:
@@ -311,7 +299,7 @@ class PacketLowering:
         value = self.values[node]
         ty = f"<{b.width} x {t.memory_llvm}>"
         if t is BOOL:
-            value = b.emit(f"zext {b.type(BOOL)} {value} to {ty}")
+            value = b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
         address = b.emit(
             f"getelementptr {t.memory_llvm}, ptr {base}, i64 {self.index_name}"
         )
@@ -324,13 +312,14 @@ class PacketLowering:
     def _loop(self, node: Node) -> None:
         b = self.b
         loop: Loop = node.attr
+        self._widen_captures(node)
         live = self._live_state(node)
         names = {k: b.label("s") for k in live}
         pre, head, body, latch, done = (
             b.label(s) for s in ("pre", "head", "body", "latch", "done")
         )
         outer_mask = self.mask
-        outer_wide = None if outer_mask is None else self.widen(outer_mask)
+        outer_wide = None if outer_mask is None else b.wide(outer_mask)
         inits = {k: self._cross(node.deps[k]) for k in live}
         if loop.label:
             b.line(f"; loop: {_comment(loop.label)}")
@@ -349,28 +338,27 @@ class PacketLowering:
                 self.values[arg] = self._arrive(arg.type, f"%{names[k]}")
             elif loop.body.outputs[k] is arg:
                 self.values[arg] = self.values[node.deps[k]]
-        self._set_mask(None if outer_wide is None else self.narrow(outer_wide))
+        self._set_mask(outer_wide)
         self._block(loop.header)
         running = self.under_mask(self.values[loop.header.outputs[0]])
-        wide = self.widen(running)
+        wide = b.wide(running)
         b.branch_if(b.any_lane(running), body, done)
         b.block(body)
-        self._set_mask(self.narrow(wide))
+        self._set_mask(wide)
         wanted = self._wanted_in_body(loop, live)
         self._block(loop.body, wanted)
         b.branch(latch)
         b.block(latch)
-        active = self.narrow(wide)
         for k in live:
             arg, out = loop.args[k], loop.body.outputs[k]
             old = self._arrive(arg.type, f"%{names[k]}")
-            new = b.select(arg.type, active, self.values[out], old)
+            new = b.select(arg.type, wide, self.values[out], old)
             self._cross_as(arg.type, new, f"%{names[k]}.n")
         b.branch(head)
         b.block(done)
         for k in live:
             self.values[loop.args[k]] = self._arrive(loop.args[k].type, f"%{names[k]}")
-        self._set_mask(None if outer_wide is None else self.narrow(outer_wide))
+        self._set_mask(outer_wide)
         self._publish_results(node, [self.values.get(a, "") for a in loop.args])
 
     def _publish_results(self, region: Node, results: list[str]) -> None:
@@ -439,29 +427,31 @@ class PacketLowering:
                 self.node(node)
 
     def _cross_type(self, t: DType) -> str:
-        b = self.b
-        if t is BOOL and not b.target.has_avx512:
-            return b.type(INT32)
-        return b.type(t)
+        return self.b.mask_type if t is BOOL else self.b.type(t)
 
     def _cross(self, node: Node) -> str:
         value = self.values[node]
-        return self.widen(value) if node.type is BOOL else value
+        return self.b.wide(value) if node.type is BOOL else value
 
     def _cross_as(self, t: DType, value: str, name: str) -> None:
         b = self.b
-        if t is BOOL and not b.target.has_avx512:
-            b.line(f"{name} = sext {b.type(BOOL)} {value} to {b.type(INT32)}")
-            return
-        ty = b.type(t)
+        ty = self._cross_type(t)
+        crossing = b.wide(value) if t is BOOL else value
         # A phi needs a fixed name; the bitcast costs no instruction.
-        b.line(f"{name} = bitcast {ty} {value} to {ty}")
+        b.line(f"{name} = bitcast {ty} {crossing} to {ty}")
 
     def _arrive(self, t: DType, value: str) -> str:
-        return self.narrow(value) if t is BOOL else value
+        return self.b.note_wide(value) if t is BOOL else value
+
+    def _widen_captures(self, node: Node) -> None:
+        """Bring the masks that a region refers to into their crossing form."""
+        for dep in node.deps:
+            if dep.type is BOOL and dep in self.values:
+                self.values[dep] = self.b.wide(self.values[dep])
 
     def _branch(self, node: Node) -> None:
         branch: Branch = node.attr
+        self._widen_captures(node)
         condition = self.values[node.deps[0]]
         used = sorted({p.attr for p in self._projections(node)})
         if _is_flat(branch):
@@ -486,25 +476,23 @@ class PacketLowering:
     ) -> dict[int, str]:
         b = self.b
         outer = self.mask
-        outer_wide = None if outer is None else self.widen(outer)
-        wide_condition = self.widen(condition)
+        outer_wide = None if outer is None else b.wide(outer)
+        wide_condition = b.wide(condition)
         if branch.label:
             b.line(f"; branch: {_comment(branch.label)}")
         sides: list[dict[int, str]] = []
         for block, positive in ((branch.true, True), (branch.false, False)):
-            if outer_wide is not None:
-                self._set_mask(self.narrow(outer_wide))
-            chosen = self.narrow(wide_condition)
+            self._set_mask(outer_wide)
+            chosen = wide_condition
             if not positive:
                 chosen = b.binary("xor", BOOL, chosen, 1)
             chosen = self.under_mask(chosen)
             sides.append(self._side(block, chosen, used))
-        self._set_mask(None if outer_wide is None else self.narrow(outer_wide))
-        chosen = self.narrow(wide_condition)
+        self._set_mask(outer_wide)
         results = {}
         for k in used:
             t = branch.true.outputs[k].type
-            results[k] = b.select(t, chosen, sides[0][k], sides[1][k])
+            results[k] = b.select(t, wide_condition, sides[0][k], sides[1][k])
         return results
 
     def _side(self, block: Block, mask: str, used: list[int]) -> dict[int, str]:
@@ -523,13 +511,13 @@ class PacketLowering:
         start, enter, leave, join = (
             b.label(s) for s in ("test", "enter", "leave", "join")
         )
-        wide = self.widen(mask)
+        wide = b.wide(mask)
         any_lane = b.any_lane(mask)
         b.branch(start)
         b.block(start)
         b.branch_if(any_lane, enter, join)
         b.block(enter)
-        self._set_mask(self.narrow(wide))
+        self._set_mask(wide)
         self._block(block)
         crossing = {k: self._cross(block.outputs[k]) for k in used if k not in direct}
         b.branch(leave)
@@ -591,17 +579,27 @@ def choose_width(program: Program, target: TargetInfo) -> int:
     """Pick the packet width: two registers; four for lean loops; one for huge code.
 
     Wider than a register hides latency; above some 1,500 operations or 64 gathers
-    it only makes the build longer (measured, see docs/decisions.md).
+    it only makes the build longer. What a loop keeps alive should fit into eleven
+    of the sixteen registers (measured, see docs/decisions.md).
     """
     count, _, gathers = operation_cost(program)
     lanes = target.lanes_f32
     if count > 1500 or gathers > 64:
         return lanes
-    lean = gathers == 0 and any(
-        n.op is LOOP and len(n.attr.args) <= 4 and len(n.attr.body.nodes) < 40
-        for n in program.nodes
-    )
-    return 4 * lanes if lean else 2 * lanes
+    loops = [n for n in program.nodes if n.op is LOOP]
+    if not loops:
+        return 2 * lanes
+    width = 4 * lanes if gathers == 0 else 2 * lanes
+    while width > lanes and max(map(_loop_bytes, loops)) * width > 44 * lanes:
+        width //= 2
+    return width
+
+
+def _loop_bytes(node: Node) -> int:
+    """Return the bytes per lane that a loop keeps in registers all the time."""
+    loop: Loop = node.attr
+    kept = (*loop.args, *node.deps[len(loop.args) : loop.pointers])
+    return sum(n.type.size_bytes for n in kept if n.op is not LITERAL)
 
 
 def lower(program: Program, name: str, target: TargetInfo) -> Code:

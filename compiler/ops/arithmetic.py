@@ -92,7 +92,9 @@ def _int_mod(b: Builder, t: DType, x: str, y: str) -> str:
 
 def _float_mod(b: Builder, t: DType, x: str, y: str) -> str:
     quotient = b.unary_intrinsic("trunc", t, b.fdiv(t, x, y))
-    return b.fma(t, b.neg(t, quotient), y, x)
+    rest = b.fma(t, b.neg(t, quotient), y, x)
+    # Where y is infinite, 0 * y would be NaN.
+    return b.select(t, b.compare("oeq", t, quotient, 0), x, rest)
 
 
 def _mod(b: Builder, t: DType, x: str, y: str) -> str:

@@ -190,6 +190,22 @@ SHR = define(
     lower=_shr,
     doc="x >> y, with y taken modulo the number of bits; keeps the sign",
 )
+SHL_BY = define(
+    "shl_by",
+    1,
+    accepts=INTS,
+    reference=lambda x, n: np.left_shift(x, x.dtype.type(n)),
+    lower=lambda b, t, x, n: b.binary("shl", t, x, n),
+    doc="x << attr: shifts by a constant are part of the code",
+)
+SHR_BY = define(
+    "shr_by",
+    1,
+    accepts=INTS,
+    reference=lambda x, n: np.right_shift(x, x.dtype.type(n)),
+    lower=lambda b, t, x, n: b.binary("ashr" if t.is_signed else "lshr", t, x, n),
+    doc="x >> attr: shifts by a constant are part of the code",
+)
 POPCNT = define(
     "popcnt",
     1,

@@ -42,7 +42,7 @@ def _lgamma(x: float) -> float:
         return math.inf
     try:
         return math.lgamma(x)
-    except ValueError:
+    except (ValueError, OverflowError):
         return math.inf
 
 
@@ -59,7 +59,7 @@ def _erfinv(x: float) -> float:
     y = math.copysign(math.sqrt(max(math.sqrt(a * a + w / 0.147) - a, 0.0)), x)
     for _ in range(60):
         tail = math.erfc(abs(y)) - (1 - abs(x)) if abs(x) > 0.5 else None
-        error = math.erf(y) - x if tail is None else -math.copysign(tail, y)
+        error = math.erf(y) - x if tail is None else -tail * math.copysign(1, y)
         slope = 2 / math.sqrt(math.pi) * math.exp(-y * y)
         if slope == 0:
             break

@@ -25,7 +25,8 @@ class Op:
 
     `lower(builder, operand_type, *operands)` writes the instruction(s) and
     returns the result; `reference(*arrays)` evaluates on NumPy arrays of the
-    operand type. Structural operations (literals, memory, regions) have neither:
+    operand type. An operation whose nodes have an attr gets it as last argument in
+    both. Structural operations (literals, memory, regions) have neither:
     the passes know them by identity.
     """
 

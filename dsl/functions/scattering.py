@@ -6,7 +6,6 @@ are in `compiler.memory`. Nothing is evaluated here.
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,6 @@ from lumijit.pytree import child_of, children, is_container
 from lumijit.runtime.dtypes import UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError, message
 from lumijit.spec import DYNAMIC, require
-
-_groups = count(1)
 
 
 def scatter(
@@ -161,7 +158,7 @@ def _scatter(
     space = target._spec.space
     positions = index_array(space, index, construct)
     mask = mask_array(space, active, construct)
-    group = next(_groups) if isinstance(value, NestedArray) else 0
+    group = memory.new_group() if isinstance(value, NestedArray) else 0
     how = (op.trace_name, mode.trace_name, group)
     _scatter_parts(construct, target, value, positions, mask, how)
 

@@ -10,11 +10,11 @@ import numpy as np
 from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler import memory, trace
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
 from lumijit.functions.memory import gather
 from lumijit.functions.queries import width
-from lumijit.functions.scattering import scatter
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
@@ -88,18 +88,20 @@ def ravel(array: Any, order: str = "A") -> Array:
     index_cls = require(spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, dimensions[-1]) * strides[-1]
     if target._node.size:
-        _write_parts(target, array, along, strides, dimensions[-1])
+        _write_parts(target, array, along, strides, memory.new_group())
     return target
 
 
 def _write_parts(
-    target: Array, part: Array, index: Array, strides: tuple[int, ...], size: int
+    target: Array, part: Array, index: Array, strides: tuple[int, ...], group: int
 ) -> None:
+    """Write the components of an array; they go to different places."""
     if isinstance(part, NestedArray):
         for k, item in enumerate(part):
-            _write_parts(target, item, index + k * strides[0], strides[1:], size)
+            _write_parts(target, item, index + k * strides[0], strides[1:], group)
         return
-    scatter(target, part, index)
+    mask = trace.make_true(1)
+    memory.write(target, part._node, index._node, mask, group=group)
 
 
 def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:

@@ -38,7 +38,6 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.hinting import HintReader
 from lumijit.rewriting.jumps import RESULT, JumpRemover
@@ -48,8 +47,9 @@ from lumijit.rewriting.native import SPLIT, NativeWriter
 from lumijit.rewriting.purity import Purity
 from lumijit.rewriting.rebuild import compiled, outline
 from lumijit.rewriting.regions import RegionWriter
-from lumijit.rewriting.runtime import Runtime, Site
+from lumijit.rewriting.runtime import Runtime
 from lumijit.rewriting.source import Source, read_function
+from lumijit.rewriting.state import Site
 from lumijit.rewriting.tree import Node, Simple, TreeBuilder, ends_in_jump
 from lumijit.runtime import errors
 
@@ -167,8 +167,8 @@ class _Rewriting:
         _name_super_arguments(tree, scope)
         doc, nodes = self._nodes(tree, scope)
         lowered = self._jump_free(nodes, scope)
-        effects, unsure = _analyse(lowered, scope)
-        regions = RegionWriter(self.source, scope, effects, unsure, self.new_name)
+        effects, assigned = _analyse(lowered, scope)
+        regions = RegionWriter(self.source, scope, effects, assigned, self.new_name)
         regions.sites = self.sites
         native = NativeWriter(regions, _refused_function(tree))
         regions.write_plain = lambda inner, reason: NativeWriter(regions, reason).block(
@@ -237,14 +237,14 @@ def _namespace(function: FunctionType) -> dict[str, Any]:
     return names
 
 
-def _analyse(nodes: list[Node], scope: Scope) -> tuple[EffectCache, set[int]]:
-    """Run the analyses; return effects and the reads that may be unbound."""
-    effects = EffectCache()
+def _analyse(nodes: list[Node], scope: Scope) -> tuple[EffectCache, DefiniteAssignment]:
+    """Run the analyses of a jump-free tree."""
+    effects = EffectCache(scope)
     always = scope.captured | scope.nonlocal_names | {RESULT}
     Liveness(effects, always).block(nodes, set())
     assigned = DefiniteAssignment(effects)
     assigned.block(nodes, set(scope.parameters | scope.free))
-    return effects, assigned.unsure
+    return effects, assigned
 
 
 def _refused_function(tree: Any) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.tree import (
     BREAK,

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.expressions import is_plain_test, truth_test
 from lumijit.rewriting.jumps import RESULT, RETURNED

@@ -1,8 +1,7 @@
-"""Fixtures of the runtime's tests: a cache folder of their own, kernels, threads."""
+"""Fixtures of the runtime's tests: cache folders, kernels, threads."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,14 +10,6 @@ import pytest
 from lumijit.runtime import cache, workers
 from lumijit.runtime.config import settings
 from tests.runtime.support import Counter, Holder
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("kernels")
-    folder.chmod(0o700)
-    settings.cache_dir = str(folder)
-    os.environ["LUMIJIT_CACHE_DIR"] = settings.cache_dir
 
 
 @pytest.fixture

@@ -171,9 +171,15 @@ def test_workers_beyond_a_jobs_slots_stay_out(
     counter: Counter, threads: Callable[[int], None]
 ) -> None:
     threads(4)
-    counter.submit(5000, 1, slots=2)
+    for turn in range(300):
+        # The first worker may sleep while others, which must not, are awake.
+        counter.submit(5, 1, slots=2, helpable=False)
+        if turn % 3 == 0:
+            workers.sync()
+        if turn % 50 == 0:
+            time.sleep(0.002)
     workers.sync()
-    assert counter.counts[0] == 5000
+    assert counter.counts[0] == 1500
     assert counter.counts[4:].sum() == 0
 
 
@@ -262,12 +268,15 @@ def test_without_futex() -> None:
                 counter.submit(50, 3)
             workers.sync()
             assert counter.counts[0] == 75_000
+        for turn in range(60):
+            workers.set_thread_count(1 + turn % 3)
+            counter.submit(10, 1)
         holder = Holder()
         holder.submit()
         counter.submit(1, 1)
         threading.Timer(0.1, holder.release).start()
         workers.sync()
-        assert counter.counts[0] == 75_001
+        assert counter.counts[0] == 75_601
         """,
         LUMIJIT_NO_FUTEX="1",
     )
@@ -284,11 +293,89 @@ def test_fork_gives_the_child_its_own_pool() -> None:
             counter.submit(1000, 10)
         workers.sync()
         assert counter.counts[0] == 101_000
+        assert len(workers.pool()._threads) == workers.thread_count()
         if pid == 0:
             os._exit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         """
     )
+
+
+def test_ctrl_c_while_a_fork_waits_is_answered_after_it() -> None:
+    run_script(
+        """
+        holder, counter = Holder(), Counter()
+        holder.submit()
+        ticket = counter.submit(10, 1)
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        import warnings
+        warnings.simplefilter("ignore")  # the held worker is still there
+        try:
+            if os.fork() == 0:
+                os._exit(0)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            workers.wait(counter.submit(5, 1))
+            assert counter.counts[0] == 5
+            assert workers.was_cancelled(ticket)
+        else:
+            raise SystemExit("not interrupted")
+        """,
+    )
+
+
+def test_a_child_of_an_interrupted_fork_has_a_working_pool() -> None:
+    run_script(
+        """
+        holder, counter = Holder(polls_cancel=False), Counter()
+        held = holder.submit()
+        # The handler leaves quietly, so that fork returns in the parent as well.
+        signals = []
+        def handler(number, frame):
+            if not signals:
+                signals.append(number)
+                raise KeyboardInterrupt
+        signal.signal(signal.SIGINT, handler)
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        import warnings
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the held worker is still there
+            pid = os.fork()
+        if pid == 0:
+            workers.wait(counter.submit(5, 1))
+            ok = counter.counts[0] == 5 and workers.was_cancelled(held)
+            os._exit(9 if ok else 1)
+        holder.release()
+        workers.sync()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+        """,
+    )
+
+
+def test_awake_workers_are_seen(holder: Holder) -> None:
+    holder.submit()
+    deadline = time.monotonic() + 10
+    while not workers.is_awake() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert workers.is_awake()
+    holder.release()
+    workers.sync()
+    while workers.is_awake() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert not workers.is_awake()
+
+
+def test_a_finalizer_may_submit(counter: Counter) -> None:
+    class Late:
+        def __bytes__(self) -> bytes:
+            return counter.counts.ctypes.data.to_bytes(8, "little")
+
+        def __del__(self) -> None:
+            counter.submit(3, 1)
+
+    workers.submit(counter.kernel.address, bytes(Late()), 4, 1)
+    workers.sync()
+    assert counter.counts[0] == 7
 
 
 def test_interpreter_ends_with_jobs_under_way() -> None:

@@ -26,61 +26,70 @@ from lumijit.compiler.lower.mathlib.exponential import (
 )
 from lumijit.runtime.dtypes import DType
 
-# e^(x^2) erfc(x) in u = (x - 4) / (x + 4) for 0 <= x up to where erfc vanishes.
+# (x + 4) e^(x^2) erfc(x) in u = (x - 4) / (x + 4) for x >= 0.
 _ERFCX = {
     32: (
-        -0.00029048393480479717,
-        -0.0009804159635677934,
-        0.0041366638615727425,
-        -0.012743106111884117,
-        0.0312981940805912,
-        -0.06312616169452667,
-        0.10896220058202744,
-        -0.1642564982175827,
-        0.2187197208404541,
-        -0.2590680718421936,
-        0.1369994580745697,
+        0.0015291132731363177,
+        0.007444655057042837,
+        -0.026740316301584244,
+        0.07576975226402283,
+        -0.17403940856456757,
+        0.33093973994255066,
+        -0.5408464670181274,
+        0.7732043266296387,
+        -0.9765489101409912,
+        1.0959956645965576,
     ),
     64: (
-        6.896603261866178e-10,
-        -2.1470989322000193e-09,
-        -1.2148173260038762e-08,
-        2.5813248977257732e-08,
-        9.219183190376903e-08,
-        -2.8509679874600046e-07,
-        -4.0567117314140863e-07,
-        2.945389248282753e-06,
-        -1.9046972959743053e-06,
-        -2.2556422678427505e-05,
-        7.89836492689029e-05,
-        -2.1761617277290738e-05,
-        -0.0007991269077111997,
-        0.004060263607774988,
-        -0.012843946019784374,
-        0.031299056520038275,
-        -0.06310781564053031,
-        0.1089631773988529,
-        -0.16425781669728398,
-        0.21871967891826555,
-        -0.25906804876017187,
-        0.13699945762506138,
+        -2.7557029836275372e-09,
+        -1.381146217952167e-08,
+        9.609977797657316e-09,
+        1.2428257757451924e-07,
+        -8.690191395295612e-08,
+        -8.484650141022136e-07,
+        1.4325374194042303e-06,
+        4.6967155515519026e-06,
+        -1.8864686799299545e-05,
+        -3.6363138487734907e-06,
+        0.00017681393059962685,
+        -0.00045505236003362537,
+        -0.0002809590740320448,
+        0.006112055602251774,
+        -0.02637005331622477,
+        0.0763815149142034,
+        -0.17401093724150485,
+        0.3308515878777918,
+        -0.5408538313131871,
+        0.7732087022652407,
+        -0.9765487290808824,
+        1.095995661000491,
     ),
 }
-# erf(x) / x in z = x^2 for doubles, |x| <= 1.
-_ERF_SMALL = (
-    -7.779463383093787e-10,
-    1.3710978348577918e-08,
-    -1.6206313430469932e-07,
-    1.6447131544025382e-06,
-    -1.4924712300569085e-05,
-    0.00012055293576824094,
-    -0.0008548325929309813,
-    0.005223977606118275,
-    -0.026866170643111423,
-    0.11283791670944185,
-    -0.3761263890318352,
-    1.1283791670955126,
-)
+# erf(x) / x in z = x^2: singles for |x| <= 0.7, doubles for |x| <= 1.
+_ERF_SMALL = {
+    32: (
+        0.0001801072939997539,
+        0.0040351920761168,
+        -0.026356685906648636,
+        0.11274699866771698,
+        -0.3761206269264221,
+        1.1283791065216064,
+    ),
+    64: (
+        -7.779463383093787e-10,
+        1.3710978348577918e-08,
+        -1.6206313430469932e-07,
+        1.6447131544025382e-06,
+        -1.4924712300569085e-05,
+        0.00012055293576824094,
+        -0.0008548325929309813,
+        0.005223977606118275,
+        -0.026866170643111423,
+        0.11283791670944185,
+        -0.3761263890318352,
+        1.1283791670955126,
+    ),
+}
 # erfinv(x) / x: by w = -ln(1 - x^2) below a limit, then by sqrt(w) - shift.
 _INVERSE_CENTRAL = {
     32: (
@@ -196,13 +205,14 @@ _ERFC_LIMIT = {32: 10.2, 64: 27.4}
 
 
 def _erfc_of_positive(b: Builder, t: DType, a: str) -> str:
-    """Return erfc a for `a >= 0`: `e^(-a^2)` times a polynomial.
+    """Return erfc a for `a >= 0`: `e^(-a^2)` by a polynomial by `a + 4`.
 
     The rounding error of the square is put back into the exponential's remainder.
     """
     a = at_most(b, t, a, _ERFC_LIMIT[t.bits])
-    u = b.fdiv(t, b.sub(t, a, 4.0), b.add(t, a, 4.0))
-    scaled = polynomial(b, t, u, _ERFCX[t.bits])
+    inverse = b.fdiv(t, 1.0, b.add(t, a, 4.0))
+    u = b.fma(t, inverse, -8.0, 1.0)
+    scaled = b.mul(t, polynomial(b, t, u, _ERFCX[t.bits]), inverse)
     negative = b.neg(t, a)
     square = b.mul(t, negative, a)
     rest = b.fma(t, negative, a, b.neg(t, square))
@@ -211,28 +221,42 @@ def _erfc_of_positive(b: Builder, t: DType, a: str) -> str:
     return scale(b, t, b.mul(t, scaled, series), bits)
 
 
+def _erf_of_small(b: Builder, t: DType, x: str) -> str:
+    """Return erf x for a small |x|, as a polynomial."""
+    return b.mul(t, x, polynomial(b, t, b.mul(t, x, x), _ERF_SMALL[t.bits]))
+
+
 def erf(b: Builder, t: DType, x: str) -> str:
     """Return erf x.
 
     Singles: a rational minimax approximation. Doubles: a polynomial up to 1, from
     there on `1 - erfc x`.
+
+    Max 4.3 ulp in single, 1.5 in double precision.
     """
     if t.bits == 32:
         x = at_most(b, t, at_least(b, t, x, -_ERF_LIMIT), _ERF_LIMIT)
         z = b.mul(t, x, x)
         top = b.mul(t, x, polynomial(b, t, z, _ERF_P))
-        return b.fdiv(t, top, polynomial(b, t, z, _ERF_Q))
+        y = b.fdiv(t, top, polynomial(b, t, z, _ERF_Q))
+        return at_most(b, t, at_least(b, t, y, -1.0), 1.0)
     a = fabs(b, t, x)
-    small = b.mul(t, x, polynomial(b, t, b.mul(t, x, x), _ERF_SMALL))
+    small = _erf_of_small(b, t, x)
     large = b.sub(t, 1.0, _erfc_of_positive(b, t, a))
     large = flip_sign(b, t, large, sign_bit(b, t, x))
     return b.select(t, b.compare("olt", t, a, 1.0), small, large)
 
 
 def erfc(b: Builder, t: DType, x: str) -> str:
-    """Return `1 - erf x` with full relative precision for large x."""
-    y = _erfc_of_positive(b, t, fabs(b, t, x))
-    return b.select(t, b.compare("olt", t, x, 0.0), b.sub(t, 2.0, y), y)
+    """Return `1 - erf x` with full relative precision for large x.
+
+    Max 7.8 ulp in single (mean 0.9), 6.6 in double precision, where it is normal.
+    """
+    a = fabs(b, t, x)
+    small = b.sub(t, 1.0, _erf_of_small(b, t, x))
+    y = _erfc_of_positive(b, t, a)
+    y = b.select(t, b.compare("olt", t, x, 0.0), b.sub(t, 2.0, y), y)
+    return b.select(t, b.compare("olt", t, a, 0.65), small, y)
 
 
 def erfinv(b: Builder, t: DType, x: str) -> str:
@@ -241,6 +265,8 @@ def erfinv(b: Builder, t: DType, x: str) -> str:
     The scheme of M. Giles, Approximating the erfinv function (GPU Computing Gems,
     2011), with coefficients fitted anew: polynomials in `w = -ln(1 - x^2)`, and in
     its square root towards +-1.
+
+    Max 4.0 ulp in both precisions.
     """
     e, f = split(b, t, b.mul(t, b.sub(t, 1.0, x), b.add(t, x, 1.0)))
     w = b.neg(t, log_of_parts(b, t, e, f))

@@ -83,15 +83,15 @@ def _lgamma_of_positive(b: Builder, t: DType, a: str) -> str:
         lower = b.sub(t, y, 1.0)
         factors = b.select(t, is_above, b.mul(t, factors, lower), factors)
         y = b.select(t, is_above, lower, y)
-    next_one = b.add(t, a, 1.0)
+    # u = y - 2 for y = a + 1 or a + 2, without the rounding of y.
+    u = b.sub(t, y, 2.0)
     is_below, is_lowest = b.compare("olt", t, a, 1.5), b.compare("olt", t, a, 0.5)
-    y = b.select(t, is_below, next_one, y)
-    y = b.select(t, is_lowest, b.add(t, a, 2.0), y)
+    u = b.select(t, is_below, b.sub(t, a, 1.0), u)
+    u = b.select(t, is_lowest, a, u)
     factors = b.select(t, is_below, a, factors)
-    factors = b.select(t, is_lowest, b.mul(t, a, next_one), factors)
+    factors = b.select(t, is_lowest, b.fma(t, a, a, a), factors)
     is_large = b.compare("oge", t, a, start)
     log = _log(b, t, b.select(t, is_large, a, factors))
-    u = b.sub(t, y, 2.0)
     base = b.mul(t, u, polynomial(b, t, u, _LGAMMA[t.bits]))
     moved = b.add(t, base, b.select(t, is_below, b.neg(t, log), log))
     inverse = b.fdiv(t, 1.0, a)
@@ -106,6 +106,8 @@ def lgamma(b: Builder, t: DType, x: str) -> str:
 
     Below 0 by reflection: `ln(pi / |sin(pi x)|) - lgamma(1 - x)`, so near the
     zeros there the error is absolute.
+
+    Max 6.5 ulp in single, 5 in double precision for x > 0.
     """
     is_negative = b.compare("olt", t, x, 0.0)
     one = b.const(t, 1.0)

@@ -81,16 +81,16 @@ _ATANH = {
 # tanh(x) = (x + x z P(z)) / Q(z) in z = x^2 for singles, |x| <= 9.02: all terms
 # are positive.
 _TANH_P = (
-    1.3384280412043124e-08,
-    2.063581608025736e-05,
-    0.0034974573484906697,
-    0.13382687009465058,
+    1.3384265251659144e-08,
+    2.0635816326830536e-05,
+    0.0034974573645740747,
+    0.1338268667459488,
 )
 _TANH_Q = (
-    7.790245236537526e-07,
-    0.00032885167711183607,
-    0.025884359745168898,
-    0.467160082571394,
+    7.790241056682135e-07,
+    0.00032885168711889195,
+    0.025884360074996948,
+    0.46716007590293884,
     1.0,
 )
 # From here on e^x / 2 is infinite.
@@ -141,17 +141,26 @@ def _cosh_of(b: Builder, t: DType, parts: tuple[str, str, str, str]) -> str:
 
 
 def sinh(b: Builder, t: DType, x: str) -> str:
-    """Return sinh x."""
+    """Return sinh x.
+
+    Max 2.0 ulp in single, 2.2 in double precision.
+    """
     return _sinh_of(b, t, x, _halves(b, t, fabs(b, t, x)))
 
 
 def cosh(b: Builder, t: DType, x: str) -> str:
-    """Return cosh x."""
+    """Return cosh x.
+
+    Max 1.9 ulp in single, 1.4 in double precision.
+    """
     return _cosh_of(b, t, _halves(b, t, fabs(b, t, x)))
 
 
 def sincosh(b: Builder, t: DType, x: str) -> tuple[str, str]:
-    """Return sinh x and cosh x from one reduction."""
+    """Return sinh x and cosh x from one reduction.
+
+    As accurate as `sinh` and `cosh`.
+    """
     parts = _halves(b, t, fabs(b, t, x))
     return _sinh_of(b, t, x, parts), _cosh_of(b, t, parts)
 
@@ -161,13 +170,16 @@ def tanh(b: Builder, t: DType, x: str) -> str:
 
     Singles: a rational minimax approximation. Doubles: sinh by cosh, both divided
     by 2^(k-1).
+
+    Max 5.1 ulp (mean 0.66) in single, 2.9 in double precision.
     """
     if t.bits == 32:
         limit = _TANH_LIMIT[32]
         x = at_most(b, t, at_least(b, t, x, -limit), limit)
         z = b.mul(t, x, x)
         top = b.fma(t, b.mul(t, x, z), polynomial(b, t, z, _TANH_P), x)
-        return b.fdiv(t, top, polynomial(b, t, z, _TANH_Q))
+        y = b.fdiv(t, top, polynomial(b, t, z, _TANH_Q))
+        return at_most(b, t, at_least(b, t, y, -1.0), 1.0)
     shift = mantissa_bits(t)
     a = at_most(b, t, fabs(b, t, x), _TANH_LIMIT[64])
     s, c, bits = _reduced(b, t, a, 0)
@@ -190,7 +202,10 @@ def _log_of_sum(b: Builder, t: DType, u: str, a: str) -> str:
 
 
 def asinh(b: Builder, t: DType, x: str) -> str:
-    """Return asinh x as `ln(1 + a + a^2 / (1 + sqrt(1 + a^2)))` for a = |x|."""
+    """Return asinh x as `ln(1 + a + a^2 / (1 + sqrt(1 + a^2)))` for a = |x|.
+
+    Max 1.8 ulp in both precisions.
+    """
     a = fabs(b, t, x)
     square = b.mul(t, a, a)
     root = b.unary_intrinsic("sqrt", t, b.add(t, square, 1.0))
@@ -200,7 +215,10 @@ def asinh(b: Builder, t: DType, x: str) -> str:
 
 
 def acosh(b: Builder, t: DType, x: str) -> str:
-    """Return acosh x as `ln(1 + d + sqrt(d^2 + 2 d))` for d = x - 1."""
+    """Return acosh x as `ln(1 + d + sqrt(d^2 + 2 d))` for d = x - 1.
+
+    Max 2.1 ulp in both precisions.
+    """
     d = b.sub(t, x, 1.0)
     root = b.unary_intrinsic("sqrt", t, b.fma(t, d, d, b.add(t, d, d)))
     y = _log_of_sum(b, t, b.add(t, d, root), x)
@@ -213,6 +231,8 @@ def atanh(b: Builder, t: DType, x: str) -> str:
 
     `2^e` is near `(1 + a) / (1 - a)` (from the exponents of both) and
     `s = ((1 + a) - 2^e (1 - a)) / ((1 + a) + 2^e (1 - a))`.
+
+    Max 1.3 ulp in both precisions.
     """
     shift, bias = mantissa_bits(t), exponent_bias(t)
     a = fabs(b, t, x)
@@ -223,8 +243,8 @@ def atanh(b: Builder, t: DType, x: str) -> str:
     quotient = b.add(int_of(t), difference, (bias << shift) + quarter)
     power = from_bits(b, t, bit_op(b, "and", t, quotient, -1 << shift))
     plus, minus = b.add(t, power, 1.0), b.sub(t, 1.0, power)
-    # Near 1 the sums power +- 1 would be rounded, so 1 - a (exact) is used there.
-    is_near = b.compare("ogt", t, a, 0.5)
+    # Towards 1 the sums power +- 1 are rounded, so 1 - a (exact) is used there.
+    is_near = b.compare("ogt", t, a, 0.999)
     top = b.fma(t, b.neg(t, power), below, above)
     top = b.select(t, is_near, top, b.fma(t, a, plus, minus))
     bottom = b.fma(t, power, below, above)

@@ -192,8 +192,10 @@ def _remainder(
 
 
 def _wide_sine(b: Builder, t: DType, r: str) -> str:
+    """Return sin r for |r| <= pi/2; rounding may lead above 1, so it is clamped."""
     z = b.mul(t, r, r)
-    return odd_series(b, t, r, z, polynomial(b, t, z, _SIN_WIDE[t.bits]))
+    s = odd_series(b, t, r, z, polynomial(b, t, z, _SIN_WIDE[t.bits]))
+    return at_most(b, t, at_least(b, t, s, -1.0), 1.0)
 
 
 def half_turn_sine(b: Builder, t: DType, x: str) -> str:
@@ -203,7 +205,10 @@ def half_turn_sine(b: Builder, t: DType, x: str) -> str:
 
 
 def sin(b: Builder, t: DType, x: str) -> str:
-    """Return sin x: reduced by pi, one odd polynomial, the sign from the parity."""
+    """Return sin x: reduced by pi, one odd polynomial, the sign from the parity.
+
+    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
+    """
     k, bits = round_product(b, t, x, 1 / math.pi)
     r = _remainder(b, t, x, k, _PI[t.bits], _WIDE_BOUND)
     sign = shift_left(b, t, bits, t.bits - 1)
@@ -211,7 +216,10 @@ def sin(b: Builder, t: DType, x: str) -> str:
 
 
 def cos(b: Builder, t: DType, x: str) -> str:
-    """Return cos x as the sine of the distance to an odd multiple of pi/2."""
+    """Return cos x as the sine of the distance to an odd multiple of pi/2.
+
+    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
+    """
     below = b.fma(t, x, 1 / math.pi, -0.5)
     shifted = b.add(t, below, magic(t))
     count = b.add(t, b.sub(t, shifted, magic(t)), 0.5)
@@ -223,7 +231,10 @@ def cos(b: Builder, t: DType, x: str) -> str:
 
 
 def sincos(b: Builder, t: DType, x: str) -> tuple[str, str]:
-    """Return sin x and cos x from one reduction by pi/2."""
+    """Return sin x and cos x from one reduction by pi/2.
+
+    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
+    """
     k, bits = round_product(b, t, x, 2 / math.pi)
     r = _remainder(b, t, x, k, _HALF_PI[t.bits], _BOUND)
     z = b.mul(t, r, r)
@@ -252,46 +263,69 @@ def _tan_ratio(b: Builder, t: DType, x: str) -> tuple[str, str, str, str]:
 
 
 def tan(b: Builder, t: DType, x: str) -> str:
-    """Return tan x: `tan r`, or `-1 / tan r` in odd quadrants; one division."""
+    """Return tan x: `tan r`, or `-1 / tan r` in odd quadrants; one division.
+
+    Max 2.7 ulp in single, 2.4 in double precision, for |x| < 8192.
+    """
     tangent, is_odd, one, minus_one = _tan_ratio(b, t, x)
     numerator = b.select(t, is_odd, minus_one, tangent)
     return b.fdiv(t, numerator, b.select(t, is_odd, tangent, one))
 
 
 def cot(b: Builder, t: DType, x: str) -> str:
-    """Return cot x: `1 / tan r`, or `-tan r` in odd quadrants; one division."""
+    """Return cot x: `1 / tan r`, or `-tan r` in odd quadrants; one division.
+
+    Max 2.7 ulp in single, 2.5 in double precision, for |x| < 8192.
+    """
     tangent, is_odd, one, minus_one = _tan_ratio(b, t, x)
     numerator = b.select(t, is_odd, tangent, one)
     return b.fdiv(t, numerator, b.select(t, is_odd, minus_one, tangent))
 
 
-def _asin_parts(b: Builder, t: DType, x: str) -> tuple[str, str, str]:
-    """Return `asin(w)`, its `w`'s mask and |x|: w is |x|, or sqrt((1 - |x|) / 2).
+def _asin_parts(b: Builder, t: DType, x: str) -> tuple[str, str, str, str]:
+    """Return w, `asin(w) - w`, `w^2`, and where |x| > 1/2.
 
-    The mask tells where |x| > 1/2, so that the second holds.
+    There w is `sqrt((1 - |x|) / 2)`, elsewhere |x|.
     """
     a = fabs(b, t, x)
     is_large = b.compare("ogt", t, a, 0.5)
     z = b.select(t, is_large, b.fma(t, a, -0.5, 0.5), b.mul(t, a, a))
     w = b.select(t, is_large, b.unary_intrinsic("sqrt", t, z), a)
     series = b.mul(t, z, polynomial(b, t, z, _ASIN[t.bits]))
-    return b.fma(t, w, series, w), is_large, a
+    return w, b.mul(t, w, series), z, is_large
 
 
 def asin(b: Builder, t: DType, x: str) -> str:
-    """Return asin x; above 1/2 as `pi/2 - 2 asin(sqrt((1 - x) / 2))`."""
-    inner, is_large, _ = _asin_parts(b, t, x)
+    """Return asin x; above 1/2 as `pi/2 - 2 asin(sqrt((1 - x) / 2))`.
+
+    Doubles also take the rounding errors of the root and of that difference into
+    account.
+
+    Max 2.1 ulp in single, 0.8 in double precision.
+    """
+    w, tail, z, is_large = _asin_parts(b, t, x)
+    inner = b.add(t, w, tail)
     high, low = _HALF_PI[t.bits][:2]
-    outer = b.sub(t, high, b.fma(t, inner, 2.0, -low))
+    outer = b.fma(t, w, -2.0, high)
+    rest = b.fma(t, tail, 2.0, -low)
+    if t.bits == 64:
+        error = b.fma(t, b.neg(t, w), w, z)
+        error = b.fdiv(t, error, at_least(b, t, w, 2.0**-60))
+        rounding = b.fma(t, w, -2.0, b.sub(t, high, outer))
+        rest = b.sub(t, b.add(t, rest, error), rounding)
+    outer = b.sub(t, outer, rest)
     return flip_sign(b, t, b.select(t, is_large, outer, inner), sign_bit(b, t, x))
 
 
 def acos(b: Builder, t: DType, x: str) -> str:
     """Return acos x: `pi/2 - asin x`, or `2 asin(sqrt((1 - x) / 2))` above 1/2.
 
-    Both are `base + factor * asin(w)`; below -1/2 the base is pi.
+    Below -1/2 it is pi less the latter.
+
+    Max 1.2 ulp in both precisions.
     """
-    inner, is_large, _ = _asin_parts(b, t, x)
+    w, tail, _, is_large = _asin_parts(b, t, x)
+    inner = b.add(t, w, tail)
     is_negative = b.compare("slt", int_of(t), to_bits(b, t, x), 0)
     high, low = _PI[t.bits][:2]
     sign = sign_bit(b, t, x)
@@ -311,7 +345,10 @@ def _atan_unit(b: Builder, t: DType, ratio: str) -> str:
 
 
 def atan(b: Builder, t: DType, x: str) -> str:
-    """Return atan x: one division, `pi/2 - atan(1/x)` above 1."""
+    """Return atan x: one division, `pi/2 - atan(1/x)` above 1.
+
+    Max 1.3 ulp in single, 1.6 in double precision.
+    """
     a = fabs(b, t, x)
     is_steep = b.compare("ogt", t, a, 1.0)
     numerator = b.select(t, is_steep, 1.0, a)
@@ -327,6 +364,8 @@ def atan2(b: Builder, t: DType, y: str, x: str) -> str:
 
     One division of the smaller by the larger coordinate. The larger is kept off
     zero (0/0), equal ones give 1 (also infinity by infinity).
+
+    Max 2.5 ulp in both precisions.
     """
     ax, ay = fabs(b, t, x), fabs(b, t, y)
     is_steep = b.compare("olt", t, ax, ay)

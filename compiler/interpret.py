@@ -1,0 +1,271 @@
+"""The slow reference evaluator: runs a trace with NumPy, one node at a time.
+
+It shares nothing with scheduling, lowering or the runtime but the op records'
+references, evaluates regions in lockstep under lane masks, and leaves the trace
+as it found it. Tests use it as the oracle for the kernels; where several lanes
+of one write hit one entry, later lanes come after earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler.memory import CONSUMED, Reduction
+from lumijit.compiler.ops.structural import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    GATHER,
+    LITERAL,
+    LOOP,
+    PROJECT,
+    REGIONS,
+    SCATTER,
+    SCATTER_INC,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.regions import Block, Branch, Loop
+from lumijit.compiler.trace import Node
+from lumijit.runtime import buffers, workers
+from lumijit.runtime.dtypes import DType
+
+Array = np.ndarray[Any, Any]
+
+_UPDATES: dict[str, Callable[[Array, Array], Array]] = {
+    "identity": lambda old, new: new,
+    "add": np.add,
+    "mul": np.multiply,
+    "min": lambda old, new: np.where(new < old, new, old),
+    "max": lambda old, new: np.where(new > old, new, old),
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
+
+
+def interpret(nodes: Iterable[Node]) -> list[Array]:
+    """Evaluate nodes with NumPy and return one array per node.
+
+    Args:
+        nodes: nodes of any scope whose arguments are known, evaluated or not.
+
+    Returns:
+        The contents, each of the node's size. The nodes stay as they are.
+
+    >>> from lumijit.compiler.ops.arithmetic import MUL
+    >>> from lumijit.compiler.trace import counter, emit2
+    >>> interpret([emit2(MUL, counter(4), counter(4))])[0].tolist()
+    [0, 1, 4, 9]
+    """
+    workers.sync()
+    interpreter = _Interpreter()
+    with np.errstate(all="ignore"):
+        return [interpreter.result(node) for node in nodes]
+
+
+class _Interpreter:
+    """The values of nodes met so far.
+
+    `versions` holds what an effect leaves behind, one array per target; `results`
+    what a region returns. At program level a write changes a copy. Inside a region
+    it changes an array in `memory`, which holds the targets and all their versions.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[int, Array] = {}
+        self.results: dict[int, list[Array]] = {}
+        self.versions: dict[int, list[Array]] = {}
+        self.memory: dict[int, Array] = {}
+
+    def result(self, root: Node) -> Array:
+        """Return the contents of a node, computing what it depends on first."""
+        stack = [(root, False)]
+        while stack:
+            node, is_ready = stack.pop()
+            if id(node) in self.values:
+                continue
+            if not is_ready and node.deps:
+                stack.append((node, True))
+                stack.extend((dep, False) for dep in reversed(node.deps))
+                continue
+            if node.op in REGIONS:
+                self._top_level_region(node)
+            else:
+                self.values[id(node)] = self._value(node, None)
+        return self._copy(root)
+
+    def _value(self, node: Node, mask: Array | None) -> Array:
+        """Evaluate a node whose dependencies have values; `mask`: active lanes."""
+        op = node.op
+        if op.reference is not None:
+            args = [self.values[id(dep)] for dep in node.deps]
+            if node.attr is not None:
+                args.append(node.attr)
+            return np.asarray(op.reference(*args)).astype(node.type.numpy, copy=False)
+        if op is LITERAL:
+            return np.full(1 if node.size else 0, node.attr, dtype=node.type.numpy)
+        if op is COUNTER:
+            return np.arange(node.size, dtype=np.uint32)
+        if op is UNDEFINED:
+            return np.zeros(node.size, dtype=node.type.numpy)
+        if op is EVALUATED:
+            assert node.buffer is not None
+            return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
+        if op is CAST:
+            source = node.deps[0]
+            return convert(self.values[id(source)], source.type, node.type)
+        if op is BITCAST:
+            return self.values[id(node.deps[0])].view(node.type.numpy)
+        if op is GATHER:
+            return self._gather(node, mask)
+        if op is SCATTER:
+            return self._scatter(node, mask)
+        if op is SCATTER_INC:
+            return self._scatter_inc(node, mask)
+        if op is PROJECT:
+            return self.results[id(node.deps[0])][node.attr]
+        if op is WRITTEN:
+            return self._written(node, mask)
+        raise AssertionError(f"{op.name} has no value outside its region")
+
+    # Memory
+
+    def _lanes(self, node: Node, size: int, mask: Array | None) -> Array:
+        """Return the numbers of the lanes that a mask operand leaves active."""
+        lanes = np.broadcast_to(self.values[id(node)], (size,))
+        if mask is not None:
+            lanes = lanes & np.broadcast_to(mask, (size,))
+        return np.flatnonzero(lanes)
+
+    def _gather(self, node: Node, mask: Array | None) -> Array:
+        source, index, wanted = node.deps
+        size = node.size if mask is None else max(node.size, len(mask))
+        contents = np.broadcast_to(self.values[id(source)], (source.size,))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        found = np.zeros(size, dtype=node.type.numpy)
+        lanes = self._lanes(wanted, size, mask)
+        found[lanes] = contents[places[lanes]]
+        return found
+
+    def _target(self, effect: Node) -> Array:
+        """Return the array that an effect changes: a copy at program level."""
+        target = effect.deps[0]
+        contents = self.memory.get(id(target))
+        if contents is None:
+            contents = self._copy(target)
+        self.versions[id(effect)] = [contents]
+        return contents
+
+    def _scatter(self, node: Node, mask: Array | None) -> Array:
+        _, value, index, wanted = node.deps
+        reduction: Reduction = node.attr
+        contents = self._target(node)
+        size = node.size if mask is None else max(node.size, len(mask))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        items = np.broadcast_to(self.values[id(value)], (size,))
+        update = _UPDATES[reduction.op]
+        for lane in self._lanes(wanted, size, mask):
+            at = places[lane]
+            contents[at] = update(contents[at], items[lane])
+        return contents
+
+    def _scatter_inc(self, node: Node, mask: Array | None) -> Array:
+        assert node.attr is not CONSUMED, "the counter's state at that time is gone"
+        _, index, wanted = node.deps
+        contents = self._target(node)
+        size = node.size if mask is None else max(node.size, len(mask))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        found = np.zeros(size, dtype=node.type.numpy)
+        for lane in self._lanes(wanted, size, mask):
+            found[lane] = contents[places[lane]]
+            contents[places[lane]] += np.uint32(1)
+        return found
+
+    def _copy(self, node: Node) -> Array:
+        return np.array(np.broadcast_to(self.values[id(node)], (node.size,)))
+
+    def _written(self, node: Node, mask: Array | None) -> Array:
+        contents = self.versions[id(node.deps[0])][node.attr or 0]
+        if mask is not None:
+            self.memory[id(node)] = contents
+        return contents
+
+    # Regions
+
+    def _top_level_region(self, node: Node) -> None:
+        """Run a region on copies of its targets, which become new versions."""
+        self.values[id(node)] = np.empty(0)
+        for target in node.deps[node.attr.targets :]:
+            self.memory[id(target)] = self._copy(target)
+        self._region(node, np.ones(node.size, dtype=np.bool_))
+        self.memory.clear()
+
+    def _region(self, node: Node, mask: Array) -> None:
+        """Run a region for the lanes of a mask."""
+        if node.op is LOOP:
+            results = self._loop(node, mask)
+        else:
+            results = self._branch(node, mask)
+        self.results[id(node)] = results
+        targets = node.deps[node.attr.targets :]
+        self.versions[id(node)] = [self.memory[id(target)] for target in targets]
+
+    def _loop(self, node: Node, mask: Array) -> list[Array]:
+        loop: Loop = node.attr
+        lanes = (len(mask),)
+        inits = node.deps[: len(loop.args)]
+        state = [np.broadcast_to(self.values[id(init)], lanes) for init in inits]
+        while True:
+            for arg, value in zip(loop.args, state, strict=True):
+                self.values[id(arg)] = value
+            self._block(loop.header, mask)
+            active = mask & self.values[id(loop.header.outputs[0])]
+            if not active.any():
+                return state
+            self._block(loop.body, active)
+            news = [self.values[id(out)] for out in loop.body.outputs]
+            state = [
+                np.where(active, new, old) for new, old in zip(news, state, strict=True)
+            ]
+
+    def _branch(self, node: Node, mask: Array) -> list[Array]:
+        branch: Branch = node.attr
+        chosen = np.broadcast_to(self.values[id(node.deps[0])], (len(mask),))
+        sides = []
+        for block, lanes in ((branch.true, chosen), (branch.false, ~chosen)):
+            self._block(block, mask & lanes)
+            sides.append([self.values[id(out)] for out in block.outputs])
+        return [np.where(chosen, yes, no) for yes, no in zip(*sides, strict=True)]
+
+    def _block(self, block: Block, mask: Array) -> None:
+        for node in block.nodes:
+            if node.op in REGIONS:
+                self._region(node, mask)
+            else:
+                self.values[id(node)] = self._value(node, mask)
+
+
+def convert(values: Array, source: DType, to: DType) -> Array:
+    """Convert values the way C does; floats out of range saturate, NaN is 0."""
+    if to.is_bool:
+        return values != 0
+    if source.is_float and to.is_int:
+        return _saturated(values.astype(np.float64), to)
+    return values.astype(to.numpy)
+
+
+def _saturated(values: Array, to: DType) -> Array:
+    """Convert doubles to integers, clamping to the limits of the type."""
+    limits = np.iinfo(to.numpy)
+    # The limits as powers of two, which doubles hold exactly.
+    bound = 2.0 ** (to.bits - int(to.is_signed))
+    too_high = values >= bound
+    too_low = values <= (-bound if to.is_signed else 0.0)
+    is_outside = too_high | too_low | np.isnan(values)
+    inside = np.where(is_outside, 0.0, values).astype(to.numpy)
+    found = np.where(too_high, limits.max, np.where(too_low, limits.min, inside))
+    return found.astype(to.numpy)

@@ -1,0 +1,223 @@
+"""Every elementwise operation on every type that it takes, against its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lumijit.compiler import trace
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.ops import mathematics as ma
+from lumijit.compiler.ops.record import REGISTRY, Op
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node
+from lumijit.runtime.config import JitFlag, scoped_set_flag
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, VALUES, DType
+from tests.compiler.support import (
+    ODD_SIZES,
+    Array,
+    array,
+    assert_same,
+    data,
+    edge_values,
+    lit,
+    pairs,
+    random_values,
+)
+
+ELEMENTWISE = [op for op in REGISTRY.values() if op.lower is not None]
+MATH = frozenset(op for op in vars(ma).values() if isinstance(op, Op))
+BY_CONSTANT = (lo.SHL_BY, lo.SHR_BY)
+SHIFT = 5
+CASES = [
+    pytest.param(op, t, id=f"{op.name}-{t.short}")
+    for op in ELEMENTWISE
+    for t in VALUES
+    if t in op.accepts
+]
+# In units of the last place of the result; the accuracy of the functions over
+# their whole range is measured with higher precision in test_mathlib.
+ULPS: dict[Op, float] = {ar.RSQRT: 1, ar.FMA: 1}
+MATH_ULPS = 8.0
+# Angles are reduced with three constants, which serves up to here.
+MAX_ANGLE = 8192.0
+
+
+def emit(op: Op, *args: Node) -> Node:
+    """Apply an operation of any arity; constant shifts are by 5."""
+    if op in BY_CONSTANT:
+        if args[0].op is LITERAL:
+            op = lo.SHL if op is lo.SHL_BY else lo.SHR
+            return trace.emit2(op, args[0], lit(args[0].type, SHIFT))
+        return trace.append(op, args[0].type, args, SHIFT)
+    if op.arity == 1:
+        return trace.emit1(op, *args)
+    return trace.emit2(op, *args) if op.arity == 2 else trace.emit3(op, *args)
+
+
+def operands(op: Op, t: DType, size: int | None) -> list[Array]:
+    """Return edge values in all combinations, or random values of a size."""
+    if size is not None:
+        found = [random_values(t, size, seed) for seed in range(op.arity)]
+    elif op.arity == 1:
+        found = [edge_values(t)]
+    else:
+        x, y = pairs(t)
+        found = [x, y, np.roll(x, 7)][: op.arity]
+    if op in (ma.SIN, ma.COS, ma.TAN):
+        found[0] = found[0][~(np.abs(found[0]) > MAX_ANGLE) | np.isinf(found[0])]
+    if op is ma.LGAMMA:
+        # The reflection at 0 loses the digits that a denormal lacks.
+        found[0] = found[0][~((found[0] < 0) & (found[0] > -np.finfo(t.numpy).tiny))]
+    if op is lo.SELECT:
+        found[0] = np.arange(len(found[0])) % 3 == 0
+    return found
+
+
+def expect(op: Op, args: list[Array], result: DType) -> Array:
+    more = [SHIFT] if op in BY_CONSTANT else []
+    with np.errstate(all="ignore"):
+        return np.asarray(op.reference(*args, *more)).astype(result.numpy)  # type: ignore[misc]
+
+
+def compare(op: Op, found: Array, expected: Array, args: list[Array]) -> None:
+    if op is ar.MOD and found.dtype.kind == "f":
+        compare_remainders(found, expected, *args)
+    elif op in MATH:
+        compare_functions(op, found, expected)
+    else:
+        assert_same(found, expected, ULPS.get(op, 0))
+
+
+def compare_functions(op: Op, found: Array, expected: Array) -> None:
+    """Compare up to some ulp, next to 0 up to as many of the ulp of 1."""
+    wide = expected.astype(np.float64)
+    eps = float(np.finfo(expected.dtype).eps)
+    limit = MATH_ULPS * eps * np.maximum(np.abs(wide), 1 if op is ma.LGAMMA else 0.01)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    with np.errstate(all="ignore"):
+        near = np.abs(found.astype(np.float64) - wide) <= limit
+    bad = ~(near | (found == expected) | np.isnan(expected))
+    assert not bad.any(), f"{found[bad][:5]} against {expected[bad][:5]}"
+
+
+def compare_remainders(found: Array, expected: Array, x: Array, y: Array) -> None:
+    """The quotient is rounded, so a remainder may be off by one divisor."""
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    with np.errstate(all="ignore"):
+        wide = [v.astype(np.float64) for v in (found, expected, x, y)]
+        quotient = np.abs(wide[2] / wide[3])
+        eps = np.finfo(found.dtype).eps
+        moderate = (quotient < 0.25 / eps) & np.isfinite(wide[3])
+        error = np.abs(wide[0] - wide[1])
+        limit = 2 * eps * np.maximum(np.abs(wide[2]), np.abs(wide[3]))
+        limit += np.finfo(found.dtype).smallest_subnormal
+        near = np.minimum(error, np.abs(error - np.abs(wide[3]))) <= limit
+    assert near[moderate].all()
+    whole = np.isinf(wide[3]) & np.isfinite(wide[2])
+    np.testing.assert_array_equal(found[whole], x[whole])
+
+
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_edge_values(op: Op, t: DType) -> None:
+    args = operands(op, t, None)
+    types = [BOOL if a.dtype == np.bool_ else t for a in args]
+    nodes = [array(a, s) for a, s in zip(args, types, strict=True)]
+    node = emit(op, *nodes)
+    result = op.result_type(t)
+    assert node.type is result
+    compare(op, data(node), expect(op, args, result), args)
+
+
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_sizes(op: Op, t: DType) -> None:
+    args = operands(op, t, 1000)
+    types = [BOOL if a.dtype == np.bool_ else t for a in args]
+    expected = expect(op, args, op.result_type(t))
+    for size in (1000, 0, *ODD_SIZES):
+        nodes = [array(a[:size], s) for a, s in zip(args, types, strict=True)]
+        found = data(emit(op, *nodes))
+        compare(op, found, expected[:size], [a[:size] for a in args])
+
+
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_folding_agrees_with_the_kernel(op: Op, t: DType) -> None:
+    """Literals folded while tracing give what the kernel gives for arrays."""
+    args = operands(op, t, 12)
+    if t.is_float:
+        args[0][:3] = [np.inf, np.nan, -0.0]
+        args[-1][3:6] = [np.inf, np.nan, -0.0]
+    types = [BOOL if a.dtype == np.bool_ else t for a in args]
+    found = data(emit(op, *[array(a, s) for a, s in zip(args, types, strict=True)]))
+    for k in range(12):
+        literals = [
+            trace.literal(s, s.wrap(a[k].item()))
+            for a, s in zip(args, types, strict=True)
+        ]
+        node = emit(op, *literals)
+        assert node.op is LITERAL
+        one = np.array([node.attr], dtype=found.dtype)
+        compare(op, found[k : k + 1], one, [a[k : k + 1] for a in args])
+
+
+@pytest.mark.parametrize("t", [FLOAT32, FLOAT64, FLOAT16], ids=lambda t: t.short)
+def test_min_max_of_nan_and_zeros(t: DType) -> None:
+    x, y = pairs(t)
+    for op, better in ((ar.MIN, np.less), (ar.MAX, np.greater)):
+        found = data(trace.emit2(op, array(x, t), array(y, t)))
+        assert_same(found, np.where(better(x, y), x, y))
+
+
+@pytest.mark.parametrize("t", [t for t in VALUES if t.is_int], ids=lambda t: t.short)
+def test_integer_division_is_exact(t: DType) -> None:
+    """Against Python's integers: rounded to zero, x / 0 = 0, x % 0 = x."""
+    x, y = pairs(t)
+    quotients = data(trace.emit2(ar.INT_DIV, array(x, t), array(y, t)))
+    remainders = data(trace.emit2(ar.MOD, array(x, t), array(y, t)))
+    for a, b, q, r in zip(x.tolist(), y.tolist(), quotients, remainders, strict=True):
+        exact = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        assert q == t.wrap(exact), (a, b)
+        assert r == t.wrap(a - exact * b), (a, b)
+
+
+@pytest.mark.parametrize("t", [t for t in VALUES if t.is_int], ids=lambda t: t.short)
+def test_mulhi_is_exact(t: DType) -> None:
+    x, y = pairs(t)
+    found = data(trace.emit2(ar.MULHI, array(x, t), array(y, t)))
+    exact = [a * b >> t.bits for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert found.tolist() == [t.wrap(v) for v in exact]
+
+
+@pytest.mark.parametrize("t", [FLOAT32, FLOAT64], ids=lambda t: t.short)
+def test_fma_rounds_once(t: DType) -> None:
+    eps = float(np.finfo(t.numpy).eps)
+    x = np.array([1 + eps, 1 - eps / 2, 3.0], t.numpy)
+    square = x * x
+    found = data(trace.emit3(ar.FMA, array(x, t), array(x, t), array(-square, t)))
+    exact = [float_product_error(v) for v in x.tolist()]
+    assert_same(found, np.array(exact, t.numpy))
+
+
+def float_product_error(value: float) -> float:
+    """Return the part of value² that the type drops, for values of few bits."""
+    from fractions import Fraction
+
+    kind: Callable[[Any], Any] = np.float64
+    if value == float(np.float32(value)) and abs(value - 1) > 1e-9:
+        kind = np.float32
+    rounded = kind(value) * kind(value)
+    return float(Fraction(value) ** 2 - Fraction(float(rounded)))
+
+
+def test_without_folding() -> None:
+    """The kernel itself computes on literals when folding is off."""
+    with scoped_set_flag(JitFlag.ConstantPropagation, False):
+        node = trace.emit2(
+            ar.ADD, trace.literal(FLOAT32, 2.0), trace.literal(FLOAT32, 3.0)
+        )
+        assert node.op is ar.ADD
+    assert data(node).tolist() == [5.0]

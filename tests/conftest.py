@@ -1,0 +1,60 @@
+"""What all tests share: a kernel cache of their own, and verified stages.
+
+The trace, the schedule and the program of every evaluation are verified.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from lumijit.compiler import evaluate, program, schedule
+from lumijit.compiler.trace import Node
+from lumijit.compiler.verify import verify, verify_plan, verify_program
+from lumijit.runtime.config import settings
+
+
+def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
+    nodes = list(wanted)
+    found = schedule.plan(nodes)
+    verify(nodes)
+    verify_plan(found)
+    return found
+
+
+def _checked_elementwise(wanted: list[Node]) -> program.Program | None:
+    found = program.elementwise(wanted)
+    if found is not None:
+        verify(wanted)
+        verify_program(found)
+    return found
+
+
+class _CheckedProgram(program.Program):
+    """A program that is verified as soon as it is made."""
+
+    __slots__ = ()
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        verify_program(self)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("kernels")
+    folder.chmod(0o700)
+    settings.cache_dir = str(folder)
+    os.environ["LUMIJIT_CACHE_DIR"] = settings.cache_dir
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _verified_stages() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "plan", _checked_plan)
+        patch.setattr(evaluate, "elementwise", _checked_elementwise)
+        patch.setattr(evaluate, "Program", _CheckedProgram)
+        yield
