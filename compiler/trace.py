@@ -334,7 +334,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
             size = b.size
         elif b.size != 1:
             raise size_mismatch(op, (a, b))
-    node = _new_node(Node)
+    node: Node = _new_node(Node)
     node.op = op
     node.type = op.result or a.type
     node.size = size
