@@ -8,6 +8,7 @@ business of `names` and `tree`.
 from __future__ import annotations
 
 import inspect
+import itertools
 import linecache
 import tokenize
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ def _shift_lines(tree: Any, offset: int) -> None:
 def class_around(qualname: str) -> str | None:
     """Return the name of the innermost class that a function is written in."""
     parts = qualname.split(".")
-    for part, following in reversed(list(zip(parts, parts[1:], strict=False))):
+    for part, following in reversed(list(itertools.pairwise(parts))):
         if "<locals>" not in (part, following):
             return part
     return None

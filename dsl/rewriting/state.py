@@ -61,6 +61,7 @@ class Site:
         return self.kind in ("while", "for")
 
     def __str__(self) -> str:
+        """Name the construct and its line."""
         return f"'{self.kind}' at {self.filename}:{self.place.line}"
 
 

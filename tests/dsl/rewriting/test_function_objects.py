@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from fake_control import Lanes
 from lanes import define
-
 from lumijit.rewriting import syntax
 
 LIMIT = 6

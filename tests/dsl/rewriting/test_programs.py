@@ -221,7 +221,7 @@ def return_from_with(x, y):
         if x > 3:
             return y
         y += 1
-    with nothing() as n:
+    with nothing():
         if y > 3:
             x = 2
     return x + y
@@ -332,8 +332,8 @@ def conditional_in_comprehension_iterable(x, y):
 def boolean_operators(x, y):
     a = x > 2 and y > 2
     b = x > 2 or y > 2
-    c = not (x > 2)
-    d = x > 0 and y > 0 and not x == y
+    c = not x > 2
+    d = x > 0 and y > 0 and x != y
     return [1 if v else 0 for v in (a, b, c, d)]
 
 
