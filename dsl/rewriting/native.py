@@ -12,7 +12,7 @@ from typing import Any
 
 import gast
 from lumijit.rewriting import build
-from lumijit.rewriting.expressions import is_plain_test, truth_test
+from lumijit.rewriting.expressions import false_test, is_plain_test, truth_test
 from lumijit.rewriting.jumps import RESULT, RETURNED
 from lumijit.rewriting.names import effects_of
 from lumijit.rewriting.regions import RegionWriter
@@ -116,13 +116,14 @@ class NativeWriter:
             return [build.located(build.branch(test, body, orelse), node.stmt)]
         temp = self.regions.new_name("c")
         vectorized = self._vectorized_branch(node, temp, before)
-        if orelse:
-            is_false = build.identical(build.name(temp), False)
-            other = build.branch(is_false, orelse, vectorized)
-        else:
-            other = build.branch(build.differs(build.name(temp), False), vectorized, [])
         if mode is not None:
             mode = self.rewriter.rewrite(mode)
+        is_false = false_test(temp, mode)
+        if orelse:
+            other = build.branch(is_false, orelse, vectorized)
+        else:
+            is_array = gast.UnaryOp(op=gast.Not(), operand=is_false)
+            other = build.branch(is_array, vectorized, [])
         statement = build.branch(truth_test(temp, test, mode), body, [other])
         return [build.located(statement, node.stmt)]
 
@@ -187,11 +188,8 @@ class NativeWriter:
             mode = None if mode is None else self.rewriter.rewrite(mode)
             test = truth_test(temp, test, mode)
             vectorized = self._vectorized_loop(node, temp, before)
-            is_array = build.differs(build.name(temp), False)
-            if orelse:
-                orelse = [build.branch(is_array, vectorized, orelse)]
-            else:
-                orelse = [build.branch(is_array, vectorized, [])]
+            is_array = gast.UnaryOp(op=gast.Not(), operand=false_test(temp, mode))
+            orelse = [build.branch(is_array, vectorized, orelse)]
         statement: Any = gast.While(test, body or [gast.Pass()], orelse)
         result = [build.located(statement, node.stmt)]
         return result + self._end_split(node)

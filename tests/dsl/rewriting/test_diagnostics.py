@@ -233,7 +233,7 @@ def test_source_that_has_changed() -> None:
 
 def test_range_with_step_zero() -> None:
     text = "def f(x):\n    for i in range(0, x, 0):\n        pass\n"
-    with pytest.raises(ArrayValueError, match=":2 in f.*a step of zero"):
+    with pytest.raises(ArrayValueError, match=r":2 in f.*a step of zero"):
         syntax(define(text))(ARRAY)
 
 
