@@ -175,7 +175,7 @@ class _Rewriting:
             inner, set()
         )
         body = native.function(nodes, set(scope.parameters))
-        if native.needs_split:
+        if native.tests_split:
             start = build.assign(SPLIT, build.constant(False))
             body.insert(0, build.located(start, tree))
         helpers = regions.functions

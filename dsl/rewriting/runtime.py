@@ -25,6 +25,8 @@ class Runtime(Conditions):
 
     ArrayRange = ArrayRange
     locals = staticmethod(builtins.locals)
+    iter = staticmethod(builtins.iter)
+    aiter = staticmethod(builtins.aiter)
 
     def __init__(self, sites: list[Site]) -> None:
         """Serve the constructs `sites`."""
