@@ -127,6 +127,20 @@ def syntax(
     if hasattr(f, _MARK):
         return f
     source = read_function(f)
+    try:
+        return _rewritten(f, source, recursive, print_ast, print_code)
+    except RecursionError:
+        raise source.error(
+            source.tree,
+            "the control flow of this function is nested too deeply",
+            "split it into several functions.",
+        ) from None
+
+
+def _rewritten(
+    f: FunctionType, source: Source, recursive: bool, print_ast: bool, print_code: bool
+) -> FunctionType:
+    """Rewrite, compile and rebuild a function."""
     tree = source.tree
     tree.decorator_list = []
     tree.type_params = []

@@ -79,6 +79,15 @@ def truth_test(temp: str, value: Any, mode: Any = None) -> Any:
     )
 
 
+def true_test(temp: str) -> Any:
+    """Make the test whether the value in `temp`, which is not False, is plain and true.
+
+    Its truth value is asked once.
+    """
+    is_plain_and_true = build.both(_is_known(temp), build.name(temp))
+    return build.either(build.identical(build.name(temp), True), is_plain_and_true)
+
+
 def false_test(temp: str, mode: Any = None) -> Any:
     """Make the test, after `truth_test` failed, that the value was plain and false."""
     is_false = build.identical(build.name(temp), False)

@@ -12,7 +12,12 @@ from typing import Any
 
 import gast
 from lumijit.rewriting import build
-from lumijit.rewriting.expressions import false_test, is_plain_test, truth_test
+from lumijit.rewriting.expressions import (
+    false_test,
+    is_plain_test,
+    true_test,
+    truth_test,
+)
 from lumijit.rewriting.jumps import RESULT, RETURNED
 from lumijit.rewriting.names import effects_of
 from lumijit.rewriting.regions import RegionWriter
@@ -136,13 +141,17 @@ class NativeWriter:
         if mode is not None:
             mode = self.rewriter.rewrite(mode)
         is_false = false_test(temp, mode)
-        if orelse:
+        if orelse or mode is not None:
             other = build.branch(is_false, orelse, vectorized)
+            chosen = build.branch(truth_test(temp, test, mode), body, [other])
         else:
+            # False, the usual outcome of early exits, is tested first.
             is_array = gast.UnaryOp(op=gast.Not(), operand=is_false)
             other = build.branch(is_array, vectorized, [])
-        statement = build.branch(truth_test(temp, test, mode), body, [other])
-        return [build.located(statement, node.stmt)]
+            inner = build.branch(true_test(temp), body, [other])
+            tested = build.differs(build.walrus(temp, test), False)
+            chosen = build.branch(tested, [inner], [])
+        return [build.located(chosen, node.stmt)]
 
     @staticmethod
     def _join(node: Branch, bound: set[str], left: set[str], right: set[str]) -> None:

@@ -80,7 +80,7 @@ class RegionWriter:
 
     def is_unsure(self, node: Any) -> bool:
         """Tell whether a variable may be without value when `node` reads it."""
-        return id(node) in self.assigned.unsure and self.is_variable(node.id)
+        return id(node) in self.assigned.unsure and node.id in self.scope.variables
 
     # Statements.
 

@@ -109,6 +109,11 @@ def _parse(function: FunctionType, text: str, first_line: int, refuse: Any) -> S
             f"the source text found for the function can't be parsed ({error.msg})",
             "reload the module: the file may have changed since it was imported.",
         ) from None
+    except RecursionError:
+        raise refuse(
+            "the control flow of this function is nested too deeply",
+            "split it into several functions.",
+        ) from None
     body = module.body[0].body if indented else module.body
     tree = body[0]
     kinds = (gast.FunctionDef, gast.AsyncFunctionDef)

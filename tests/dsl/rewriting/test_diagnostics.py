@@ -259,3 +259,11 @@ def test_hints_are_checked_when_decorating(text: str, match: str, caret: str) ->
         syntax(function)
     line, pointer = str(caught.value).splitlines()[-2:]
     assert line[pointer.index("^") :].startswith(caret)
+
+
+def test_control_flow_that_is_nested_too_deeply() -> None:
+    lines = ["def f(x):", "    if x == 0:", "        y = 0"]
+    for i in range(1, 600):
+        lines += [f"    elif x == {i}:", f"        y = {i * i}"]
+    with pytest.raises(SyntaxTransformError, match="nested too deeply"):
+        syntax(define("\n".join([*lines, ""])))
