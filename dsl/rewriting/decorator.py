@@ -39,8 +39,9 @@ from typing import Any, TypeVar, overload
 
 import gast
 from lumijit.rewriting import build
+from lumijit.rewriting.build import RESULT
 from lumijit.rewriting.hinting import HintReader
-from lumijit.rewriting.jumps import RESULT, JumpRemover
+from lumijit.rewriting.jumps import JumpRemover
 from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, Liveness
 from lumijit.rewriting.names import Scope, scope_of
 from lumijit.rewriting.native import SPLIT, NativeWriter

@@ -12,13 +12,13 @@ from typing import Any
 
 import gast
 from lumijit.rewriting import build
+from lumijit.rewriting.build import RESULT, RETURNED
 from lumijit.rewriting.expressions import (
     false_test,
     is_plain_test,
     true_test,
     truth_test,
 )
-from lumijit.rewriting.jumps import RESULT, RETURNED
 from lumijit.rewriting.names import effects_of
 from lumijit.rewriting.regions import RegionWriter
 from lumijit.rewriting.tree import (

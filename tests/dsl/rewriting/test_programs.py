@@ -590,6 +590,59 @@ b"""
     return y
 
 
+@program
+def unpacking_for_with_break(x, y):
+    for (a, b), c in zip([(1, 2), (3, 4), (5, 6)], (7, 8, 9), strict=True):
+        if a + b > x:
+            break
+        y += c
+    return a, b, c, y
+
+
+@program
+def consumed_iterator(x, y):
+    items = iter([1, 2, 3, 4, 5])
+    for i in items:
+        if i == y:
+            break
+        x += i
+    return x
+
+
+@program
+def return_inside_try_finally_in_loop(x, y):
+    while x < 9:
+        try:
+            x += 1
+            if x == y:
+                return -x
+            if x % 4 == 3:
+                continue
+        finally:
+            y += 1
+    return x + y
+
+
+@program
+def conditional_with_nested_expressions(x, y):
+    f = lambda v, w=2: v * w  # noqa: E731
+    return [
+        f(x, w=(y if y > 0 else 1)) if x > 0 and f(y) < 9 else f(y),
+        {k: (v if v > 2 else -v) for k, v in {"a": x, "b": y}.items()},
+    ]
+
+
+@program
+def star_arguments(x, y):
+    def g(*args, **named):
+        return args[0] + named["k"]
+
+    while x < 5:
+        args, named = (x,), {"k": 2}
+        x = g(*args, **named)
+    return x + y
+
+
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_a_program_agrees_with_plain_python(function: Callable[..., Any]) -> None:
     agree(function, X, Y)

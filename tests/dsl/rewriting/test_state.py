@@ -76,7 +76,7 @@ def test_a_return_in_every_branch_needs_no_flags(control: Control) -> None:
 
     f(ARRAY)
     ((_, record),) = control.calls
-    assert record == {"args": ("x",), "results": ("_lj_result",)}
+    assert record == {"args": ("x",), "results": ("return value",)}
 
 
 def test_hints_are_forwarded(control: Control) -> None:
@@ -312,3 +312,63 @@ def test_without_arrays_installed_everything_is_plain(
     assert function(0) is True
     with pytest.raises(RuntimeError, match="no control-flow primitives"):
         lj.targets.if_stmt()
+
+
+def test_a_value_first_assigned_in_a_loop_may_be_read_after_it() -> None:
+    @syntax
+    def f(x: Any) -> Any:
+        while x < 9:
+            last = x
+            x = x + 3
+        return last
+
+    assert lanes(f(ARRAY)) == [7, 8]
+
+
+class Counter:
+    def __init__(self, count: Any) -> None:
+        self.__count = count
+        self.log: list[Any] = [count * 0]
+
+    @syntax
+    def add(self, x: Any) -> None:
+        if x > 2:
+            self.__count += x
+            self.log[0] = x
+
+    @property
+    def count(self) -> Any:
+        return self.__count
+
+
+def test_private_attributes_and_lists_of_an_opaque_object() -> None:
+    counter = Counter(ARRAY)
+    log = counter.log
+    counter.add(ARRAY)
+    assert lanes(counter.count) == [1, 10]
+    assert counter.log is log
+    assert lanes(log[0]) == [0, 5]
+
+
+def test_an_attribute_is_restored_when_a_branch_fails() -> None:
+    @syntax
+    def f(o: Opaque, x: Any) -> Any:
+        if x > 2:
+            o.count = x
+            raise KeyError("no")
+
+    opaque = Opaque(7)
+    with pytest.raises(KeyError):
+        f(opaque, ARRAY)
+    assert opaque.count == 7
+
+
+def test_incompatible_results_are_reported_by_the_primitive() -> None:
+    @syntax
+    def f(x: Any) -> Any:
+        if x > 2:
+            return "text"
+        return x
+
+    with pytest.raises(TypeError, match="'return value' has incompatible values"):
+        f(ARRAY)
