@@ -13,6 +13,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import scipy.special
+
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, DType
 
 from .mathlib_harness import Array, run

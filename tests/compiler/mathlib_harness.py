@@ -14,6 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
+
 from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.lower.mathlib import FUNCTIONS
 from lumijit.runtime.dtypes import DType

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from lumijit.compiler.lower.mathlib import FUNCTIONS
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, DType
 
