@@ -131,7 +131,7 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
         return source
     if mask.op is LITERAL and not mask.attr:
         return trace.literal(source.type, source.type.wrap(0), size)
-    return trace.append(GATHER, source.type, (source, index, mask))
+    return trace.append(GATHER, source.type, (source, index, mask), size=size)
 
 
 def _write(holder: Holder, effect: Node) -> None:

@@ -263,8 +263,17 @@ def check_size(size: int, construct: str) -> int:
     return size
 
 
-def append(op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any = None) -> Node:
-    """Append an operation on operands, or return the equal node made before."""
+def append(
+    op: Op,
+    dtype: DType,
+    deps: tuple[Node, ...],
+    attr: Any = None,
+    size: int | None = None,
+) -> Node:
+    """Append an operation on operands, or return the equal node made before.
+
+    The operands broadcast, unless `size` says how many entries the result has.
+    """
     key = (op, dtype, attr, *map(id, deps))
     scope = state.scope
     if flags.value_numbering:
@@ -277,7 +286,9 @@ def append(op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any = None) -> No
             found = _find_outer(key, deps)
             if found is not None:
                 return found
-    node = make(op, dtype, broadcast_size(op, deps), deps, attr)
+    if size is None:
+        size = broadcast_size(op, deps)
+    node = make(op, dtype, size, deps, attr)
     table = scope.table
     table[key] = ref(node)
     if len(table) > scope.limit:

@@ -1,217 +1,217 @@
 """lumijit: ordinary Python, traced into megakernels."""
 
-from lumijit import auto, llvm, pytree, scalar
-from lumijit.backend import set_backend
-from lumijit.base import ArrayBase
-from lumijit.compiler.evaluate import expand_threshold, set_expand_threshold
-from lumijit.constants import (
-    Dynamic,
-    e,
-    epsilon,
-    four_pi,
-    inf,
-    inv_four_pi,
-    inv_log_two,
-    inv_pi,
-    inv_sqrt_four_pi,
-    inv_sqrt_pi,
-    inv_sqrt_two,
-    inv_sqrt_two_pi,
-    inv_two_pi,
-    largest,
-    log_two,
-    nan,
-    newaxis,
-    one_minus_epsilon,
-    pi,
-    recip_overflow,
-    smallest,
-    sqrt_four_pi,
-    sqrt_pi,
-    sqrt_two,
-    sqrt_two_pi,
-    two_pi,
-)
-from lumijit.control import if_stmt, while_loop
+from lumijit import auto as auto
+from lumijit import llvm as llvm
+from lumijit import pytree as pytree
+from lumijit import scalar as scalar
+from lumijit.backend import set_backend as set_backend
+from lumijit.base import ArrayBase as ArrayBase
+from lumijit.compiler.evaluate import expand_threshold as expand_threshold
+from lumijit.compiler.evaluate import set_expand_threshold as set_expand_threshold
+from lumijit.constants import Dynamic as Dynamic
+from lumijit.constants import e as e
+from lumijit.constants import epsilon as epsilon
+from lumijit.constants import four_pi as four_pi
+from lumijit.constants import inf as inf
+from lumijit.constants import inv_four_pi as inv_four_pi
+from lumijit.constants import inv_log_two as inv_log_two
+from lumijit.constants import inv_pi as inv_pi
+from lumijit.constants import inv_sqrt_four_pi as inv_sqrt_four_pi
+from lumijit.constants import inv_sqrt_pi as inv_sqrt_pi
+from lumijit.constants import inv_sqrt_two as inv_sqrt_two
+from lumijit.constants import inv_sqrt_two_pi as inv_sqrt_two_pi
+from lumijit.constants import inv_two_pi as inv_two_pi
+from lumijit.constants import largest as largest
+from lumijit.constants import log_two as log_two
+from lumijit.constants import nan as nan
+from lumijit.constants import newaxis as newaxis
+from lumijit.constants import one_minus_epsilon as one_minus_epsilon
+from lumijit.constants import pi as pi
+from lumijit.constants import recip_overflow as recip_overflow
+from lumijit.constants import smallest as smallest
+from lumijit.constants import sqrt_four_pi as sqrt_four_pi
+from lumijit.constants import sqrt_pi as sqrt_pi
+from lumijit.constants import sqrt_two as sqrt_two
+from lumijit.constants import sqrt_two_pi as sqrt_two_pi
+from lumijit.constants import two_pi as two_pi
+from lumijit.control import if_stmt as if_stmt
+from lumijit.control import while_loop as while_loop
 from lumijit.control.install import install as _install_control
-from lumijit.enums import ReduceMode, ReduceOp, VarState, VarType
-from lumijit.functions.bits import (
-    brev,
-    log2i,
-    lzcnt,
-    popcnt,
-    reinterpret_array,
-    tzcnt,
-)
-from lumijit.functions.creation import (
-    arange,
-    empty,
-    full,
-    linspace,
-    ones,
-    opaque,
-    zeros,
-)
-from lumijit.functions.elementwise import (
-    abs,
-    ceil,
-    clip,
-    copysign,
-    floor,
-    fma,
-    lerp,
-    maximum,
-    minimum,
-    mulsign,
-    rcp,
-    round,
-    rsqrt,
-    sign,
-    sqrt,
-    trunc,
-)
-from lumijit.functions.evaluation import (
-    eval,
-    flush_kernel_cache,
-    has_backend,
-    make_opaque,
-    schedule,
-    set_label,
-    sync_thread,
-)
-from lumijit.functions.grids import meshgrid
-from lumijit.functions.linear import (
-    abs_dot,
-    cross,
-    dot,
-    norm,
-    normalize,
-    squared_norm,
-)
-from lumijit.functions.masks import (
-    all,
-    all_nested,
-    any,
-    any_nested,
-    count,
-    none,
-    none_nested,
-)
-from lumijit.functions.memory import (
-    gather,
-    scatter,
-    scatter_add,
-    scatter_inc,
-    scatter_reduce,
-)
-from lumijit.functions.queries import shape, width
-from lumijit.functions.reductions import max, mean, min, prod, reduce, sum
-from lumijit.functions.scans import (
-    block_reduce,
-    block_sum,
-    compress,
-    cumsum,
-    prefix_sum,
-)
-from lumijit.functions.selection import allclose, isfinite, isinf, isnan, select
-from lumijit.functions.shaping import (
-    concat,
-    copy,
-    ravel,
-    repeat,
-    reshape,
-    reverse,
-    slice,
-    tile,
-    unravel,
-)
-from lumijit.functions.transcendental import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cbrt,
-    cos,
-    cosh,
-    deg2rad,
-    erf,
-    erfinv,
-    exp,
-    exp2,
-    hypot,
-    lgamma,
-    log,
-    log2,
-    power,
-    rad2deg,
-    safe_acos,
-    safe_asin,
-    safe_sqrt,
-    sin,
-    sincos,
-    sincosh,
-    sinh,
-    tan,
-    tanh,
-)
-from lumijit.llvm import ad as _ad  # so that lumijit.llvm.ad needs no import
-from lumijit.rewriting import hint, syntax
-from lumijit.runtime.buffers import flush_malloc_cache
-from lumijit.runtime.config import JitFlag, flag, scoped_set_flag, set_flag
-from lumijit.runtime.history import (
-    JitBackend,
-    KernelType,
-    kernel_history,
-    kernel_history_clear,
-)
-from lumijit.runtime.log import LogLevel, log_level, set_log_level
-from lumijit.runtime.workers import set_thread_count, thread_count
-from lumijit.traits import (
-    backend_v,
-    depth_v,
-    is_arithmetic_v,
-    is_array_v,
-    is_complex_v,
-    is_diff_v,
-    is_dynamic_v,
-    is_float_v,
-    is_half_v,
-    is_integral_v,
-    is_jit_v,
-    is_mask_v,
-    is_signed_v,
-    is_struct_v,
-    is_unsigned_v,
-    is_vector_v,
-    itemsize_v,
-    size_v,
-    type_v,
-)
-from lumijit.type_traits import (
-    array_t,
-    detached_t,
-    diff_array_t,
-    expr_t,
-    float16_array_t,
-    float32_array_t,
-    float64_array_t,
-    float_array_t,
-    int32_array_t,
-    int64_array_t,
-    int_array_t,
-    leaf_t,
-    mask_t,
-    reinterpret_array_t,
-    replace_shape_t,
-    replace_type_t,
-    scalar_t,
-    uint32_array_t,
-    uint64_array_t,
-    uint_array_t,
-    value_t,
-)
+from lumijit.enums import ReduceMode as ReduceMode
+from lumijit.enums import ReduceOp as ReduceOp
+from lumijit.enums import VarState as VarState
+from lumijit.enums import VarType as VarType
+from lumijit.functions.bits import brev as brev
+from lumijit.functions.bits import log2i as log2i
+from lumijit.functions.bits import lzcnt as lzcnt
+from lumijit.functions.bits import popcnt as popcnt
+from lumijit.functions.bits import reinterpret_array as reinterpret_array
+from lumijit.functions.bits import tzcnt as tzcnt
+from lumijit.functions.creation import arange as arange
+from lumijit.functions.creation import empty as empty
+from lumijit.functions.creation import full as full
+from lumijit.functions.creation import linspace as linspace
+from lumijit.functions.creation import ones as ones
+from lumijit.functions.creation import opaque as opaque
+from lumijit.functions.creation import zeros as zeros
+from lumijit.functions.elementwise import abs as abs
+from lumijit.functions.elementwise import ceil as ceil
+from lumijit.functions.elementwise import clip as clip
+from lumijit.functions.elementwise import copysign as copysign
+from lumijit.functions.elementwise import floor as floor
+from lumijit.functions.elementwise import fma as fma
+from lumijit.functions.elementwise import lerp as lerp
+from lumijit.functions.elementwise import maximum as maximum
+from lumijit.functions.elementwise import minimum as minimum
+from lumijit.functions.elementwise import mulsign as mulsign
+from lumijit.functions.elementwise import rcp as rcp
+from lumijit.functions.elementwise import round as round
+from lumijit.functions.elementwise import rsqrt as rsqrt
+from lumijit.functions.elementwise import sign as sign
+from lumijit.functions.elementwise import sqrt as sqrt
+from lumijit.functions.elementwise import trunc as trunc
+from lumijit.functions.evaluation import eval as eval
+from lumijit.functions.evaluation import flush_kernel_cache as flush_kernel_cache
+from lumijit.functions.evaluation import has_backend as has_backend
+from lumijit.functions.evaluation import make_opaque as make_opaque
+from lumijit.functions.evaluation import schedule as schedule
+from lumijit.functions.evaluation import set_label as set_label
+from lumijit.functions.evaluation import sync_thread as sync_thread
+from lumijit.functions.grids import meshgrid as meshgrid
+from lumijit.functions.linear import abs_dot as abs_dot
+from lumijit.functions.linear import cross as cross
+from lumijit.functions.linear import dot as dot
+from lumijit.functions.linear import norm as norm
+from lumijit.functions.linear import normalize as normalize
+from lumijit.functions.linear import squared_norm as squared_norm
+from lumijit.functions.masks import all as all
+from lumijit.functions.masks import all_nested as all_nested
+from lumijit.functions.masks import any as any
+from lumijit.functions.masks import any_nested as any_nested
+from lumijit.functions.masks import count as count
+from lumijit.functions.masks import none as none
+from lumijit.functions.masks import none_nested as none_nested
+from lumijit.functions.memory import gather as gather
+from lumijit.functions.queries import shape as shape
+from lumijit.functions.queries import width as width
+from lumijit.functions.reductions import max as max
+from lumijit.functions.reductions import mean as mean
+from lumijit.functions.reductions import min as min
+from lumijit.functions.reductions import prod as prod
+from lumijit.functions.reductions import reduce as reduce
+from lumijit.functions.reductions import sum as sum
+from lumijit.functions.repetition import concat as concat
+from lumijit.functions.repetition import copy as copy
+from lumijit.functions.repetition import repeat as repeat
+from lumijit.functions.repetition import reverse as reverse
+from lumijit.functions.repetition import tile as tile
+from lumijit.functions.scans import block_reduce as block_reduce
+from lumijit.functions.scans import block_sum as block_sum
+from lumijit.functions.scans import compress as compress
+from lumijit.functions.scans import cumsum as cumsum
+from lumijit.functions.scans import prefix_sum as prefix_sum
+from lumijit.functions.scattering import scatter as scatter
+from lumijit.functions.scattering import scatter_add as scatter_add
+from lumijit.functions.scattering import scatter_inc as scatter_inc
+from lumijit.functions.scattering import scatter_reduce as scatter_reduce
+from lumijit.functions.selection import allclose as allclose
+from lumijit.functions.selection import isfinite as isfinite
+from lumijit.functions.selection import isinf as isinf
+from lumijit.functions.selection import isnan as isnan
+from lumijit.functions.selection import select as select
+from lumijit.functions.shaping import ravel as ravel
+from lumijit.functions.shaping import reshape as reshape
+from lumijit.functions.shaping import slice as slice
+from lumijit.functions.shaping import unravel as unravel
+from lumijit.functions.transcendental import acos as acos
+from lumijit.functions.transcendental import acosh as acosh
+from lumijit.functions.transcendental import asin as asin
+from lumijit.functions.transcendental import asinh as asinh
+from lumijit.functions.transcendental import atan as atan
+from lumijit.functions.transcendental import atan2 as atan2
+from lumijit.functions.transcendental import atanh as atanh
+from lumijit.functions.transcendental import cbrt as cbrt
+from lumijit.functions.transcendental import cos as cos
+from lumijit.functions.transcendental import cosh as cosh
+from lumijit.functions.transcendental import deg2rad as deg2rad
+from lumijit.functions.transcendental import erf as erf
+from lumijit.functions.transcendental import erfinv as erfinv
+from lumijit.functions.transcendental import exp as exp
+from lumijit.functions.transcendental import exp2 as exp2
+from lumijit.functions.transcendental import hypot as hypot
+from lumijit.functions.transcendental import lgamma as lgamma
+from lumijit.functions.transcendental import log as log
+from lumijit.functions.transcendental import log2 as log2
+from lumijit.functions.transcendental import power as power
+from lumijit.functions.transcendental import rad2deg as rad2deg
+from lumijit.functions.transcendental import safe_acos as safe_acos
+from lumijit.functions.transcendental import safe_asin as safe_asin
+from lumijit.functions.transcendental import safe_sqrt as safe_sqrt
+from lumijit.functions.transcendental import sin as sin
+from lumijit.functions.transcendental import sincos as sincos
+from lumijit.functions.transcendental import sincosh as sincosh
+from lumijit.functions.transcendental import sinh as sinh
+from lumijit.functions.transcendental import tan as tan
+from lumijit.functions.transcendental import tanh as tanh
+from lumijit.rewriting import hint as hint
+from lumijit.rewriting import syntax as syntax
+from lumijit.runtime.buffers import flush_malloc_cache as flush_malloc_cache
+from lumijit.runtime.config import JitFlag as JitFlag
+from lumijit.runtime.config import flag as flag
+from lumijit.runtime.config import scoped_set_flag as scoped_set_flag
+from lumijit.runtime.config import set_flag as set_flag
+from lumijit.runtime.history import JitBackend as JitBackend
+from lumijit.runtime.history import KernelType as KernelType
+from lumijit.runtime.history import kernel_history as kernel_history
+from lumijit.runtime.history import kernel_history_clear as kernel_history_clear
+from lumijit.runtime.log import LogLevel as LogLevel
+from lumijit.runtime.log import log_level as log_level
+from lumijit.runtime.log import set_log_level as set_log_level
+from lumijit.runtime.workers import set_thread_count as set_thread_count
+from lumijit.runtime.workers import thread_count as thread_count
+from lumijit.traits import backend_v as backend_v
+from lumijit.traits import depth_v as depth_v
+from lumijit.traits import is_arithmetic_v as is_arithmetic_v
+from lumijit.traits import is_array_v as is_array_v
+from lumijit.traits import is_complex_v as is_complex_v
+from lumijit.traits import is_diff_v as is_diff_v
+from lumijit.traits import is_dynamic_v as is_dynamic_v
+from lumijit.traits import is_float_v as is_float_v
+from lumijit.traits import is_half_v as is_half_v
+from lumijit.traits import is_integral_v as is_integral_v
+from lumijit.traits import is_jit_v as is_jit_v
+from lumijit.traits import is_mask_v as is_mask_v
+from lumijit.traits import is_matrix_v as is_matrix_v
+from lumijit.traits import is_quaternion_v as is_quaternion_v
+from lumijit.traits import is_signed_v as is_signed_v
+from lumijit.traits import is_special_v as is_special_v
+from lumijit.traits import is_struct_v as is_struct_v
+from lumijit.traits import is_tensor_v as is_tensor_v
+from lumijit.traits import is_unsigned_v as is_unsigned_v
+from lumijit.traits import is_vector_v as is_vector_v
+from lumijit.traits import itemsize_v as itemsize_v
+from lumijit.traits import size_v as size_v
+from lumijit.traits import type_v as type_v
+from lumijit.type_traits import array_t as array_t
+from lumijit.type_traits import detached_t as detached_t
+from lumijit.type_traits import diff_array_t as diff_array_t
+from lumijit.type_traits import expr_t as expr_t
+from lumijit.type_traits import float16_array_t as float16_array_t
+from lumijit.type_traits import float32_array_t as float32_array_t
+from lumijit.type_traits import float64_array_t as float64_array_t
+from lumijit.type_traits import float_array_t as float_array_t
+from lumijit.type_traits import int32_array_t as int32_array_t
+from lumijit.type_traits import int64_array_t as int64_array_t
+from lumijit.type_traits import int_array_t as int_array_t
+from lumijit.type_traits import leaf_t as leaf_t
+from lumijit.type_traits import mask_t as mask_t
+from lumijit.type_traits import reinterpret_array_t as reinterpret_array_t
+from lumijit.type_traits import replace_shape_t as replace_shape_t
+from lumijit.type_traits import replace_type_t as replace_type_t
+from lumijit.type_traits import scalar_t as scalar_t
+from lumijit.type_traits import uint32_array_t as uint32_array_t
+from lumijit.type_traits import uint64_array_t as uint64_array_t
+from lumijit.type_traits import uint_array_t as uint_array_t
+from lumijit.type_traits import value_t as value_t
 
 _install_control()

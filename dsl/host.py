@@ -145,7 +145,7 @@ def _one(cls: type[Any], value: Any) -> Any:
         if data.ndim == 2 and data.shape[1] == 1:
             data = data[:, 0]
         return initialize.convert(_flat(cls, data), dtype).copy()
-    if isinstance(value, initialize.SEQUENCES) or isinstance(value, Iterator):
+    if isinstance(value, (*initialize.SEQUENCES, Iterator)):
         return _entries(cls, list(value))
     if initialize.offers_array(value):
         data = initialize.host_array(value, cls.__name__)

@@ -159,7 +159,7 @@ def _one(cls: type[Any], value: Any) -> list[Any]:
         return _from_array(cls, value)
     if initialize.is_number(value):
         return _repeated(cls, value)
-    if isinstance(value, initialize.SEQUENCES) or isinstance(value, Iterator):
+    if isinstance(value, (*initialize.SEQUENCES, Iterator)):
         return _each(cls, list(value))
     if initialize.offers_array(value):
         return _from_numpy(cls, initialize.host_array(value, cls.__name__))

@@ -23,6 +23,7 @@ from lumijit.compiler.trace import Node, emit2
 from lumijit.nested import NestedArray
 from lumijit.runtime.dtypes import BOOL, UINT8, DType
 from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.spec import require
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
@@ -93,21 +94,26 @@ def check_accepts(op: Op, dtype: DType, construct: str) -> None:
 def combine(binary: Binary, a: Any, b: Any) -> Array:
     """Apply an operator to operands of any types."""
     construct = f"operator {binary.symbol}"
-    if binary.op is lo.AND and isinstance(b, ArrayBase) and isinstance(a, ArrayBase):
-        if b._spec.dtype is BOOL and a._spec.dtype is not BOOL:
-            return _masked(a, b, construct)
+    if binary.op is lo.AND and _is_array_and_mask(a, b):
+        return _masked(a, b, construct)
     if binary.is_comparison and binary.op not in (lo.EQ, lo.NE):
         spec = promotion.common_spec((a, b), construct)
         if spec.dtype is BOOL:
-            cls = promotion.require(spec.replaced(dtype=UINT8), construct)
+            cls = require(spec.replaced(dtype=UINT8), construct)
             return apply(binary.op, construct, cls(a), cls(b))
     return apply(binary.op, construct, a, b)
+
+
+def _is_array_and_mask(a: Any, b: Any) -> bool:
+    if not isinstance(a, ArrayBase) or not isinstance(b, ArrayBase):
+        return False
+    return a._spec.dtype is not BOOL and b._spec.dtype is BOOL
 
 
 def _masked(array: Array, mask: Array, construct: str) -> Array:
     """Keep the entries under a mask and make the others zero."""
     spec = promotion.common_spec((array, mask), construct)
-    cls = promotion.require(spec.replaced(dtype=array._spec.dtype), construct)
+    cls = require(spec.replaced(dtype=array._spec.dtype), construct)
     wide = cls(array)
     return wide._select(cls._mask(mask), cls(0))
 
@@ -275,7 +281,7 @@ def _named(function: Any, name: str, cls: type[Any]) -> Any:
     return function
 
 
-def install(cls: type[Any]) -> None:
+def install(cls: Any) -> None:
     """Give a concrete class its operators."""
     dtype = cls._spec.dtype
     for binary in BINARY:

@@ -14,11 +14,12 @@ import numpy as np
 from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.compiler import trace
+from lumijit.control.loop import while_loop
 from lumijit.functions.bits import reinterpret_array
 from lumijit.functions.creation import arange
 from lumijit.functions.selection import select
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
 from lumijit.spec import ArraySpec, require
 
 INITIAL_STATE = 0x853C49E6748FEA9B
@@ -74,9 +75,7 @@ class PCG32Base:
         """Start anew from a state and the number of a sequence."""
         self.inc = self._wrap((self._u64(initseq) << 1) | 1)
         first = self.inc
-        self.state = self._wrap(
-            (first + self._u64(initstate)) * MULTIPLIER + self.inc
-        )
+        self.state = self._wrap((first + self._u64(initstate)) * MULTIPLIER + self.inc)
 
     @classmethod
     def _type(cls, dtype: Any) -> type[Any]:
@@ -138,6 +137,48 @@ class PCG32Base:
         low = self._u64(self.next_uint32(mask))
         high = self._u64(self.next_uint32(mask))
         return self._wrap(low | (high << 32))
+
+    def next_uint32_bounded(self, bound: Any, mask: Any = True) -> Any:
+        """Return a random integer in [0, bound), each equally likely.
+
+        Draws again where the number lies in an incomplete last interval.
+        """
+        return self._bounded(bound, 32, mask)
+
+    def next_uint64_bounded(self, bound: Any, mask: Any = True) -> Any:
+        """Return a 64-bit random integer in [0, bound), each equally likely."""
+        return self._bounded(bound, 64, mask)
+
+    def _bounded(self, bound: Any, bits: int, mask: Any) -> Any:
+        if not isinstance(bound, (int, np.integer)) or not 0 < bound < 1 << bits:
+            raise ArrayValueError(
+                message(
+                    "PCG32.next_uint_bounded",
+                    f"the bound is {bound!r} (expected an int from 1 to 2**{bits} - 1)",
+                    "pass a positive Python int.",
+                )
+            )
+        first = (1 << bits) % int(bound)
+        drawn = self._draw(bits, mask)
+        if first == 0:
+            return drawn % bound
+        rejected = (drawn < first) & mask
+
+        def draw_again(state: Any, drawn: Any, active: Any) -> tuple[Any, Any, Any]:
+            rng = self._like(state)
+            new = rng._draw(bits, active)
+            drawn = select(active, new, drawn)
+            return rng.state, drawn, active & (drawn < first)
+
+        self.state, drawn, _ = while_loop(
+            state=(self.state, drawn, rejected),
+            cond=lambda state, drawn, active: active,
+            body=draw_again,
+        )
+        return drawn % bound
+
+    def _draw(self, bits: int, mask: Any) -> Any:
+        return self.next_uint32(mask) if bits == 32 else self.next_uint64(mask)
 
     def next_float32(self, mask: Any = True) -> Any:
         """Return a random number in [0, 1) with 23 bits, in single precision."""

@@ -22,12 +22,13 @@ class ArraySpec:
 
     `outer` are the dimensions before the one that a JIT backend vectorizes over:
     () for `llvm.Float`, (3,) for `llvm.Array3f` and `scalar.Array3f`, (2, 2) for
-    `Array22f`, (DYNAMIC,) for `ArrayXf`.
+    `Array22f`, (DYNAMIC,) for `ArrayXf`. `kind` tells what arithmetic means.
     """
 
     space: str
     dtype: DType
     outer: tuple[int, ...]
+    kind: str = "array"
 
     @property
     def is_jit(self) -> bool:

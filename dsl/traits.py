@@ -168,17 +168,62 @@ def is_vector_v(arg: Any, /) -> bool:
     (True, False)
     """
     spec = spec_of(arg)
-    return spec is not None and bool(spec.outer)
+    return spec is not None and bool(spec.outer) and spec.kind == "array"
 
 
 def is_complex_v(arg: Any, /) -> bool:
-    """Tell whether the argument holds complex numbers.
+    """Tell whether an array holds complex numbers.
 
     >>> import lumijit as dr
     >>> dr.is_complex_v(dr.llvm.Array2f)
     False
     """
-    return issubclass(type_of(arg), complex)
+    return _kind(arg) == "complex"
+
+
+def is_quaternion_v(arg: Any, /) -> bool:
+    """Tell whether an array holds quaternions.
+
+    >>> import lumijit as dr
+    >>> dr.is_quaternion_v(dr.llvm.Array4f)
+    False
+    """
+    return _kind(arg) == "quaternion"
+
+
+def is_matrix_v(arg: Any, /) -> bool:
+    """Tell whether an array holds matrices.
+
+    >>> import lumijit as dr
+    >>> dr.is_matrix_v(dr.llvm.Array22f)
+    False
+    """
+    return _kind(arg) == "matrix"
+
+
+def is_tensor_v(arg: Any, /) -> bool:
+    """Tell whether an array holds a tensor.
+
+    >>> import lumijit as dr
+    >>> dr.is_tensor_v(dr.llvm.Float)
+    False
+    """
+    return _kind(arg) == "tensor"
+
+
+def is_special_v(arg: Any, /) -> bool:
+    """Tell whether products mean more than products of entries.
+
+    >>> import lumijit as dr
+    >>> dr.is_special_v(dr.llvm.Array2f)
+    False
+    """
+    return _kind(arg) in ("complex", "quaternion", "matrix")
+
+
+def _kind(arg: Any) -> str:
+    spec = spec_of(arg)
+    return spec.kind if spec is not None else ""
 
 
 def is_struct_v(arg: Any, /) -> bool:

@@ -31,7 +31,7 @@ class Parameters:
     camera: Colour = (-3.1, 2.35, -6.1)
     target: Colour = (-0.25, 0.58, 0.0)
     field_of_view: float = 0.245
-    box_roundness: float = 0.12
+    box_roundness: float = 0.13
     torus_radius: float = 0.78
     torus_thickness: float = 0.24
     blend: float = 0.38

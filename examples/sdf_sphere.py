@@ -44,7 +44,7 @@ VARIANTS = (
     Parameters(
         camera_distance=3.0,
         ripple_frequency=11.0,
-        light=(0.5, -0.6, -0.6),
+        light=(0.5, -0.62, -0.58),
         diffuse=(0.62, 0.20, 0.28),
         rim=(0.30, 0.55, 0.95),
     ),

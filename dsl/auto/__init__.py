@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit import backend
-from lumijit.llvm import __all__  # noqa: F401  (all namespaces have the same names)
+from lumijit.auto import ad as ad
+from lumijit.llvm import __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit import backend
-from lumijit.llvm.ad import __all__  # noqa: F401
+from lumijit.llvm.ad import __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -228,7 +228,9 @@ class _SymbolicLoop:
         pairs = list(zip(self.state, returned, strict=True))
         if not any(_is_late(old, new) for old, new in pairs):
             return
-        self.state = tuple(zeros_like(new) if _is_late(o, new) else o for o, new in pairs)
+        self.state = tuple(
+            zeros_like(new) if _is_late(o, new) else o for o, new in pairs
+        )
         self.leaves = flatten(self.state, self.labels)
         self.fixed.clear()
         regions.restore_writes(inner)

@@ -201,7 +201,7 @@ def field_types(cls: type[Any]) -> dict[str, Any]:
 
 def _size(size: Any, construct: str) -> int:
     try:
-        return trace.check_size(operator.index(size), construct)
+        number = operator.index(size)
     except TypeError:
         raise ArrayTypeError(
             message(
@@ -210,6 +210,7 @@ def _size(size: Any, construct: str) -> int:
                 "pass whole numbers.",
             )
         ) from None
+    return trace.check_size(number, construct)
 
 
 def _sizes(construct: str, cls: type[Any], shape: Shape) -> list[int]:
@@ -266,9 +267,7 @@ def _check_one_dimensional(construct: str, dtype: Any) -> None:
         )
 
 
-def arange(
-    dtype: type[Any], start: int, stop: int | None = None, step: int = 1
-) -> Any:
+def arange(dtype: type[Any], start: int, stop: int | None = None, step: int = 1) -> Any:
     """Make the sequence start, start + step, … up to, without, `stop`.
 
     Args:

@@ -9,20 +9,43 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.functions.apply import apply, not_numeric, promoted, unary_function
 
-sqrt = unary_function(ar.SQRT, "The square root", "dr.sqrt(Float(4, 9))", "[2, 3]",
-                      "NaN below 0; `safe_sqrt` clips.")
-rcp = unary_function(ar.RCP, "The reciprocal, 1 / arg", "dr.rcp(Float(2, 4))",
-                     "[0.5, 0.25]")
-rsqrt = unary_function(ar.RSQRT, "The reciprocal square root", "dr.rsqrt(Float(4, 16))",
-                       "[0.5, 0.25]")
-floor = unary_function(ar.FLOOR, "The largest integer not above the argument",
-                       "dr.floor(Float(1.5, -1.5))", "[1, -2]")
-ceil = unary_function(ar.CEIL, "The smallest integer not below the argument",
-                      "dr.ceil(Float(1.5, -1.5))", "[2, -1]")
-trunc = unary_function(ar.TRUNC, "The argument rounded towards zero",
-                       "dr.trunc(Float(1.5, -1.5))", "[1, -1]")
-round = unary_function(ar.ROUND, "The argument rounded to nearest, halves to even",
-                       "dr.round(Float(1.5, 2.5))", "[2, 2]")
+sqrt = unary_function(
+    ar.SQRT,
+    "The square root",
+    "dr.sqrt(Float(4, 9))",
+    "[2, 3]",
+    "NaN below 0; `safe_sqrt` clips.",
+)
+rcp = unary_function(
+    ar.RCP, "The reciprocal, 1 / arg", "dr.rcp(Float(2, 4))", "[0.5, 0.25]"
+)
+rsqrt = unary_function(
+    ar.RSQRT, "The reciprocal square root", "dr.rsqrt(Float(4, 16))", "[0.5, 0.25]"
+)
+floor = unary_function(
+    ar.FLOOR,
+    "The largest integer not above the argument",
+    "dr.floor(Float(1.5, -1.5))",
+    "[1, -2]",
+)
+ceil = unary_function(
+    ar.CEIL,
+    "The smallest integer not below the argument",
+    "dr.ceil(Float(1.5, -1.5))",
+    "[2, -1]",
+)
+trunc = unary_function(
+    ar.TRUNC,
+    "The argument rounded towards zero",
+    "dr.trunc(Float(1.5, -1.5))",
+    "[1, -1]",
+)
+round = unary_function(
+    ar.ROUND,
+    "The argument rounded to nearest, halves to even",
+    "dr.round(Float(1.5, 2.5))",
+    "[2, 2]",
+)
 
 
 def abs(arg: Any, /) -> Array:
@@ -102,13 +125,13 @@ def clip(value: Any, min: Any, max: Any) -> Array:
         max: upper end, number or array.
 
     Returns:
-        max(min(value, max), min) entry by entry.
+        The limited values; NaN stays NaN.
 
     >>> import lumijit as dr
     >>> dr.clip(dr.llvm.Float(1, 5, 9), 2, 8)
     [2, 5, 8]
     """
-    return maximum(minimum(value, max), min)
+    return maximum(min, minimum(max, value))
 
 
 def lerp(a: Any, b: Any, t: Any) -> Array:
@@ -154,8 +177,9 @@ def sign(arg: Any, /) -> Array:
         dtype = arg._spec.dtype
         if dtype.is_bool:
             raise not_numeric("lumijit.sign", (arg,))
-        negative = type(arg)(-1 if dtype.is_signed else 1)
-        return type(arg)(1)._select(arg >= 0, negative)
+        cls: Any = type(arg)
+        negative = cls(-1 if dtype.is_signed else 1)
+        return cls(1)._select(cls.__ge__(arg, 0), negative)
     if not initialize.is_number(arg):
         raise not_numeric("lumijit.sign", (arg,))
     one = 1.0 if isinstance(arg, float) else 1

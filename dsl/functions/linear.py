@@ -8,8 +8,8 @@ from lumijit import initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.functions.apply import apply, not_numeric, promoted
-from lumijit.functions.elementwise import fma, rsqrt, sqrt
 from lumijit.functions.elementwise import abs as abs_
+from lumijit.functions.elementwise import fma, rsqrt, sqrt
 from lumijit.functions.reductions import sum
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import ArrayTypeError, SizeError, message

@@ -6,9 +6,9 @@ from typing import Any
 
 from lumijit import initialize
 from lumijit.base import ArrayBase
+from lumijit.functions.apply import not_numeric
 from lumijit.pytree import tree_leaves
 from lumijit.runtime.errors import SizeError, message
-from lumijit.functions.apply import not_numeric
 
 
 def shape(arg: Any, /) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.record import Op
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import apply, not_numeric
-from lumijit.functions.memory import HOST_UPDATES, check_reducible
+from lumijit.functions.scattering import HOST_UPDATES, check_reducible
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -106,7 +106,9 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
     return _fold_sequence(construct, op, value, axis, mode)
 
 
-def _fold_sequence(construct: str, op: ReduceOp, value: Any, axis: Any, mode: Any) -> Any:
+def _fold_sequence(
+    construct: str, op: ReduceOp, value: Any, axis: Any, mode: Any
+) -> Any:
     items = list(value)
     if axis is None:
         items = [_reduce(construct, op, v, None, mode) for v in items]

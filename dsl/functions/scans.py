@@ -12,7 +12,7 @@ from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler import reductions
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.memory import HOST_UPDATES, check_reducible
+from lumijit.functions.scattering import HOST_UPDATES, check_reducible
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested

@@ -12,8 +12,9 @@ from lumijit.base import Array, ArrayBase
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.pytree import is_container, tree_map
-from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT64
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
+from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.spec import require
 
 
 def select(mask: Any, a: Any, b: Any, /) -> Any:
@@ -58,17 +59,15 @@ def _select_arrays(mask: Array, a: Any, b: Any) -> Array:
         spec = spec.replaced(dtype=_narrow(spec.dtype))
     shape = promotion.common_spec((mask, _shape_only(a), _shape_only(b)), construct)
     wanted = shape.replaced(dtype=spec.dtype)
-    cls = promotion.require(wanted, construct)
+    cls = require(wanted, construct)
     first = a if type(a) is cls else cls(a)
     second = b if type(b) is cls else cls(b)
     wide = mask if type(mask) is cls._mask else cls._mask(mask)
     return first._select(wide, second)
 
 
-def _narrow(dtype: Any) -> Any:
+def _narrow(dtype: DType) -> DType:
     """Python numbers alone give 32-bit entries."""
-    from lumijit.runtime.dtypes import FLOAT32, INT32
-
     if dtype is BOOL:
         return BOOL
     return FLOAT32 if dtype.is_float else INT32
@@ -169,16 +168,25 @@ def allclose(
     narrow = min(floats, key=lambda t: t.bits) if floats else FLOAT64
     default_rtol, default_atol = _TOLERANCES.get(narrow, (1e-3, 1e-5))
     first, second = _plain(a), _plain(b)
-    wide = np.broadcast_arrays(first, second)
-    with np.errstate(all="ignore"):
-        return bool(
-            np.allclose(
-                *wide,
-                rtol=default_rtol if rtol is None else rtol,
-                atol=default_atol if atol is None else atol,
-                equal_nan=equal_nan,
+    try:
+        first, second = np.broadcast_arrays(first, second)
+    except ValueError:
+        raise SizeError(
+            message(
+                "lumijit.allclose",
+                f"the shapes {first.shape} and {second.shape} can't be combined",
+                "compare arrays of the same shape.",
             )
+        ) from None
+    return bool(
+        np.allclose(
+            first,
+            second,
+            default_rtol if rtol is None else rtol,
+            default_atol if atol is None else atol,
+            equal_nan,
         )
+    )
 
 
 def _plain(value: Any) -> Any:

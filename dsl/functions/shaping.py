@@ -1,4 +1,4 @@
-"""Rearranging arrays: ravel, unravel, reshape, slices, repetition, joining."""
+"""Rearranging arrays: ravel, unravel, reshape, slices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler import memory, trace
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
-from lumijit.functions.memory import gather, index_array
-from lumijit.functions.queries import shape, width
-from lumijit.host import HostArray
+from lumijit.functions.memory import gather
+from lumijit.functions.queries import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
@@ -29,7 +28,7 @@ from lumijit.runtime.errors import (
 from lumijit.spec import DYNAMIC, ArraySpec, require
 
 
-def _order(order: str, construct: str) -> str:
+def _order(order: str, construct: str) -> Any:
     if order not in ("A", "C", "F"):
         raise ArrayValueError(
             message(construct, f"order is {order!r}", "pass 'A', 'C' or 'F'.")
@@ -66,11 +65,11 @@ def ravel(array: Any, order: str = "A") -> Array:
     [1, 3, 2, 4]
     """
     construct = "lumijit.ravel"
-    order = _order(order, construct)
+    ordering = _order(order, construct)
     if isinstance(array, (list, tuple)):
         spec = promotion.common_spec([array], construct)
         dynamic = ArraySpec("scalar", spec.dtype, (DYNAMIC,))
-        return require(dynamic, construct)(np.ravel(np.asarray(array), order=order))
+        return require(dynamic, construct)(np.ravel(np.asarray(array), order=ordering))
     if not isinstance(array, ArrayBase):
         raise not_numeric(construct, (array,))
     spec = array._spec
@@ -79,11 +78,13 @@ def ravel(array: Any, order: str = "A") -> Array:
             return array
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(array)
     if not spec.is_jit:
-        data = np.ravel(array.numpy(), order=order)
+        data = np.ravel(array.numpy(), order=ordering)
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(data)
     dimensions = array.shape
-    target = empty(require(spec.replaced(outer=()), construct), int(np.prod(dimensions)))
-    strides = _strides(dimensions, order)
+    target = empty(
+        require(spec.replaced(outer=()), construct), int(np.prod(dimensions))
+    )
+    strides = _strides(dimensions, ordering)
     index_cls = require(spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, dimensions[-1]) * strides[-1]
     if target._node.size:
@@ -123,7 +124,7 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
      [3, 4]]
     """
     construct = "lumijit.unravel"
-    order = _order(order, construct)
+    ordering = _order(order, construct)
     is_array = isinstance(array, ArrayBase) and array._spec.shape == (DYNAMIC,)
     is_type = isinstance(dtype, type) and issubclass(dtype, ArrayBase)
     if not is_array or not is_type or dtype._spec.dtype is not array._spec.dtype:
@@ -159,8 +160,8 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
                     "pass as many entries as the type has.",
                 )
             )
-        return dtype(np.reshape(array.numpy(), outer, order=order))
-    strides = _strides((*outer, size), order)
+        return dtype(np.reshape(array.numpy(), outer, order=ordering))
+    strides = _strides((*outer, size), ordering)
     index_cls = require(array._spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, size) * strides[-1]
     return _read_parts(dtype, array, along, strides)
@@ -284,156 +285,3 @@ def slice(value: Any, index: Any = 0) -> Any:
         return value[0 if is_single and position >= 0 else position]
     cls = require(value._spec.replaced(space="scalar"), "lumijit.slice")
     return cls([slice(v, position) for v in value])
-
-
-def tile(value: Any, count: int) -> Any:
-    """Repeat an array as a whole along the vectorized dimension.
-
-    Args:
-        value: array or PyTree.
-        count: how many times.
-
-    Returns:
-        The longer arrays, of the same types.
-
-    Raises:
-        SizeError: if `count` is negative.
-
-    >>> import lumijit as dr
-    >>> dr.tile(dr.llvm.Float(1, 2), 2)
-    [1, 2, 1, 2]
-    """
-    return _spread("lumijit.tile", value, count, lambda i, n: i % n)
-
-
-def repeat(value: Any, count: int) -> Any:
-    """Repeat each entry along the vectorized dimension.
-
-    Args:
-        value: array or PyTree.
-        count: how many times.
-
-    Returns:
-        The longer arrays, of the same types.
-
-    Raises:
-        SizeError: if `count` is negative.
-
-    >>> import lumijit as dr
-    >>> dr.repeat(dr.llvm.Float(1, 2), 2)
-    [1, 1, 2, 2]
-    """
-    return _spread("lumijit.repeat", value, count, lambda i, n: i // max(count, 1))
-
-
-def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
-    if count < 0:
-        raise SizeError(
-            message(construct, f"the count {count} is negative", "give a count >= 0.")
-        )
-    if is_container(value):
-        return tree_map(lambda v: _spread(construct, v, count, position), value)
-    if not isinstance(value, ArrayBase) or count == 1:
-        return value
-    if isinstance(value, NestedArray):
-        items = [_spread(construct, v, count, position) for v in value]
-        return wrap_nested(type(value), items)
-    size = len(value)
-    if isinstance(value, HostArray):
-        if value._spec.outer[0] != DYNAMIC:
-            raise not_numeric(construct, (value,))
-        return type(value)(value._data[position(np.arange(size * count), max(size, 1))])
-    if size == 0 or count == 0:
-        return type(value)()
-    index = arange(type(index_array(value._spec.space, 0, construct)), size * count)
-    return gather(type(value), value, position(index, size))
-
-
-def concat(arrays: Any) -> Any:
-    """Join arrays along the vectorized dimension.
-
-    Args:
-        arrays: list or tuple of arrays (promoted to one type), or of lists.
-
-    Returns:
-        One array of the common type.
-
-    Raises:
-        ArrayValueError: if there is nothing to join.
-
-    >>> import lumijit as dr
-    >>> dr.concat([dr.llvm.Float(1, 2), dr.llvm.Float(3)])
-    [1, 2, 3]
-    """
-    construct = "lumijit.concat"
-    arrays = list(arrays)
-    if not arrays:
-        raise ArrayValueError(
-            message(construct, "there are no arrays", "pass at least one.")
-        )
-    if all(isinstance(a, (list, tuple)) for a in arrays):
-        return type(arrays[0])(v for a in arrays for v in a)
-    parts = promotion.promote(construct, *arrays)
-    first = parts[0]
-    if isinstance(first, NestedArray):
-        wide = [_widened(p) for p in parts]
-        items = [concat([p[k] for p in wide]) for k in range(len(first))]
-        return wrap_nested(type(first), items)
-    if isinstance(first, HostArray):
-        return type(first)(np.concatenate([p._data for p in parts]))
-    result = empty(type(first), int(np.sum([len(p) for p in parts])))
-    offset = 0
-    index_cls = type(index_array(first._spec.space, 0, construct))
-    for part in parts:
-        if len(part):
-            scatter(result, part, arange(index_cls, len(part)) + offset)
-        offset += len(part)
-    return result
-
-
-def _widened(array: Array) -> Array:
-    """Give all components of a nested array the same size."""
-    size = shape(array)[-1]
-    return wrap_nested(type(array), [repeat(v, size // len(v)) for v in array])
-
-
-def reverse(value: Any, axis: int = 0) -> Any:
-    """Reverse the order of the entries along the outermost dimension.
-
-    Args:
-        value: array or sequence.
-        axis: only 0.
-
-    Returns:
-        The reversed copy.
-
-    >>> import lumijit as dr
-    >>> dr.reverse(dr.llvm.Float(1, 2, 3))
-    [3, 2, 1]
-    """
-    if axis != 0:
-        raise ArrayValueError(
-            message("lumijit.reverse", f"axis {axis} isn't supported", "use axis 0.")
-        )
-    if isinstance(value, (ArrayBase, list, tuple)):
-        return value[::-1]
-    raise not_numeric("lumijit.reverse", (value,))
-
-
-def copy(value: Any, /) -> Any:
-    """Copy a PyTree deeply; arrays share their contents until one is changed.
-
-    Args:
-        value: array or PyTree.
-
-    Returns:
-        The copy; values that are no arrays are the same objects.
-
-    >>> import lumijit as dr
-    >>> x = dr.llvm.Float(1, 2)
-    >>> y = dr.copy(x)
-    >>> y += 1
-    >>> x, y
-    ([1, 2], [2, 3])
-    """
-    return tree_map(lambda v: v._copy() if isinstance(v, ArrayBase) else v, value)

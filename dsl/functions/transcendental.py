@@ -16,47 +16,93 @@ from lumijit.functions.apply import apply, promoted, unary_function
 from lumijit.functions.elementwise import clip, fma, maximum, minimum, rcp, sqrt
 from lumijit.functions.selection import isinf, isnan, select
 
-sin = unary_function(ma.SIN, "Sine of an angle in radians", "dr.sin(Float(0, 1))",
-                     "[0, 0.841471]")
-cos = unary_function(ma.COS, "Cosine of an angle in radians", "dr.cos(Float(0, 1))",
-                     "[1, 0.540302]")
-tan = unary_function(ma.TAN, "Tangent of an angle in radians", "dr.tan(Float(0, 1))",
-                     "[0, 1.55741]")
-asin = unary_function(ma.ASIN, "Inverse sine", "dr.asin(Float(0, 1))", "[0, 1.5708]",
-                      "NaN outside of [-1, 1]; `safe_asin` clips.")
-acos = unary_function(ma.ACOS, "Inverse cosine", "dr.acos(Float(1, 0))", "[0, 1.5708]",
-                      "NaN outside of [-1, 1]; `safe_acos` clips.")
-atan = unary_function(ma.ATAN, "Inverse tangent", "dr.atan(Float(0, 1))",
-                      "[0, 0.785398]")
-sinh = unary_function(ma.SINH, "Hyperbolic sine", "dr.sinh(Float(0, 1))",
-                      "[0, 1.1752]")
-cosh = unary_function(ma.COSH, "Hyperbolic cosine", "dr.cosh(Float(0, 1))",
-                      "[1, 1.54308]")
-tanh = unary_function(ma.TANH, "Hyperbolic tangent", "dr.tanh(Float(0, 1))",
-                      "[0, 0.761594]")
-asinh = unary_function(ma.ASINH, "Inverse hyperbolic sine", "dr.asinh(Float(0, 1))",
-                       "[0, 0.881374]")
-acosh = unary_function(ma.ACOSH, "Inverse hyperbolic cosine", "dr.acosh(Float(1, 2))",
-                       "[0, 1.31696]", "NaN below 1.")
-atanh = unary_function(ma.ATANH, "Inverse hyperbolic tangent",
-                       "dr.atanh(Float(0, 0.5))", "[0, 0.549306]",
-                       "NaN outside of [-1, 1].")
-exp = unary_function(ma.EXP, "The natural exponential", "dr.exp(Float(0, 1))",
-                     "[1, 2.71828]")
-exp2 = unary_function(ma.EXP2, "Two to the power of the argument",
-                      "dr.exp2(Float(0, 3))", "[1, 8]")
-log = unary_function(ma.LOG, "The natural logarithm", "dr.log(Float(1, 2))",
-                     "[0, 0.693147]", "-inf at 0 and NaN below.")
-log2 = unary_function(ma.LOG2, "The logarithm to base 2", "dr.log2(Float(1, 8))",
-                      "[0, 3]", "-inf at 0 and NaN below.")
+sin = unary_function(
+    ma.SIN, "Sine of an angle in radians", "dr.sin(Float(0, 1))", "[0, 0.841471]"
+)
+cos = unary_function(
+    ma.COS, "Cosine of an angle in radians", "dr.cos(Float(0, 1))", "[1, 0.540302]"
+)
+tan = unary_function(
+    ma.TAN, "Tangent of an angle in radians", "dr.tan(Float(0, 1))", "[0, 1.55741]"
+)
+asin = unary_function(
+    ma.ASIN,
+    "Inverse sine",
+    "dr.asin(Float(0, 1))",
+    "[0, 1.5708]",
+    "NaN outside of [-1, 1]; `safe_asin` clips.",
+)
+acos = unary_function(
+    ma.ACOS,
+    "Inverse cosine",
+    "dr.acos(Float(1, 0))",
+    "[0, 1.5708]",
+    "NaN outside of [-1, 1]; `safe_acos` clips.",
+)
+atan = unary_function(
+    ma.ATAN, "Inverse tangent", "dr.atan(Float(0, 1))", "[0, 0.785398]"
+)
+sinh = unary_function(ma.SINH, "Hyperbolic sine", "dr.sinh(Float(0, 1))", "[0, 1.1752]")
+cosh = unary_function(
+    ma.COSH, "Hyperbolic cosine", "dr.cosh(Float(0, 1))", "[1, 1.54308]"
+)
+tanh = unary_function(
+    ma.TANH, "Hyperbolic tangent", "dr.tanh(Float(0, 1))", "[0, 0.761594]"
+)
+asinh = unary_function(
+    ma.ASINH, "Inverse hyperbolic sine", "dr.asinh(Float(0, 1))", "[0, 0.881374]"
+)
+acosh = unary_function(
+    ma.ACOSH,
+    "Inverse hyperbolic cosine",
+    "dr.acosh(Float(1, 2))",
+    "[0, 1.31696]",
+    "NaN below 1.",
+)
+atanh = unary_function(
+    ma.ATANH,
+    "Inverse hyperbolic tangent",
+    "dr.atanh(Float(0, 0.5))",
+    "[0, 0.549306]",
+    "NaN outside of [-1, 1].",
+)
+exp = unary_function(
+    ma.EXP, "The natural exponential", "dr.exp(Float(0, 1))", "[1, 2.71828]"
+)
+exp2 = unary_function(
+    ma.EXP2, "Two to the power of the argument", "dr.exp2(Float(0, 3))", "[1, 8]"
+)
+log = unary_function(
+    ma.LOG,
+    "The natural logarithm",
+    "dr.log(Float(1, 2))",
+    "[0, 0.693147]",
+    "-inf at 0 and NaN below.",
+)
+log2 = unary_function(
+    ma.LOG2,
+    "The logarithm to base 2",
+    "dr.log2(Float(1, 8))",
+    "[0, 3]",
+    "-inf at 0 and NaN below.",
+)
 cbrt = unary_function(ma.CBRT, "The cube root", "dr.cbrt(Float(-8, 27))", "[-2, 3]")
-erf = unary_function(ma.ERF, "The error function", "dr.erf(Float(0, 1))",
-                     "[0, 0.842701]")
-erfinv = unary_function(ma.ERFINV, "The inverse error function",
-                        "dr.erfinv(Float(0, 0.5))", "[0, 0.476936]",
-                        "Infinite at -1 and 1, NaN outside of [-1, 1].")
-lgamma = unary_function(ma.LGAMMA, "The logarithm of the absolute gamma function",
-                        "dr.lgamma(Float(1, 5))", "[0, 3.17805]")
+erf = unary_function(
+    ma.ERF, "The error function", "dr.erf(Float(0, 1))", "[0, 0.842701]"
+)
+erfinv = unary_function(
+    ma.ERFINV,
+    "The inverse error function",
+    "dr.erfinv(Float(0, 0.5))",
+    "[0, 0.476936]",
+    "Infinite at -1 and 1, NaN outside of [-1, 1].",
+)
+lgamma = unary_function(
+    ma.LGAMMA,
+    "The logarithm of the absolute gamma function",
+    "dr.lgamma(Float(1, 5))",
+    "[0, 3.17805]",
+)
 
 
 def atan2(y: Any, x: Any, /) -> Array:
@@ -197,7 +243,7 @@ def safe_sqrt(arg: Any, /) -> Array:
     >>> dr.safe_sqrt(-1.0)
     0.0
     """
-    return sqrt(maximum(arg, 0.0))
+    return sqrt(maximum(0.0, arg))
 
 
 def safe_asin(arg: Any, /) -> Array:

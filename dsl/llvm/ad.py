@@ -8,4 +8,4 @@ from lumijit.typezoo import make_namespace
 _types = make_namespace("llvm.ad")
 _types["PCG32"] = make_pcg32("llvm.ad")
 globals().update(_types)
-__all__ = sorted(_types)  # noqa: PLE0605
+__all__ = sorted(_types)

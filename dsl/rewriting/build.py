@@ -118,30 +118,29 @@ def function(identifier: str, params: list[str], body: list[Any]) -> Any:
 
 def located(node: Any, reference: Any) -> Any:
     """Give `node`, and all in it that has no place yet, the place of `reference`."""
-    spot = {
-        key: getattr(reference, key)
-        for key in ("lineno", "col_offset", "end_lineno", "end_col_offset")
-        if getattr(reference, key, None) is not None
-    }
-    if spot.get("end_lineno", 0) > spot.get("lineno", 0):
-        # Tracebacks would show the last line of a compound statement.
-        spot["end_lineno"] = spot["lineno"]
-        spot["end_col_offset"] = spot["col_offset"] + 1
-    _fill(node, spot)
+    _fill(node, _spot_of(reference))
     return node
+
+
+def _spot_of(node: Any) -> dict[str, int]:
+    keys = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+    spot = {key: getattr(node, key, None) for key in keys}
+    found = {key: value for key, value in spot.items() if value is not None}
+    if found.get("end_lineno", 0) > found.get("lineno", 0):
+        # Tracebacks would show the last line of a compound statement.
+        found["end_lineno"] = found["lineno"]
+        found["end_col_offset"] = found["col_offset"] + 1
+    return found
 
 
 def _fill(node: Any, spot: dict[str, int]) -> None:
     if getattr(node, "lineno", None) is None:
         for key, value in spot.items():
             setattr(node, key, value)
-        inner = spot
-    elif getattr(node, "end_lineno", None) == node.lineno:
-        inner = {key: getattr(node, key, value) for key, value in spot.items()}
     else:
-        inner = spot
+        spot = _spot_of(node)
     for child in gast.iter_child_nodes(node):
-        _fill(child, inner)
+        _fill(child, spot)
 
 
 def duplicate(node: Any) -> Any:

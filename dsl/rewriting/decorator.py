@@ -38,7 +38,6 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.hinting import HintReader
 from lumijit.rewriting.jumps import RESULT, JumpRemover
@@ -48,8 +47,9 @@ from lumijit.rewriting.native import SPLIT, NativeWriter
 from lumijit.rewriting.purity import Purity
 from lumijit.rewriting.rebuild import compiled, outline
 from lumijit.rewriting.regions import RegionWriter
-from lumijit.rewriting.runtime import Runtime, Site
+from lumijit.rewriting.runtime import Runtime
 from lumijit.rewriting.source import Source, read_function
+from lumijit.rewriting.state import Site
 from lumijit.rewriting.tree import Node, Simple, TreeBuilder, ends_in_jump
 from lumijit.runtime import errors
 
@@ -167,8 +167,8 @@ class _Rewriting:
         _name_super_arguments(tree, scope)
         doc, nodes = self._nodes(tree, scope)
         lowered = self._jump_free(nodes, scope)
-        effects, unsure = _analyse(lowered, scope)
-        regions = RegionWriter(self.source, scope, effects, unsure, self.new_name)
+        effects, assigned = _analyse(lowered, scope)
+        regions = RegionWriter(self.source, scope, effects, assigned, self.new_name)
         regions.sites = self.sites
         native = NativeWriter(regions, _refused_function(tree))
         regions.write_plain = lambda inner, reason: NativeWriter(regions, reason).block(
@@ -229,9 +229,7 @@ class _NameSource:
 def _namespace(function: FunctionType) -> dict[str, Any]:
     """Return what the names of a function's globals and closure mean now."""
     names = dict(vars(builtins)) | function.__globals__
-    cells = zip(
-        function.__code__.co_freevars, function.__closure__ or (), strict=True
-    )
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in cells:
         names.pop(name, None)
         with contextlib.suppress(ValueError):  # a cell that is still empty
@@ -239,14 +237,14 @@ def _namespace(function: FunctionType) -> dict[str, Any]:
     return names
 
 
-def _analyse(nodes: list[Node], scope: Scope) -> tuple[EffectCache, set[int]]:
-    """Run the analyses; return effects and the reads that may be unbound."""
-    effects = EffectCache()
+def _analyse(nodes: list[Node], scope: Scope) -> tuple[EffectCache, DefiniteAssignment]:
+    """Run the analyses of a jump-free tree."""
+    effects = EffectCache(scope)
     always = scope.captured | scope.nonlocal_names | {RESULT}
     Liveness(effects, always).block(nodes, set())
     assigned = DefiniteAssignment(effects)
     assigned.block(nodes, set(scope.parameters | scope.free))
-    return effects, assigned.unsure
+    return effects, assigned
 
 
 def _refused_function(tree: Any) -> str:
@@ -275,8 +273,6 @@ def _name_super_arguments(tree: Any, scope: Scope) -> None:
             function = node.func
             if isinstance(function, gast.Name) and function.id == "super":
                 names = ("__class__", arguments[0].id)
-                node.args = [
-                    build.located(build.name(name), node) for name in names
-                ]
+                node.args = [build.located(build.name(name), node) for name in names]
         if not isinstance(node, (*_FUNCTIONS, gast.Lambda, gast.ClassDef)):
             pending.extend(gast.iter_child_nodes(node))

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.names import effects_of
 from lumijit.rewriting.source import Place

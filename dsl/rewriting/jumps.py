@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.tree import (
     BREAK,
@@ -236,9 +235,7 @@ class JumpRemover:
             value=build.call("range_item", *arguments),
             type_comment=None,
         )
-        advance = _assignment(
-            count, build.call("next_count", build.name(count)), stmt
-        )
+        advance = _assignment(count, build.call("next_count", build.name(count)), stmt)
         test: Any = gast.Compare(build.name(count), [gast.Lt()], [build.name(size)])
         if pieces.exits:
             test = build.both(_none_of(pieces.exits, stmt), test)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import gast
-
-from lumijit.rewriting.names import Effects, effects_of
+from lumijit.rewriting.names import Effects, Scope, effects_of
 from lumijit.rewriting.tree import (
     BREAK,
     Block,
@@ -27,8 +26,9 @@ from lumijit.rewriting.tree import (
 class EffectCache:
     """The effects of nodes, with and without the nodes inside."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, scope: Scope) -> None:
+        """Start empty. Calls may touch what `scope` shares with inner functions."""
+        self.scope = scope
         self._header: dict[int, Effects] = {}
         self._deep: dict[int, Effects] = {}
         self._kept: list[Node] = []
@@ -38,6 +38,9 @@ class EffectCache:
         found = self._header.get(id(node))
         if found is None:
             found = self._header[id(node)] = header_effects(node)
+            if found.calls:
+                found.reads |= self.scope.shared
+                found.writes |= self.scope.rebound_inside
             self._kept.append(node)
         return found
 
@@ -127,7 +130,7 @@ class Liveness:
             if grown == head:
                 break
             head = grown
-        return head | self.block(node.counted, live)
+        return (head | self.block(node.counted, live)) - {node.range_name}
 
     def _block_statement(self, node: Block, live: set[str]) -> set[str]:
         bodies = [body for _, _, body in node.parts]
@@ -154,6 +157,7 @@ class DefiniteAssignment:
         self.effects = effects
         #: The `id` of each name node that may be unbound when read.
         self.unsure: set[int] = set()
+        self.unsure_names: set[str] = set()
         self._breaks: dict[str, set[str] | None] = {}
         self._native_breaks: list[set[str] | None] = []
 
@@ -203,7 +207,6 @@ class DefiniteAssignment:
         after = self.block(node.body, bound)
         if not node.is_guard or node.orelse:
             after = _meet(after, self.block(node.orelse, bound))
-        node.bound_after = _meet(node.bound_after, after)
         return after
 
     def _loop(self, node: Loop, bound: set[str]) -> set[str] | None:
@@ -252,6 +255,8 @@ class DefiniteAssignment:
         for name in _direct_reads(part):
             if name.id not in bound:
                 self.unsure.add(id(name))
+                self.unsure_names.add(name.id)
+        self.unsure_names |= effects_of(part).captured - bound
 
 
 def _direct_reads(node: Any) -> list[Any]:

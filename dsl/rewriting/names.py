@@ -24,6 +24,8 @@ class Effects:
     deletes: set[str] = field(default_factory=set)
     #: Bases of attribute and subscript assignments.
     changed: set[str] = field(default_factory=set)
+    #: Dotted paths of the attributes assigned to.
+    stored: set[str] = field(default_factory=set)
     #: Names whose object a called method or function might change.
     passed: set[str] = field(default_factory=set)
     #: Free names of inner functions, lambdas and classes.
@@ -32,6 +34,8 @@ class Effects:
     rebound_inside: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
+    #: A marker that is present if anything is called.
+    calls: set[str] = field(default_factory=set)
 
     def merge(self, other: Effects) -> None:
         """Add the effects of `other`."""
@@ -103,9 +107,21 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         base = root_name(node.value)
         if base is not None and not isinstance(node.ctx, gast.Load):
             self._add(self.effects.changed, base)
+            self._add_path(node)
         self.generic_visit(node)
 
+    def _add_path(self, node: Any) -> None:
+        """Record `a.b` for assignments to `a.b`, `a.b[i]` or `a.b[i].c`."""
+        attributes: list[str] = []
+        while isinstance(node, (gast.Attribute, gast.Subscript)):
+            is_attribute = isinstance(node, gast.Attribute)
+            attributes = [*attributes, node.attr] if is_attribute else []
+            node = node.value
+        if attributes and not self._is_hidden(node.id):
+            self.effects.stored.add(".".join([node.id, *reversed(attributes)]))
+
     def visit_Call(self, node: Any) -> None:
+        self.effects.calls.add("call")
         if isinstance(node.func, gast.Attribute):
             self._add(self.effects.passed, root_name(node.func))
         for argument in (*node.args, *(k.value for k in node.keywords)):
@@ -233,6 +249,8 @@ class Scope:
     captured: frozenset[str]
     #: Variables whose cell the rewritten pieces must share with the function.
     shared: frozenset[str]
+    #: Variables that an inner function rebinds with `nonlocal`.
+    rebound_inside: frozenset[str]
 
     @property
     def variables(self) -> frozenset[str]:
@@ -255,11 +273,12 @@ def scope_of(function: Any, free: tuple[str, ...]) -> Scope:
     return Scope(
         parameters=frozenset(params),
         local=frozenset(local),
-        free=frozenset(free) - local,
+        free=(frozenset(free) | effects.nonlocal_names) - local,
         nonlocal_names=frozenset(effects.nonlocal_names),
         global_names=frozenset(effects.global_names),
         captured=frozenset(captured),
         shared=frozenset(rebound | effects.nonlocal_names),
+        rebound_inside=frozenset(effects.rebound_inside & local),
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.expressions import is_plain_test, truth_test
 from lumijit.rewriting.jumps import RESULT, RETURNED
@@ -121,9 +120,7 @@ class NativeWriter:
             is_false = build.identical(build.name(temp), False)
             other = build.branch(is_false, orelse, vectorized)
         else:
-            other = build.branch(
-                build.differs(build.name(temp), False), vectorized, []
-            )
+            other = build.branch(build.differs(build.name(temp), False), vectorized, [])
         if mode is not None:
             mode = self.rewriter.rewrite(mode)
         statement = build.branch(truth_test(temp, test, mode), body, [other])
@@ -138,9 +135,7 @@ class NativeWriter:
         bound |= left & right
         bound &= left & right
 
-    def _vectorized_branch(
-        self, node: Branch, temp: str, bound: set[str]
-    ) -> list[Any]:
+    def _vectorized_branch(self, node: Branch, temp: str, bound: set[str]) -> list[Any]:
         if self.refuse:
             return self._refusal(node)
         (lowered,) = node.lowered
@@ -262,9 +257,7 @@ class NativeWriter:
         result = [build.located(s, stmt) for s in result]
         return result + self._end_split(node)
 
-    def _for_body(
-        self, node: For, bound: set[str]
-    ) -> tuple[Any, list[Any], list[Any]]:
+    def _for_body(self, node: For, bound: set[str]) -> tuple[Any, list[Any], list[Any]]:
         """Write the target, the body and the `else` of a plain `for` loop."""
         target = self.rewriter.rewrite(node.target)
         inner = bound | effects_of(node.target).writes

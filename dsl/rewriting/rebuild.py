@@ -5,7 +5,6 @@ very cells of the original function, with helpers added to the closure.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import sys
@@ -13,8 +12,8 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import gast
-
 from lumijit.rewriting import build
+from lumijit.rewriting.source import class_around
 
 _OUTLINE = build.PREFIX + "outline"
 _FUTURE_FLAGS = 0
@@ -27,7 +26,7 @@ def outline(function: FunctionType, tree: Any, helpers: list[Any]) -> Any:
     free = list(function.__code__.co_freevars)
     names = [build.RUNTIME, *(h.name for h in helpers), *free]
     body: list[Any] = [*helpers, tree]
-    owner = _class_around(function)
+    owner = class_around(function.__qualname__)
     if owner is not None and (_has_private_names(tree) or "__class__" in free):
         # The class gives private names their prefix, and `__class__` its cell.
         names = [n for n in names if n != "__class__"]
@@ -95,15 +94,6 @@ def _functions_in(module: CodeType) -> dict[str, CodeType]:
         if not only.co_flags & is_optimized:  # the body of a class
             return {c.co_name: c for c in only.co_consts if isinstance(c, CodeType)}
     return found
-
-
-def _class_around(function: FunctionType) -> str | None:
-    """Return the name of the innermost class that the function is written in."""
-    parts = function.__qualname__.split(".")
-    for part, following in reversed(list(zip(parts, parts[1:], strict=False))):
-        if "<locals>" not in (part, following):
-            return part
-    return None
 
 
 def _has_private_names(tree: Any) -> bool:

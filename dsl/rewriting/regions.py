@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import gast
-
 from lumijit.rewriting import build
 from lumijit.rewriting.expressions import (
     ExpressionRewriter,
@@ -19,10 +18,10 @@ from lumijit.rewriting.expressions import (
     suspension_in,
 )
 from lumijit.rewriting.hinting import Hints
-from lumijit.rewriting.liveness import EffectCache, children, surely_bound
+from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, children, surely_bound
 from lumijit.rewriting.names import Effects, Scope, effects_of
-from lumijit.rewriting.runtime import Site
-from lumijit.rewriting.source import Place, Source
+from lumijit.rewriting.state import Site
+from lumijit.rewriting.source import Place, Source, class_around, mangled
 from lumijit.rewriting.tree import Block, Branch, For, Loop, Node, Simple
 
 _DROPPED = build.PREFIX + "dropped"
@@ -36,14 +35,14 @@ class RegionWriter:
         source: Source,
         scope: Scope,
         effects: EffectCache,
-        unsure: set[int],
+        assigned: DefiniteAssignment,
         new_name: Callable[[str], str],
     ) -> None:
         """Use the analyses of the function in `source`."""
         self.source = source
         self.scope = scope
         self.effects = effects
-        self.unsure = unsure
+        self.assigned = assigned
         self.new_name = new_name
         self.sites: list[Site] = []
         #: The functions written so far, inner ones first.
@@ -80,7 +79,7 @@ class RegionWriter:
 
     def is_unsure(self, node: Any) -> bool:
         """Tell whether a variable may be without value when `node` reads it."""
-        return id(node) in self.unsure and self.is_variable(node.id)
+        return id(node) in self.assigned.unsure and self.is_variable(node.id)
 
     # Statements.
 
@@ -136,16 +135,12 @@ class RegionWriter:
         ins = self.state_names(live & mentioned)
         rebound = (effects.writes | effects.deletes) & node.live_out
         outs, optional = self._outputs(node.hints, effects, rebound, set(ins))
-        lenient = [
-            n
-            for n in outs
-            if node.bound_after is None
-            or n in node.bound_after
-            or n.startswith(build.PREFIX)
-        ]
+        # A variable that is surely bound wherever it is read may be anything in
+        # lanes that don't get there.
+        lenient = [n for n in outs if n not in self.assigned.unsure_names]
         kind = "guarded statements" if node.is_guard else "if"
         site = self._site(
-            node.stmt, kind, ins, outs, optional, lenient, node.hints.exclude
+            node.stmt, kind, ins, outs, optional, lenient, node.hints.exclude, effects
         )
         functions = [
             self.block_function(node.body, f"then{node.stmt.lineno}_", ins, outs),
@@ -161,9 +156,7 @@ class RegionWriter:
         )
         return [self._receive(node, outs, value, bound)]
 
-    def loop(
-        self, node: Loop, bound: set[str], entered: bool = False
-    ) -> list[Any]:
+    def loop(self, node: Loop, bound: set[str], entered: bool = False) -> list[Any]:
         """Write a loop as a call of `while_loop`."""
         blocked = self.blocked(node.body)
         if blocked:
@@ -175,7 +168,7 @@ class RegionWriter:
         outs, optional = self._outputs(node.hints, effects, rebound, set(state))
         kind = "while" if isinstance(node.stmt, gast.While) else "for"
         site = self._site(
-            node.stmt, kind, state, outs, optional, outs, node.hints.exclude
+            node.stmt, kind, state, outs, optional, outs, node.hints.exclude, effects
         )
         line = node.stmt.lineno
         test = self._loop_test(node, f"condition{line}_", state)
@@ -350,9 +343,7 @@ class RegionWriter:
         scope = gast.Call(func=build.helper("locals"), args=[], keywords=[])
         return build.call("get", scope, build.constant(name))
 
-    def _receive(
-        self, node: Node, outs: list[str], value: Any, bound: set[str]
-    ) -> Any:
+    def _receive(self, node: Node, outs: list[str], value: Any, bound: set[str]) -> Any:
         assignable = self.scope.local | self.scope.nonlocal_names
         targets = [
             n if n in assignable or n.startswith(build.PREFIX) else _DROPPED
@@ -394,7 +385,15 @@ class RegionWriter:
         optional: list[str] | None = None,
         lenient: list[str] | None = None,
         excluded: frozenset[str] = frozenset(),
+        effects: Effects | None = None,
     ) -> int:
+        stored = set() if effects is None else effects.stored
+        owner = class_around(self.source.function)
+        paths = []
+        for path in sorted(stored):
+            root, *attributes = path.split(".")
+            if root in ins:
+                paths.append((root, *(mangled(a, owner) for a in attributes)))
         site = Site(
             filename=self.source.filename,
             function=self.source.function,
@@ -405,14 +404,13 @@ class RegionWriter:
             optional=frozenset(optional or ()),
             lenient=frozenset(lenient or ()),
             excluded=excluded,
+            paths=tuple(paths),
         )
         self.sites.append(site)
         return len(self.sites) - 1
 
     def _refuse(self, node: Node, blocked: tuple[Any, str] | str) -> Any:
-        culprit, reason = (
-            (node.stmt, blocked) if isinstance(blocked, str) else blocked
-        )
+        culprit, reason = (node.stmt, blocked) if isinstance(blocked, str) else blocked
         return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
 
     def blocked(self, nodes: list[Node]) -> tuple[Any, str] | None:

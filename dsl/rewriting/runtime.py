@@ -8,87 +8,19 @@ primitives themselves are reached through `hooks.targets`.
 from __future__ import annotations
 
 import builtins
-import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
+from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
-from lumijit.rewriting.source import Place, syntax_error
+from lumijit.rewriting.source import syntax_error
+from lumijit.rewriting.state import Site, State
 from lumijit.rewriting.undefined import Undefined, fail
 from lumijit.runtime import errors
 
-#: Values that a construct only reads and that hold no arrays.
-_CONSTANTS = (
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    type,
-    FunctionType,
-    BuiltinFunctionType,
-    MethodType,
-    ModuleType,
-    Undefined,
-)
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Is": operator.is_,
-    "IsNot": operator.is_not,
-    "In": lambda a, b: a in b,
-    "NotIn": lambda a, b: a not in b,
-}
 
-
-@dataclass(frozen=True)
-class Site:
-    """One construct of a rewritten function."""
-
-    filename: str
-    function: str
-    place: Place
-    kind: str
-    #: Variables that the construct's functions take, in order.
-    ins: tuple[str, ...]
-    #: Variables that they return, in order.
-    outs: tuple[str, ...]
-    #: Those of `outs` that are results only where their value is mutable.
-    optional: frozenset[str]
-    #: Those that need no value in lanes or branches that don't reach the end.
-    lenient: frozenset[str]
-    #: Variables that a hint keeps out of the state.
-    excluded: frozenset[str]
-
-    @property
-    def is_loop(self) -> bool:
-        """Tell whether the construct is a loop."""
-        return self.kind in ("while", "for")
-
-    def __str__(self) -> str:
-        return f"'{self.kind}' at {self.filename}:{self.place.line}"
-
-
-class Forced:
-    """A condition that a hint sends to the primitives, array or not."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        """Wrap a condition."""
-        self.value = value
-
-
-class Runtime:
+class Runtime(Conditions):
     """The helpers of one rewritten function, which calls it `_lj`."""
 
     ArrayRange = ArrayRange
@@ -98,87 +30,7 @@ class Runtime:
         """Serve the constructs `sites`."""
         self.sites = sites
 
-    # Conditions.
-
-    @staticmethod
-    def is_plain(value: Any) -> bool:
-        """Tell whether a condition takes the plain path."""
-        return not targets.is_array(value)
-
-    @staticmethod
-    def plain(value: Any) -> Any:
-        """Reduce a plain condition to True or False; return an array as it is."""
-        return value if targets.is_array(value) else bool(value)
-
-    @staticmethod
-    def forced(value: Any, mode: Any) -> Any:
-        """Do the same under a hint that chooses the mode."""
-        if mode == "scalar" or (mode is None and not targets.is_array(value)):
-            return bool(value)
-        return Forced(value)
-
-    @staticmethod
-    def unforced(value: Any) -> Any:
-        """Return the condition inside a `Forced`."""
-        return value.value if isinstance(value, Forced) else value
-
-    @staticmethod
-    def logical_and(a: Any, b: Any) -> Any:
-        """Combine two conditions, at least one of them an array."""
-        return targets.logical_and(a, b)
-
-    @staticmethod
-    def logical_or(a: Any, b: Any) -> Any:
-        """Combine two conditions, at least one of them an array."""
-        return targets.logical_or(a, b)
-
-    @staticmethod
-    def logical_not(value: Any) -> Any:
-        """Negate a condition."""
-        return targets.logical_not(value) if targets.is_array(value) else not value
-
-    @staticmethod
-    def needs_right(left: Any, is_and: bool) -> bool:
-        """Tell whether `and` or `or` evaluates its right operand."""
-        return targets.is_array(left) or bool(left) == is_and
-
-    @staticmethod
-    def join_and(left: Any, right: Any) -> Any:
-        """Finish an `and` whose right operand was evaluated."""
-        return targets.logical_and(left, right) if targets.is_array(left) else right
-
-    @staticmethod
-    def join_or(left: Any, right: Any) -> Any:
-        """Finish an `or` whose right operand was evaluated."""
-        return targets.logical_or(left, right) if targets.is_array(left) else right
-
-    def lazy_and(self, value: Any, *others: Callable[[], Any]) -> Any:
-        """Evaluate `value and others[0]() and …`."""
-        for other in others:
-            if not self.needs_right(value, True):
-                return value
-            value = self.join_and(value, other())
-        return value
-
-    def lazy_or(self, value: Any, *others: Callable[[], Any]) -> Any:
-        """Evaluate `value or others[0]() or …`."""
-        for other in others:
-            if not self.needs_right(value, False):
-                return value
-            value = self.join_or(value, other())
-        return value
-
-    def lazy_chain(self, names: str, *operands: Callable[[], Any]) -> Any:
-        """Evaluate a chained comparison."""
-        left = operands[0]()
-        result: Any = True
-        for name, operand in zip(names.split(), operands[1:], strict=True):
-            if not self.needs_right(result, True):
-                return result
-            right = operand()
-            result = self.join_and(result, _COMPARISONS[name](left, right))
-            left = right
-        return result
+    # Conditional expressions.
 
     def lazy_choice(
         self, test: Any, yes: Callable[[], Any], no: Callable[[], Any], site: int
@@ -308,37 +160,36 @@ class Runtime:
         elif mode in (None, "scalar") and not targets.is_array(test):
             return true_fn(*values) if test else false_fn(*values)
         where = self.sites[site]
-        split = _Split(where, values)
-        results = split.kept_outputs()
-        positions = [where.outs.index(name) for name in results]
+        state = State(where, values)
+        results = state.results()
         unset: set[str] = set()
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
-            def run(*state: Any) -> tuple[Any, ...]:
-                outputs = function(*split.whole(state))
-                kept = tuple([outputs[i] for i in positions])
-                for name, value in zip(results, kept, strict=True):
-                    if type(value) is Undefined:
-                        unset.add(name)
-                return kept
+            def run(*entries: Any) -> tuple[Any, ...]:
+                outputs = function(*state.enter(entries))
+                found = dict(zip(where.outs, outputs, strict=True))
+                unset.update(n for n in results if type(found[n]) is Undefined)
+                return (*(found[n] for n in results), *state.read_attributes())
 
             return run
 
-        merged = targets.if_stmt(
-            split.state,
-            test,
-            branch(true_fn),
-            branch(false_fn),
-            arg_labels=split.labels,
-            rv_labels=tuple(results),
-            **hints,
-        )
-        found = dict(zip(results, merged, strict=True))
+        with state.restored_on_error():
+            merged = targets.if_stmt(
+                state.entries,
+                test,
+                branch(true_fn),
+                branch(false_fn),
+                arg_labels=state.labels,
+                rv_labels=(*results, *state.attribute_labels),
+                **hints,
+            )
+        state.write_attributes(merged[len(results) :])
+        found = dict(zip(results, merged[: len(results)], strict=True))
         for name in unset - where.lenient:
             found[name] = Undefined(
                 name, str(where), "a vectorized branch leaves it without one"
             )
-        return tuple([found.get(n, split.original.get(n)) for n in where.outs])
+        return tuple([found.get(n, state.original.get(n)) for n in where.outs])
 
     def while_loop(
         self,
@@ -372,58 +223,26 @@ class Runtime:
         body: Callable[..., tuple[Any, ...]],
         hints: dict[str, Any],
     ) -> tuple[Any, ...]:
-        split = _Split(where, values)
+        state = State(where, values)
 
-        def run_body(*state: Any) -> tuple[Any, ...]:
-            outputs = body(*split.whole(state))
-            new = dict(zip(split.labels, state, strict=True))
+        def run_cond(*entries: Any) -> Any:
+            return cond(*state.enter(entries))
+
+        def run_body(*entries: Any) -> tuple[Any, ...]:
+            outputs = body(*state.enter(entries))
+            new = dict(zip(state.labels, entries, strict=True))
             new.update(
-                (n, v)
-                for n, v in zip(where.outs, outputs, strict=True)
-                if n in new
+                (n, v) for n, v in zip(where.outs, outputs, strict=True) if n in new
+            )
+            new.update(
+                zip(state.attribute_labels, state.read_attributes(), strict=True)
             )
             return tuple(new.values())
 
-        final = targets.while_loop(
-            split.state,
-            lambda *state: cond(*split.whole(state)),
-            run_body,
-            labels=split.labels,
-            **hints,
-        )
-        found = dict(zip(split.labels, final, strict=True))
-        return tuple([found.get(n, split.original.get(n)) for n in where.outs])
-
-
-class _Split:
-    """Divides the inputs of a construct into state and values bound to it."""
-
-    def __init__(self, site: Site, values: tuple[Any, ...]) -> None:
-        self.site = site
-        self.values = values
-        self.original = dict(zip(site.ins, values, strict=True))
-        rebound = set(site.outs) - site.optional if site.is_loop else set()
-        self.kept = [
-            i
-            for i, (name, value) in enumerate(self.original.items())
-            if name not in site.excluded
-            and (name in rebound or not isinstance(value, _CONSTANTS))
-        ]
-        self.state = tuple([values[i] for i in self.kept])
-        self.labels = tuple([site.ins[i] for i in self.kept])
-
-    def whole(self, state: tuple[Any, ...]) -> list[Any]:
-        """Put the state back among the bound values."""
-        everything = list(self.values)
-        for i, value in zip(self.kept, state, strict=True):
-            everything[i] = value
-        return everything
-
-    def kept_outputs(self) -> list[str]:
-        """List the outputs, without immutable values that were only passed on."""
-        optional, original = self.site.optional, self.original
-        return [
-            n
-            for n in self.site.outs
-            if n not in optional or targets.is_tree(original[n])
-        ]
+        with state.restored_on_error():
+            final = targets.while_loop(
+                state.entries, run_cond, run_body, labels=state.labels, **hints
+            )
+        found = dict(zip(state.labels, final, strict=True))
+        state.write_attributes(tuple([found[n] for n in state.attribute_labels]))
+        return tuple([found.get(n, state.original.get(n)) for n in where.outs])

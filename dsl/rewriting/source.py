@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import tokenize
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import gast
-
 from lumijit.runtime import errors
 
 _WRAPPER = "if 1:\n"
@@ -84,7 +84,7 @@ def read_function(function: FunctionType) -> Source:
         )
     try:
         lines, first_line = inspect.getsourcelines(code)
-    except (OSError, TypeError, SyntaxError, IndexError):
+    except (OSError, TypeError, SyntaxError, IndexError, tokenize.TokenError):
         lines, first_line = [], 0
     if not lines:
         raise refuse(
@@ -126,3 +126,20 @@ def _shift_lines(tree: Any, offset: int) -> None:
             node.lineno += offset
         if getattr(node, "end_lineno", None) is not None:
             node.end_lineno += offset
+
+
+def class_around(qualname: str) -> str | None:
+    """Return the name of the innermost class that a function is written in."""
+    parts = qualname.split(".")
+    for part, following in reversed(list(zip(parts, parts[1:], strict=False))):
+        if "<locals>" not in (part, following):
+            return part
+    return None
+
+
+def mangled(attribute: str, owner: str | None) -> str:
+    """Return what a private attribute is called at run time."""
+    is_private = attribute.startswith("__") and not attribute.endswith("__")
+    if not is_private or owner is None or not owner.strip("_"):
+        return attribute
+    return f"_{owner.lstrip('_')}{attribute}"

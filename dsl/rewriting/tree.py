@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gast
-
 from lumijit.rewriting.expressions import is_plain_test
 from lumijit.rewriting.hinting import HintReader, Hints
 from lumijit.rewriting.names import Effects, effects_of
@@ -61,7 +60,6 @@ class Branch(Node):
     live_out: set[str] = field(default_factory=set, init=False)
     live_body: set[str] = field(default_factory=set, init=False)
     live_orelse: set[str] = field(default_factory=set, init=False)
-    bound_after: set[str] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Derive how control may leave."""
@@ -199,7 +197,11 @@ def header_effects(node: Node) -> Effects:
         hint_values = node.hints.keywords.values()
         return effects_of(node.test, *hint_values)
     if isinstance(node, For):
-        return effects_of(node.target, node.iterable, *node.hints.keywords.values())
+        hint_values = node.hints.keywords.values()
+        effects = effects_of(node.target, node.iterable, *hint_values)
+        if node.range_name is not None:
+            effects.writes.add(node.range_name)
+        return effects
     stmt = node.stmt
     if isinstance(stmt, (gast.With, gast.AsyncWith)):
         effects = Effects()

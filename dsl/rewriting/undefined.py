@@ -68,13 +68,73 @@ def _refuse_use(self: Undefined, *_args: Any, **_kwargs: Any) -> NoReturn:
     fail(self)
 
 
-_USES = (
-    "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv "
-    "rfloordiv ifloordiv mod rmod imod pow rpow ipow matmul rmatmul imatmul and rand "
-    "iand or ror ior xor rxor ixor lshift rlshift ilshift rshift rrshift irshift neg "
-    "pos abs invert lt le gt ge eq ne bool int float complex index len iter next "
-    "contains getitem setitem delitem call enter exit round"
-).split()
+_USES = [
+    "add",
+    "radd",
+    "iadd",
+    "sub",
+    "rsub",
+    "isub",
+    "mul",
+    "rmul",
+    "imul",
+    "truediv",
+    "rtruediv",
+    "itruediv",
+    "floordiv",
+    "rfloordiv",
+    "ifloordiv",
+    "mod",
+    "rmod",
+    "imod",
+    "pow",
+    "rpow",
+    "ipow",
+    "matmul",
+    "rmatmul",
+    "imatmul",
+    "and",
+    "rand",
+    "iand",
+    "or",
+    "ror",
+    "ior",
+    "xor",
+    "rxor",
+    "ixor",
+    "lshift",
+    "rlshift",
+    "ilshift",
+    "rshift",
+    "rrshift",
+    "irshift",
+    "neg",
+    "pos",
+    "abs",
+    "invert",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "bool",
+    "int",
+    "float",
+    "complex",
+    "index",
+    "len",
+    "iter",
+    "next",
+    "contains",
+    "getitem",
+    "setitem",
+    "delitem",
+    "call",
+    "enter",
+    "exit",
+    "round",
+]
 
 for _use in _USES:
     setattr(Undefined, f"__{_use}__", _refuse_use)

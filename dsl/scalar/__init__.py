@@ -8,4 +8,4 @@ from lumijit.typezoo import make_namespace
 _types = make_namespace("scalar")
 _types["PCG32"] = make_pcg32("scalar")
 globals().update(_types)
-__all__ = sorted(_types)  # noqa: PLE0605
+__all__ = sorted(_types)

@@ -17,12 +17,14 @@ import numpy.typing as npt
 
 from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.lower.mathlib import FUNCTIONS
-from lumijit.runtime.dtypes import DType
+from lumijit.compiler.lower.mathlib.bits import INF, NAN, fabs, split
+from lumijit.runtime.dtypes import FLOAT32, DType
 
 Array = npt.NDArray[Any]
 TWO_ARGUMENTS = frozenset({"atan2", "power"})
 TWO_RESULTS = frozenset({"sincos", "sincosh"})
 HOST = TargetInfo(has_avx2=True)
+AVX512 = TargetInfo(lanes_f32=16, has_avx2=True, has_avx512=True)
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
@@ -80,18 +82,71 @@ def target_machine(
 
 def assembly(name: str, t: DType, width: int, cpu: str | None = None) -> str:
     """Return the assembly of a function's kernel."""
-    target = TargetInfo(has_avx2=True, has_avx512=cpu is not None)
+    target = AVX512 if cpu is not None and "avx512" in cpu else HOST
     module = llvm.parse_assembly(kernel_ir(name, t, width, target))
     return str(target_machine(cpu).emit_assembly(module))
+
+
+def _modelled(what: str, extra: str) -> str:
+    """Write a function that does what `vgetexpps` or `vgetmantps` is documented to."""
+    b, t = Builder(16, HOST), FLOAT32
+    a = fabs(b, t, "%x")
+    e, f = split(b, t, a)
+    m = b.add(t, f, 1.0)
+    is_low = b.compare("olt", t, m, 0.75)
+    m = b.select(t, is_low, b.add(t, m, m), m)
+    e = b.select(t, is_low, b.sub(t, e, 1.0), e)
+    is_zero = b.compare("oeq", t, a, 0.0)
+    is_finite = b.compare("olt", t, a, INF)
+    if what == "getexp":
+        e = b.select(t, b.compare("olt", t, m, 1.0), b.sub(t, e, 1.0), e)
+        result = b.select(t, is_finite, b.select(t, is_zero, -INF, e), a)
+    else:
+        m = b.select(t, is_finite, b.select(t, is_zero, 1.0, m), 1.0)
+        m = b.select(t, b.compare("olt", t, "%x", 0.0), NAN, m)
+        result = b.select(t, b.compare("uno", t, a, a), "%x", m)
+    ty = b.type(t)
+    lines = [
+        f"define {ty} @model.{what}({ty} %x, {extra}{ty} %p, i16 %m, i32 %r) {{",
+        *b.lines,
+        f"  ret {ty} {result}",
+        "}",
+        *b.declarations.values(),
+    ]
+    return "\n".join(lines)
+
+
+def model_avx512(ir: str) -> str:
+    """Replace the intrinsics that only AVX-512 has by functions that model them."""
+    for what, extra in (("getexp", ""), ("getmant", "i32 %i, ")):
+        name = f"@llvm.x86.avx512.mask.{what}.ps.512"
+        if name in ir:
+            kept = [
+                k
+                for k in ir.split("\n")
+                if not k.startswith("declare") or name not in k
+            ]
+            ir = "\n".join(kept).replace(name, f"@model.{what}")
+            have = {k for k in kept if k.startswith("declare")}
+            added = [k for k in _modelled(what, extra).split("\n") if k not in have]
+            ir = "\n".join([ir, *added])
+    return ir
 
 
 Kernel = Callable[[int, int, int, int, int], None]
 
 
 @cache
-def compiled(name: str, t: DType, width: int) -> Kernel:
-    """Build a function's kernel for this machine."""
-    module = llvm.parse_assembly(kernel_ir(name, t, width))
+def compiled(name: str, t: DType, width: int, target: TargetInfo = HOST) -> Kernel:
+    """Build a function's kernel for this machine.
+
+    Code generated for AVX-512 runs elsewhere too, if slowly: LLVM replaces what the
+    machine lacks, or `model_avx512` does.
+    """
+    ir = kernel_ir(name, t, width, target)
+    if not llvm.get_host_cpu_features().get("avx512f"):
+        ir = model_avx512(ir)
+    module = llvm.parse_assembly(ir)
     module.verify()
     engine = llvm.create_mcjit_compiler(module, target_machine())
     engine.finalize_object()
@@ -106,7 +161,13 @@ def default_width(t: DType) -> int:
     return 16 if t.bits == 32 else 8
 
 
-def run(name: str, t: DType, *inputs: Array, width: int | None = None) -> Any:
+def run(
+    name: str,
+    t: DType,
+    *inputs: Array,
+    width: int | None = None,
+    target: TargetInfo = HOST,
+) -> Any:
     """Apply a function to arrays; returns an array, or a tuple of two."""
     if width is None:
         width = default_width(t)
@@ -116,7 +177,7 @@ def run(name: str, t: DType, *inputs: Array, width: int | None = None) -> Any:
     padded = [np.resize(x.astype(t.numpy), max(padded_size, 1)) for x in inputs]
     results = [np.empty(max(padded_size, 1), t.numpy) for _ in range(2)]
     if size:
-        compiled(name, t, width)(
+        compiled(name, t, width, target)(
             padded[0].ctypes.data,
             padded[-1].ctypes.data,
             results[0].ctypes.data,

@@ -17,6 +17,7 @@ from lumijit.runtime.dtypes import FLOAT32, FLOAT64, DType
 
 from .mathlib_accuracy import ACCURACY, Row, measure, reference
 from .mathlib_harness import (
+    AVX512,
     TWO_ARGUMENTS,
     TWO_RESULTS,
     Array,
@@ -352,6 +353,19 @@ def test_widths_agree_bit_by_bit(name: str, t: DType) -> None:
         np.testing.assert_array_equal(again, packet)
 
 
+@by_type
+@pytest.mark.parametrize("name", ["exp", "exp2", "power", "erfc"])
+def test_avx512_code_agrees_bit_by_bit(name: str, t: DType) -> None:
+    with np.errstate(all="ignore"):
+        x = np.array(EDGES).astype(t.numpy)
+    ramp = np.linspace(-1100, 1100, 9001).astype(t.numpy)
+    x = np.concatenate([x, ramp])
+    powers = np.resize(ramp[::-1], x.size)
+    inputs = (np.abs(x), powers) if name in TWO_ARGUMENTS else (x,)
+    got = run(name, t, *inputs, target=AVX512)
+    np.testing.assert_array_equal(got, run(name, t, *inputs))
+
+
 # Exhausted registers and constants aside, these are what scalarization looks like.
 SCALAR = ("vpextr", "vpinsr", "vextract", "vinsert", "vunpck", "vpack", "call")
 
@@ -375,6 +389,27 @@ def test_assembles_for_avx512(name: str, t: DType) -> None:
     text = assembly(name, t, 2 * default_width(t), cpu="skylake-avx512")
     assert "\tcall" not in text
     assert "%zmm" in text
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_log_uses_avx512_instructions(width: int) -> None:
+    text = assembly("log", FLOAT32, width, cpu="skylake-avx512")
+    assert text.count("vgetmantps") == width // 16
+    assert text.count("vgetexpps") == 2 * (width // 16)
+
+
+@pytest.mark.parametrize("width", [16, 32])
+def test_log_for_avx512(width: int) -> None:
+    # Without the processor, its instructions are modelled from their documentation.
+    with np.errstate(all="ignore"):
+        x = np.array(EDGES).astype(np.float32)
+    x = np.concatenate(
+        [x, np.geomspace(1e-44, 1e38, 2001), np.linspace(0.7, 1.6, 2001)]
+    )
+    x = x.astype(np.float32)
+    got = run("log", FLOAT32, x, width=width, target=AVX512)
+    for argument, value in zip(x, got, strict=True):
+        assert _close(value, _expected("log", float(argument)), FLOAT32, 1.2)
 
 
 finite32 = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -131,10 +131,18 @@ def scale(b: Builder, t: DType, y: str, biased: str) -> str:
     """Return `y * 2**k`, rounded once, also where the result is denormal.
 
     `biased` holds `k + 2 * bias` in its low bits, as `round_product` leaves it
-    with `offset=2 * bias`; its lowest exponent-width bits count. Two factors
-    cover twice the range of one.
+    with `offset=2 * bias`. Two factors cover twice the range of one; AVX-512 has
+    an instruction for all of it.
     """
     shift = mantissa_bits(t)
+    if b.target.has_avx512:
+        bias = exponent_bias(t)
+        start = ((bias + shift) << shift) + (1 << (shift - 1)) + 2 * bias
+        k = bit_op(b, "sub", t, biased, start)
+        if t is not FLOAT32:
+            k = b.convert("trunc", INT64, k, INT32)
+        name = f"llvm.ldexp.{b.suffix(t)}.{b.suffix(INT32)}"
+        return b.intrinsic(name, t, [(t, y), (INT32, k)])
     half = bit_op(b, "lshr", t, biased, 1)
     rest = bit_op(b, "sub", t, biased, half)
     y = b.mul(t, y, from_bits(b, t, shift_left(b, t, half, shift)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from lumijit.compiler.lower.builder import Builder
+from lumijit.compiler.lower.mathlib.avx512 import can_split, split_registers
 from lumijit.compiler.lower.mathlib.bits import (
     INF,
     NAN,
@@ -20,7 +21,7 @@ from lumijit.compiler.lower.mathlib.bits import (
     scale,
     split,
 )
-from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import FLOAT32, DType
 
 LN2_HI = {32: 0.693145751953125, 64: 0.693147180369123816490}
 """The leading bits of ln 2: times an exponent it is exact."""
@@ -95,6 +96,18 @@ _LOG_SERIES = (
     0.20001229643821716,
     -0.2500081956386566,
     0.3333333134651184,
+    -0.5,
+)
+# The same for 1 + f in [0.75, 1.5), the range of AVX-512.
+_LOG_SERIES_512 = (
+    -0.04457085579633713,
+    0.10423800349235535,
+    -0.13159814476966858,
+    0.14482256770133972,
+    -0.1664767563343048,
+    0.19990816712379456,
+    -0.25000110268592834,
+    0.3333345055580139,
     -0.5,
 )
 # (log2(1 + f) - f log2(e)) / f^2 for singles.
@@ -176,15 +189,29 @@ def log_of_parts(b: Builder, t: DType, e: str, f: str) -> str:
     `ln(1 + f) = f - (f^2/2 - s (f^2/2 + r(s^2)))`, the form of FreeBSD's msun.
     """
     if t.bits == 32:
-        series = polynomial(b, t, f, _LOG_SERIES)
-        rest = b.fma(t, b.mul(t, f, f), series, b.mul(t, e, LN2_LO[32]))
-        return b.fma(t, e, LN2_HI[32], b.add(t, f, rest))
+        return _log_of_parts_single(b, e, f, _LOG_SERIES)
     s = b.fdiv(t, f, b.add(t, f, 2.0))
     z = b.mul(t, s, s)
     half = b.mul(t, b.mul(t, f, 0.5), f)
     series = b.fma(t, z, polynomial(b, t, z, _LOG_ATANH), half)
     rest = b.fma(t, s, series, b.mul(t, e, LN2_LO[64]))
     return b.fma(t, e, LN2_HI[64], b.sub(t, f, b.sub(t, half, rest)))
+
+
+def _log_of_parts_single(
+    b: Builder, e: str, f: str, coefficients: tuple[float, ...]
+) -> str:
+    t = FLOAT32
+    series = polynomial(b, t, f, coefficients)
+    rest = b.fma(t, b.mul(t, f, f), series, b.mul(t, e, LN2_LO[32]))
+    return b.fma(t, e, LN2_HI[32], b.add(t, f, rest))
+
+
+def _log2_of_parts_single(b: Builder, e: str, f: str) -> str:
+    t = FLOAT32
+    series = polynomial(b, t, f, _LOG2_SERIES)
+    rest = b.fma(t, b.mul(t, f, f), series, b.mul(t, f, _LOG2E_LO[32]))
+    return b.add(t, e, b.fma(t, f, _LOG2E_HI[32], rest))
 
 
 def finish_log(b: Builder, t: DType, x: str, y: str) -> str:
@@ -199,6 +226,8 @@ def log(b: Builder, t: DType, x: str) -> str:
 
     Max 0.88 ulp in single, 0.81 in double precision.
     """
+    if t is FLOAT32 and can_split(b):
+        return _log_of_parts_single(b, *split_registers(b, x), _LOG_SERIES_512)
     e, f = split(b, t, x)
     return finish_log(b, t, x, log_of_parts(b, t, e, f))
 
@@ -206,13 +235,13 @@ def log(b: Builder, t: DType, x: str) -> str:
 def log2(b: Builder, t: DType, x: str) -> str:
     """Return log2 x, exact for powers of two.
 
+    Not by AVX-512's splitting: its interval makes -1 + 0.58 cancel below 3/4.
+
     Max 1.03 ulp in single, 0.91 in double precision.
     """
     e, f = split(b, t, x)
-    if t.bits == 32:
-        series = polynomial(b, t, f, _LOG2_SERIES)
-        rest = b.fma(t, b.mul(t, f, f), series, b.mul(t, f, _LOG2E_LO[32]))
-        y = b.add(t, e, b.fma(t, f, _LOG2E_HI[32], rest))
+    if t is FLOAT32:
+        y = _log2_of_parts_single(b, e, f)
         return finish_log(b, t, x, y)
     s = b.fdiv(t, f, b.add(t, f, 2.0))
     z = b.mul(t, s, s)

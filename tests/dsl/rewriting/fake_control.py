@@ -7,13 +7,11 @@ different lanes are promoted.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import operator
 from typing import Any
 
 import numpy as np
-
 from lumijit.rewriting.hooks import Targets
 from lumijit.rewriting.undefined import Undefined
 
@@ -60,7 +58,23 @@ def _binary(name: str) -> None:
         setattr(Lanes, f"__r{plain}__", backward)
 
 
-for _name in "add sub mul floordiv mod truediv and_ or_ xor lt le gt ge eq ne".split():
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "floordiv",
+    "mod",
+    "truediv",
+    "and_",
+    "or_",
+    "xor",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+]:
     _binary(_name)
 
 
@@ -96,6 +110,20 @@ def _blend(mask: np.ndarray, a: Any, b: Any, label: str = "") -> Any:
     if a == b:
         return a
     raise TypeError(f"{label!r} has incompatible values {a!r} and {b!r}")
+
+
+def _copied(value: Any) -> Any:
+    """Copy the containers and arrays of a tree; other objects are passed on."""
+    if isinstance(value, Lanes):
+        return Lanes(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([_copied(v) for v in value])
+    if isinstance(value, dict):
+        return {k: _copied(v) for k, v in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [f.name for f in dataclasses.fields(value)]
+        return type(value)(**{n: _copied(getattr(value, n)) for n in names})
+    return value
 
 
 def _write_back(original: Any, merged: Any) -> Any:
@@ -134,8 +162,8 @@ class Control:
         )
         if isinstance(cond, bool):
             cond = Lanes([cond])
-        a = true_fn(*copy.deepcopy(args))
-        b = false_fn(*copy.deepcopy(args))
+        a = true_fn(*_copied(args))
+        b = false_fn(*_copied(args))
         originals = dict(zip(arg_labels, args, strict=False))
         merged = []
         for label, x, y in zip(rv_labels, a, b, strict=True):
@@ -160,7 +188,7 @@ class Control:
             active = active & _raw(test)
             if not np.any(active):
                 break
-            new = body(*copy.deepcopy(state))
+            new = body(*_copied(state))
             state = tuple(
                 _blend(active, x, y, label)
                 for label, x, y in zip(labels, new, state, strict=True)

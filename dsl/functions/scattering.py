@@ -1,0 +1,287 @@
+"""Indirect writes: scatter and the atomic updates.
+
+Owns the rules for nested arrays and PyTrees; the traced operations on flat arrays
+are in `compiler.memory`. Nothing is evaluated here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lumijit import promotion
+from lumijit.arrays import wrap as wrap_flat
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler import memory
+from lumijit.enums import ReduceMode, ReduceOp
+from lumijit.functions.memory import (
+    check_mode,
+    host_arguments,
+    index_array,
+    mask_array,
+)
+from lumijit.host import HostArray
+from lumijit.nested import NestedArray
+from lumijit.pytree import child_of, children, is_container
+from lumijit.runtime.dtypes import UINT32, DType
+from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.spec import DYNAMIC, require
+
+
+def scatter(
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Write `target[index] = value`.
+
+    A nested value is written to consecutive entries of a flat target; arrays and
+    PyTrees of the target's own type are written part by part. Where indices
+    repeat, one of the values stays.
+
+    Args:
+        target: flat array, or array or PyTree of the type of `value`; changed.
+        value: number, array or PyTree.
+        index: positions: UInt32 array, or what converts to one; not negative.
+        active: mask of the writes that take place.
+        mode: promise about repeated indices.
+
+    Raises:
+        ArrayTypeError: if the types don't fit together.
+        SymbolicError: if `target` is a symbolic variable.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Float, UInt
+    >>> x = dr.zeros(Float, 4)
+    >>> dr.scatter(x, Float(10, 20), UInt(3, 1))
+    >>> x
+    [0, 20, 0, 10]
+    """
+    _scatter("lumijit.scatter", ReduceOp.Identity, target, value, index, active, mode)
+
+
+def scatter_reduce(
+    op: ReduceOp,
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Update `target[index] = op(target[index], value)`, also where indices repeat.
+
+    Args:
+        op: how entries are combined; And and Or take integers and masks only.
+        target: flat array, or array or PyTree of the type of `value`; changed.
+        value: number, array or PyTree.
+        index: positions: UInt32 array, or what converts to one; not negative.
+        active: mask of the updates that take place.
+        mode: strategy for repeated indices.
+
+    Raises:
+        ArrayTypeError: if the types don't fit together or to the operation.
+        SymbolicError: if `target` is a symbolic variable.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import UInt
+    >>> x = dr.zeros(UInt, 2)
+    >>> dr.scatter_reduce(dr.ReduceOp.Max, x, UInt(5, 7, 3), UInt(0, 0, 1))
+    >>> x
+    [7, 3]
+    """
+    if not isinstance(op, ReduceOp):
+        raise ArrayTypeError(
+            message(
+                "lumijit.scatter_reduce",
+                f"op is {op!r}",
+                "pass a member of ReduceOp.",
+            )
+        )
+    _scatter("lumijit.scatter_reduce", op, target, value, index, active, mode)
+
+
+def scatter_add(
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> None:
+    """Add `value` to `target[index]`, also where indices repeat.
+
+    Args:
+        target: flat array, or array or PyTree of the type of `value`; changed.
+        value: number, array or PyTree.
+        index: positions: UInt32 array, or what converts to one; not negative.
+        active: mask of the updates that take place.
+        mode: strategy for repeated indices.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Float, UInt
+    >>> x = dr.zeros(Float, 2)
+    >>> dr.scatter_add(x, Float(1, 2, 3), UInt(0, 0, 1))
+    >>> x
+    [3, 3]
+    """
+    _scatter("lumijit.scatter_add", ReduceOp.Add, target, value, index, active, mode)
+
+
+def _scatter(
+    construct: str,
+    op: ReduceOp,
+    target: Any,
+    value: Any,
+    index: Any,
+    active: Any,
+    mode: ReduceMode,
+) -> None:
+    check_mode(mode, construct)
+    if is_container(target):
+        for key, part in children(target):
+            other = child_of(target, value, key)
+            _scatter(construct, op, part, other, index, active, mode)
+        return
+    if isinstance(target, NestedArray):
+        wide = value if type(value) is type(target) else type(target)(value)
+        for part, other in zip(target, wide, strict=True):
+            _scatter(construct, op, part, other, index, active, mode)
+        return
+    if not isinstance(target, ArrayBase):
+        return
+    check_reducible(op, target._spec.dtype, construct)
+    if isinstance(target, HostArray):
+        _scatter_host(construct, op, target, value, index, active)
+        return
+    space = target._spec.space
+    positions = index_array(space, index, construct)
+    mask = mask_array(space, active, construct)
+    group = memory.new_group() if isinstance(value, NestedArray) else 0
+    how = (op.trace_name, mode.trace_name, group)
+    _scatter_parts(construct, target, value, positions, mask, how)
+
+
+def _scatter_parts(
+    construct: str,
+    target: Any,
+    value: Any,
+    index: Array,
+    mask: Array,
+    how: tuple[str, str, int],
+) -> None:
+    if isinstance(value, NestedArray):
+        size = len(value)
+        for k, part in enumerate(value):
+            _scatter_parts(construct, target, part, index * size + k, mask, how)
+        return
+    node = _written(construct, target, value)._node
+    memory.scatter(target, node, index._node, mask._node, *how)
+
+
+def _written(construct: str, target: Array, value: Any) -> Array:
+    """Convert a value to the target's class; its entries must not change type."""
+    cls = type(target)
+    if type(value) is cls:
+        return value
+    spec = promotion.common_spec((target, value), construct)
+    if spec.dtype is not target._spec.dtype or spec.outer != target._spec.outer:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"can't write a value of type {type(value).__name__!r} into "
+                f"{cls.__name__}",
+                f"convert it to {cls.__name__} first.",
+            )
+        )
+    return cls(value)
+
+
+def check_reducible(op: ReduceOp, dtype: DType, construct: str) -> None:
+    """Raise unless entries of a type can be combined by an operation."""
+    bitwise = op in (ReduceOp.And, ReduceOp.Or)
+    arithmetic = op in (ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max)
+    if (bitwise and dtype.is_float) or (arithmetic and dtype.is_bool):
+        fix = "use Add, Mul, Min or Max." if bitwise else "use And or Or for masks."
+        raise ArrayTypeError(
+            message(construct, f"{op.name} isn't defined for {dtype.name} entries", fix)
+        )
+
+
+HOST_UPDATES: dict[ReduceOp, Any] = {
+    ReduceOp.Add: np.add,
+    ReduceOp.Mul: np.multiply,
+    ReduceOp.Min: np.minimum,
+    ReduceOp.Max: np.maximum,
+    ReduceOp.And: np.bitwise_and,
+    ReduceOp.Or: np.bitwise_or,
+}
+
+
+def _scatter_host(
+    construct: str, op: ReduceOp, target: Array, value: Any, index: Any, active: Any
+) -> None:
+    if isinstance(value, (NestedArray, HostArray)) and value._spec.outer[0] >= 0:
+        for k, part in enumerate(value):
+            place = index * len(value) + k
+            _scatter_host(construct, op, target, part, place, active)
+        return
+    dynamic = require(target._spec.replaced(outer=(DYNAMIC,)), construct)
+    new = _written(construct, dynamic(target._data), value)._data
+    positions, mask = host_arguments(target, index, active, construct)
+    new, positions, mask = np.broadcast_arrays(new, positions, mask)
+    if op is ReduceOp.Identity:
+        target._data[positions[mask]] = new[mask]
+    else:
+        with np.errstate(all="ignore"):
+            HOST_UPDATES[op].at(target._data, positions[mask], new[mask])
+
+
+def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
+    """Add 1 to `target[index]` and return the entries as they were before.
+
+    Every update sees a different old value, so this hands out free places.
+
+    Args:
+        target: flat UInt32 array; changed.
+        index: positions: UInt32 array, or what converts to one.
+        active: mask of the updates that take place.
+
+    Returns:
+        The old values (undefined where `active` isn't set); usable in the kernel
+        that performs the update only, unless evaluated together with it.
+
+    Raises:
+        ArrayTypeError: if `target` is not a flat UInt32 array.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import UInt
+    >>> counter = UInt(0)
+    >>> place = dr.scatter_inc(counter, UInt(0, 0, 0))
+    >>> sorted(place), counter
+    ([0, 1, 2], [3])
+    """
+    construct = "lumijit.scatter_inc"
+    spec = getattr(target, "_spec", None)
+    if spec is None or spec.dtype is not UINT32 or len(spec.shape) != 1:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"the target has type {type(target).__name__!r} "
+                "(expected a flat UInt32 array)",
+                "use lumijit.scatter_reduce for other types.",
+            )
+        )
+    if isinstance(target, HostArray):
+        positions, mask = host_arguments(target, index, active, construct)
+        old = np.zeros(len(positions), dtype=np.uint32)
+        for k in np.flatnonzero(mask):
+            old[k] = target._data[positions[k]]
+            target._data[positions[k]] += np.uint32(1)
+        return require(spec.replaced(outer=(DYNAMIC,)), construct)(old)
+    positions = index_array(spec.space, index, construct)
+    mask = mask_array(spec.space, active, construct)
+    return wrap_flat(
+        type(target), memory.scatter_inc(target, positions._node, mask._node)
+    )
