@@ -1,0 +1,83 @@
+"""The table of promotion rules."""
+
+from __future__ import annotations
+
+import pytest
+
+import lumijit as dr
+from lumijit import llvm, scalar
+from lumijit.llvm import ad
+from lumijit.promotion import mask_for
+from lumijit.runtime.errors import ArrayTypeError
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "cls"),
+    [
+        (llvm.Float(1), 1, llvm.Float),
+        (llvm.Float(1), True, llvm.Float),
+        (llvm.Int(1), 1.5, llvm.Float),
+        (llvm.UInt64(1), 0.5, llvm.Float),
+        (llvm.UInt8(1), 1, llvm.UInt8),
+        (llvm.Float16(1), 1e10, llvm.Float16),
+        (llvm.Float64(1), 1.5, llvm.Float64),
+        (llvm.Bool(True), 1, llvm.Int),
+        (llvm.Bool(True), 1.5, llvm.Float),
+        (llvm.Int(1), llvm.UInt(1), llvm.UInt),
+        (llvm.UInt64(1), llvm.Int64(1), llvm.UInt64),
+        (llvm.Int64(1), llvm.Float16(1), llvm.Float16),
+        (llvm.Float(1), llvm.Float64(1), llvm.Float64),
+        (llvm.UInt8(1), llvm.Int(1), llvm.Int),
+        (llvm.Bool(True), llvm.Float(1), llvm.Float),
+        (llvm.Float(1), ad.Float(1), ad.Float),
+        (llvm.Array3f(1), ad.Float(1), ad.Array3f),
+        (llvm.Array3i(1), llvm.Float(1, 2), llvm.Array3f),
+        (llvm.Array3f(1), [1, 2, 3], llvm.Array3f),
+        (llvm.Array3i(1), [0.5, 1, 2], llvm.Array3f),
+        (llvm.Float(1, 2), (1, 2), llvm.Float),
+        (llvm.ArrayXf(1), llvm.Array3f(1), llvm.ArrayXf),
+        (llvm.Array22f(1), llvm.Array2f(1, 2), llvm.Array22f),
+        (scalar.Array3f(1), llvm.Float(1, 2), llvm.Array3f),
+        (scalar.Array3f(1), ad.Array3f(2), ad.Array3f),
+        (scalar.ArrayXf(1, 2), llvm.Float(1, 2), llvm.ArrayXf),
+        (scalar.Array3f(1), scalar.ArrayXf(1, 2, 3), scalar.ArrayXf),
+        (scalar.Array3i(1), 0.5, scalar.Array3f),
+    ],
+)
+def test_result_types(a, b, cls):
+    assert type(a + b) is cls
+    assert type(b + a) is cls
+    assert dr.expr_t(a, b) is cls if not isinstance(b, (list, tuple)) else True
+
+
+def test_trailing_dimensions_broadcast():
+    assert str(llvm.Array22f(1) + llvm.Array2f(1, 2)) == "[[[2, 3],\n  [2, 3]]]"
+    assert str(llvm.Array22f(1, 2) * llvm.Float(3)) == "[[[3, 3],\n  [6, 6]]]"
+
+
+@pytest.mark.parametrize(
+    ("expression", "match"),
+    [
+        (lambda: llvm.Array3f(1) + [1, 2], "expected 3 components, got 2"),
+        (lambda: llvm.Array2f(1) + llvm.Array3f(1), "incompatible shapes"),
+        (lambda: llvm.Array22f(1) + 2 + llvm.Array22b(True) * llvm.UInt(1), None),
+        (lambda: llvm.Float(1) + ["a"], "unsupported operand of type 'str'"),
+        (lambda: dr.minimum(llvm.Float(1), "a"), "unsupported operand of type 'str'"),
+        (lambda: dr.minimum("a", 1), "unsupported argument of type 'str'"),
+        (lambda: llvm.Array22f(1) & llvm.Int(1), "not defined for entries of type"),
+    ],
+)
+def test_what_cannot_be_combined(expression, match):
+    if match is None:
+        with pytest.raises(ArrayTypeError, match="there is no array type"):
+            expression()
+        return
+    with pytest.raises(ArrayTypeError, match=match):
+        expression()
+
+
+def test_masks_must_be_masks():
+    with pytest.raises(ArrayTypeError, match="expected a mask"):
+        dr.select(llvm.Float(1), 1, 2)
+    with pytest.raises(ArrayTypeError, match="the mask has type Int"):
+        mask_for(llvm.Int(1), llvm.Float(1), "test")
