@@ -436,23 +436,26 @@ def test_unread_effects_happen_with_the_next_evaluation() -> None:
     assert data(holder._node).tolist() == [4]
 
 
+def _forgotten_nodes() -> list[weakref.ref[Node]]:
+    holder = Holder(array([0] * 8, UINT32))
+    arrays = [weakref.ref(holder._node)]
+
+    def body(i: Node) -> Nodes:
+        memory.scatter(holder, i, trace.counter(8), TRUE)
+        arrays.append(weakref.ref(i))
+        return (emit2(ar.ADD, i, lit(UINT32, 1)),)
+
+    zero = lit(UINT32, 0, 8)
+    (i,) = loop((zero,), lambda i: emit2(lo.LT, i, lit(UINT32, 3)), body)
+    arrays.append(weakref.ref(i))
+    return arrays
+
+
 def test_regions_die_without_the_garbage_collector() -> None:
     gc.collect()
     gc.disable()
     try:
-        holder = Holder(array([0] * 8, UINT32))
-        arrays = [weakref.ref(holder._node)]
-
-        def body(i: Node) -> Nodes:
-            memory.scatter(holder, i, trace.counter(8), TRUE)
-            arrays.append(weakref.ref(i))
-            return (emit2(ar.ADD, i, lit(UINT32, 1)),)
-
-        zero = lit(UINT32, 0, 8)
-        (i,) = loop((zero,), lambda i: emit2(lo.LT, i, lit(UINT32, 3)), body)
-        arrays.append(weakref.ref(i))
-        del i, holder, body
-        assert [a() for a in arrays] == [None] * 3
+        assert [entry() for entry in _forgotten_nodes()] == [None] * 3
     finally:
         gc.enable()
 
