@@ -143,6 +143,9 @@ def _run_elementwise(program: Program) -> None:
         is_inline = _is_small(program, built)
         keep = (built.kernel, program.arguments, results)
         ticket, seconds = _start(program, built, args, keep, is_inline, None)
+        if ticket:
+            for buffer in results:
+                buffer.ticket = ticket
         if flags.kernel_history or log.level >= log.LogLevel.Info:
             _report(program, built, ticket, seconds)
         if flags.launch_blocking:
@@ -152,6 +155,11 @@ def _run_elementwise(program: Program) -> None:
 
 
 def _values(program: Program) -> list[Any]:
+    """Return the arguments that are inputs and literals."""
+    if workers.has_cancelled():
+        for node in program.arguments:
+            if node.buffer is not None:
+                node.buffer.check_intact()
     return [
         n.attr if n.op is LITERAL else n.buffer.address  # type: ignore[union-attr]
         for n in program.arguments
@@ -180,6 +188,8 @@ class _Launch:
         is_inline = _is_idle() and _is_small(program, built)
         values = _values(program)
         values += [r.address for r in self.results]
+        if program.has_loops:
+            values.append(workers.cancel_address())
         merges = []
         for target in program.targets.values():
             buffer = self._target_buffer(target.root)
@@ -196,6 +206,8 @@ class _Launch:
         keep = (built.kernel, program.arguments, self.results, self.written)
         start = None if program.targets else barrier
         ticket, seconds = _start(program, built, args, keep, is_inline, start)
+        for buffer in (*self.results, *self.written.values()):
+            buffer.ticket = ticket
         for private, buffer in merges:
             private.merge_into(buffer)
         _report(program, built, ticket, seconds)
@@ -378,6 +390,7 @@ def data(node: Node) -> np.ndarray[Any, Any]:
     node = opaque(node)
     assert node.buffer is not None
     workers.sync()
+    node.buffer.check_intact()
     return buffers.as_numpy(node.buffer, node.type, node.size)
 
 

@@ -79,7 +79,7 @@ def packer(program: Program) -> Any:
     codes = ["<"]
     for node in program.arguments:
         codes.append(pack_code(node.type) if node.op is LITERAL else "Q")
-    codes.append("Q" * len(program.outputs))
+    codes.append("Q" * (len(program.outputs) + program.has_loops))
     for found in program.targets.values():
         codes.append("Q" if found.private_op is None else _PRIVATE_CODE)
     return struct.Struct("".join(codes)).pack

@@ -13,7 +13,6 @@ from typing import Any
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
-    CALL,
     CAST,
     COUNTER,
     EFFECTS,
@@ -22,7 +21,6 @@ from lumijit.compiler.ops.structural import (
     LITERAL,
     LOOP,
     REGIONS,
-    SCATTER,
     UNDEFINED,
     WRITTEN,
 )
@@ -70,6 +68,7 @@ class Program:
     __slots__ = (
         "arguments",
         "effects",
+        "has_loops",
         "is_streaming",
         "key",
         "nodes",
@@ -101,9 +100,11 @@ class Program:
         if nodes is None:
             self.nodes = self._walk()
             self._choose_reductions(expand_limit)
+            self.has_loops = has_loops(self.nodes)
         else:
             self.nodes = nodes
             self.value_ids.update(map(id, nodes))
+            self.has_loops = False
         self.key = self._make_key()
 
     def _walk(self) -> list[Node]:
@@ -312,11 +313,7 @@ def leaked_symbol(node: Node) -> SymbolicError:
     )
 
 
-def has_loops(program: Program) -> bool:
-    """Tell whether the kernel's running time depends on data."""
-    return any(n.op is LOOP or n.op is CALL for n in iterate_all(program.nodes))
-
-
-def has_scatter(program: Program) -> bool:
-    """Tell whether the kernel writes to computed places."""
-    return any(n.op in EFFECTS or n.op is SCATTER for n in iterate_all(program.nodes))
+def has_loops(nodes: list[Node]) -> bool:
+    """Tell whether a kernel's running time depends on data."""
+    regions = [n for n in nodes if n.op in REGIONS]
+    return any(n.op is LOOP for n in iterate_all(regions))

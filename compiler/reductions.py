@@ -46,6 +46,7 @@ def evaluated(node: Node) -> Buffer:
 
     node = evaluate.opaque(node)
     assert node.buffer is not None
+    node.buffer.check_intact()
     return node.buffer
 
 
@@ -77,7 +78,7 @@ def _reduce_launch(
     kernel: special.SpecialKernel, source: Buffer, target: Buffer, size: int, block: int
 ) -> None:
     args = struct.pack("<2Qq", source.address, target.address, max(block, 1))
-    special.launch(kernel, args, size, block, (source, target), inline_limit=block)
+    special.launch(kernel, args, size, block, (source, target), inline_limit=block, writes=(target,))
 
 
 def _reduce_literal(op: str, node: Node) -> Node:
@@ -124,7 +125,7 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     )
     args = struct.pack("<2Qq", source.address, result.address, block)
     step = max(64, REDUCE_BLOCK // block)
-    special.launch(kernel, args, count, step, (source, result), 65536 // block)
+    special.launch(kernel, args, count, step, (source, result), 65536 // block, (result,))
     return from_buffer(t, result, count)
 
 
@@ -156,7 +157,7 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
         "<4Qq", source.address, result.address, sums.address, ready.address, block
     )
     keep = (source, result, sums, ready)
-    special.launch(kernel, args, size, block, keep, inline_limit=SCAN_BLOCK)
+    special.launch(kernel, args, size, block, keep, SCAN_BLOCK, (result,))
     return from_buffer(t, result, size)
 
 
@@ -230,7 +231,7 @@ class Private:
             self.copies,
         )
         keep = (target, self.buffer)
-        special.launch(kernel, args, self.root.size, 1 << 14, keep)
+        special.launch(kernel, args, self.root.size, 1 << 14, keep, writes=(target,))
 
 
 def is_reducible(dtype: DType) -> bool:

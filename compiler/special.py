@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lumijit.compiler.kernels import structural_hash
 from lumijit.runtime import cache, cpu, history, workers
+from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 
 _INLINE_LIMIT = 4096
@@ -66,8 +67,12 @@ def launch(
     block_size: int,
     keepalive: object,
     inline_limit: int = _INLINE_LIMIT,
+    writes: Sequence[Buffer] = (),
 ) -> None:
-    """Run a kernel over `size` elements: inline if small and nothing is pending."""
+    """Run a kernel over `size` elements: inline if small and nothing is pending.
+
+    `writes` are the buffers whose contents it makes.
+    """
     if size == 0:
         return
     ticket = 0
@@ -77,6 +82,8 @@ def launch(
         ticket = workers.submit(
             address, args, size, block_size, None, (found, keepalive), True
         )
+        for buffer in writes:
+            buffer.ticket = ticket
     if flags.kernel_history:
         entry: dict[str, Any] = {
             "type": history.KernelType.Reduce

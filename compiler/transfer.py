@@ -24,7 +24,14 @@ def copy(target: Buffer, source: Buffer, size_bytes: int) -> None:
     """Copy the first `size_bytes` of one buffer to another."""
     kernel = special.get("copy", collectives.copy_ir)
     args = struct.pack("<2Q", source.address, target.address)
-    special.launch(kernel, args, _lines(size_bytes), _LINES_PER_BLOCK, (source, target))
+    special.launch(
+        kernel,
+        args,
+        _lines(size_bytes),
+        _LINES_PER_BLOCK,
+        (source, target),
+        writes=(target,),
+    )
 
 
 def pattern(dtype: DType, value: Any) -> int:
@@ -38,4 +45,4 @@ def fill(target: Buffer, dtype: DType, value: Any, size: int) -> None:
     kernel = special.get("fill", collectives.fill_ir)
     args = struct.pack("<2Q", target.address, pattern(dtype, value))
     lines = _lines(size * dtype.size_bytes)
-    special.launch(kernel, args, lines, _LINES_PER_BLOCK, (target,))
+    special.launch(kernel, args, lines, _LINES_PER_BLOCK, (target,), writes=(target,))

@@ -156,6 +156,7 @@ from lumijit.functions.transcendental import tanh as tanh
 from lumijit.rewriting import hint as hint
 from lumijit.rewriting import syntax as syntax
 from lumijit.runtime.buffers import flush_malloc_cache as flush_malloc_cache
+from lumijit.runtime.collector import relax as _relax_collector
 from lumijit.runtime.config import JitFlag as JitFlag
 from lumijit.runtime.config import flag as flag
 from lumijit.runtime.config import scoped_set_flag as scoped_set_flag
@@ -215,3 +216,4 @@ from lumijit.type_traits import uint_array_t as uint_array_t
 from lumijit.type_traits import value_t as value_t
 
 _install_control()
+_relax_collector()

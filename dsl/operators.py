@@ -28,6 +28,11 @@ from lumijit.spec import require
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
 _new = cast(Any, object.__new__)
+_EMIT: dict[int, Callable[..., Node]] = {
+    1: trace.emit1,
+    2: trace.emit2,
+    3: trace.emit3,
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,9 @@ UNARY = (
 
 def apply(op: Op, construct: str, *operands: Any) -> Array:
     """Promote operands, at least one of them an array, and apply an operation."""
+    flat = _apply_flat(op, operands)
+    if flat is not None:
+        return flat
     first = operands[0]
     cls = type(first)
     if any(type(o) is not cls for o in operands):
@@ -75,6 +83,26 @@ def apply(op: Op, construct: str, *operands: Any) -> Array:
         first = operands[0]
     check_accepts(op, first._spec.dtype, construct)
     return first._map(op, *operands[1:])
+
+
+def _apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
+    """Apply an operation to flat arrays of one class and Python numbers, if so."""
+    cls = next((type(o) for o in operands if isinstance(o, FlatArray)), None)
+    if cls is None or cls._spec.dtype not in op.accepts:
+        return None
+    numbers = cls._numbers
+    nodes = []
+    for operand in operands:
+        kind = type(operand)
+        if kind is cls:
+            nodes.append(operand._node)
+        elif kind in numbers:
+            nodes.append(cls._literal(operand))
+        else:
+            return None
+    result: Array = _new(cls._mask if op.result is BOOL else cls)
+    result._node = _EMIT[len(nodes)](op, *nodes)
+    return result
 
 
 def check_accepts(op: Op, dtype: DType, construct: str) -> None:
@@ -158,8 +186,7 @@ def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operato
     op = binary.op
     result = cls._mask if op.result is BOOL else cls
     new = _new
-    numbers = _python_types(cls._spec.dtype)
-    literal = _literals(cls._spec.dtype)
+    numbers, literal = cls._numbers, cls._literal
     general = _general(binary, is_reversed)
 
     def forward(self: Any, other: Any) -> Any:
@@ -284,6 +311,9 @@ def _named(function: Any, name: str, cls: type[Any]) -> Any:
 def install(cls: Any) -> None:
     """Give a concrete class its operators."""
     dtype = cls._spec.dtype
+    if issubclass(cls, FlatArray):
+        cls._numbers = _python_types(dtype)
+        cls._literal = staticmethod(_literals(dtype))
     for binary in BINARY:
         make = _maker(cls, dtype in binary.op.accepts)
         for is_reversed in (False, True):

@@ -22,7 +22,7 @@ import numpy as np
 from lumijit.runtime import workers
 from lumijit.runtime.config import settings
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import AllocationError, SizeError, message
+from lumijit.runtime.errors import AllocationError, CancelledError, SizeError, message
 from lumijit.runtime.log import LogLevel, log
 
 ALIGNMENT: Final = 64
@@ -89,7 +89,7 @@ class Buffer:
     it, with the padding, but must not write past its end.
     """
 
-    __slots__ = ("__weakref__", "_block", "_owner", "address", "size_bytes")
+    __slots__ = ("__weakref__", "_block", "_owner", "address", "size_bytes", "ticket")
 
     def __init__(
         self, address: int, size_bytes: int, block: _Block | None, owner: object
@@ -98,6 +98,8 @@ class Buffer:
         self.size_bytes: Final = size_bytes
         self._block: Final = block
         self._owner = owner
+        # The job that writes the contents; 0 if they are there already.
+        self.ticket = 0
 
     @property
     def is_foreign(self) -> bool:
@@ -117,6 +119,18 @@ class Buffer:
         """
         if self._block is not None:
             workers.wait(self._block.ticket)
+
+    def check_intact(self) -> None:
+        """Raise if Ctrl-C stopped the job that was to write the contents."""
+        if self.ticket and workers.was_cancelled(self.ticket):
+            raise CancelledError(
+                message(
+                    "evaluation",
+                    "the contents of an array were never computed, because Ctrl-C "
+                    "stopped the kernel",
+                    "compute the array anew.",
+                )
+            )
 
     def __repr__(self) -> str:
         kind = "foreign " if self.is_foreign else ""

@@ -34,6 +34,7 @@ class Settings:
     cpu: str = ""
     no_loader: bool = False
     memory_limit_mb: int = 0
+    keep_gc: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ ENVIRONMENT: Final = (
     ),
     EnvironmentVariable(
         "memory_limit_mb", "LUMIJIT_MEMORY_LIMIT_MB", "what arrays may take together"
+    ),
+    EnvironmentVariable(
+        "keep_gc", "LUMIJIT_KEEP_GC", "leave Python's garbage collector as it is"
     ),
 )
 

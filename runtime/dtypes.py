@@ -7,6 +7,8 @@ values; `lumijit.promotion` does that.
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import Any, Final
 
 import numpy as np
@@ -77,10 +79,14 @@ class DType:
             if self.is_signed and value >> (self.bits - 1):
                 value -= 1 << self.bits
             return value
+        value = float(value)
         if self is FLOAT64:
-            return float(value)
-        with np.errstate(all="ignore"):
-            return float(self.numpy.type(value))
+            return value
+        code = "e" if self is FLOAT16 else "f"
+        try:
+            return struct.unpack(code, struct.pack(code, value))[0]
+        except OverflowError:
+            return math.copysign(math.inf, value)
 
 
 VOID = DType(0, "Void", "v", None, "void", 0, "v")

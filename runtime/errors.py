@@ -60,6 +60,10 @@ class AllocationError(LumijitError, MemoryError):
     """Memory for an array could not be had."""
 
 
+class CancelledError(LumijitError, RuntimeError):
+    """An array's contents are gone: Ctrl-C stopped the kernel that computes it."""
+
+
 class KernelBuildError(LumijitError, RuntimeError):
     """The code generator refused a kernel: an error of lumijit itself."""
 

@@ -261,6 +261,11 @@ class WorkerPool:
             if last:
                 self._cancelled.append((completed + 1, last))
 
+    @property
+    def has_cancelled(self) -> bool:
+        """Whether any job was ever cancelled."""
+        return bool(self._cancelled)
+
     def was_cancelled(self, ticket: int) -> bool:
         """Tell whether a job was cancelled before it had completed."""
         return any(first <= ticket <= last for first, last in self._cancelled)

@@ -127,6 +127,11 @@ def was_cancelled(ticket: int) -> bool:
     return _pool is not None and _pool.was_cancelled(ticket)
 
 
+def has_cancelled() -> bool:
+    """Tell whether any job of this process was ever cancelled."""
+    return _pool is not None and _pool.has_cancelled
+
+
 def cancel_address() -> int:
     """Return the address of the 32-bit word that kernels may poll."""
     return pool().base + pool_layout.CANCEL

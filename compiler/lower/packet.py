@@ -143,6 +143,9 @@ class PacketLowering:
             self.load_slot(slot + k, "ptr") for k in range(len(program.outputs))
         ]
         slot += len(program.outputs)
+        if program.has_loops:
+            self.cancel_address = self.load_slot(slot, "ptr")
+            slot += 1
         for target in program.targets.values():
             target.slot = slot
             slot += self.access.bind_target(target, slot)
@@ -342,7 +345,10 @@ class PacketLowering:
         self._block(loop.header)
         running = self.under_mask(self.values[loop.header.outputs[0]])
         wide = b.wide(running)
-        b.branch_if(b.any_lane(running), body, done)
+        word = b.emit(f"load volatile i32, ptr {self.cancel_address}, align 4")
+        alive = b.emit(f"icmp eq i32 {word}, 0")
+        goes_on = b.emit(f"and i1 {b.any_lane(running)}, {alive}")
+        b.branch_if(goes_on, body, done)
         b.block(body)
         self._set_mask(wide)
         wanted = self._wanted_in_body(loop, live)
@@ -579,20 +585,28 @@ def choose_width(program: Program, target: TargetInfo) -> int:
     """Pick the packet width: two registers; four for lean loops; one for huge code.
 
     Wider than a register hides latency; above some 1,500 operations or 64 gathers
-    it only makes the build longer. What a loop keeps alive should fit into eleven
-    of the sixteen registers (measured, see docs/decisions.md).
+    it only makes the build longer. A lean loop keeps at most eleven of the sixteen
+    registers busy at four registers a value; loops of 64-bit integers, which take
+    several instructions each, do best at one (measured, see docs/decisions.md).
     """
     count, _, gathers = operation_cost(program)
     lanes = target.lanes_f32
     if count > 1500 or gathers > 64:
         return lanes
-    loops = [n for n in program.nodes if n.op is LOOP]
+    loops = [n for n in iterate_all(program.nodes) if n.op is LOOP]
     if not loops:
         return 2 * lanes
-    width = 4 * lanes if gathers == 0 else 2 * lanes
-    while width > lanes and max(map(_loop_bytes, loops)) * width > 44 * lanes:
-        width //= 2
-    return width
+    if _wide_share(loops) > 0.3:
+        return lanes
+    is_lean = gathers == 0 and max(map(_loop_bytes, loops)) <= 11
+    return 4 * lanes if is_lean else 2 * lanes
+
+
+def _wide_share(loops: list[Node]) -> float:
+    """Return which share of the loops' operations has 64-bit results."""
+    bodies = [n for loop in loops for n in loop.attr.body.nodes if n.op.lower]
+    wide = sum(n.type.size_bytes == 8 for n in bodies)
+    return wide / max(1, len(bodies))
 
 
 def _loop_bytes(node: Node) -> int:

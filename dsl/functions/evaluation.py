@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -24,8 +24,12 @@ def flat_leaves(value: Any) -> Iterator[FlatArray]:
 
 
 def _nodes(args: Any, construct: str) -> list[Node]:
+    if len(args) == 1 and isinstance(args[0], FlatArray):
+        arrays: Iterable[FlatArray] = args
+    else:
+        arrays = flat_leaves(args)
     nodes = []
-    for array in flat_leaves(args):
+    for array in arrays:
         if array._is_symbolic():
             raise symbolic_error(construct)
         nodes.append(array._node)
