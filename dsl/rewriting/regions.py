@@ -18,7 +18,12 @@ from lumijit.rewriting.expressions import (
     suspension_in,
 )
 from lumijit.rewriting.hinting import Hints
-from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, children, surely_bound
+from lumijit.rewriting.liveness import (
+    DefiniteAssignment,
+    EffectCache,
+    children,
+    surely_bound,
+)
 from lumijit.rewriting.names import Effects, Scope, effects_of
 from lumijit.rewriting.state import Site
 from lumijit.rewriting.source import Place, Source, class_around, mangled

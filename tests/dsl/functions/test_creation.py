@@ -84,7 +84,11 @@ def test_structs():
         (lambda: dr.reshape(Float, Float(1, 2), 3), SizeError, "can't rearrange"),
         (lambda: dr.reshape(Float, Float(1, 2), (-1, -1)), SizeError, "can't rearr"),
         (lambda: dr.reshape(Array3f, Float(1, 2), (3, -1)), SizeError, "can't rearr"),
-        (lambda: dr.reshape(Float, Float(1), 4, shrink=True), SizeError, "can't shrink"),
+        (
+            lambda: dr.reshape(Float, Float(1), 4, shrink=True),
+            SizeError,
+            "can't shrink",
+        ),
         (lambda: dr.tile(Float(1), -1), SizeError, "count -1 is negative"),
         (lambda: dr.tile(scalar.Array3f(1), 2), ArrayTypeError, "unsupported"),
         (lambda: dr.concat([]), ArrayValueError, "there are no arrays"),
@@ -100,9 +104,7 @@ def test_impossible_requests(call, error, match):
         call()
 
 
-@given(
-    start=st.integers(-50, 50), count=st.integers(0, 40), step=st.integers(-5, 5)
-)
+@given(start=st.integers(-50, 50), count=st.integers(0, 40), step=st.integers(-5, 5))
 @settings(max_examples=25, deadline=None)
 def test_arange(start, count, step):
     if step == 0:

@@ -189,7 +189,10 @@ def test_host_scatter():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: dr.scatter(Int(1), 2.5, UInt(0)), "can't write a value of type 'float'"),
+        (
+            lambda: dr.scatter(Int(1), 2.5, UInt(0)),
+            "can't write a value of type 'float'",
+        ),
         (lambda: dr.scatter(UInt(1), Float(2), UInt(0)), "can't write a value"),
         (lambda: dr.scatter([Float(1)], (Float(1),), UInt(0)), "structures differ"),
         (lambda: dr.scatter({"a": Float(1)}, {"b": 1}, UInt(0)), "keys"),
@@ -252,9 +255,7 @@ def test_symbolic_variables_cannot_be_read(use):
         return (i + 1,)
 
     with pytest.raises(SymbolicError, match="symbolic"):
-        dr.while_loop(
-            (dr.opaque(UInt, 0, 1),), lambda i: i < 3, body, mode="symbolic"
-        )
+        dr.while_loop((dr.opaque(UInt, 0, 1),), lambda i: i < 3, body, mode="symbolic")
 
 
 def test_symbolic_variables_print_as_such():
