@@ -143,13 +143,12 @@ class Program:
     ) -> None:
         """Follow addressed arrays; the targets of writes become `Target`s."""
         deps = pointer_deps(node)
-        if node.op in EFFECTS:
-            written, sources = deps, ()
-        elif node.op in REGIONS:
+        split = 0
+        if node.op in REGIONS:
             split = node.attr.targets - node.attr.pointers
-            sources, written = deps[:split], deps[split:]
-        else:
-            written, sources = (), deps
+        elif node.op not in EFFECTS:
+            split = len(deps)
+        sources, written = deps[:split], deps[split:]
         for dep in sources:
             pointers.add(id(dep))
             stack.append((dep, False))

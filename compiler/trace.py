@@ -334,19 +334,19 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
             size = b.size
         elif b.size != 1:
             raise size_mismatch(op, (a, b))
-    node = _new_node(Node)
-    node.op = op
-    node.type = op.result or a.type
-    node.size = size
-    node.deps = (a, b)
-    node.attr = None
-    node.buffer = None
-    node.scope = scope
-    node.mark = 0
-    table[key] = ref(node)
+    made: Node = _new_node(Node)
+    made.op = op
+    made.type = op.result or a.type
+    made.size = size
+    made.deps = (a, b)
+    made.attr = None
+    made.buffer = None
+    made.scope = scope
+    made.mark = 0
+    table[key] = ref(made)
     if len(table) > scope.limit:
         scope.sweep()
-    return node
+    return made
 
 
 def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:

@@ -45,12 +45,10 @@ class LaneLoop:
 
 def identity(op: str, t: DType) -> int | float | bool:
     """Return the neutral value of a reduction."""
-    if op in ("add", "or", "identity"):
-        return t.wrap(0)
-    if op == "mul":
-        return t.wrap(1)
-    if op == "and":
-        return True if t.is_bool else t.wrap(-1)
+    neutral = {"add": 0, "or": 0, "identity": 0, "mul": 1, "and": -1}.get(op)
+    if neutral is not None:
+        value: int | float | bool = t.wrap(neutral)
+        return value
     if t.is_float:
         return float("inf") if op == "min" else float("-inf")
     low = -(1 << (t.bits - 1)) if t.is_signed else 0

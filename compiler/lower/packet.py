@@ -549,9 +549,7 @@ def _has_effect(node: Node) -> bool:
     """Tell whether a node, or the region it is, writes to memory."""
     if node.op in EFFECTS:
         return True
-    if node.op in REGIONS:
-        return len(node.deps) > node.attr.targets
-    return False
+    return node.op in REGIONS and bool(len(node.deps) > node.attr.targets)
 
 
 def _is_flat(branch: Branch) -> bool:
@@ -604,7 +602,8 @@ def choose_width(program: Program, target: TargetInfo) -> int:
 
 def _wide_share(loops: list[Node]) -> float:
     """Return which share of the loops' operations has 64-bit results."""
-    bodies = [n for loop in loops for n in loop.attr.body.nodes if n.op.lower]
+    nodes: list[Node] = [n for loop in loops for n in loop.attr.body.nodes]
+    bodies = [n for n in nodes if n.op.lower is not None]
     wide = sum(n.type.size_bytes == 8 for n in bodies)
     return wide / max(1, len(bodies))
 

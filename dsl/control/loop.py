@@ -113,7 +113,7 @@ def while_loop(
     if mode == "scalar":
         return _scalar(state, cond, body, name, cond(*state))
     if mode == "symbolic":
-        return _SymbolicLoop(state, cond, body, labels, name, strict).trace()
+        return _SymbolicLoop(state, cond, body, labels, name, strict).run()
     use_compression = flags.compress_loops if compress is None else compress
     loop = _EvaluatedLoop(cond, body, labels, name, strict)
     if use_compression:
@@ -162,8 +162,8 @@ class _SymbolicLoop:
         self.fixed: set[int] = set()
         self.mask_type: type[Any] | None = None
 
-    def trace(self) -> State:
-        """Return the final state."""
+    def run(self) -> State:
+        """Trace until what is known of the state settles; return the final state."""
         for _ in range(MAX_TRACES + len(self.leaves)):
             try:
                 return self._attempt()
@@ -192,28 +192,26 @@ class _SymbolicLoop:
     def _attempt(self) -> State:
         with regions.scope(self.name) as inner:
             values, args = self._arguments()
-            before = {k: values[k] for k in args}
             state = rebuild(self.state, values)
             try:
                 condition = self.cond(*state)
                 cond_node = condition_node(condition, self.name)
                 self.mask_type = type(condition)
-                self._check_progress(cond_node, args)
+                self._check_progress(cond_node)
                 returned = call(self.body, state, self.name)
                 self._define(returned, inner)
                 after = flatten(returned, self.labels)
             except memory.IndexedArgument as used:
                 raise self._fix_indexed(used.node, args) from None
-            outputs = self._outputs(after, args, before, inner)
+            outputs = self._outputs(after, args, inner)
         order = list(args)
-        node, results = regions.close_loop(
+        _, results = regions.close_loop(
             inner,
             tuple(self.leaves[k].value._node for k in order),
             tuple(args[k] for k in order),
             cond_node,
             tuple(outputs[k] for k in order),
         )
-        del node
         finals: list[Any] = []
         by_leaf = dict(zip(order, results, strict=True))
         for k, leaf in enumerate(self.leaves):
@@ -236,7 +234,7 @@ class _SymbolicLoop:
         regions.restore_writes(inner)
         raise _Retrace
 
-    def _check_progress(self, cond_node: Node, args: dict[int, Node]) -> None:
+    def _check_progress(self, cond_node: Node) -> None:
         """Refuse a loop whose condition no iteration can change."""
         if cond_node.op is LITERAL and cond_node.attr:
             raise StateError(
@@ -248,7 +246,6 @@ class _SymbolicLoop:
                     "(Python numbers aren't tracked; use UInt32(0) as a counter).",
                 )
             )
-        del args
 
     def _fix_indexed(self, node: Node, args: dict[int, Node]) -> Exception:
         """Hand an indexed argument to the body as the array that it is."""
@@ -268,7 +265,6 @@ class _SymbolicLoop:
         self,
         after: list[Leaf],
         args: dict[int, Node],
-        before: dict[int, Any],
         inner: trace.Scope,
     ) -> dict[int, Node]:
         """Check the new state against the old and return its nodes."""
@@ -286,7 +282,6 @@ class _SymbolicLoop:
                 self.fixed.add(k)
                 again = True
             outputs[k] = node
-        del before
         if again:
             regions.restore_writes(inner)
             raise _Retrace

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lumijit import pytree, traits
+from lumijit import pytree, traits, type_traits
 from lumijit.compiler import trace
 from lumijit.compiler.trace import Node
 from lumijit.runtime.errors import StateError, message
@@ -65,7 +65,7 @@ def rebuild(values: Sequence[Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
 def _restore(value: Any, leaves: Any) -> Any:
     items = getattr(value, "_items", None)
     if items is not None and traits.is_jit_v(value):
-        result = type(value).__new__(type(value))
+        result = object.__new__(type(value))
         result._items = [_restore(item, leaves) for item in items]
         return result
     if pytree.is_container(value):
@@ -76,7 +76,7 @@ def _restore(value: Any, leaves: Any) -> Any:
 
 def with_node(cls: type[Any], node: Node) -> Any:
     """Make a flat array of a type around a node."""
-    result = cls.__new__(cls)
+    result = object.__new__(cls)
     result._node = node
     return result
 
@@ -104,10 +104,12 @@ def promoted_type(value: Any, mask_type: type[Any]) -> type[Any]:
     if isinstance(value, bool):
         return mask_type
     if isinstance(value, int):
-        if -(1 << 31) <= value < 1 << 31:
-            return traits.int32_array_t(mask_type)
-        return traits.int64_array_t(mask_type)
-    return traits.float32_array_t(mask_type)
+        fits = -(1 << 31) <= value < 1 << 31
+        wanted = type_traits.int32_array_t if fits else type_traits.int64_array_t
+    else:
+        wanted = type_traits.float32_array_t
+    result: type[Any] = wanted(mask_type)
+    return result
 
 
 def common_type(a: Any, b: Any, mask_type: type[Any]) -> type[Any] | None:
