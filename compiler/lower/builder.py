@@ -166,8 +166,12 @@ class Builder:
         """Return a mask in the form for logic and for other blocks."""
         if self.has_plain_masks or mask in self._wide_names:
             return mask
+        if mask.startswith("splat (i32"):
+            return mask
         if mask.startswith("splat (i1"):
             return self.const(INT32, -1 if "true" in mask else 0)
+        if mask.startswith("splat (i32"):
+            return mask
         found = self._wide_of.get(mask)
         if found is None:
             found = self.convert("sext", BOOL, mask, INT32)

@@ -61,6 +61,7 @@ class Divergence:
             elif loop.body.outputs[k] is arg:
                 low.values[arg] = low.values[node.deps[k]]
         low.set_mask(outer_wide)
+        low.loop_depth += 1
         self._block(loop.header)
         running = low.under_mask(low.values[loop.header.outputs[0]])
         wide = b.wide(running)
@@ -72,6 +73,7 @@ class Divergence:
         low.set_mask(wide)
         wanted = self._wanted_in_body(loop, live)
         self._block(loop.body, wanted)
+        low.loop_depth -= 1
         b.branch(latch)
         b.block(latch)
         for k in live:

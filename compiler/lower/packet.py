@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.lower.divergence import Divergence
+from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.width import choose_width, operation_cost
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -65,6 +66,8 @@ class PacketLowering:
         self.access = Access(self)
         self.divergence = Divergence(self)
         self.pairs: dict[Node, tuple[str, str]] = {}
+        self.loop_depth = 0
+        self.outlined = Outlined(program)
 
     # The kernel as a whole
 
@@ -212,7 +215,10 @@ class PacketLowering:
             args = [self.values[d] for d in node.deps]
             if node.attr is not None:
                 args.append(node.attr)
-            self.values[node] = op.lower(self.b, operand_type, *args)
+            if self.outlined.wants(op, operand_type, self.loop_depth):
+                self.values[node] = self.outlined.call(self.b, op, operand_type, args)
+            else:
+                self.values[node] = op.lower(self.b, operand_type, *args)
             return
         if op is LITERAL:
             if is_baked(node):

@@ -8,6 +8,8 @@ from lumijit.compiler.program import Program, iterate_all
 from lumijit.compiler.regions import Loop
 from lumijit.compiler.trace import Node
 
+MANY_OPERATIONS = 1000
+
 
 def operation_cost(program: Program) -> tuple[int, int, int]:
     """Return operations, cost per element (loops count 16 times) and gathers."""
@@ -28,14 +30,14 @@ def operation_cost(program: Program) -> tuple[int, int, int]:
 def choose_width(program: Program, target: TargetInfo) -> int:
     """Pick the packet width: two registers; four for lean loops; one for huge code.
 
-    Wider than a register hides latency; above some 1,500 operations or 64 gathers
+    Wider than a register hides latency; above some 1,000 operations or 64 gathers
     it only makes the build longer. A lean loop keeps at most eleven of the sixteen
     registers busy at four registers a value; loops of 64-bit integers, which take
     several instructions each, do best at one (measured, see docs/decisions.md).
     """
     count, _, gathers = operation_cost(program)
     lanes = target.lanes_f32
-    if count > 1500 or gathers > 64:
+    if count > MANY_OPERATIONS or gathers > 64:
         return lanes
     loops = [n for n in iterate_all(program.nodes) if n.op is LOOP]
     if not loops:
