@@ -127,7 +127,8 @@ class _Interpreter:
         if op is SCATTER_INC:
             return self._scatter_inc(node, mask)
         if op is PROJECT:
-            return self.results[id(node.deps[0])][node.attr]
+            result: Array = self.results[id(node.deps[0])][node.attr]
+            return result
         if op is WRITTEN:
             return self._written(node, mask)
         raise AssertionError(f"{op.name} has no value outside its region")
@@ -252,7 +253,8 @@ class _Interpreter:
 def convert(values: Array, source: DType, to: DType) -> Array:
     """Convert values the way C does; floats out of range saturate, NaN is 0."""
     if to.is_bool:
-        return values != 0
+        nonzero: Array = values != 0
+        return nonzero
     if source.is_float and to.is_int:
         return _saturated(values.astype(np.float64), to)
     return values.astype(to.numpy)

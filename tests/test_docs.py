@@ -108,3 +108,14 @@ def test_the_guide_names_flags_that_exist_with_their_defaults() -> None:
         attribute = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
         assert JitFlag[name], name
         assert getattr(defaults, attribute) is (default == "on"), name
+
+
+def test_the_architecture_names_every_module() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for folder in ("runtime", "compiler", "compiler/lower", "dsl", "dsl/control"):
+        for path in sorted((ROOT / folder).glob("*.py")):
+            if path.stem not in ("__init__", "install"):
+                assert re.search(rf"`(lower/)?{path.stem}`", text), identify(path)
+        for child in sorted((ROOT / folder).iterdir()):
+            if (child / "__init__.py").exists():
+                assert re.search(rf"`(lower/)?{child.name}/", text), identify(child)
