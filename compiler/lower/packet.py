@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.lower.divergence import Divergence
+from lumijit.compiler.lower.gathers import Gathers
 from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.width import choose_width, operation_cost
 from lumijit.compiler.ops import mathematics as m
@@ -65,6 +66,7 @@ class PacketLowering:
         self.index_name = "%index"
         self.access = Access(self)
         self.divergence = Divergence(self)
+        self.gathers = Gathers(self)
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.loop_depth = 0
         self.outlined = Outlined(program)
@@ -241,7 +243,7 @@ class PacketLowering:
             self.values[node] = self.b.const(node.type, 0)
         elif op is GATHER:
             self.count += 1
-            self.values[node] = self.access.gather(node)
+            self.gathers.lower(node)
         elif op is SCATTER:
             self.count += 1
             self.access.scatter(node)
