@@ -267,7 +267,9 @@ def _finish(
 
 def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
-    inside = [n for block in region.blocks for n in block.nodes]
+    nodes = [n for block in region.blocks for n in block.nodes]
+    # A version has the size of its array, however many elements write to it.
+    inside = [n for n in nodes if n.op is not WRITTEN]
     seen = {n.size for n in (*heads, *values, *inside)} - {1}
     if len(seen) > 1:
         mixed = tuple(n for n in (*heads, *values, *inside) if n.size != 1)

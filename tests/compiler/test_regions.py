@@ -327,6 +327,21 @@ def test_writes_in_a_branch_in_a_loop_in_a_branch() -> None:
     assert b.tolist() == [20, sum((k & 7) // 2 for k in range(40))]
 
 
+def test_several_writes_to_one_array_inside() -> None:
+    """The versions made inside have the array's size, not the region's."""
+    lanes = trace.counter(20)
+    holder = Holder(array(np.zeros(3), UINT32))
+
+    def yes() -> Nodes:
+        for k in (1, 2, 1):
+            memory.scatter(holder, lit(UINT32, k), lit(UINT32, k), TRUE, "add")
+        return ()
+
+    branch(emit2(lo.LT, lanes, lit(UINT32, 15)), yes, lambda: (), (holder,))
+    (found,) = check([holder._node])
+    assert found.tolist() == [0, 30, 30]
+
+
 def test_gather_inside_regions() -> None:
     """Pointer chasing: the index is loop state, the table is captured."""
     table = array(np.array([3, 0, 4, 1, 2]), UINT32)
