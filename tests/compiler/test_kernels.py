@@ -97,7 +97,9 @@ def test_structures_differ() -> None:
     mask = emit2(lo.LT, x, y)
 
     def nested(op: object) -> Node:
-        side = lambda: (emit2(op, x, y),)  # type: ignore[arg-type]  # noqa: E731
+        def side() -> tuple[Node, ...]:
+            return (emit2(op, x, y),)  # type: ignore[arg-type]
+
         return branch(mask, side, lambda: (x,))[0]
 
     def written(op: str, mode: str) -> Node:

@@ -77,9 +77,7 @@ class Author:
         self.tables = [
             array(random_values(t, 11, seed + k), t) for k, t in enumerate(TYPES)
         ]
-        self.holders = [
-            Holder(array(random_values(t, 5, seed), t)) for t in REDUCTIONS
-        ]
+        self.holders = [Holder(array(random_values(t, 5, seed), t)) for t in REDUCTIONS]
         rng = np.random.default_rng(seed)
         for t in TYPES:
             values = random_values(t, size, seed)
@@ -103,7 +101,8 @@ class Author:
         kinds = ["unary", "binary", "binary", "binary", "fma", "select", "cast"]
         kinds += ["gather", "write"] + ["loop", "branch"] * (depth > 0)
         kind = self.random.choice(kinds)
-        self.pool += getattr(self, kind)(depth)
+        found = getattr(self, kind)(depth)
+        self.pool = [*self.pool, *found]
 
     def number_type(self) -> DType:
         return self.random.choice(TYPES[1:])
@@ -149,7 +148,7 @@ class Author:
 
     def block(self, steps: int, depth: int, types: list[DType]) -> Nodes:
         """Write the code of a region; the pool is as before afterwards."""
-        outer = list(self.pool)
+        outer = self.pool
         for _ in range(steps):
             self.step(depth)
         found = tuple(self.pick(t) for t in types)
@@ -166,8 +165,8 @@ class Author:
             return emit2(lo.AND, emit2(lo.LT, i, limit), stays)
 
         def body(i: Node, *state: Node) -> Nodes:
-            outer = list(self.pool)
-            self.pool += [i, *state]
+            outer = self.pool
+            self.pool = [*outer, i, *state]
             found = self.block(self.random.randint(1, 6), depth - 1, types)
             self.pool = outer
             return emit2(ar.ADD, i, lit(UINT32, 1)), *found
