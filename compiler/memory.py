@@ -11,10 +11,12 @@ see (`regions`).
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
 from lumijit.compiler import trace
+from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
     COUNTER,
     GATHER,
@@ -149,6 +151,40 @@ def _write(holder: Holder, effect: Node) -> None:
         evaluate.note_effect(written, target)
 
 
+class _Sample:
+    """A holder whose node nobody else refers to."""
+
+    def __init__(self) -> None:
+        self._node = trace.undefined(UINT32, 1)
+
+
+def _references(holder: Holder) -> int:
+    """Count who refers to a holder's node, this function included."""
+    node = holder._node
+    return sys.getrefcount(node)
+
+
+_UNSHARED = _references(_Sample())
+
+
+def _claim(holder: Holder) -> None:
+    """Give a holder a node of its own before its first write.
+
+    Arrays share nodes (`Float(x)`, equal literals), and what is written to one must
+    not show in another. Inside a region, its bookkeeping refers to the nodes, too.
+    """
+    node = holder._node
+    if node.op is LITERAL:
+        holder._node = trace.make_root(LITERAL, node.type, node.size, node.attr)
+    elif node.op is UNDEFINED:
+        holder._node = trace.undefined(node.type, node.size)
+    elif trace.state.scope is ROOT:
+        del node
+        if _references(holder) > _UNSHARED:
+            node = holder._node
+            holder._node = trace.make(COPY, node.type, node.size, (node,), None)
+
+
 def _check_target(holder: Holder, construct: str) -> None:
     target = holder._node
     mine = target.op is WRITTEN and target.scope is not ROOT
@@ -189,11 +225,12 @@ def write(
     group: int = 0,
 ) -> None:
     """Append a write without checks."""
-    target = holder._node
     size = trace.broadcast_size(SCATTER, (value, index, mask))
-    if size == 0 or target.size == 0 or (mask.op is LITERAL and not mask.attr):
+    is_masked = mask.op is LITERAL and not mask.attr
+    if size == 0 or holder._node.size == 0 or is_masked:
         return
-    deps = (target, value, index, mask)
+    _claim(holder)
+    deps = (holder._node, value, index, mask)
     effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
     _write(holder, effect)
 
@@ -206,6 +243,7 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
         from lumijit.compiler import checks
 
         mask = checks.in_bounds("scatter_inc", holder._node.size, index, mask)
+    _claim(holder)
     size = trace.broadcast_size(SCATTER_INC, (index, mask))
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)

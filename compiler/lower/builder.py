@@ -166,6 +166,8 @@ class Builder:
         """Return a mask in the form for logic and for other blocks."""
         if self.has_plain_masks or mask in self._wide_names:
             return mask
+        if mask.startswith("splat (i32"):
+            return mask
         if mask.startswith("splat (i1"):
             return self.const(INT32, -1 if "true" in mask else 0)
         if mask.startswith("splat (i32"):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
+from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
 from lumijit.compiler.ops.structural import (
@@ -39,6 +40,7 @@ from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
 
 FLAT_BRANCH_COST = 24
+MANY_OPERATIONS = 1000
 _SINCOS = {m.SIN: 0, m.COS: 1}
 
 
@@ -67,6 +69,8 @@ class PacketLowering:
         self.index_name = "%index"
         self.access = Access(self)
         self.pairs: dict[Node, tuple[str, str]] = {}
+        self.loop_depth = 0
+        self.outlined = Outlined(program)
 
     # The kernel as a whole
 
@@ -212,7 +216,10 @@ class PacketLowering:
             args = [self.values[d] for d in node.deps]
             if node.attr is not None:
                 args.append(node.attr)
-            self.values[node] = op.lower(self.b, operand_type, *args)
+            if self.outlined.wants(op, operand_type, self.loop_depth):
+                self.values[node] = self.outlined.call(self.b, op, operand_type, args)
+            else:
+                self.values[node] = op.lower(self.b, operand_type, *args)
             return
         if op is LITERAL:
             if is_baked(node):
@@ -342,6 +349,7 @@ class PacketLowering:
             elif loop.body.outputs[k] is arg:
                 self.values[arg] = self.values[node.deps[k]]
         self._set_mask(outer_wide)
+        self.loop_depth += 1
         self._block(loop.header)
         running = self.under_mask(self.values[loop.header.outputs[0]])
         wide = b.wide(running)
@@ -353,6 +361,7 @@ class PacketLowering:
         self._set_mask(wide)
         wanted = self._wanted_in_body(loop, live)
         self._block(loop.body, wanted)
+        self.loop_depth -= 1
         b.branch(latch)
         b.block(latch)
         for k in live:
@@ -582,14 +591,14 @@ def operation_cost(program: Program) -> tuple[int, int, int]:
 def choose_width(program: Program, target: TargetInfo) -> int:
     """Pick the packet width: two registers; four for lean loops; one for huge code.
 
-    Wider than a register hides latency; above some 1,500 operations or 64 gathers
+    Wider than a register hides latency; above some 1,000 operations or 64 gathers
     it only makes the build longer. A lean loop keeps at most eleven of the sixteen
     registers busy at four registers a value; loops of 64-bit integers, which take
     several instructions each, do best at one (measured, see docs/decisions.md).
     """
     count, _, gathers = operation_cost(program)
     lanes = target.lanes_f32
-    if count > 1500 or gathers > 64:
+    if count > MANY_OPERATIONS or gathers > 64:
         return lanes
     loops = [n for n in iterate_all(program.nodes) if n.op is LOOP]
     if not loops:

@@ -11,6 +11,8 @@ import gast
 PREFIX = "_lj_"
 #: The object that holds the runtime helpers.
 RUNTIME = "_lj"
+#: Flag and value of an early return.
+RETURNED, RESULT = PREFIX + "returned", PREFIX + "result"
 
 
 def name(identifier: str, store: bool = False) -> Any:

@@ -35,15 +35,15 @@ class Forced:
 class Conditions:
     """The helpers that rewritten conditions call."""
 
+    #: Types whose values are no arrays, besides bool, which is tested first.
+    plain_types = frozenset(
+        (int, float, complex, str, bytes, type(None), list, tuple, dict, set, frozenset)
+    )
+
     @staticmethod
     def is_plain(value: Any) -> bool:
         """Tell whether a condition takes the plain path."""
         return not targets.is_array(value)
-
-    @staticmethod
-    def plain(value: Any) -> Any:
-        """Reduce a plain condition to True or False; return an array as it is."""
-        return value if targets.is_array(value) else bool(value)
 
     @staticmethod
     def forced(value: Any, mode: Any) -> Any:

@@ -14,12 +14,12 @@ The rewritten module looks like this, for `def f(x): while x < 3: x += 1`::
             return (x,)
 
         def f(x):
-            while (_lj_c := x < 3) is True or (
-                _lj_c is not False and (_lj_c := _lj.plain(_lj_c)) is True
-            ):
+            while (_lj_c := x < 3) is True or _lj_c is not False and (
+                _lj_c.__class__ in _lj.plain_types or _lj.is_plain(_lj_c)
+            ) and _lj_c:
                 x += 1
             else:
-                if _lj_c is not False:
+                if not (_lj_c is False or …the same…):
                     (x,) = _lj.while_loop((x,), _lj_condition2_1, _lj_body2_2, 0)
 
 A plain bool costs one comparison. Each block of the function exists twice: in place,
@@ -39,8 +39,9 @@ from typing import Any, TypeVar, overload
 
 import gast
 from lumijit.rewriting import build
+from lumijit.rewriting.build import RESULT
 from lumijit.rewriting.hinting import HintReader
-from lumijit.rewriting.jumps import RESULT, JumpRemover
+from lumijit.rewriting.jumps import JumpRemover
 from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, Liveness
 from lumijit.rewriting.names import Scope, scope_of
 from lumijit.rewriting.native import SPLIT, NativeWriter
@@ -127,6 +128,20 @@ def syntax(
     if hasattr(f, _MARK):
         return f
     source = read_function(f)
+    try:
+        return _rewritten(f, source, recursive, print_ast, print_code)
+    except RecursionError:
+        raise source.error(
+            source.tree,
+            "the control flow of this function is nested too deeply",
+            "split it into several functions.",
+        ) from None
+
+
+def _rewritten(
+    f: FunctionType, source: Source, recursive: bool, print_ast: bool, print_code: bool
+) -> FunctionType:
+    """Rewrite, compile and rebuild a function."""
     tree = source.tree
     tree.decorator_list = []
     tree.type_params = []
@@ -165,7 +180,7 @@ class _Rewriting:
         """
         scope = scope_of(tree, free)
         _name_super_arguments(tree, scope)
-        doc, nodes = self._nodes(tree, scope)
+        head, nodes = self._nodes(tree, scope)
         lowered = self._jump_free(nodes, scope)
         effects, assigned = _analyse(lowered, scope)
         regions = RegionWriter(self.source, scope, effects, assigned, self.new_name)
@@ -175,20 +190,18 @@ class _Rewriting:
             inner, set()
         )
         body = native.function(nodes, set(scope.parameters))
-        if native.needs_split:
+        if native.tests_split:
             start = build.assign(SPLIT, build.constant(False))
             body.insert(0, build.located(start, tree))
-        declared = [s for s in body if isinstance(s, (gast.Global, gast.Nonlocal))]
-        body = [s for s in body if s not in declared]
         helpers = regions.functions
         if inside or any(_shared_in(helper) & scope.local for helper in helpers):
             body = [*helpers, *body]
             helpers = []
-        tree.body = [*doc, *declared, *body]
+        tree.body = [*head, *body]
         return helpers
 
     def _nodes(self, tree: Any, scope: Scope) -> tuple[list[Any], list[Node]]:
-        """Build the control-flow tree, apart from the docstring."""
+        """Build the control-flow tree, apart from docstring and declarations."""
         shadowed = "range" in scope.local or "range" in scope.global_names
         is_range = self.range_is_builtin and not shadowed
         builder = TreeBuilder(self.hints, self.new_name, is_range)
@@ -202,7 +215,8 @@ class _Rewriting:
         if not ends_in_jump(nodes):
             last = gast.Return(value=None)
             nodes.append(Simple(build.located(last, tree.body[-1])))
-        return [first] if has_doc else [], nodes
+        head = [first] if has_doc else []
+        return head + builder.declarations, nodes
 
     def _jump_free(self, nodes: list[Node], scope: Scope) -> list[Node]:
         purity = Purity(scope, self.namespace)

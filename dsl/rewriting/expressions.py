@@ -65,18 +65,40 @@ def is_plain_test(node: Any) -> bool:
 def truth_test(temp: str, value: Any, mode: Any = None) -> Any:
     """Make the test that is entered if `value` is plain and true.
 
-    Afterwards `temp` is True, False or the array. A bool costs one comparison.
+    The value is kept in `temp`. A bool costs one comparison, a number a look-up of
+    its type, and only what is neither a call.
     """
     if mode is not None:
         forced = build.call("forced", value, mode)
         return build.identical(build.walrus(temp, forced), True)
-    settle = build.walrus(temp, build.call("plain", build.name(temp)))
     return build.either(
         build.identical(build.walrus(temp, value), True),
         build.both(
-            build.differs(build.name(temp), False), build.identical(settle, True)
+            build.differs(build.name(temp), False), _is_known(temp), build.name(temp)
         ),
     )
+
+
+def true_test(temp: str) -> Any:
+    """Make the test whether the value in `temp`, which is not False, is plain and true.
+
+    Its truth value is asked once.
+    """
+    is_plain_and_true = build.both(_is_known(temp), build.name(temp))
+    return build.either(build.identical(build.name(temp), True), is_plain_and_true)
+
+
+def false_test(temp: str, mode: Any = None) -> Any:
+    """Make the test, after `truth_test` failed, that the value was plain and false."""
+    is_false = build.identical(build.name(temp), False)
+    return is_false if mode is not None else build.either(is_false, _is_known(temp))
+
+
+def _is_known(temp: str) -> Any:
+    """Make the test whether something that is no bool is no array either."""
+    kind = gast.Attribute(build.name(temp), "__class__", gast.Load())
+    known = gast.Compare(kind, [gast.In()], [build.helper("plain_types")])
+    return build.either(known, build.call("is_plain", build.name(temp)))
 
 
 class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
@@ -176,7 +198,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         return build.either(
             build.identical(build.walrus(temp, value), True),
             build.identical(build.name(temp), False),
-            build.call("is_plain", build.name(temp)),
+            _is_known(temp),
         )
 
     def _rewrite_UnaryOp(self, node: Any) -> Any:
@@ -241,7 +263,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         temp = self.context.new_name("t")
         vectorized = self._vectorized_choice(node, temp)
         plain_false = build.choice(
-            build.identical(build.name(temp), False),
+            false_test(temp),
             self.visit(node.orelse),
             vectorized,
         )

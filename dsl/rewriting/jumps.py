@@ -14,6 +14,7 @@ from typing import Any
 
 import gast
 from lumijit.rewriting import build
+from lumijit.rewriting.build import RESULT, RETURNED
 from lumijit.rewriting.tree import (
     BREAK,
     CONTINUE,
@@ -29,9 +30,6 @@ from lumijit.rewriting.tree import (
     is_true,
     jumps_of,
 )
-
-#: Flag and value of an early return.
-RETURNED, RESULT = build.PREFIX + "returned", build.PREFIX + "result"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,16 @@ from lumijit.rewriting.tree import (
     is_true,
 )
 
+#: Statements that bind all the names they mention as targets.
+_BINDERS = (
+    gast.AugAssign,
+    gast.Import,
+    gast.ImportFrom,
+    gast.FunctionDef,
+    gast.AsyncFunctionDef,
+    gast.ClassDef,
+)
+
 
 class EffectCache:
     """The effects of nodes, with and without the nodes inside."""
@@ -73,9 +83,7 @@ def surely_bound(stmt: Any) -> set[str]:
         return effects_of(*stmt.targets).writes
     if isinstance(stmt, gast.AnnAssign):
         return set() if stmt.value is None else effects_of(stmt.target).writes
-    kinds = (gast.AugAssign, gast.Import, gast.ImportFrom, gast.FunctionDef)
-    kinds += (gast.AsyncFunctionDef, gast.ClassDef)
-    return effects_of(stmt).writes if isinstance(stmt, kinds) else set()
+    return effects_of(stmt).writes if isinstance(stmt, _BINDERS) else set()
 
 
 class Liveness:

@@ -12,8 +12,13 @@ from typing import Any
 
 import gast
 from lumijit.rewriting import build
-from lumijit.rewriting.expressions import is_plain_test, truth_test
-from lumijit.rewriting.jumps import RESULT, RETURNED
+from lumijit.rewriting.build import RESULT, RETURNED
+from lumijit.rewriting.expressions import (
+    false_test,
+    is_plain_test,
+    true_test,
+    truth_test,
+)
 from lumijit.rewriting.names import effects_of
 from lumijit.rewriting.regions import RegionWriter
 from lumijit.rewriting.tree import (
@@ -41,7 +46,8 @@ class NativeWriter:
         self.refuse = refuse
         #: Pieces of the enclosing loops, innermost last.
         self.loops: list[LoopPieces] = []
-        self.needs_split = False
+        #: Whether the plain code tests for split mode.
+        self.tests_split = False
 
     def function(self, nodes: list[Node], bound: set[str]) -> list[Any]:
         """Write the body of the function."""
@@ -58,12 +64,18 @@ class NativeWriter:
         """
         result: list[Any] = []
         for index, node in enumerate(nodes):
-            result += self._node(node, bound)
             if self.refuse or not may_split(node):
+                result += self._node(node, bound)
                 continue
             rest = nodes[index + 1 :]
+            if finish is not None and isinstance(node, Branch) and not _nests(node):
+                # Only its own condition can split it: no flag needs testing.
+                result += self._branch(node, bound, (rest, finish))
+                continue
+            result += self._node(node, bound)
             split = self._split_rest(node, rest, bound)
             in_split_mode = build.name(SPLIT)
+            self.tests_split = True
             if finish is not None:
                 split += build.duplicate(finish)
                 exit_ = build.branch(in_split_mode, split, [])
@@ -105,7 +117,13 @@ class NativeWriter:
 
     # Branches.
 
-    def _branch(self, node: Branch, bound: set[str]) -> list[Any]:
+    def _branch(
+        self,
+        node: Branch,
+        bound: set[str],
+        ending: tuple[list[Node], list[Any]] | None = None,
+    ) -> list[Any]:
+        """Write a branch; `ending` is what follows it in split mode, and a jump."""
         test = self.rewriter.rewrite(node.test)
         before = set(bound)
         left, right = set(bound), set(bound)
@@ -116,15 +134,24 @@ class NativeWriter:
             return [build.located(build.branch(test, body, orelse), node.stmt)]
         temp = self.regions.new_name("c")
         vectorized = self._vectorized_branch(node, temp, before)
-        if orelse:
-            is_false = build.identical(build.name(temp), False)
-            other = build.branch(is_false, orelse, vectorized)
-        else:
-            other = build.branch(build.differs(build.name(temp), False), vectorized, [])
+        if ending is not None:
+            rest, finish = ending
+            vectorized += self._split_rest(node, rest, before)
+            vectorized += build.duplicate(finish)
         if mode is not None:
             mode = self.rewriter.rewrite(mode)
-        statement = build.branch(truth_test(temp, test, mode), body, [other])
-        return [build.located(statement, node.stmt)]
+        is_false = false_test(temp, mode)
+        if orelse or mode is not None:
+            other = build.branch(is_false, orelse, vectorized)
+            chosen = build.branch(truth_test(temp, test, mode), body, [other])
+        else:
+            # False, the usual outcome of early exits, is tested first.
+            is_array = gast.UnaryOp(op=gast.Not(), operand=is_false)
+            other = build.branch(is_array, vectorized, [])
+            inner = build.branch(true_test(temp), body, [other])
+            tested = build.differs(build.walrus(temp, test), False)
+            chosen = build.branch(tested, [inner], [])
+        return [build.located(chosen, node.stmt)]
 
     @staticmethod
     def _join(node: Branch, bound: set[str], left: set[str], right: set[str]) -> None:
@@ -150,7 +177,6 @@ class NativeWriter:
         """Lower all flags, as the first lanes are about to jump."""
         if not node.jumps:
             return []
-        self.needs_split = True
         flags = self._all_flags()
         bound |= flags
         lower = build.constant(False)
@@ -187,11 +213,8 @@ class NativeWriter:
             mode = None if mode is None else self.rewriter.rewrite(mode)
             test = truth_test(temp, test, mode)
             vectorized = self._vectorized_loop(node, temp, before)
-            is_array = build.differs(build.name(temp), False)
-            if orelse:
-                orelse = [build.branch(is_array, vectorized, orelse)]
-            else:
-                orelse = [build.branch(is_array, vectorized, [])]
+            is_array = gast.UnaryOp(op=gast.Not(), operand=false_test(temp, mode))
+            orelse = [build.branch(is_array, vectorized, orelse)]
         statement: Any = gast.While(test, body or [gast.Pass()], orelse)
         result = [build.located(statement, node.stmt)]
         return result + self._end_split(node)
@@ -245,48 +268,55 @@ class NativeWriter:
         stmt = node.stmt
         before = set(bound)
         iterable = self.rewriter.rewrite(node.iterable)
+        target = self.rewriter.rewrite(node.target)
         first, source = self.regions.range_source(node, iterable)
-        target, body, orelse = self._for_body(node, bound)
+        inner = bound | effects_of(node.target).writes
+        body, iterator = self._for_body(node, inner)
+        start = []
+        if iterator is not None:
+            # The iterations that are left for some lanes go on with the iterator.
+            kind = "aiter" if isinstance(stmt, gast.AsyncFor) else "iter"
+            start = [build.assign(iterator, build.call(kind, source))]
+            source = build.name(iterator)
+        orelse = self.block(node.orelse, set(bound))
         bound -= self.regions.effects.deep(node).deletes
         loop: Any = type(stmt)(target, source, body or [gast.Pass()], orelse, None)
-        result = [*first, loop]
+        result = [*first, *start, loop]
         if node.range_name:
             vectorized = self._vectorized_range(node, before)
             test = self.regions.is_array_range(node)
-            result = [*first, build.branch(test, vectorized, [loop])]
+            result = [*first, build.branch(test, vectorized, [*start, loop])]
         result = [build.located(s, stmt) for s in result]
         return result + self._end_split(node)
 
-    def _for_body(self, node: For, bound: set[str]) -> tuple[Any, list[Any], list[Any]]:
-        """Write the target, the body and the `else` of a plain `for` loop."""
-        target = self.rewriter.rewrite(node.target)
-        inner = bound | effects_of(node.target).writes
+    def _for_body(self, node: For, bound: set[str]) -> tuple[list[Any], str | None]:
+        """Write the body of a plain loop; return the iterator's name if it has one."""
         pieces = node.pieces
-        if self.refuse or pieces is None or not any(map(may_split, node.body)):
-            if pieces is not None:
-                self.loops.append(pieces)
-            body = self.block(node.body, inner)
-            if pieces is not None:
-                self.loops.pop()
-            return target, body, self.block(node.orelse, set(bound))
+        if self.refuse or pieces is None:
+            return self.block(node.body, bound), None
         self.loops.append(pieces)
-        if not pieces.exits:
-            body = self.block(node.body, inner, [_set_split(False), gast.Continue()])
-            self.loops.pop()
-            return target, body, self.block(node.orelse, set(bound))
-        body = self.block(node.body, inner, [gast.Continue()])
-        known = inner | self._all_flags() | {pieces.item}
-        iteration = self.regions.statements(pieces.iteration, set(known))
+        iterator = None
+        finish = None
+        if any(map(may_split, node.body)):
+            finish = [_set_split(False), gast.Continue()]
+            if pieces.exits:
+                iterator = self.regions.new_name("iterator")
+                finish = self._finish_for(node, pieces, iterator, bound)
+        body = self.block(node.body, bound, finish)
         self.loops.pop()
+        return body, iterator
+
+    def _finish_for(
+        self, node: For, pieces: LoopPieces, iterator: str, bound: set[str]
+    ) -> list[Any]:
+        """Write the remaining iterations, for the lanes that have not left."""
+        known = bound | self._all_flags() | {pieces.item}
+        body = self.regions.statements(pieces.iteration, set(known))
         done = build.call("all_done", *map(build.name, pieces.exits))
-        iteration += [build.branch(done, [gast.Break()], []), gast.Continue()]
-        bind = gast.Assign([target], build.name(pieces.item), None)
-        body = [build.branch(build.name(SPLIT), iteration, []), bind, *body]
-        orelse = self.block(node.orelse, set(bound))
-        after = self.regions.statements(pieces.after, bound | known)
-        if after:
-            orelse = [build.branch(build.name(SPLIT), after, orelse)]
-        return build.name(pieces.item, store=True), body, orelse
+        body.append(build.branch(done, [gast.Break()], []))
+        target = build.name(pieces.item, store=True)
+        rest = type(node.stmt)(target, build.name(iterator), body, [], None)
+        return [rest, *self.regions.statements(pieces.after, known), gast.Break()]
 
     def _vectorized_range(self, node: For, bound: set[str]) -> list[Any]:
         if self.refuse:
@@ -299,6 +329,10 @@ class NativeWriter:
         counted = next(n for n in node.lowered if isinstance(n, For)).counted
         call = self.regions.statements([*counted, *pieces.after], bound)
         return [*start, *flags, *call]
+
+
+def _nests(node: Branch) -> bool:
+    return any(map(may_split, (*node.body, *node.orelse)))
 
 
 def _set_split(value: bool) -> Any:

@@ -12,16 +12,17 @@ from typing import Any
 
 import gast
 from lumijit.rewriting import build
+from lumijit.rewriting.blocks import Writer, write_block
 from lumijit.rewriting.expressions import (
     ExpressionRewriter,
     is_plain_test,
-    suspension_in,
 )
 from lumijit.rewriting.hinting import Hints
-from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, children, surely_bound
+from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.rewriting.names import Effects, Scope, effects_of
-from lumijit.rewriting.state import Site
+from lumijit.rewriting.obstacles import find_obstacle
 from lumijit.rewriting.source import Place, Source, class_around, mangled
+from lumijit.rewriting.state import Site
 from lumijit.rewriting.tree import Block, Branch, For, Loop, Node, Simple
 
 _DROPPED = build.PREFIX + "dropped"
@@ -79,7 +80,7 @@ class RegionWriter:
 
     def is_unsure(self, node: Any) -> bool:
         """Tell whether a variable may be without value when `node` reads it."""
-        return id(node) in self.assigned.unsure and self.is_variable(node.id)
+        return id(node) in self.assigned.unsure and node.id in self.scope.variables
 
     # Statements.
 
@@ -126,9 +127,9 @@ class RegionWriter:
 
     def branch(self, node: Branch, test: Any, bound: set[str]) -> list[Any]:
         """Write a branch as a call of `if_stmt`."""
-        blocked = self.blocked(node.body) or self.blocked(node.orelse)
-        if blocked:
-            return [self._refuse(node, blocked)]
+        obstacle = self._obstacle([*node.body, *node.orelse])
+        if obstacle:
+            return [self._refuse(node, obstacle)]
         effects = self._effects_of(node.body, node.orelse)
         live = node.live_body | node.live_orelse | node.hints.include
         mentioned = effects.mentioned | node.hints.include
@@ -158,9 +159,9 @@ class RegionWriter:
 
     def loop(self, node: Loop, bound: set[str], entered: bool = False) -> list[Any]:
         """Write a loop as a call of `while_loop`."""
-        blocked = self.blocked(node.body)
-        if blocked:
-            return [self._refuse(node, blocked)]
+        obstacle = self._obstacle(node.body)
+        if obstacle:
+            return [self._refuse(node, obstacle)]
         effects = self._effects_of([node])
         mentioned = effects.mentioned | node.hints.include
         state = self.state_names((node.live_head | node.hints.include) & mentioned)
@@ -197,7 +198,7 @@ class RegionWriter:
     def _for(self, node: For, bound: set[str]) -> list[Any]:
         stmt = node.stmt
         if isinstance(stmt, gast.AsyncFor):
-            return [self._refuse(node, "'async for'")]
+            return [self._refuse(node, (stmt, "'async for'"))]
         iterable = self.rewriter.rewrite(node.iterable)
         first, source = self.range_source(node, iterable)
         inner = bound | effects_of(node.target).writes
@@ -230,65 +231,26 @@ class RegionWriter:
     def _block(self, node: Block, bound: set[str]) -> list[Any]:
         if node.plain_only:
             if node.jumps:
-                return [self._refuse(node, f"a jump {node.plain_only}")]
+                return [self._refuse(node, (node.stmt, f"a jump {node.plain_only}"))]
             bound -= self.effects.deep(node).deletes
             return self.write_plain([node], node.plain_only)
         return [self.block_statement(node, self.statements, bound)]
 
-    def block_statement(
-        self,
-        node: Block,
-        write: Callable[[list[Node], set[str]], list[Any]],
-        bound: set[str],
-    ) -> Any:
+    def block_statement(self, node: Block, write: Writer, bound: set[str]) -> Any:
         """Write `with`, `try` or `match` around blocks written by `write`."""
-        header = self.effects.header(node)
-        is_with = isinstance(node.stmt, (gast.With, gast.AsyncWith))
-        written = {}
-        for holder, name, body in node.parts:
-            inner = bound | header.writes
-            statements = write(body, inner)
-            if is_with or name == "finalbody":
-                bound |= inner
-            written[id(holder), name] = statements
-        if not is_with:
-            bound -= self.effects.deep(node).deletes
-        stmt = _shallow(node.stmt)
-        for name in ("items", "subject"):
-            if hasattr(stmt, name):
-                value = getattr(stmt, name)
-                visit = self.rewriter.rewrite
-                is_list = isinstance(value, list)
-                setattr(
-                    stmt, name, [visit(v) for v in value] if is_list else visit(value)
-                )
-        if isinstance(stmt, gast.Match):
-            stmt.subject = build.located(
-                build.call("require_plain", stmt.subject, *self._place_of(node)),
-                stmt.subject,
-            )
-        for name in ("handlers", "cases"):
-            if hasattr(stmt, name):
-                setattr(stmt, name, [_shallow(part) for part in getattr(stmt, name)])
-        originals = [node.stmt]
-        originals += getattr(node.stmt, "handlers", [])
-        originals += getattr(node.stmt, "cases", [])
-        copies = [stmt, *getattr(stmt, "handlers", []), *getattr(stmt, "cases", [])]
-        for original, fresh in zip(originals, copies, strict=True):
-            for (holder, name), statements in written.items():
-                if holder == id(original):
-                    optional = name in ("orelse", "finalbody")
-                    setattr(
-                        fresh, name, statements or ([] if optional else [gast.Pass()])
-                    )
-            if getattr(fresh, "guard", None) is not None:
-                guard = self.rewriter.rewrite(fresh.guard)
-                fresh.guard = build.call("require_plain", guard, *self._place_of(node))
-        return build.located(stmt, node.stmt)
+        header = self.effects.header(node).writes
+        rewrite = self.rewriter.rewrite
+        reason = build.constant("'match' on an array")
 
-    def _place_of(self, node: Node) -> tuple[Any, Any]:
-        site = self._site(node.stmt, "match", [], [])
-        return build.constant(site), build.constant("'match' on an array")
+        def require_plain(value: Any) -> Any:
+            site = build.constant(self._site(node.stmt, "match", [], []))
+            return build.located(
+                build.call("require_plain", value, site, reason), value
+            )
+
+        stmt = write_block(node, write, rewrite, require_plain, bound, header)
+        bound -= self.effects.deep(node).deletes
+        return stmt
 
     # Pieces.
 
@@ -409,57 +371,12 @@ class RegionWriter:
         self.sites.append(site)
         return len(self.sites) - 1
 
-    def _refuse(self, node: Node, blocked: tuple[Any, str] | str) -> Any:
-        culprit, reason = (node.stmt, blocked) if isinstance(blocked, str) else blocked
+    def _refuse(self, node: Node, obstacle: tuple[Any, str]) -> Any:
+        culprit, reason = obstacle
         return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
 
-    def blocked(self, nodes: list[Node]) -> tuple[Any, str] | None:
-        """Find what keeps nodes from becoming a function, if anything does."""
-        for node in nodes:
-            found = self._blocked(node) or self.blocked(children(node))
-            if found:
-                return found
-        return None
-
-    def _blocked(self, node: Node) -> tuple[Any, str] | None:
-        stmt = node.stmt
-        if isinstance(stmt, (gast.AsyncFor, gast.AsyncWith)):
-            word = "for" if isinstance(stmt, gast.AsyncFor) else "with"
-            return stmt, f"'async {word}'"
-        for part in _header_parts(node):
-            found = suspension_in(part)
-            if found is not None:
-                word = "await" if isinstance(found, gast.Await) else "yield"
-                return found, f"'{word}'"
-        written = self.effects.header(node).writes & self.scope.global_names
-        if written:
-            name = min(written)
-            return stmt, f"an assignment to the global variable {name!r}"
-        if isinstance(node, Block) and node.plain_only and node.jumps:
-            return stmt, f"a jump {node.plain_only}"
-        return None
-
-
-def _header_parts(node: Node) -> list[Any]:
-    """List the expressions of a node outside the nodes nested in it."""
-    if isinstance(node, Simple):
-        return [node.stmt]
-    if isinstance(node, (Branch, Loop)):
-        return [node.test]
-    if isinstance(node, For):
-        return [node.iterable]
-    stmt = node.stmt
-    parts = [item.context_expr for item in getattr(stmt, "items", ())]
-    return parts + [p for p in (getattr(stmt, "subject", None),) if p is not None]
-
-
-def _shallow(node: Any) -> Any:
-    """Copy a node but not what is in it."""
-    fresh = type(node)(**dict(gast.iter_fields(node)))
-    for key in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-        if hasattr(node, key):
-            setattr(fresh, key, getattr(node, key))
-    return fresh
+    def _obstacle(self, nodes: list[Node]) -> tuple[Any, str] | None:
+        return find_obstacle(nodes, self.scope, self.effects)
 
 
 def _no_plain(_nodes: list[Node], _reason: str) -> list[Any]:

@@ -15,7 +15,7 @@ from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
 from lumijit.rewriting.source import syntax_error
-from lumijit.rewriting.state import Site, State
+from lumijit.rewriting.state import Site, State, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
 from lumijit.runtime import errors
 
@@ -25,6 +25,8 @@ class Runtime(Conditions):
 
     ArrayRange = ArrayRange
     locals = staticmethod(builtins.locals)
+    iter = staticmethod(builtins.iter)
+    aiter = staticmethod(builtins.aiter)
 
     def __init__(self, sites: list[Site]) -> None:
         """Serve the constructs `sites`."""
@@ -179,8 +181,8 @@ class Runtime(Conditions):
                 test,
                 branch(true_fn),
                 branch(false_fn),
-                arg_labels=state.labels,
-                rv_labels=(*results, *state.attribute_labels),
+                arg_labels=labels_of(state.labels),
+                rv_labels=labels_of((*results, *state.attribute_labels)),
                 **hints,
             )
         state.write_attributes(merged[len(results) :])
@@ -241,7 +243,11 @@ class Runtime(Conditions):
 
         with state.restored_on_error():
             final = targets.while_loop(
-                state.entries, run_cond, run_body, labels=state.labels, **hints
+                state.entries,
+                run_cond,
+                run_body,
+                labels=labels_of(state.labels),
+                **hints,
             )
         found = dict(zip(state.labels, final, strict=True))
         state.write_attributes(tuple([found[n] for n in state.attribute_labels]))

@@ -8,6 +8,7 @@ business of `names` and `tree`.
 from __future__ import annotations
 
 import inspect
+import itertools
 import linecache
 import tokenize
 from dataclasses import dataclass
@@ -108,6 +109,11 @@ def _parse(function: FunctionType, text: str, first_line: int, refuse: Any) -> S
             f"the source text found for the function can't be parsed ({error.msg})",
             "reload the module: the file may have changed since it was imported.",
         ) from None
+    except RecursionError:
+        raise refuse(
+            "the control flow of this function is nested too deeply",
+            "split it into several functions.",
+        ) from None
     body = module.body[0].body if indented else module.body
     tree = body[0]
     kinds = (gast.FunctionDef, gast.AsyncFunctionDef)
@@ -131,7 +137,7 @@ def _shift_lines(tree: Any, offset: int) -> None:
 def class_around(qualname: str) -> str | None:
     """Return the name of the innermost class that a function is written in."""
     parts = qualname.split(".")
-    for part, following in reversed(list(zip(parts, parts[1:], strict=False))):
+    for part, following in reversed(list(itertools.pairwise(parts))):
         if "<locals>" not in (part, following):
             return part
     return None

@@ -7,11 +7,12 @@ time (`State`), including attributes that it assigns on objects that are no PyTr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from lumijit.rewriting.build import PREFIX, RESULT
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.source import Place
 from lumijit.rewriting.undefined import Undefined
@@ -61,7 +62,22 @@ class Site:
         return self.kind in ("while", "for")
 
     def __str__(self) -> str:
+        """Name the construct and its line."""
         return f"'{self.kind}' at {self.filename}:{self.place.line}"
+
+
+def labels_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return what errors should call variables, invented ones among them."""
+    return tuple([_label_of(name) for name in names])
+
+
+def _label_of(name: str) -> str:
+    if not name.startswith(PREFIX):
+        return name
+    if name == RESULT:
+        return "return value"
+    stem = name[len(PREFIX) :].rstrip("0123456789")
+    return f"<{stem}>"
 
 
 class State:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gast
+from lumijit.rewriting import build
 from lumijit.rewriting.expressions import is_plain_test
 from lumijit.rewriting.hinting import HintReader, Hints
 from lumijit.rewriting.names import Effects, effects_of
@@ -224,6 +225,8 @@ class TreeBuilder:
         self.hints = hints
         self.new_name = new_name
         self.range_is_builtin = range_is_builtin
+        #: `global` and `nonlocal` statements, which belong to the whole function.
+        self.declarations: list[Any] = []
 
     def block(self, statements: list[Any]) -> list[Node]:
         """Build the nodes of a list of statements."""
@@ -250,6 +253,9 @@ class TreeBuilder:
         if isinstance(stmt, gast.Match):
             parts = [(case, "body", self.block(case.body)) for case in stmt.cases]
             return Block(stmt, parts)
+        if isinstance(stmt, (gast.Global, gast.Nonlocal)):
+            self.declarations.append(stmt)
+            return Simple(build.located(gast.Pass(), stmt))
         return Simple(stmt)
 
     def _for(self, stmt: Any) -> Node:

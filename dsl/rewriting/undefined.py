@@ -33,17 +33,21 @@ class Undefined:
         self._reason = reason
 
     def __repr__(self) -> str:
+        """Name the variable."""
         return f"<undefined variable {self._name!r}>"
 
     def __getattr__(self, attribute: str) -> NoReturn:
+        """Refuse, except to say that special methods are missing."""
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         fail(self)
 
     def __copy__(self) -> Undefined:
+        """Return itself: it has no contents."""
         return self
 
     def __deepcopy__(self, _memo: Any) -> Undefined:
+        """Return itself: it has no contents."""
         return self
 
     @property

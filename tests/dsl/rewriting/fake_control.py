@@ -107,7 +107,7 @@ def _blend(mask: np.ndarray, a: Any, b: Any, label: str = "") -> Any:
         if type(a) is type(b) and not isinstance(a, Lanes) and a == b:
             return a
         return Lanes(np.where(mask, _raw(a), _raw(b)))
-    if a == b:
+    if not isinstance(a, Lanes) and not isinstance(b, Lanes) and a == b:
         return a
     raise TypeError(f"{label!r} has incompatible values {a!r} and {b!r}")
 

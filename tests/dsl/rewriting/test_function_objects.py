@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from fake_control import Lanes
 from lanes import define
-
 from lumijit.rewriting import syntax
 
 LIMIT = 6
@@ -307,3 +306,33 @@ def test_deep_nesting_stays_polynomial() -> None:
     f = syntax(define("\n".join(lines)))
     assert f(0) == 12
     assert f(Lanes([0, 5])).values.tolist() == [12, 5]
+
+
+def test_long_chains_of_elif() -> None:
+    lines = ["def f(x):", "    if x == 0:", "        y = 0"]
+    for i in range(1, 70):
+        lines += [f"    elif x == {i}:", f"        y = {i * i}"]
+    lines += ["    else:", "        y = -1", "    return y", ""]
+    f = syntax(define("\n".join(lines)))
+    assert f(60) == 3600
+    assert f(Lanes([3, 69, 99])).values.tolist() == [9, 4761, -1]
+
+
+def test_a_notebook_cell() -> None:
+    text = "@syntax\ndef f(x):\n    return x if x > 0 else -x\n"
+    f = define(text, syntax=syntax)
+    assert f(Lanes([-1, 2])).values.tolist() == [1, 2]
+
+
+def test_type_comments_and_annotations_survive() -> None:
+    text = """
+def f(x):  # type: (int) -> int
+    y: int
+    y = 0  # type: int
+    z: int = 1
+    for i in range(3):  # type: int
+        if x > i:
+            y += z
+    return y
+"""
+    assert syntax(define(text))(Lanes([0, 2, 9])).values.tolist() == [0, 2, 3]

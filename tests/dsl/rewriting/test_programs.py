@@ -221,7 +221,7 @@ def return_from_with(x, y):
         if x > 3:
             return y
         y += 1
-    with nothing() as n:
+    with nothing():
         if y > 3:
             x = 2
     return x + y
@@ -332,8 +332,8 @@ def conditional_in_comprehension_iterable(x, y):
 def boolean_operators(x, y):
     a = x > 2 and y > 2
     b = x > 2 or y > 2
-    c = not (x > 2)
-    d = x > 0 and y > 0 and not x == y
+    c = not x > 2
+    d = x > 0 and y > 0 and x != y
     return [1 if v else 0 for v in (a, b, c, d)]
 
 
@@ -588,6 +588,59 @@ b"""
     if x > len(s):
         y = len(s)
     return y
+
+
+@program
+def unpacking_for_with_break(x, y):
+    for (a, b), c in zip([(1, 2), (3, 4), (5, 6)], (7, 8, 9), strict=True):
+        if a + b > x:
+            break
+        y += c
+    return a, b, c, y
+
+
+@program
+def consumed_iterator(x, y):
+    items = iter([1, 2, 3, 4, 5])
+    for i in items:
+        if i == y:
+            break
+        x += i
+    return x
+
+
+@program
+def return_inside_try_finally_in_loop(x, y):
+    while x < 9:
+        try:
+            x += 1
+            if x == y:
+                return -x
+            if x % 4 == 3:
+                continue
+        finally:
+            y += 1
+    return x + y
+
+
+@program
+def conditional_with_nested_expressions(x, y):
+    f = lambda v, w=2: v * w  # noqa: E731
+    return [
+        f(x, w=(y if y > 0 else 1)) if x > 0 and f(y) < 9 else f(y),
+        {k: (v if v > 2 else -v) for k, v in {"a": x, "b": y}.items()},
+    ]
+
+
+@program
+def star_arguments(x, y):
+    def g(*args, **named):
+        return args[0] + named["k"]
+
+    while x < 5:
+        args, named = (x,), {"k": 2}
+        x = g(*args, **named)
+    return x + y
 
 
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)

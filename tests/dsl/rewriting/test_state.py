@@ -7,11 +7,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import lumijit.rewriting as lj
 import pytest
 from fake_control import Control, Lanes
 from lanes import define
-
-import lumijit.rewriting as lj
 from lumijit.rewriting import hint, syntax
 
 ARRAY = Lanes([1, 5])
@@ -59,7 +58,7 @@ def test_branch_results_follow_liveness(control: Control) -> None:
             x = a
             dead = a
         else:
-            dead = y
+            dead = y  # noqa: F841
         return x, y
 
     f(ARRAY, ARRAY)
@@ -77,7 +76,7 @@ def test_a_return_in_every_branch_needs_no_flags(control: Control) -> None:
 
     f(ARRAY)
     ((_, record),) = control.calls
-    assert record == {"args": ("x",), "results": ("_lj_result",)}
+    assert record == {"args": ("x",), "results": ("return value",)}
 
 
 def test_hints_are_forwarded(control: Control) -> None:
@@ -142,7 +141,7 @@ def test_include_and_exclude(control: Control) -> None:
             x = x + y
         return x, z
 
-    x, z = f(ARRAY, Lanes([2, 3]), ARRAY)
+    x, _ = f(ARRAY, Lanes([2, 3]), ARRAY)
     assert lanes(x) == [9, 11]
     ((_, record),) = control.calls
     assert record["state"] == ("x", "z")
@@ -253,7 +252,6 @@ def test_plain_operands_keep_short_circuits() -> None:
             see("h", 1) if see("i", a) else see("j", 2),
         )
 
-    assert f([], 7) == ([], 7, True, False, 2) if False else True
     assert f(0, 7) == (0, 7, True, False, 2)
     assert log == ["a", "c", "d", "e", "f", "i", "j"]
     log.clear()
@@ -314,3 +312,63 @@ def test_without_arrays_installed_everything_is_plain(
     assert function(0) is True
     with pytest.raises(RuntimeError, match="no control-flow primitives"):
         lj.targets.if_stmt()
+
+
+def test_a_value_first_assigned_in_a_loop_may_be_read_after_it() -> None:
+    @syntax
+    def f(x: Any) -> Any:
+        while x < 9:
+            last = x
+            x = x + 3
+        return last
+
+    assert lanes(f(ARRAY)) == [7, 8]
+
+
+class Counter:
+    def __init__(self, count: Any) -> None:
+        self.__count = count
+        self.log: list[Any] = [count * 0]
+
+    @syntax
+    def add(self, x: Any) -> None:
+        if x > 2:
+            self.__count += x
+            self.log[0] = x
+
+    @property
+    def count(self) -> Any:
+        return self.__count
+
+
+def test_private_attributes_and_lists_of_an_opaque_object() -> None:
+    counter = Counter(ARRAY)
+    log = counter.log
+    counter.add(ARRAY)
+    assert lanes(counter.count) == [1, 10]
+    assert counter.log is log
+    assert lanes(log[0]) == [0, 5]
+
+
+def test_an_attribute_is_restored_when_a_branch_fails() -> None:
+    @syntax
+    def f(o: Opaque, x: Any) -> Any:
+        if x > 2:
+            o.count = x
+            raise KeyError("no")
+
+    opaque = Opaque(7)
+    with pytest.raises(KeyError):
+        f(opaque, ARRAY)
+    assert opaque.count == 7
+
+
+def test_incompatible_results_are_reported_by_the_primitive() -> None:
+    @syntax
+    def f(x: Any) -> Any:
+        if x > 2:
+            return "text"
+        return x
+
+    with pytest.raises(TypeError, match="'return value' has incompatible values"):
+        f(ARRAY)
