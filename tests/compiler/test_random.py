@@ -205,3 +205,24 @@ SIZES = st.sampled_from([1, 2, 7, 16, 33, 67, 130])
 @given(st.integers(0, 10**9), SIZES, st.integers(3, 25))
 def test_random_programs(seed: int, size: int, steps: int) -> None:
     compare(seed, size, steps)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(0, 10**9), SIZES)
+def test_evaluation_in_steps(seed: int, size: int) -> None:
+    """The order in which results are asked for, and when, changes nothing."""
+    author = Author(seed, size)
+    wanted: list[Node] = []
+    expected = []
+    for _ in range(3):
+        for _ in range(author.random.randint(1, 7)):
+            author.step(2)
+        fresh = [node for node in author.pool if node.deps][-6:]
+        fresh += [holder._node for holder in author.holders]
+        wanted += fresh
+        expected += interpret(fresh)
+        evaluate.evaluate(author.random.sample(wanted, len(wanted) // 3))
+    order = list(range(len(wanted)))
+    author.random.shuffle(order)
+    for k in order:
+        assert_same(data(wanted[k]), expected[k])
