@@ -448,12 +448,16 @@ def test_scheduled_writes_run_with_the_next_evaluation() -> None:
 
 
 def test_empty_writes_do_nothing() -> None:
-    holder = Holder(array(np.zeros(4), INT32))
+    holder = Holder(array(np.zeros(4), UINT32))
     before = holder._node
-    memory.scatter(holder, lit(INT32, 1), array([], UINT32), TRUE)
-    memory.scatter(holder, lit(INT32, 1), trace.counter(4), lit(BOOL, False))
+    memory.scatter(holder, lit(UINT32, 1), array([], UINT32), TRUE)
+    memory.scatter(holder, lit(UINT32, 1), trace.counter(4), lit(BOOL, False))
     empty = Holder(array([], INT32))
     memory.scatter(empty, lit(INT32, 1), lit(UINT32, 0), TRUE)
+    nothing = memory.scatter_inc(holder, array([], UINT32), TRUE)
+    never = memory.scatter_inc(holder, lit(UINT32, 0), lit(BOOL, False))
+    assert data(nothing).size == 0
+    assert data(never).tolist() == [0]
     assert holder._node is before
     assert data(empty._node).size == 0
 

@@ -475,6 +475,22 @@ def test_regions_die_without_the_garbage_collector() -> None:
         gc.enable()
 
 
+def test_empty_regions_write_nothing() -> None:
+    holder = Holder(array([5, 6, 7], UINT32))
+    empty = array([], UINT32)
+
+    def yes() -> Nodes:
+        memory.scatter(holder, lit(UINT32, 9), lit(UINT32, 1), TRUE, "add")
+        return (emit2(ar.ADD, empty, lit(UINT32, 1)),)
+
+    cond = emit2(lo.LT, empty, lit(UINT32, 3))
+    (found,) = branch(cond, yes, lambda: (empty,), (holder,))
+    loop((empty,), lambda i: emit2(lo.LT, i, i), lambda i: yes(), 0)
+    evaluate.evaluate([found, holder._node])
+    assert data(found).size == 0
+    assert data(holder._node).tolist() == [5, 6, 7]
+
+
 # Errors
 
 
