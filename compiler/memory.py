@@ -190,10 +190,6 @@ def _check_target(holder: Holder, construct: str) -> None:
     mine = target.op is WRITTEN and target.scope is not ROOT
     if not mine:
         _check_indexable(target, construct)
-    if target.op is LITERAL:
-        # Equal literals are one node, which would make two arrays one target.
-        own = trace.make_root(LITERAL, target.type, target.size, target.attr)
-        holder._node = own
 
 
 def scatter(
