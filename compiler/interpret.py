@@ -149,7 +149,7 @@ class _Interpreter:
         places = np.broadcast_to(self.values[id(index)], (size,))
         found = np.zeros(size, dtype=node.type.numpy)
         lanes = self._lanes(wanted, size, mask)
-        found[lanes] = contents[places[lanes]]
+        found[lanes] = contents[places[lanes] + (node.attr or 0)]
         return found
 
     def _target(self, effect: Node) -> Array:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from lumijit.compiler import trace
 from lumijit.compiler.ops.logic import COPY
+from lumijit.compiler.ops.arithmetic import ADD
 from lumijit.compiler.ops.structural import (
     COUNTER,
     GATHER,
@@ -107,8 +108,11 @@ def _check_indexable(node: Node, construct: str) -> None:
         )
 
 
-def gather(source: Node, index: Node, mask: Node) -> Node:
-    """Read `source[index]` where the mask is set, and zero elsewhere."""
+def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
+    """Read `source[index + offset]` where the mask is set, and zero elsewhere.
+
+    Gathers that differ in their offset only are read together.
+    """
     _check_indexable(source, "gather")
     mask = trace.under_mask(mask)
     zero = trace.literal(source.type, source.type.wrap(0))
@@ -118,7 +122,10 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
     if flags.debug:
         from lumijit.compiler import checks
 
-        mask = checks.in_bounds("gather", source.size, index, mask)
+        place = index
+        if offset:
+            place = trace.emit2(ADD, index, trace.literal(UINT32, offset))
+        mask = checks.in_bounds("gather", source.size, place, mask)
     elif source.op is LITERAL:
         value = trace.literal(source.type, source.attr, size)
         return trace.select(mask, value, zero)
@@ -129,11 +136,13 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
             return source
         return trace.select(trace.resized(mask, size), source, zero)
     is_all = mask.op is LITERAL and bool(mask.attr)
-    if is_all and index.op is COUNTER and index.size == source.size:
+    is_identity = index.op is COUNTER and index.size == source.size and not offset
+    if is_all and is_identity:
         return source
     if mask.op is LITERAL and not mask.attr:
         return trace.literal(source.type, source.type.wrap(0), size)
-    return trace.append(GATHER, source.type, (source, index, mask), size=size)
+    deps = (source, index, mask)
+    return trace.append(GATHER, source.type, deps, offset or None, size=size)
 
 
 def _write(holder: Holder, effect: Node) -> None:

@@ -58,3 +58,10 @@ def _verified_stages() -> Iterator[None]:
         patch.setattr(evaluate, "elementwise", _checked_elementwise)
         patch.setattr(evaluate, "Program", _CheckedProgram)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_pending() -> Iterator[None]:
+    """Keep what a test scheduled, perhaps broken on purpose, from the next one."""
+    yield
+    evaluate._pending.scheduled.clear()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
+from lumijit.compiler.lower.gathers import Gathers
 from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -68,6 +69,7 @@ class PacketLowering:
         self.count = 0
         self.index_name = "%index"
         self.access = Access(self)
+        self.gathers = Gathers(self)
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.loop_depth = 0
         self.outlined = Outlined(program)
@@ -242,7 +244,7 @@ class PacketLowering:
             self.values[node] = self.b.const(node.type, 0)
         elif op is GATHER:
             self.count += 1
-            self.values[node] = self.access.gather(node)
+            self.gathers.lower(node)
         elif op is SCATTER:
             self.count += 1
             self.access.scatter(node)
