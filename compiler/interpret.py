@@ -128,7 +128,8 @@ class _Interpreter:
         if op is SCATTER_INC:
             return self._scatter_inc(node, mask)
         if op is PROJECT:
-            return self.results[id(node.deps[0])][node.attr]
+            results = self.results[id(node.deps[0])]
+            return results[int(node.attr)]
         if op is WRITTEN:
             return self._written(node, mask)
         raise AssertionError(f"{op.name} has no value outside its region")
