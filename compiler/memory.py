@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lumijit.compiler import trace
-from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.arithmetic import ADD
+from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
     COUNTER,
     GATHER,

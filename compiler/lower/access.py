@@ -87,9 +87,9 @@ class Access:
             self.bases[key] = base
             return 1
         stride = low.load_slot(slot + 1, "i64")
-        thread = low._in_entry("zext i32 %thread to i64")
-        offset = low._in_entry(f"mul i64 {thread}, {stride}")
-        mine = low._in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
+        thread = low.in_entry("zext i32 %thread to i64")
+        offset = low.in_entry(f"mul i64 {thread}, {stride}")
+        mine = low.in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
         self.bases[key] = mine
         copies, ring, dummy = (
             low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
@@ -275,7 +275,7 @@ class Access:
         address = b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
         self._atomic(op, t, address, item)
         self._close_lanes(loop, served)
-        low._set_mask(outer)
+        low.set_mask(outer)
 
     def _reduce_lanes(self, op: str, t: DType, ty: str, value: str, mask: str) -> str:
         """Combine the masked lanes of a vector to one scalar."""
@@ -380,7 +380,7 @@ class Access:
             f"phi {vector} [ zeroinitializer, %{loop.before} ], "
             f"[ {numbers}.n, %{loop.latch} ]"
         )
-        low._set_mask(outer)
+        low.set_mask(outer)
         return result
 
     def _ranks(self, mask: str) -> str:

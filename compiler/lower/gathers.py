@@ -143,9 +143,7 @@ def _family(node: Node) -> Key:
 
 def _shuffle(b: Builder, ty: str, x: str, y: str, picks: list[int]) -> str:
     spelled = ", ".join(f"i32 {p}" for p in picks)
-    return b.emit(
-        f"shufflevector {ty} {x}, {ty} {y}, <{len(picks)} x i32> <{spelled}>"
-    )
+    return b.emit(f"shufflevector {ty} {x}, {ty} {y}, <{len(picks)} x i32> <{spelled}>")
 
 
 def _transpose(
@@ -183,4 +181,5 @@ def _column(b: Builder, ty: str, rows: list[str], component: int) -> str:
     first = _shuffle(b, ty, rows[0], rows[1], picks)
     second = _shuffle(b, ty, rows[2], rows[3], picks)
     half = 0 if component == low else 2
-    return _shuffle(b, ty, first, second, [half, half + 1, span + half, span + half + 1])
+    picks = [half, half + 1, span + half, span + half + 1]
+    return _shuffle(b, ty, first, second, picks)

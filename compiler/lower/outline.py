@@ -83,9 +83,7 @@ def _piece(b: Builder, dtype: DType, value: str, start: int, width: int) -> str:
         return value
     ty = b.type(dtype)
     picks = ", ".join(f"i32 {start + k}" for k in range(width))
-    return b.emit(
-        f"shufflevector {ty} {value}, {ty} poison, <{width} x i32> <{picks}>"
-    )
+    return b.emit(f"shufflevector {ty} {value}, {ty} poison, <{width} x i32> <{picks}>")
 
 
 def _joined(b: Builder, scalar: str, parts: list[str], width: int) -> str:

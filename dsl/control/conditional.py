@@ -243,9 +243,8 @@ class _Sides:
         a, b = yes.value, no.value
         if yes.is_array and no.is_array and type(a) is type(b):
             return a._node, b._node
-        if not yes.is_array and not no.is_array:
-            if a is b or _agree(a, b):
-                return _Agreed(a)
+        if not yes.is_array and not no.is_array and (a is b or _agree(a, b)):
+            return _Agreed(a)
         cls = common_type(a, b, self.mask_type)
         if cls is not None:
             nodes = [v._node if type(v) is cls else cls(v)._node for v in (a, b)]

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lumijit.compiler import memory, reductions, regions, trace
-from lumijit.compiler.evaluate import data, evaluate
-from lumijit.compiler.ops.logic import AND, NOT
+from lumijit.compiler import memory, regions, trace
 from lumijit.compiler.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.trace import Node
 from lumijit.control.state import (
@@ -23,13 +21,14 @@ from lumijit.control.state import (
     condition_node,
     flatten,
     inconsistent,
+    is_late,
     rebuild,
     same_structure,
-    select_leaf,
+    same_value,
     with_node,
     zeros_like,
 )
-from lumijit.rewriting.undefined import Undefined
+from lumijit.control.wavefront import EvaluatedLoop
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayValueError, StateError, message
 
@@ -115,7 +114,7 @@ def while_loop(
     if mode == "symbolic":
         return _SymbolicLoop(state, cond, body, labels, name, strict).run()
     use_compression = flags.compress_loops if compress is None else compress
-    loop = _EvaluatedLoop(cond, body, labels, name, strict)
+    loop = EvaluatedLoop(cond, body, labels, name, strict)
     if use_compression:
         return loop.run_compressed(state)
     return loop.run(state)
@@ -224,10 +223,10 @@ class _SymbolicLoop:
     def _define(self, returned: State, inner: trace.Scope) -> None:
         """Start state variables that had no value before with zeros."""
         pairs = list(zip(self.state, returned, strict=True))
-        if not any(_is_late(old, new) for old, new in pairs):
+        if not any(is_late(old, new) for old, new in pairs):
             return
         self.state = tuple(
-            zeros_like(new) if _is_late(o, new) else o for o, new in pairs
+            zeros_like(new) if is_late(o, new) else o for o, new in pairs
         )
         self.leaves = flatten(self.state, self.labels)
         self.fixed.clear()
@@ -326,7 +325,7 @@ class _SymbolicLoop:
         old, value = leaf.value, new.value
         if leaf.is_array:
             return self._fixed_leaf(k, leaf, value, inner)
-        if value is old or _same(old, value):
+        if value is old or same_value(old, value):
             return False
         assert self.mask_type is not None
         cls = common_type(old, value, self.mask_type)
@@ -350,138 +349,3 @@ class _SymbolicLoop:
         if isinstance(value, NUMBERS) or type(value) is type(leaf.value):
             return True
         raise inconsistent(self.name, leaf.name, leaf.value, value)
-
-
-def _same(a: Any, b: Any) -> bool:
-    if type(a) is not type(b):
-        return False
-    try:
-        return bool(a == b)
-    except Exception:
-        return False
-
-
-def _is_late(old: Any, new: Any) -> bool:
-    """Tell whether a state variable gets its first value in the body."""
-    return isinstance(old, Undefined) and not isinstance(new, Undefined)
-
-
-class _EvaluatedLoop:
-    """Runs one loop as a sequence of kernels, one per iteration."""
-
-    def __init__(
-        self,
-        cond: Callable[..., Any],
-        body: Callable[..., State],
-        labels: Sequence[str],
-        name: str,
-        strict: bool,
-    ) -> None:
-        self.cond = cond
-        self.body = body
-        self.labels = labels
-        self.name = name
-        self.strict = strict
-
-    def _step(self, state: State, active: Any) -> State:
-        """Run the body for the active elements."""
-        old = flatten(state, self.labels)
-        copies = [
-            with_node(type(f.value), f.value._node) if f.is_array else f.value
-            for f in old
-        ]
-        with trace.masked(active._node):
-            returned = call(self.body, rebuild(state, copies), self.name)
-        state = tuple(
-            zeros_like(new) if _is_late(entry, new) else entry
-            for entry, new in zip(state, returned, strict=True)
-        )
-        old = flatten(state, self.labels)
-        new = flatten(returned, self.labels)
-        if not same_structure(old, new):
-            raise StateError(
-                message(
-                    self.name,
-                    "the structure of the loop state changed",
-                    "let the body return PyTrees of the structure they had before.",
-                )
-            )
-        merged = [
-            self._merge(active, f, g.value) for f, g in zip(old, new, strict=True)
-        ]
-        return rebuild(state, merged)
-
-    def _merge(self, active: Any, old: Leaf, new: Any) -> Any:
-        before = old.value
-        if new is before:
-            return before
-        if not old.is_array and (_same(before, new) or not self.strict):
-            return new
-        cls = type(before)
-        if type(new) is not cls or not old.is_array:
-            common = common_type(before, new, type(active))
-            if common is None:
-                raise inconsistent(self.name, old.name, before, new)
-            before = before if type(before) is common else common(before)
-            new = new if type(new) is common else common(new)
-        if new._node.op is WRITTEN and new._node.size != active._node.size:
-            return new
-        return select_leaf(active, new, before)
-
-    def _condition(self, state: State) -> Any:
-        condition = self.cond(*state)
-        condition_node(condition, self.name)
-        return condition
-
-    def run(self, state: State) -> State:
-        """Iterate until no element is active."""
-        active: Any = None
-        while True:
-            condition = self._condition(state)
-            if active is not None:
-                node = trace.emit2(AND, active._node, condition._node)
-                condition = with_node(type(condition), node)
-            active = condition
-            nodes = [f.value._node for f in flatten(state, self.labels) if f.is_array]
-            evaluate([active._node, *nodes])
-            if not data(reductions.reduce("or", active._node))[0]:
-                return state
-            state = self._step(state, active)
-
-    def run_compressed(self, state: State) -> State:
-        """Iterate over the active elements only; finished ones are put aside."""
-        condition = self._condition(state)
-        leaves = flatten(state, self.labels)
-        arrays = [k for k, f in enumerate(leaves) if f.is_array]
-        size = max([leaves[k].value._node.size for k in arrays], default=1)
-        size = max(size, condition._node.size)
-        results = {}
-        for k in arrays:
-            value = leaves[k].value
-            node = trace.resized(value._node, size)
-            results[k] = with_node(type(value), node)
-            leaves[k].value = with_node(type(value), node)
-        state = rebuild(state, [f.value for f in leaves])
-        index = trace.counter(size)
-        while True:
-            active = trace.resized(condition._node, index.size)
-            leaves = flatten(state, self.labels)
-            done = trace.emit1(NOT, active)
-            for k in results:
-                memory.scatter(results[k], leaves[k].value._node, index, done)
-            evaluate([r._node for r in results.values()])
-            keep = reductions.compress(active)
-            if keep.size == 0:
-                finals = [results.get(k, f.value) for k, f in enumerate(leaves)]
-                return rebuild(state, finals)
-            always = trace.make_true(1)
-            index = memory.gather(index, keep, always)
-            for k in results:
-                value = leaves[k].value
-                node = memory.gather(value._node, keep, always)
-                leaves[k].value = with_node(type(value), node)
-            evaluate([index, *(leaves[k].value._node for k in results)])
-            state = rebuild(state, [f.value for f in leaves])
-            everything = with_node(type(condition), trace.make_true(max(1, index.size)))
-            state = self._step(state, everything)
-            condition = self._condition(state)

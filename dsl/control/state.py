@@ -15,6 +15,7 @@ from typing import Any
 from lumijit import pytree, traits, type_traits
 from lumijit.compiler import trace
 from lumijit.compiler.trace import Node
+from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import StateError, message
 
 NUMBERS = (bool, int, float)
@@ -208,3 +209,18 @@ def select_leaf(mask: Any, new: Any, old: Any) -> Any:
     if new._node is old._node:
         return old
     return with_node(type(new), trace.select(mask._node, new._node, old._node))
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Tell whether two Python objects are equal, and of one type."""
+    if type(a) is not type(b):
+        return False
+    try:
+        return bool(a == b)
+    except Exception:
+        return False
+
+
+def is_late(old: Any, new: Any) -> bool:
+    """Tell whether a state variable gets its first value in the body."""
+    return isinstance(old, Undefined) and not isinstance(new, Undefined)

@@ -35,6 +35,7 @@ from tests.compiler.support import (
     data,
     lit,
     random_values,
+    shareable,
 )
 
 TRUE = trace.make_true(1)

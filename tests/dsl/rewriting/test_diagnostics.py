@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fake_control import Lanes
 from lanes import define
+
 from lumijit.rewriting import UndefinedVariableError, hint, syntax
 from lumijit.runtime.errors import (
     ArrayTypeError,
