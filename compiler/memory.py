@@ -199,10 +199,6 @@ def _check_target(holder: Holder, construct: str) -> None:
     mine = target.op is WRITTEN and target.scope is not ROOT
     if not mine:
         _check_indexable(target, construct)
-    if target.op is LITERAL:
-        # Equal literals are one node, which would make two arrays one target.
-        own = trace.make_root(LITERAL, target.type, target.size, target.attr)
-        holder._node = own
 
 
 def scatter(
@@ -254,6 +250,8 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
         mask = checks.in_bounds("scatter_inc", holder._node.size, index, mask)
     _claim(holder)
     size = trace.broadcast_size(SCATTER_INC, (index, mask))
+    if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
+        return trace.literal(UINT32, 0, size)
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)

@@ -261,13 +261,27 @@ def _finish(
     region.key = _structure(region, deps)
     region.written = []
     node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
-    _publish(node, scopes, targets)
+    if node.size:
+        _publish(node, scopes, targets)
+    else:
+        _drop_effects(node, scopes)
     return node
+
+
+def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
+    """Undo the writes of a region that runs over no elements."""
+    node.attr = node.attr.without_effects()
+    node.deps = node.deps[: node.attr.targets]
+    for inner in scopes:
+        restore_writes(inner)
+        _forget(inner)
 
 
 def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
-    inside = [n for block in region.blocks for n in block.nodes]
+    nodes = [n for block in region.blocks for n in block.nodes]
+    # A version has the size of its array, however many elements write to it.
+    inside = [n for n in nodes if n.op is not WRITTEN]
     seen = {n.size for n in (*heads, *values, *inside)} - {1}
     if len(seen) > 1:
         mixed = tuple(n for n in (*heads, *values, *inside) if n.size != 1)
