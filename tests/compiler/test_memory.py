@@ -35,7 +35,6 @@ from tests.compiler.support import (
     data,
     lit,
     random_values,
-    shareable,
 )
 
 TRUE = trace.make_true(1)

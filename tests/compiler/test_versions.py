@@ -28,6 +28,7 @@ from tests.compiler.support import (
     check,
     data,
     lit,
+    shareable,
 )
 from tests.compiler.test_memory import expected_scatter, indices
 
@@ -135,7 +136,7 @@ def test_value_depends_on_the_target() -> None:
 
 
 def test_foreign_memory_is_never_written() -> None:
-    mine = np.arange(1000, dtype=np.float32)
+    mine = shareable(1000)
     holder = Holder(evaluate.from_numpy(mine))
     memory.scatter(holder, lit(FLOAT32, -1), trace.counter(1000), TRUE)
     assert (data(holder._node) == -1).all()
