@@ -168,7 +168,7 @@ def f(x):
     function = syntax(define(text))
     match = (
         r":6 in f: @syntax: variable 'y' is read, but it has no value here: a "
-        r"vectorized branch leaves it without one \('if' at .*:3\) Fix: assign 'y'"
+        r"vectorized branch leaves it without one \('if' at .*:3\)\. Fix: assign 'y'"
     )
     with pytest.raises(UndefinedVariableError, match=match):
         function(ARRAY)
