@@ -36,25 +36,42 @@ from lumijit.runtime.errors import StateError, message
 class Block:
     """Straight-line code of a region: nodes in order, then its results."""
 
-    __slots__ = ("nodes", "outputs")
+    __slots__ = ("is_consumed", "nodes", "outputs")
 
-    def __init__(self, nodes: tuple[Node, ...], outputs: tuple[Node, ...]) -> None:
+    def __init__(
+        self,
+        nodes: tuple[Node, ...],
+        outputs: tuple[Node, ...],
+        is_consumed: bool = False,
+    ) -> None:
         self.nodes = nodes
         self.outputs = outputs
+        self.is_consumed = is_consumed
 
     def pure(self) -> Block:
-        """Return the same code without its writes to memory."""
+        """Return the same code without its writes to memory.
+
+        What counters returned can't be had again: `is_consumed` tells that the code
+        refers to it.
+        """
         kept = []
+        gone: set[int] = set()
+        is_consumed = self.is_consumed
         for node in self.nodes:
             if node.op is SCATTER_INC:
                 node.attr = CONSUMED
             if node.op in EFFECTS or node.op is WRITTEN:
+                gone.add(id(node))
                 continue
-            if node.op in REGIONS and len(node.deps) > node.attr.targets:
-                node.attr = node.attr.without_effects()
-                node.deps = node.deps[: node.attr.targets]
+            if node.op in REGIONS:
+                if len(node.deps) > node.attr.targets:
+                    node.attr = node.attr.without_effects()
+                    node.deps = node.deps[: node.attr.targets]
+                is_consumed |= node.attr.is_consumed
+            is_consumed |= any(id(d) in gone for d in node.deps)
             kept.append(node)
-        return Block(tuple(kept), self.outputs)
+        is_consumed |= any(id(n) in gone and n.op is SCATTER_INC for n in self.outputs)
+        return Block(tuple(kept), self.outputs, is_consumed)
 
 
 class Loop:
@@ -88,6 +105,11 @@ class Loop:
         """The code blocks in order."""
         return (self.header, self.body)
 
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the results need counters as they were during an earlier run."""
+        return self.header.is_consumed or self.body.is_consumed
+
     def without_effects(self) -> Loop:
         """Return the same loop without its writes to memory."""
         loop = Loop()
@@ -114,6 +136,11 @@ class Branch:
     def blocks(self) -> tuple[Block, ...]:
         """The code blocks in order."""
         return (self.true, self.false)
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the results need counters as they were during an earlier run."""
+        return self.true.is_consumed or self.false.is_consumed
 
     def without_effects(self) -> Branch:
         """Return the same branch without its writes to memory."""
