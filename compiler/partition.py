@@ -80,4 +80,3 @@ def chunks(
                     before[id(dep)] = dep
         del node
         yield [*before.values(), *body], outputs
-
