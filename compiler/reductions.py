@@ -78,7 +78,15 @@ def _reduce_launch(
     kernel: special.SpecialKernel, source: Buffer, target: Buffer, size: int, block: int
 ) -> None:
     args = struct.pack("<2Qq", source.address, target.address, max(block, 1))
-    special.launch(kernel, args, size, block, (source, target), inline_limit=block, writes=(target,))
+    special.launch(
+        kernel,
+        args,
+        size,
+        block,
+        (source, target),
+        inline_limit=block,
+        writes=(target,),
+    )
 
 
 def _reduce_literal(op: str, node: Node) -> Node:
@@ -125,7 +133,9 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     )
     args = struct.pack("<2Qq", source.address, result.address, block)
     step = max(64, REDUCE_BLOCK // block)
-    special.launch(kernel, args, count, step, (source, result), 65536 // block, (result,))
+    special.launch(
+        kernel, args, count, step, (source, result), 65536 // block, (result,)
+    )
     return from_buffer(t, result, count)
 
 

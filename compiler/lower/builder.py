@@ -168,6 +168,8 @@ class Builder:
             return mask
         if mask.startswith("splat (i1"):
             return self.const(INT32, -1 if "true" in mask else 0)
+        if mask.startswith("splat (i32"):
+            return mask
         found = self._wide_of.get(mask)
         if found is None:
             found = self.convert("sext", BOOL, mask, INT32)
