@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.compiler import checks, kernels, reductions, trace, transfer
+from lumijit.compiler import checks, kernels, partition, reductions, trace, transfer
 from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
     EVALUATED,
@@ -116,9 +116,14 @@ def evaluate(nodes: Iterable[Node]) -> bool:
 
 
 def _run(wanted: list[Node]) -> None:
-    program = elementwise(wanted)
-    if program is not None:
-        _run_elementwise(program)
+    order = elementwise(wanted)
+    if order is not None:
+        outputs = list(dict.fromkeys(wanted)) if len(wanted) > 1 else wanted
+        size = outputs[0].size
+        if len(order) > partition.MAX_OPERATIONS:
+            _run_chunks(order, outputs, size)
+        else:
+            _run_elementwise(Program(size, outputs, [], 0, order))
         return
     found = plan(wanted)
     for level in phases(found):
@@ -131,6 +136,17 @@ def _run(wanted: list[Node]) -> None:
         _settle_effects(level, found, launched)
         for launch in launched:
             launch.settle()
+
+
+def _run_chunks(order: list[Node], wanted: list[Node], size: int) -> None:
+    """Run a long trace as several kernels."""
+    for nodes, outputs in partition.chunks(order, wanted):
+        uniform = [n for n in outputs if n.size != size]
+        for node in uniform:
+            _run([node])
+        rest = [n for n in outputs if n.size == size]
+        if rest:
+            _run_elementwise(Program(size, rest, [], 0, nodes))
 
 
 def _run_elementwise(program: Program) -> None:

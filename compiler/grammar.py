@@ -267,7 +267,8 @@ def _check_loop(node: Node, loop: Loop) -> None:
     require(len(loop.body.outputs) == count, "every argument has a next value", node)
     require(len(loop.header.outputs) == 1, "a loop has one condition", node)
     _check_type(node, loop.header.outputs[0], BOOL, "condition")
-    require(not loop.header.writes, "a condition writes nothing", node)
+    is_pure = not any(targets(inner) for inner in loop.header.nodes)
+    require(is_pure, "a condition writes nothing", node)
     scope = _block_scope(node, (*loop.args, *loop.header.nodes, *loop.body.nodes))
     inits = node.deps[:count]
     for arg, init, out in zip(loop.args, inits, loop.body.outputs, strict=True):
@@ -333,7 +334,7 @@ def _check_block(
 ) -> None:
     """Check a block in order; `known` gains its nodes."""
     values = {id(dep) for dep in value_deps(region)}
-    arrays = {id(dep) for dep in region.deps[region.attr.pointers :]}
+    arrays = {id(dep) for dep in sources(region)}
     for node in block.nodes:
         require(id(node) not in known, "a block computes a node once", node)
         require(node.scope is scope, "a block holds nodes of its own scope", node)

@@ -119,7 +119,8 @@ class _Interpreter:
             source = node.deps[0]
             return convert(self.values[id(source)], source.type, node.type)
         if op is BITCAST:
-            return self.values[id(node.deps[0])].view(node.type.numpy)
+            bits: Array = self.values[id(node.deps[0])].view(node.type.numpy)
+            return bits
         if op is GATHER:
             return self._gather(node, mask)
         if op is SCATTER:
@@ -127,7 +128,8 @@ class _Interpreter:
         if op is SCATTER_INC:
             return self._scatter_inc(node, mask)
         if op is PROJECT:
-            return self.results[id(node.deps[0])][node.attr]
+            results = self.results[id(node.deps[0])]
+            return results[int(node.attr)]
         if op is WRITTEN:
             return self._written(node, mask)
         raise AssertionError(f"{op.name} has no value outside its region")
@@ -148,7 +150,7 @@ class _Interpreter:
         places = np.broadcast_to(self.values[id(index)], (size,))
         found = np.zeros(size, dtype=node.type.numpy)
         lanes = self._lanes(wanted, size, mask)
-        found[lanes] = contents[places[lanes]]
+        found[lanes] = contents[places[lanes] + (node.attr or 0)]
         return found
 
     def _target(self, effect: Node) -> Array:
@@ -252,7 +254,7 @@ class _Interpreter:
 def convert(values: Array, source: DType, to: DType) -> Array:
     """Convert values the way C does; floats out of range saturate, NaN is 0."""
     if to.is_bool:
-        return values != 0
+        return np.not_equal(values, 0)
     if source.is_float and to.is_int:
         return _saturated(values.astype(np.float64), to)
     return values.astype(to.numpy)

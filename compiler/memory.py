@@ -11,12 +11,15 @@ see (`regions`).
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from lumijit.compiler import trace
+from lumijit.compiler.ops.arithmetic import ADD
+from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
     COUNTER,
     GATHER,
@@ -170,8 +173,11 @@ def _check_indexable(node: Node, construct: str) -> None:
         )
 
 
-def gather(source: Node, index: Node, mask: Node) -> Node:
-    """Read `source[index]` where the mask is set, and zero elsewhere."""
+def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
+    """Read `source[index + offset]` where the mask is set, and zero elsewhere.
+
+    Gathers that differ in their offset only are read together.
+    """
     _check_indexable(source, "gather")
     mask = trace.under_mask(mask)
     zero = trace.literal(source.type, source.type.wrap(0))
@@ -181,7 +187,10 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
     if flags.debug:
         from lumijit.compiler import checks
 
-        mask = checks.in_bounds("gather", source.size, index, mask)
+        place = index
+        if offset:
+            place = trace.emit2(ADD, index, trace.literal(UINT32, offset))
+        mask = checks.in_bounds("gather", source.size, place, mask)
     elif source.op is LITERAL:
         value = trace.literal(source.type, source.attr, size)
         return trace.select(mask, value, zero)
@@ -192,11 +201,13 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
             return source
         return trace.select(trace.resized(mask, size), source, zero)
     is_all = mask.op is LITERAL and bool(mask.attr)
-    if is_all and index.op is COUNTER and index.size == source.size:
+    is_identity = index.op is COUNTER and index.size == source.size and not offset
+    if is_all and is_identity:
         return source
     if mask.op is LITERAL and not mask.attr:
         return trace.literal(source.type, source.type.wrap(0), size)
-    return trace.append(GATHER, source.type, (source, index, mask), size=size)
+    deps = (source, index, mask)
+    return trace.append(GATHER, source.type, deps, offset or None, size=size)
 
 
 def _write(holder: Holder, effect: Node) -> None:
@@ -213,6 +224,40 @@ def _write(holder: Holder, effect: Node) -> None:
 
         evaluate.note_effect(written, target)
         note_write(holder, target)
+
+
+class _Sample:
+    """A holder whose node nobody else refers to."""
+
+    def __init__(self) -> None:
+        self._node = trace.undefined(UINT32, 1)
+
+
+def _references(holder: Holder) -> int:
+    """Count who refers to a holder's node, this function included."""
+    node = holder._node
+    return sys.getrefcount(node)
+
+
+_UNSHARED = _references(_Sample())
+
+
+def _claim(holder: Holder) -> None:
+    """Give a holder a node of its own before its first write.
+
+    Arrays share nodes (`Float(x)`, equal literals), and what is written to one must
+    not show in another. Inside a region, its bookkeeping refers to the nodes, too.
+    """
+    node = holder._node
+    if node.op is LITERAL:
+        holder._node = trace.make_root(LITERAL, node.type, node.size, node.attr)
+    elif node.op is UNDEFINED:
+        holder._node = trace.undefined(node.type, node.size)
+    elif trace.state.scope is ROOT:
+        del node
+        if _references(holder) > _UNSHARED:
+            node = holder._node
+            holder._node = trace.make(COPY, node.type, node.size, (node,), None)
 
 
 def _check_target(holder: Holder, construct: str) -> None:
@@ -251,11 +296,12 @@ def write(
     group: int = 0,
 ) -> None:
     """Append a write without checks."""
-    target = holder._node
     size = trace.broadcast_size(SCATTER, (value, index, mask))
-    if size == 0 or target.size == 0 or (mask.op is LITERAL and not mask.attr):
+    is_masked = mask.op is LITERAL and not mask.attr
+    if size == 0 or holder._node.size == 0 or is_masked:
         return
-    deps = (target, value, index, mask)
+    _claim(holder)
+    deps = (holder._node, value, index, mask)
     effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
     _write(holder, effect)
 
@@ -268,7 +314,10 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
         from lumijit.compiler import checks
 
         mask = checks.in_bounds("scatter_inc", holder._node.size, index, mask)
+    _claim(holder)
     size = trace.broadcast_size(SCATTER_INC, (index, mask))
+    if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
+        return trace.literal(UINT32, 0, size)
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)

@@ -228,8 +228,8 @@ def _is_streaming(outputs: list[Node], size: int) -> bool:
     return max((n.type.size_bytes for n in outputs), default=0) * size >= 64 << 20
 
 
-def elementwise(wanted: list[Node]) -> Program | None:
-    """Return the program for nodes of one size if it is free of memory access.
+def elementwise(wanted: list[Node]) -> list[Node] | None:
+    """Return what nodes of one size need, in order, if it is free of memory access.
 
     That is the common case: no plan is needed, and one walk does. None if a node
     indexes, writes or belongs to a region.
@@ -257,8 +257,7 @@ def elementwise(wanted: list[Node]) -> Program | None:
                 done.add(key)
                 order.append(node)
                 stack.pop()
-    outputs = list(dict.fromkeys(wanted)) if len(wanted) > 1 else wanted
-    return Program(size, outputs, [], 0, order)
+    return order
 
 
 def target_root(node: Node) -> Node:

@@ -36,17 +36,11 @@ from lumijit.runtime.errors import StateError, message
 class Block:
     """Straight-line code of a region: nodes in order, then its results."""
 
-    __slots__ = ("nodes", "outputs", "writes")
+    __slots__ = ("nodes", "outputs")
 
-    def __init__(
-        self,
-        nodes: tuple[Node, ...],
-        outputs: tuple[Node, ...],
-        writes: tuple[tuple[Any, Node], ...],
-    ) -> None:
+    def __init__(self, nodes: tuple[Node, ...], outputs: tuple[Node, ...]) -> None:
         self.nodes = nodes
         self.outputs = outputs
-        self.writes = writes
 
     def pure(self) -> Block:
         """Return the same code without its writes to memory."""
@@ -60,7 +54,7 @@ class Block:
                 node.attr = node.attr.without_effects()
                 node.deps = node.deps[: node.attr.targets]
             kept.append(node)
-        return Block(tuple(kept), self.outputs, ())
+        return Block(tuple(kept), self.outputs)
 
 
 class Loop:
@@ -149,6 +143,7 @@ def scope(label: str = "") -> Iterator[Scope]:
         yield inner
     except BaseException:
         restore_writes(inner)
+        _forget(inner)
         raise
     finally:
         trace.state.scope = outer
@@ -232,28 +227,31 @@ def _linearize(
                 order.append(node)
                 continue
             stack.append((node, True))
-            for dep in _body_pointers(node):
-                if dep.scope is not inner:
-                    captures.pointers[id(dep)] = dep
-                elif dep.op is WRITTEN:
-                    stack.append((dep, False))
+            sources, targets = _indexed(node)
+            captures.pointers.update((id(dep), dep) for dep in sources)
+            stack.extend((dep, False) for dep in targets if dep.scope is inner)
             stack.extend((dep, False) for dep in reversed(value_deps(node)))
     return tuple(order)
 
 
-def _body_pointers(node: Node) -> tuple[Node, ...]:
-    """Return the addressed dependencies other than the targets of writes."""
+def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """Return the arrays that a node reads by index, and those that it writes.
+
+    The latter are captured by the scope's writes; only versions made inside belong
+    to the body.
+    """
+    deps = pointer_deps(node)
     if node.op in EFFECTS:
-        return node.deps[:1] if node.deps[0].op is WRITTEN else ()
-    return pointer_deps(node)
+        return (), deps
+    if node.op in REGIONS:
+        count = node.attr.targets - node.attr.pointers
+        return deps[:count], deps[count:]
+    return deps, ()
 
 
-def _writes(inner: Scope, captures: _Captures) -> tuple[tuple[Any, Node], ...]:
-    found = []
-    for holder, original in inner.writes.values():
+def _note_targets(inner: Scope, captures: _Captures) -> None:
+    for _, original in inner.writes.values():
         captures.targets[id(original)] = original
-        found.append((holder, original))
-    return tuple(found)
 
 
 def _finish(
@@ -264,8 +262,6 @@ def _finish(
     scopes: Sequence[Scope],
 ) -> Node:
     """Make the region node in the current scope and publish its writes."""
-    for key in captures.targets:
-        captures.pointers.pop(key, None)
     heads_ids = set(map(id, heads))
     values = [n for k, n in captures.values.items() if k not in heads_ids]
     pointers = list(captures.pointers.values())
@@ -276,13 +272,27 @@ def _finish(
     region.key = _structure(region, deps)
     region.written = []
     node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
-    _publish(node, scopes, targets)
+    if node.size:
+        _publish(node, scopes, targets)
+    else:
+        _drop_effects(node, scopes)
     return node
+
+
+def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
+    """Undo the writes of a region that runs over no elements."""
+    node.attr = node.attr.without_effects()
+    node.deps = node.deps[: node.attr.targets]
+    for inner in scopes:
+        restore_writes(inner)
+        _forget(inner)
 
 
 def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
-    inside = [n for block in region.blocks for n in block.nodes]
+    nodes = [n for block in region.blocks for n in block.nodes]
+    # A version has the size of its array, however many elements write to it.
+    inside = [n for n in nodes if n.op is not WRITTEN]
     seen = {n.size for n in (*heads, *values, *inside)} - {1}
     if len(seen) > 1:
         mixed = tuple(n for n in (*heads, *values, *inside) if n.size != 1)
@@ -311,6 +321,14 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
             note_write(holder, original)
         else:
             current.writes.setdefault(key, (holder, original))
+    for inner in scopes:
+        _forget(inner)
+
+
+def _forget(inner: Scope) -> None:
+    """Drop what a closed scope refers to: its nodes refer to the scope."""
+    inner.effects = []
+    inner.writes = {}
 
 
 def _check_single_version(scopes: Sequence[Scope]) -> None:
@@ -346,9 +364,10 @@ def close_loop(
     done: set[int] = set()
     for arg in args:
         done.add(id(arg))
-    header = Block(_linearize([cond], inner, done, captures), (cond,), ())
+    header = Block(_linearize([cond], inner, done, captures), (cond,))
     nodes = _linearize((*inner.effects, *outputs), inner, done, captures)
-    body = Block(nodes, outputs, _writes(inner, captures))
+    _note_targets(inner, captures)
+    body = Block(nodes, outputs)
     loop = Loop()
     loop.args, loop.header, loop.body = args, header, body
     loop.label = inner.label
@@ -373,7 +392,8 @@ def close_branch(
     blocks = []
     for inner, outs in zip(scopes, outputs, strict=True):
         nodes = _linearize((*inner.effects, *outs), inner, set(), captures)
-        blocks.append(Block(nodes, outs, _writes(inner, captures)))
+        _note_targets(inner, captures)
+        blocks.append(Block(nodes, outs))
     branch = Branch()
     branch.true, branch.false = blocks
     branch.label = scopes[0].label

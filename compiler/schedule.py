@@ -84,6 +84,7 @@ class _Planner:
         self.stored: dict[int, tuple[Node, int]] = {}
         self.effects: list[Node] = []
         self.carriers: list[Node] = []
+        self.claims: dict[int, int] = {}
         for node in wanted:
             self._visit(node)
         for node in wanted:
@@ -141,6 +142,7 @@ class _Planner:
             level = max(level, self._address(source))
         for target in _written_deps(node):
             level = max(level, self._target(node, target))
+        level = self._claim(node, level)
         if node.op is WRITTEN:
             level += 1
             self.plan.written.append(node)
@@ -169,6 +171,19 @@ class _Planner:
             previous, effect
         ):
             return level - 1
+        return level
+
+    def _claim(self, effect: Node, level: int) -> int:
+        """Return the phase from `level` on in which nobody else writes the targets.
+
+        Two arrays may share contents and both be written: each then gets a copy,
+        in a kernel of its own.
+        """
+        targets = _written_deps(effect)
+        for target in targets:
+            level = max(level, self.claims.get(id(target), -1) + 1)
+        for target in targets:
+            self.claims[id(target)] = level
         return level
 
     def finish(self) -> Plan:

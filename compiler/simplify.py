@@ -6,7 +6,9 @@ input: x + 0 keeps -0, x * 0 isn't 0 for NaN (unless flag FastMath allows it).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -45,15 +47,16 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
         return fold(op, op.result or a.type, (a, b))
     if not flags.constant_propagation:
         return None
+    if a.size != b.size and a.size != 1 and b.size != 1:
+        raise trace.size_mismatch(op, (a, b))
     if op.commutative and a.op is LITERAL:
         a, b = b, a
     rule = RULES.get(op)
     found = rule(a, b) if rule is not None else None
     if found is None:
         return None
-    if found.size < max(a.size, b.size):
-        return _widen(found, max(a.size, b.size))
-    return found
+    size = b.size if a.size == 1 else a.size
+    return found if found.size == size else _widen(found, size)
 
 
 def _widen(node: Node, size: int) -> Node | None:
@@ -69,14 +72,13 @@ def ternary(op: Op, a: Node, b: Node, c: Node) -> Node | None:
         return fold(op, c.type, (a, b, c))
     if not flags.constant_propagation:
         return None
+    size = trace.broadcast_size(op, (a, b, c))
     found: Node | None = None
     if op is lo.SELECT:
         found = _select(a, b, c)
     elif op is ar.FMA:
         found = _fma(a, b, c)
-    size = max(a.size, b.size, c.size)
-    if found is not None and found.size < size:
-        trace.broadcast_size(op, (a, b, c))
+    if found is not None and found.size != size:
         return _widen(found, size)
     return found
 
@@ -107,16 +109,22 @@ def _fma(a: Node, b: Node, c: Node) -> Node | None:
                 return c
     if a.op is LITERAL and b.op is LITERAL and not _is_signed_zero(a, b):
         product = fold(ar.MUL, a.type, (a, b))
-        exact = product is not None and (
-            c.type.is_int or a.attr * b.attr == product.attr
-        )
-        if exact and product is not None:
+        if product is not None and _is_exact(a, b, product):
             return trace.emit2(ar.ADD, product, c)
     if _is_negative_zero(c) or (c.op is LITERAL and c.type.is_int and c.attr == 0):
         return trace.emit2(ar.MUL, a, b)
     if c.op is LITERAL and c.attr == 0 and flags.fast_math:
         return trace.emit2(ar.MUL, a, b)
     return None
+
+
+def _is_exact(a: Node, b: Node, product: Node) -> bool:
+    """Tell whether a folded product of literals is the product itself."""
+    if a.type.is_int:
+        return True
+    if not math.isfinite(product.attr):
+        return False
+    return Fraction(a.attr) * Fraction(b.attr) == Fraction(product.attr)
 
 
 def _is_signed_zero(a: Node, b: Node) -> bool:
@@ -336,6 +344,10 @@ def cast_value(value: Any, source: DType, to: DType) -> Any:
         if value <= low:
             return low
         return high if value >= high else int(value)
+    if source.is_int and to.is_float:
+        # By way of a Python float, long integers would be rounded twice.
+        with np.errstate(over="ignore"):
+            return np.asarray(value, source.numpy).astype(to.numpy).item()
     return to.wrap(value)
 
 
@@ -344,7 +356,7 @@ def cast_literal(node: Node, dtype: DType) -> Node:
     return literal(dtype, cast_value(node.attr, node.type, dtype), node.size)
 
 
-def bitcast_literal(node: Node, dtype: DType) -> Node:
-    """Fold a reinterpretation of a literal."""
-    bits = np.asarray(node.attr, dtype=node.type.numpy).view(dtype.numpy)
-    return literal(dtype, bits.item(), node.size)
+def bitcast_literal(node: Node, dtype: DType) -> Node | None:
+    """Fold a reinterpretation of a literal, but for NaN's: literals have one only."""
+    value = np.asarray(node.attr, dtype=node.type.numpy).view(dtype.numpy).item()
+    return None if value != value else literal(dtype, value, node.size)

@@ -8,6 +8,7 @@ are the dead-code elimination.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -225,6 +226,8 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     key: Any = (dtype, value, size)
     if value != value or value == 0:
         key = (dtype, str(value), size)
+        if value != value:
+            value = math.nan
     table = ROOT.table
     entry = table.get(key)
     if entry is not None:
@@ -394,7 +397,9 @@ def bitcast_to(node: Node, dtype: DType) -> Node:
     if node.op is BITCAST:
         return bitcast_to(node.deps[0], dtype)
     if node.op is LITERAL and flags.constant_propagation:
-        return simplify.bitcast_literal(node, dtype)
+        folded = simplify.bitcast_literal(node, dtype)
+        if folded is not None:
+            return folded
     return append(BITCAST, dtype, (node,))
 
 

@@ -35,7 +35,7 @@ class Parameters:
     light: Colour = (-0.45, -0.65, -0.62)
     ambient: Colour = (0.006, 0.008, 0.020)
     diffuse: Colour = (0.08, 0.27, 0.60)
-    rim: Colour = (1.30, 0.42, 0.10)
+    rim: Colour = (1.30, 0.42, 0.12)
 
 
 VARIANTS = (

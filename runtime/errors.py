@@ -102,4 +102,7 @@ def where() -> str:
 def message(construct: str, problem: str, fix: str = "") -> str:
     """Word an error: the user's line, the construct, the problem and the mend."""
     text = f"{where()}: {construct}: {problem}"
-    return f"{text} Fix: {fix}" if fix else text
+    if not fix:
+        return text
+    stop = "" if text.endswith((".", "!", "?")) else "."
+    return f"{text}{stop} Fix: {fix}"

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lumijit.runtime.config import Flags, JitFlag
+from tests.tools import reference
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -84,3 +87,35 @@ def test_glossary_says_each_term_once_and_in_order() -> None:
     glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^\*\*(.+?)\*\*", glossary, re.MULTILINE)
     assert terms == sorted(set(terms), key=str.casefold)
+
+
+def test_the_operations_are_up_to_date() -> None:
+    text = reference.OPS.read_text(encoding="utf-8")
+    assert text == reference.operations(), "run python -m tests.tools.reference"
+
+
+def test_the_settings_are_up_to_date() -> None:
+    text = reference.GUIDE.read_text(encoding="utf-8")
+    assert text == reference.guide(text), "run python -m tests.tools.reference"
+
+
+def test_the_guide_names_flags_that_exist_with_their_defaults() -> None:
+    text = reference.GUIDE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (on|off) \|", text, re.MULTILINE)
+    assert rows
+    defaults = Flags()
+    for name, default in rows:
+        attribute = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        assert JitFlag[name], name
+        assert getattr(defaults, attribute) is (default == "on"), name
+
+
+def test_the_architecture_names_every_module() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for folder in ("runtime", "compiler", "compiler/lower", "dsl", "dsl/control"):
+        for path in sorted((ROOT / folder).glob("*.py")):
+            if path.stem not in ("__init__", "install"):
+                assert re.search(rf"`(lower/)?{path.stem}`", text), identify(path)
+        for child in sorted((ROOT / folder).iterdir()):
+            if (child / "__init__.py").exists():
+                assert re.search(rf"`(lower/)?{child.name}/", text), identify(child)

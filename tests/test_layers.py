@@ -16,6 +16,7 @@ LAYERS = {
     "dsl": ("dsl", "compiler", "runtime"),
 }
 MAX_LINES = 450
+MAX_TEST_LINES = 600
 MAX_FUNCTION_LINES = 90
 
 
@@ -124,7 +125,8 @@ def test_a_right_import_is_allowed(file: str, line: str) -> None:
 @pytest.mark.parametrize("path", SOURCES + OTHERS, ids=identify)
 def test_files_stay_readable(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= MAX_LINES, "split it: one idea in one place"
+    limit = MAX_LINES if path in SOURCES else MAX_TEST_LINES
+    assert len(lines) <= limit, "split it: one idea in one place"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=identify)

@@ -1,4 +1,4 @@
-"""Lowers indirect memory access for packets: gathers, scatters, atomic updates.
+"""Lowers indirect writes for packets: scatters, reductions, atomic updates.
 
 A reduction into an array goes to a private copy per thread where `program`
 decided so (plain loads and stores, a few interleaved copies against store-to-load
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import float_hex
+from lumijit.compiler.lower.gathers import gather_call
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import EFFECTS
 from lumijit.compiler.program import Target, target_root
@@ -64,7 +65,7 @@ def combine_text(op: str, t: DType) -> str:
 
 
 class Access:
-    """The memory side of one packet kernel."""
+    """The indirect writes of one packet kernel."""
 
     def __init__(self, lowering: PacketLowering) -> None:
         self.low = lowering
@@ -86,9 +87,9 @@ class Access:
             self.bases[key] = base
             return 1
         stride = low.load_slot(slot + 1, "i64")
-        thread = low._in_entry("zext i32 %thread to i64")
-        offset = low._in_entry(f"mul i64 {thread}, {stride}")
-        mine = low._in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
+        thread = low.in_entry("zext i32 %thread to i64")
+        offset = low.in_entry(f"mul i64 {thread}, {stride}")
+        mine = low.in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
         self.bases[key] = mine
         copies, ring, dummy = (
             low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
@@ -100,46 +101,14 @@ class Access:
         self.private[key] = (copies, lane_copy, dummy)
         return PRIVATE_SLOTS
 
-    # Reads
-
-    def gather(self, node: Node) -> str:
-        """Read entries under the mask; inactive lanes get zero."""
-        low, b = self.low, self.b
-        source, index, mask = node.deps
-        t = node.type
-        active = b.narrow(low.under_mask(low.values[mask]))
-        ty = f"<{b.width} x {t.memory_llvm}>"
-        address = low.addresses[source]
-        raw = self._gather(t.memory_llvm, ty, address, low.values[index], active)
-        if t is BOOL:
-            return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
-        return raw
-
-    def _pointers(self, element: str, base: str, index: str) -> str:
-        b = self.b
-        return b.emit(f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}")
-
-    def _gather(self, element: str, ty: str, base: str, index: str, mask: str) -> str:
-        b = self.b
-        w = b.width
-        pointers = self._pointers(element, base, index)
-        stem = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
-        name = f"llvm.masked.gather.v{w}{stem}.v{w}p0"
-        masks = b.type(BOOL)
-        b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
-        size = {"half": 2, "float": 4, "double": 8}.get(element)
-        align = size or max(1, int(element[1:]) // 8)
-        return b.emit(
-            f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
-            f"{masks} {mask}, {ty} zeroinitializer)"
-        )
-
     def _scatter(
         self, element: str, ty: str, value: str, base: str, index: str, mask: str
     ) -> None:
         b = self.b
         w = b.width
-        pointers = self._pointers(element, base, index)
+        pointers = b.emit(
+            f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}"
+        )
         stem = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
         name = f"llvm.masked.scatter.v{w}{stem}.v{w}p0"
         masks = b.type(BOOL)
@@ -173,7 +142,7 @@ class Access:
         elif id(root) in self.private:
             self._private_update(reduction.op, t, id(root), value, index, mask)
         elif reduction.mode == "no_conflicts":
-            old = self._gather(element, ty, base, index, mask)
+            old = gather_call(self.b, element, ty, base, index, mask)
             new = self._combine(reduction.op, t, ty, old, value)
             self._scatter(element, ty, new, base, index, mask)
         else:
@@ -306,7 +275,7 @@ class Access:
         address = b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
         self._atomic(op, t, address, item)
         self._close_lanes(loop, served)
-        low._set_mask(outer)
+        low.set_mask(outer)
 
     def _reduce_lanes(self, op: str, t: DType, ty: str, value: str, mask: str) -> str:
         """Combine the masked lanes of a vector to one scalar."""
@@ -411,7 +380,7 @@ class Access:
             f"phi {vector} [ zeroinitializer, %{loop.before} ], "
             f"[ {numbers}.n, %{loop.latch} ]"
         )
-        low._set_mask(outer)
+        low.set_mask(outer)
         return result
 
     def _ranks(self, mask: str) -> str:

@@ -15,6 +15,7 @@ it. `narrow` and `wide` convert, at most once in a block.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,9 +49,14 @@ class TargetInfo:
     is_gpu: bool = False
 
 
-@lru_cache(maxsize=4096)
 def float_hex(dtype: DType, value: float) -> str:
     """Spell a float constant exactly, as LLVM wants it for this type."""
+    # The cache can't tell the zeros apart: they are equal.
+    return _float_hex(dtype, value, math.copysign(1.0, value) < 0)
+
+
+@lru_cache(maxsize=4096)
+def _float_hex(dtype: DType, value: float, is_negative: bool) -> str:
     if dtype is FLOAT16:
         (bits,) = struct.unpack("<H", struct.pack("<e", _to_half(value)))
         return f"0xH{bits:04X}"
@@ -165,6 +171,8 @@ class Builder:
     def wide(self, mask: str) -> str:
         """Return a mask in the form for logic and for other blocks."""
         if self.has_plain_masks or mask in self._wide_names:
+            return mask
+        if mask.startswith("splat (i32"):
             return mask
         if mask.startswith("splat (i1"):
             return self.const(INT32, -1 if "true" in mask else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -173,8 +175,34 @@ def _np_mulhi(x: Array, y: Array) -> Array:
 def _np_fma(x: Array, y: Array, z: Array) -> Array:
     if x.dtype.kind != "f":
         return x * y + z
-    wide = np.float64 if x.dtype != np.float64 else np.longdouble
-    return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+    if x.dtype == np.float64:
+        return np.asarray(_double_fma(x, y, z), dtype=np.float64)
+    # The product is exact in double precision. The sum is rounded to odd there,
+    # which makes the second rounding right.
+    product = x.astype(np.float64) * y.astype(np.float64)
+    total = np.asarray(product + z)
+    part = total - product
+    error = (product - (total - part)) + (z - part)
+    is_even = total.view(np.int64) & 1 == 0
+    odd = np.nextafter(total, np.copysign(np.inf, error))
+    is_rounded = (error != 0) & is_even & np.isfinite(total)
+    return np.where(is_rounded, odd, total).astype(x.dtype)
+
+
+def _double_fma_entry(x: float, y: float, z: float) -> float:
+    rounded = float(x * y + z)
+    if not all(map(math.isfinite, (x, y, z))):
+        return rounded
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        return float(x * y) + z
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+_double_fma = np.vectorize(_double_fma_entry, otypes=[np.float64])
 
 
 def _np_copysign(x: Array, y: Array) -> Array:

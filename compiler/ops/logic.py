@@ -139,6 +139,14 @@ SELECT = define(
     lower=lambda b, t, m, x, y: b.select(t, m, x, y),
     doc="x where the mask m is set, else y",
 )
+COPY = define(
+    "copy",
+    1,
+    accepts=VALUES,
+    reference=lambda x: x,
+    lower=lambda b, t, x: x,
+    doc="x as a value of its own, so that it can be written to",
+)
 AND = define(
     "and",
     2,

@@ -114,6 +114,7 @@ class _Sides:
         self.name = name
         self.strict = strict
         self.mask_type = mask_type
+        self.sources: dict[int, tuple[Any, Any]] = {}
 
     def _run(
         self, function: Callable[..., Any], written: Callable[[], dict[int, Node]]
@@ -133,13 +134,29 @@ class _Sides:
             kept = []
             for leaf in flatten((value,), ("",)):
                 array = leaf.value
-                if leaf.is_array and array._node is not versions.get(id(array)):
-                    array = with_node(type(array), array._node)
-                kept.append(array)
+                if leaf.is_array:
+                    kept.append(self._keep(array, before, versions))
+                else:
+                    kept.append(array)
             return rebuild((value,), kept)[0]
         finally:
             for array in arrays:
                 array._node = before[id(array)]
+
+    def _keep(
+        self, array: Any, before: dict[int, Node], versions: dict[int, Node]
+    ) -> Any:
+        """Return an array if it was written by index, else a copy."""
+        node = array._node
+        is_version = versions.get(id(array)) is node
+        kept = array if is_version else with_node(type(array), node)
+        if before.get(id(array), node) is node:
+            self.sources[id(kept)] = (kept, array)
+        return kept
+
+    def source(self, kept: Any) -> Any:
+        """Return the array that a side handed back but for writes by index."""
+        return self.sources.get(id(kept), (None, None))[1]
 
     def symbolic(
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
@@ -155,7 +172,7 @@ class _Sides:
                 no = self._run(false_fn, lambda: self._versions(second))
                 merge = _Merge(self, yes, no)
                 is_root = first.parent is trace.ROOT
-                merge.share(_originals(first), _originals(second), is_root)
+                merge.share(set(first.writes), set(second.writes), is_root)
             for key, node in held.items():
                 first.writes[key][0]._node = node
         wanted, nodes = merge.wanted()
@@ -200,8 +217,7 @@ class _Sides:
             with memory.watched() as second, trace.masked(opposite):
                 no = self._run(false_fn, lambda: _last_versions(second))
             merge = _Merge(self, yes, no)
-        earlier = {key: writes.first for key, writes in second.items()}
-        merge.share(_last_versions(first), earlier, True)
+        merge.share(set(first), set(second), True)
         for k in (*merge.traced, *merge.late):
             merge.enter(k, trace.select(cond, *merge.current(k)))
         return merge.result()
@@ -287,25 +303,17 @@ class _Merge:
             )
         )
 
-    def share(
-        self, first: dict[int, Node], second: dict[int, Node], is_root: bool
-    ) -> None:
-        """Find the results that are arrays written by index.
-
-        The sides' dictionaries tell which arrays they wrote, and which version the
-        other side returns if it leaves such an array alone.
-        """
+    def share(self, first: set[int], second: set[int], is_root: bool) -> None:
+        """Find the results that are arrays which a side has written by index."""
         for k in list(self.traced):
             a, b = self.yes[k].value, self.no[k].value
             is_first, is_second = id(a) in first, id(b) in second
             if not is_first and not is_second:
                 continue
             self.traced.remove(k)
-            nodes = self.pairs[k]
-            if is_first and (a is b or nodes[1] is first[id(a)]):
-                self.finals[k] = a
-            elif is_second and nodes[0] is second[id(b)]:
-                self.finals[k] = b
+            source = self.sides.source(a)
+            if source is not None and source is self.sides.source(b):
+                self.finals[k] = source
             elif is_root:
                 self.late[k] = (is_first, is_second)
             else:
@@ -348,10 +356,6 @@ def _defined(a: Any, b: Any) -> tuple[Any, Any]:
     if type(b) is Undefined and type(a) is not Undefined:
         return a, zeros_like(a)
     return a, b
-
-
-def _originals(scope: Scope) -> dict[int, Node]:
-    return {key: original for key, (_, original) in scope.writes.items()}
 
 
 def _last_versions(writes: dict[int, memory.Writes]) -> dict[int, Node]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit import initialize
+from lumijit.arrays import FlatArray
+from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler import trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.functions.apply import apply, not_numeric, promoted
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import fma, rsqrt, sqrt
 from lumijit.functions.reductions import sum
 from lumijit.nested import NestedArray
+from lumijit.operators import check_accepts
 from lumijit.runtime.errors import ArrayTypeError, SizeError, message
 
 
@@ -38,6 +42,8 @@ def dot(a: Any, b: Any, /) -> Any:
         if type(a) is not type(b):
             a, b = promoted("lumijit.dot", a, b)
         if isinstance(a, NestedArray):
+            if issubclass(a._item, FlatArray) and len(a) == len(b) > 0:
+                return _dot_flat(a, b)
             return _dot_items(a._items, b._items)
         return sum(a * b)
     if initialize.is_number(a) and initialize.is_number(b):
@@ -45,6 +51,16 @@ def dot(a: Any, b: Any, /) -> Any:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return _dot_items(list(a), list(b))
     raise not_numeric("lumijit.dot", (a, b))
+
+
+def _dot_flat(a: Array, b: Array) -> Array:
+    """Trace the products of flat components without making arrays of the steps."""
+    check_accepts(ar.MUL, a._spec.dtype, "lumijit.dot")
+    first, *others = zip(a._items, b._items, strict=True)
+    node = trace.emit2(ar.MUL, first[0]._node, first[1]._node)
+    for x, y in others:
+        node = trace.emit3(ar.FMA, x._node, y._node, node)
+    return wrap_flat(a._item, node)
 
 
 def _dot_items(a: list[Any], b: list[Any]) -> Any:
@@ -60,10 +76,7 @@ def _dot_items(a: list[Any], b: list[Any]) -> Any:
         return 0
     result = a[0] * b[0]
     for x, y in zip(a[1:], b[1:], strict=True):
-        if isinstance(x, ArrayBase) and type(x) is type(y) is type(result):
-            result = x._map(ar.FMA, y, result)
-        else:
-            result = fma(x, y, result)
+        result = fma(x, y, result)
     return result
 
 

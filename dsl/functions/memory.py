@@ -97,13 +97,23 @@ def _gather(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
 
 def _gather_parts(dtype: type[Any], source: Array, index: Array, mask: Array) -> Array:
     """Read flat entries, or the consecutive parts of nested ones."""
+    count = int(np.prod(dtype._spec.outer, dtype=np.int64))
+    first = index * count if count > 1 else index
+    return _gather_at(dtype, source, first, mask, 0)
+
+
+def _gather_at(
+    dtype: type[Any], source: Array, first: Array, mask: Array, offset: int
+) -> Array:
+    """Read the parts of a nested array that begin at `first + offset`."""
     outer = dtype._spec.outer
     if not outer:
-        node = memory.gather(source._node, index._node, mask._node)
+        node = memory.gather(source._node, first._node, mask._node, offset)
         return wrap_flat(dtype, node)
-    first = index * outer[0]
+    step = int(np.prod(outer[1:], dtype=np.int64))
     items = [
-        _gather_parts(dtype._item, source, first + k, mask) for k in range(outer[0])
+        _gather_at(dtype._item, source, first, mask, offset + k * step)
+        for k in range(outer[0])
     ]
     return wrap_nested(dtype, items)
 

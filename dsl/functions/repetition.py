@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from lumijit import promotion
+from lumijit.arrays import FlatArray
+from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler import trace
+from lumijit.compiler.ops.logic import COPY
+from lumijit.compiler.ops.structural import LITERAL
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
 from lumijit.functions.memory import gather, index_array
@@ -156,7 +161,7 @@ def reverse(value: Any, axis: int = 0) -> Any:
 
 
 def copy(value: Any, /) -> Any:
-    """Copy a PyTree deeply; arrays share their contents until one is changed.
+    """Copy a PyTree deeply.
 
     Args:
         value: array or PyTree.
@@ -171,4 +176,15 @@ def copy(value: Any, /) -> Any:
     >>> x, y
     ([1, 2], [2, 3])
     """
-    return tree_map(lambda v: v._copy() if isinstance(v, ArrayBase) else v, value)
+    return tree_map(_copied, value)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, NestedArray):
+        return wrap_nested(type(value), [_copied(v) for v in value])
+    if not isinstance(value, FlatArray):
+        return value._copy() if isinstance(value, ArrayBase) else value
+    node = value._node
+    if node.op is not LITERAL:
+        node = trace.make(COPY, node.type, node.size, (node,), None)
+    return wrap_flat(type(value), node)

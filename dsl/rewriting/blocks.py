@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.tree import Block, Node
 

@@ -38,6 +38,7 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.build import RESULT
 from lumijit.rewriting.hinting import HintReader

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.names import effects_of
 from lumijit.rewriting.source import Place

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import gast
+
 from lumijit.rewriting.source import Source
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.build import RESULT, RETURNED
 from lumijit.rewriting.tree import (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import gast
+
 from lumijit.rewriting.names import Effects, Scope, effects_of
 from lumijit.rewriting.tree import (
     BREAK,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.build import RESULT, RETURNED
 from lumijit.rewriting.expressions import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gast
+
 from lumijit.rewriting.expressions import suspension_in
 from lumijit.rewriting.liveness import EffectCache, children
 from lumijit.rewriting.names import Scope

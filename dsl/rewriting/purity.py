@@ -7,6 +7,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import gast
+
 from lumijit.rewriting.expressions import suspension_in
 from lumijit.rewriting.names import Scope, root_name
 

@@ -12,6 +12,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.source import class_around
 

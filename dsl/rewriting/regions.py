@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.blocks import Writer, write_block
 from lumijit.rewriting.expressions import (

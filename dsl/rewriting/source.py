@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 import gast
+
 from lumijit.runtime import errors
 
 _WRAPPER = "if 1:\n"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gast
+
 from lumijit.rewriting import build
 from lumijit.rewriting.expressions import is_plain_test
 from lumijit.rewriting.hinting import HintReader, Hints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,6 +37,19 @@ def array(values: Any, dtype: DType) -> Node:
     buffer.wait_until_free()
     ctypes.memmove(buffer.address, contents.ctypes.data, contents.nbytes)
     return trace.from_buffer(dtype, buffer, contents.size)
+
+
+def shareable(size: int) -> Array:
+    """Return 0 … size - 1 as NumPy memory that kernels read where it is.
+
+    Only memory that doesn't end close before the end of a page is.
+    """
+    nbytes = 4 * size
+    memory = np.empty(nbytes + 2 * mmap.PAGESIZE, np.uint8)
+    start = (64 - memory.ctypes.data - nbytes) % mmap.PAGESIZE
+    values = memory[start : start + nbytes].view(np.float32)
+    values[:] = np.arange(size)
+    return values
 
 
 def lit(dtype: DType, value: Any, size: int = 1) -> Node:

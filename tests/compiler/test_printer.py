@@ -9,11 +9,11 @@ from lumijit.compiler.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ops.logic import LT
 from lumijit.compiler.printer import format_nodes
 from lumijit.runtime.dtypes import FLOAT32, UINT32
-from tests.compiler.support import Holder, array, branch, lit, loop
+from tests.compiler.support import Holder, array, branch, lit, loop, shareable
 
 
 def test_memory_and_effects() -> None:
-    foreign = evaluate.from_numpy(np.arange(1000, dtype=np.float32))
+    foreign = evaluate.from_numpy(shareable(1000))
     holder = Holder(array(np.zeros(4), FLOAT32))
     mask = trace.emit2(LT, foreign, lit(FLOAT32, 2.5))
     memory.scatter(holder, foreign, trace.counter(1000), mask, "add")

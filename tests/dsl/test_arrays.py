@@ -21,7 +21,10 @@ from lumijit.runtime.errors import (
     ("value", "text"),
     [
         (llvm.Float(1, 2.5, -0.0), "[1, 2.5, -0]"),
-        (llvm.Float(3e10, 1e-5, float("inf"), float("nan")), "[3e+10, 1e-05, inf, nan]"),
+        (
+            llvm.Float(3e10, 1e-5, float("inf"), float("nan")),
+            "[3e+10, 1e-05, inf, nan]",
+        ),
         (llvm.Float(), "[]"),
         (llvm.Bool(True, False), "[True, False]"),
         (llvm.Float64(1 / 3), "[0.333333]"),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from lumijit.rewriting import targets
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -12,6 +12,7 @@ import operator
 from typing import Any
 
 import numpy as np
+
 from lumijit.rewriting.hooks import Targets
 from lumijit.rewriting.undefined import Undefined
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from fake_control import Lanes
+
 from lumijit.rewriting import syntax
 
 _counter = 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fake_control import Lanes
 from lanes import define
+
 from lumijit.rewriting import UndefinedVariableError, hint, syntax
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -167,7 +168,7 @@ def f(x):
     function = syntax(define(text))
     match = (
         r":6 in f: @syntax: variable 'y' is read, but it has no value here: a "
-        r"vectorized branch leaves it without one \('if' at .*:3\) Fix: assign 'y'"
+        r"vectorized branch leaves it without one \('if' at .*:3\)\. Fix: assign 'y'"
     )
     with pytest.raises(UndefinedVariableError, match=match):
         function(ARRAY)

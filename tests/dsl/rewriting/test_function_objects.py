@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fake_control import Lanes
 from lanes import define
+
 from lumijit.rewriting import syntax
 
 LIMIT = 6

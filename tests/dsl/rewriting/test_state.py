@@ -7,10 +7,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import lumijit.rewriting as lj
 import pytest
 from fake_control import Control, Lanes
 from lanes import define
+
+import lumijit.rewriting as lj
 from lumijit.rewriting import hint, syntax
 
 ARRAY = Lanes([1, 5])

@@ -1,0 +1,14 @@
+"""Kernels for what isn't elementwise: reductions, scans, compaction, copies.
+
+Each function returns the IR of one kernel with the signature of `packet`'s. They
+are independent of any trace: the operation and the type are all that varies.
+"""
+
+from lumijit.compiler.lower.collectives.merge import merge_ir as merge_ir
+from lumijit.compiler.lower.collectives.merge import merge_vector_ir as merge_vector_ir
+from lumijit.compiler.lower.collectives.reduce import block_reduce_ir as block_reduce_ir
+from lumijit.compiler.lower.collectives.reduce import reduce_ir as reduce_ir
+from lumijit.compiler.lower.collectives.scan import compress_ir as compress_ir
+from lumijit.compiler.lower.collectives.scan import scan_ir as scan_ir
+from lumijit.compiler.lower.collectives.transfer import copy_ir as copy_ir
+from lumijit.compiler.lower.collectives.transfer import fill_ir as fill_ir

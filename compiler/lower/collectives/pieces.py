@@ -1,0 +1,157 @@
+"""Pieces of IR that the collective kernels are put together from.
+
+Owns their signature, argument slots and loops over whole vectors; what a kernel
+does with them is in its own module.
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.lower.access import combine_text, identity
+from lumijit.compiler.lower.builder import float_hex
+from lumijit.runtime.dtypes import DType
+
+LANES_BYTES = 256
+
+LANES_BYTES = 256
+
+
+def head(name: str) -> str:
+    """Open the kernel's definition."""
+    return (
+        f"define void @{name}(i64 %begin, i64 %end, i32 %thread, ptr %args) nounwind {{"
+    )
+
+
+def arg(name: str, slot: int, ty: str = "ptr") -> str:
+    """Load an argument slot into `%name`."""
+    return (
+        f"  %{name}.p = getelementptr i64, ptr %args, i64 {slot}\n"
+        f"  %{name} = load {ty}, ptr %{name}.p"
+    )
+
+
+def lanes(t: DType) -> int:
+    """Return how many entries a collective kernel takes at once."""
+    return min(64, LANES_BYTES // t.size_bytes)
+
+
+def neutral(op: str, t: DType) -> str:
+    """Spell the neutral value of a reduction as a scalar of the memory type."""
+    value = identity(op, t)
+    if t.is_float:
+        return float_hex(t, -0.0 if op == "add" else float(value))
+    return str(int(value))
+
+
+def combine(op: str, t: DType, ty: str, name: str, x: str, y: str) -> str:
+    """Write `name = x op y` on a scalar or vector type."""
+    if op in ("add", "mul", "and", "or"):
+        return f"  %{name} = {combine_text(op, t)} {ty} {x}, {y}"
+    if t.is_float:
+        test = f"fcmp {'olt' if op == 'min' else 'ogt'}"
+    else:
+        sign = "s" if t.is_signed else "u"
+        test = f"icmp {sign}{'lt' if op == 'min' else 'gt'}"
+    masks = f"<{ty[1:].split()[0]} x i1>" if ty.startswith("<") else "i1"
+    return (
+        f"  %{name}.c = {test} {ty} {y}, {x}\n"
+        f"  %{name} = select {masks} %{name}.c, {ty} {y}, {ty} {x}"
+    )
+
+
+def iota(width: int) -> str:
+    """Spell the vector 0 … width - 1."""
+    return "<" + ", ".join(f"i64 {k}" for k in range(width)) + ">"
+
+
+def tail_select(
+    width: int, element: str, source: str, fill: str, out: str = "x"
+) -> str:
+    """Write `%out` = source where the lane at %full lies before %stop, else fill."""
+    index = f"<{width} x i64>"
+    ty = f"<{width} x {element}>"
+    return f"""  %left = sub i64 %stop, %full
+  %left1 = insertelement {index} poison, i64 %left, i32 0
+  %lefts = shufflevector {index} %left1, {index} poison, <{width} x i32> zeroinitializer
+  %in = icmp ult {index} {iota(width)}, %lefts
+  %{out} = select <{width} x i1> %in, {ty} {source}, {ty} splat ({element} {fill})"""
+
+
+def fold_lanes(op: str, t: DType, width: int, source: str) -> tuple[str, str]:
+    """Combine the lanes of a vector in a tree; return the text and the result."""
+    element = t.memory_llvm
+    lines = []
+    step = 0
+    current = source
+    while width > 1:
+        half = width // 2
+        ty = f"<{width} x {element}>"
+        for part, offset in (("lo", 0), ("hi", half)):
+            picks = ", ".join(f"i32 {offset + k}" for k in range(half))
+            lines.append(
+                f"  %f{step}.{part} = shufflevector {ty} {current}, {ty} poison, "
+                f"<{half} x i32> <{picks}>"
+            )
+        lines.append(
+            combine(
+                op,
+                t,
+                f"<{half} x {element}>",
+                f"f{step}",
+                f"%f{step}.lo",
+                f"%f{step}.hi",
+            )
+        )
+        current = f"%f{step}"
+        width = half
+        step += 1
+    lines.append(f"  %folded = extractelement <1 x {element}> {current}, i32 0")
+    return "\n".join(lines), "%folded"
+
+
+def sum_loop(op: str, t: DType, width: int, first: str, after: str) -> str:
+    """Write a loop that combines src[%start … %stop) into the vector %acc."""
+    element = t.memory_llvm
+    ty = f"<{width} x {element}>"
+    zero = neutral(op, t)
+    return f"""  br label %body
+body:
+  %i = phi i64 [ %start, %{first} ], [ %i.n, %body ]
+  %acc = phi {ty} [ splat ({element} {zero}), %{first} ], [ %acc.n, %body ]
+  %at = getelementptr {element}, ptr %src, i64 %i
+  %raw = load {ty}, ptr %at, align {t.size_bytes}
+{combine(op, t, ty, "acc.n", "%acc", "%raw")}
+  %i.n = add i64 %i, {width}
+  %more = icmp ult i64 %i.n, %full
+  br i1 %more, label %body, label %{after}"""
+
+
+def block_total(op: str, t: DType, first: str, masked: str = "x") -> tuple[str, str]:
+    """Combine src[%start … %stop), of which whole vectors reach up to %full.
+
+    Full vectors first, then the rest under a mask (as `%masked`), then the lanes as
+    a tree. The text continues the block `first`, ends in the block `fold`, and
+    expects %any: whether there is a whole vector. Returned with the result's name.
+    """
+    width = lanes(t)
+    element = t.memory_llvm
+    ty = f"<{width} x {element}>"
+    zero = neutral(op, t)
+    fold, result = fold_lanes(op, t, width, "%total")
+    text = f"""  br i1 %any, label %loop, label %rest
+loop:
+{sum_loop(op, t, width, "loop", "rest")}
+rest:
+  %sum = phi {ty} [ splat ({element} {zero}), %{first} ], [ %acc.n, %body ]
+  %odd = icmp ult i64 %full, %stop
+  br i1 %odd, label %tail, label %fold
+tail:
+  %ta = getelementptr {element}, ptr %src, i64 %full
+  %traw = load {ty}, ptr %ta, align {t.size_bytes}
+{tail_select(width, element, "%traw", zero, masked)}
+{combine(op, t, ty, "tsum", "%sum", f"%{masked}")}
+  br label %fold
+fold:
+  %total = phi {ty} [ %sum, %rest ], [ %tsum, %tail ]
+{fold}"""
+    return text, result

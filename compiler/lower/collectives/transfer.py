@@ -1,0 +1,49 @@
+"""Kernels that copy and fill memory in lines of 64 bytes."""
+
+from __future__ import annotations
+
+from lumijit.compiler.lower.collectives.pieces import arg, head
+
+
+def copy_ir(name: str) -> str:
+    """Copy lines of 64 bytes; slots: src, dst. The size counts lines."""
+    return f"""{head(name)}
+entry:
+{arg("src", 0)}
+{arg("dst", 1)}
+  br label %next
+next:
+  %k = phi i64 [ %begin, %entry ], [ %k.n, %next ]
+  %from = getelementptr <64 x i8>, ptr %src, i64 %k
+  %to = getelementptr <64 x i8>, ptr %dst, i64 %k
+  %v = load <64 x i8>, ptr %from, align 1
+  store <64 x i8> %v, ptr %to, align 64
+  %k.n = add i64 %k, 1
+  %more = icmp ult i64 %k.n, %end
+  br i1 %more, label %next, label %exit
+exit:
+  ret void
+}}
+"""
+
+
+def fill_ir(name: str) -> str:
+    """Fill lines of 64 bytes with an 8-byte pattern; slots: dst, pattern."""
+    return f"""{head(name)}
+entry:
+{arg("dst", 0)}
+{arg("pattern", 1, "i64")}
+  %p0 = insertelement <8 x i64> poison, i64 %pattern, i32 0
+  %p = shufflevector <8 x i64> %p0, <8 x i64> poison, <8 x i32> zeroinitializer
+  br label %next
+next:
+  %k = phi i64 [ %begin, %entry ], [ %k.n, %next ]
+  %to = getelementptr <8 x i64>, ptr %dst, i64 %k
+  store <8 x i64> %p, ptr %to, align 64
+  %k.n = add i64 %k, 1
+  %more = icmp ult i64 %k.n, %end
+  br i1 %more, label %next, label %exit
+exit:
+  ret void
+}}
+"""

@@ -1,0 +1,185 @@
+"""Lowers indirect reads for packets.
+
+Processors differ in what a gather instruction is worth. With AVX-512 it is used as
+it is. Elsewhere LLVM reads lane by lane, and would test the mask for every lane; so
+idle lanes read entry 0 instead, and no test is left. Gathers that differ by a
+constant offset only (the components of a vector, the channels of a texel) become
+one wide load per lane and a transposition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lumijit.compiler.lower.builder import Builder
+from lumijit.compiler.ops.structural import GATHER, LITERAL
+from lumijit.compiler.program import iterate_all
+from lumijit.runtime.dtypes import BOOL, INT32, UINT32
+
+if TYPE_CHECKING:
+    from lumijit.compiler.lower.packet import PacketLowering
+    from lumijit.compiler.trace import Node
+
+MAX_SPAN = 4
+_ALIGN = {"half": 2, "float": 4, "double": 8}
+_STEMS = {"half": "f16", "float": "f32", "double": "f64"}
+Key = tuple[int, ...]
+
+
+def gather_call(
+    b: Builder, element: str, ty: str, base: str, index: str, mask: str
+) -> str:
+    """Write a masked gather; lanes that the mask leaves out get zero."""
+    w = b.width
+    pointers = b.emit(f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}")
+    name = f"llvm.masked.gather.v{w}{_STEMS.get(element, element)}.v{w}p0"
+    masks = b.type(BOOL)
+    b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
+    align = _ALIGN.get(element) or max(1, int(element[1:]) // 8)
+    return b.emit(
+        f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
+        f"{masks} {mask}, {ty} zeroinitializer)"
+    )
+
+
+class Gathers:
+    """The indirect reads of one packet kernel."""
+
+    def __init__(self, lowering: PacketLowering) -> None:
+        self.low = lowering
+        self.b = lowering.b
+        self.families: dict[Key, list[Node]] = {}
+        for node in iterate_all(lowering.program.nodes):
+            if node.op is GATHER and node.type.size_bytes in (4, 8):
+                self.families.setdefault(_family(node), []).append(node)
+
+    def lower(self, node: Node) -> None:
+        """Read entries under the mask; inactive lanes get zero."""
+        values = self.low.values
+        if node in values:
+            return
+        family = self.families.get(_family(node), [node])
+        near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
+        if len({_offset(n) for n in near}) > 1:
+            self._read_together(near)
+        else:
+            values[node] = self._read(node)
+
+    def _safe_index(self, node: Node, active: str) -> str:
+        """Return the index without offset; idle lanes point to entry 0."""
+        return self.b.select(UINT32, active, self.low.values[node.deps[1]], 0)
+
+    def _cleared(self, node: Node, value: str, ty: str) -> str:
+        """Set the lanes to zero that the node's own mask leaves out."""
+        b = self.b
+        mask = node.deps[2]
+        if mask.op is LITERAL and mask.attr:
+            return value
+        chosen = b.narrow(self.low.values[mask])
+        return b.emit(
+            f"select {b.type(BOOL)} {chosen}, {ty} {value}, {ty} zeroinitializer"
+        )
+
+    def _read(self, node: Node) -> str:
+        """Read one entry per lane."""
+        low, b = self.low, self.b
+        t = node.type
+        active = low.under_mask(low.values[node.deps[2]])
+        ty = f"<{b.width} x {t.memory_llvm}>"
+        base = low.addresses[node.deps[0]]
+        index = low.values[node.deps[1]]
+        if not b.target.has_avx512:
+            index = self._safe_index(node, active)
+        if _offset(node):
+            base = self._shifted(base, t.memory_llvm, _offset(node))
+        if b.target.has_avx512:
+            raw = gather_call(b, t.memory_llvm, ty, base, index, b.narrow(active))
+        else:
+            every = b.const(BOOL, True)
+            raw = gather_call(b, t.memory_llvm, ty, base, index, every)
+            raw = self._cleared(node, raw, ty)
+        if t is BOOL:
+            return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
+        return raw
+
+    def _shifted(self, base: str, element: str, offset: int) -> str:
+        return self.b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
+
+    def _read_together(self, nodes: list[Node]) -> None:
+        """Read neighbouring entries with one load per lane."""
+        low, b = self.low, self.b
+        first = min(nodes, key=_offset)
+        t = first.type
+        offsets = {_offset(n) - _offset(first) for n in nodes}
+        span = 2 if max(offsets) == 1 else 4
+        active = low.under_mask(low.values[first.deps[2]])
+        index = self._safe_index(first, active)
+        base = low.addresses[first.deps[0]]
+        if _offset(first):
+            base = self._shifted(base, t.llvm, _offset(first))
+        rows = []
+        for lane in range(b.width):
+            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
+            wide = b.emit(f"zext i32 {at} to i64")
+            address = b.emit(f"getelementptr {t.llvm}, ptr {base}, i64 {wide}")
+            rows.append(
+                b.emit(f"load <{span} x {t.llvm}>, ptr {address}, align {t.size_bytes}")
+            )
+        columns = _transpose(b, t.llvm, rows, span, offsets)
+        ty = b.type(t)
+        for node in nodes:
+            column = columns[_offset(node) - _offset(first)]
+            low.values[node] = self._cleared(node, column, ty)
+
+
+def _offset(node: Node) -> int:
+    return int(node.attr or 0)
+
+
+def _family(node: Node) -> Key:
+    """Return what gathers share that differ by an offset only."""
+    return (id(node.scope), *map(id, node.deps))
+
+
+def _shuffle(b: Builder, ty: str, x: str, y: str, picks: list[int]) -> str:
+    spelled = ", ".join(f"i32 {p}" for p in picks)
+    return b.emit(f"shufflevector {ty} {x}, {ty} {y}, <{len(picks)} x i32> <{spelled}>")
+
+
+def _transpose(
+    b: Builder, element: str, rows: list[str], span: int, wanted: set[int]
+) -> dict[int, str]:
+    """Turn one short vector per lane into one packet per component."""
+    ty = f"<{span} x {element}>"
+    groups: dict[int, list[str]] = {k: [] for k in wanted}
+    for start in range(0, len(rows), span):
+        part = rows[start : start + span]
+        for component in wanted:
+            groups[component].append(_column(b, ty, part, component))
+    result = {}
+    for component, pieces in groups.items():
+        width = span
+        while len(pieces) > 1:
+            piece = f"<{width} x {element}>"
+            width *= 2
+            pieces = [
+                _shuffle(b, piece, x, y, list(range(width)))
+                for x, y in zip(pieces[::2], pieces[1::2], strict=True)
+            ]
+        result[component] = pieces[0]
+    return result
+
+
+def _column(b: Builder, ty: str, rows: list[str], component: int) -> str:
+    """Take one component of two or four short vectors."""
+    span = len(rows)
+    if span == 2:
+        return _shuffle(b, ty, rows[0], rows[1], [component, span + component])
+    low = 0 if component < 2 else 2
+    # The same shuffles of row pairs serve two components; LLVM sees that.
+    picks = [low, span + low, low + 1, span + low + 1]
+    first = _shuffle(b, ty, rows[0], rows[1], picks)
+    second = _shuffle(b, ty, rows[2], rows[3], picks)
+    half = 0 if component == low else 2
+    picks = [half, half + 1, span + half, span + half + 1]
+    return _shuffle(b, ty, first, second, picks)

@@ -1,0 +1,63 @@
+"""Chooses how many elements a kernel processes at once, from what its code costs."""
+
+from __future__ import annotations
+
+from lumijit.compiler.lower.builder import TargetInfo
+from lumijit.compiler.ops.structural import GATHER, LITERAL, LOOP, REGIONS
+from lumijit.compiler.program import Program, iterate_all
+from lumijit.compiler.regions import Loop
+from lumijit.compiler.trace import Node
+
+MANY_OPERATIONS = 1000
+
+
+def operation_cost(program: Program) -> tuple[int, int, int]:
+    """Return operations, cost per element (loops count 16 times) and gathers."""
+    count = cost = gathers = 0
+    stack: list[tuple[tuple[Node, ...] | list[Node], int]] = [(program.nodes, 1)]
+    while stack:
+        nodes, weight = stack.pop()
+        for node in nodes:
+            count += 1
+            cost += weight * node.op.cost
+            gathers += node.op is GATHER
+            if node.op in REGIONS:
+                inner = weight * 16 if node.op is LOOP else weight
+                stack.extend((block.nodes, inner) for block in node.attr.blocks)
+    return count, cost, gathers
+
+
+def choose_width(program: Program, target: TargetInfo) -> int:
+    """Pick the packet width: two registers; four for lean loops; one for huge code.
+
+    Wider than a register hides latency; above some 1,000 operations or 64 gathers
+    it only makes the build longer. A lean loop keeps at most eleven of the sixteen
+    registers busy at four registers a value; loops of 64-bit integers, which take
+    several instructions each, do best at one (measured, see docs/decisions.md).
+    """
+    count, _, gathers = operation_cost(program)
+    lanes = target.lanes_f32
+    if count > MANY_OPERATIONS or gathers > 64:
+        return lanes
+    loops = [n for n in iterate_all(program.nodes) if n.op is LOOP]
+    if not loops:
+        return 2 * lanes
+    if _wide_share(loops) > 0.3:
+        return lanes
+    is_lean = gathers == 0 and max(map(_loop_bytes, loops)) <= 11
+    return 4 * lanes if is_lean else 2 * lanes
+
+
+def _wide_share(loops: list[Node]) -> float:
+    """Return which share of the loops' operations has 64-bit results."""
+    nodes: list[Node] = [n for loop in loops for n in loop.attr.body.nodes]
+    bodies = [n for n in nodes if n.op.lower is not None]
+    wide = sum(n.type.size_bytes == 8 for n in bodies)
+    return wide / max(1, len(bodies))
+
+
+def _loop_bytes(node: Node) -> int:
+    """Return the bytes per lane that a loop keeps in registers all the time."""
+    loop: Loop = node.attr
+    kept = (*loop.args, *node.deps[len(loop.args) : loop.pointers])
+    return sum(n.type.size_bytes for n in kept if n.op is not LITERAL)

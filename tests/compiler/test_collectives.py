@@ -1,0 +1,232 @@
+"""Reductions, prefix sums and compaction: all types, block boundaries, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lumijit.compiler import reductions, trace
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node, emit2
+from lumijit.runtime import workers
+from lumijit.runtime.dtypes import (
+    ARITHMETIC,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT32,
+    INTS,
+    UINT8,
+    UINT32,
+    VALUES,
+    DType,
+)
+from lumijit.runtime.errors import SizeError
+from tests.compiler.support import Array, array, assert_same, data, lit, random_values
+
+SIZES = (1, 2, 63, 64, 65, 255, 257, 16383, 16384, 16385, 65535, 65536, 65537, 200_000)
+IDS = {"ids": lambda t: t.short}
+
+
+def operations(t: DType) -> tuple[str, ...]:
+    if t.is_bool:
+        return ("and", "or")
+    return ("add", "mul", "min", "max") if t.is_float else tuple(reductions.OPS)
+
+
+CASES = [
+    pytest.param(op, t, id=f"{op}-{t.short}") for t in VALUES for op in operations(t)
+]
+
+
+@pytest.fixture(params=[1, 2, 3, 4])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = workers.thread_count()
+    workers.set_thread_count(request.param)
+    yield request.param
+    workers.set_thread_count(before)
+
+
+def exact_values(op: str, t: DType, size: int) -> Array:
+    """Return values whose combination is exact in any order."""
+    if not t.is_float:
+        return random_values(t, size, size)
+    rng = np.random.default_rng(size)
+    if op == "mul":
+        signs = rng.choice([1.0, -1.0], size)
+        signs[: min(size, 5)] *= 2
+        return signs.astype(t.numpy)
+    return rng.integers(-8, 9, size).astype(t.numpy)
+
+
+def combined(op: str, values: Array, axis: int | None = None) -> Any:
+    wide = values.astype(np.float64) if values.dtype.kind == "f" else values
+    function = {
+        "add": np.add,
+        "mul": np.multiply,
+        "min": np.minimum,
+        "max": np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+    }[op]
+    kind = {"dtype": wide.dtype} if op in ("add", "mul") else {}
+    with np.errstate(all="ignore"):
+        return np.asarray(function.reduce(wide, axis=axis, **kind)).astype(values.dtype)
+
+
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_reduce(op: str, t: DType) -> None:
+    for size in SIZES:
+        values = exact_values(op, t, size)
+        node = reductions.reduce(op, array(values, t))
+        assert node.size == 1
+        assert node.type is t
+        assert_same(data(node), combined(op, values).reshape(1))
+
+
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_reduce_of_literals(op: str, t: DType) -> None:
+    for size, value in ((7, 1), (1000, 3), (5, 0)):
+        node = reductions.reduce(op, lit(t, value, size))
+        assert node.op is LITERAL
+        plain = np.full(size, t.wrap(value), t.numpy)
+        with np.errstate(all="ignore"):
+            expected = combined(op, plain)
+        if op == "mul" and t is FLOAT16 and value == 3:
+            expected = np.float16(np.inf)
+        assert data(node)[0] == expected
+
+
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_reduce_of_nothing_is_neutral(op: str, t: DType) -> None:
+    neutral = data(reductions.reduce(op, array([], t)))
+    value = array(exact_values(op, t, 1), t)
+    if t.is_bool:
+        assert neutral[0] == (op == "and")
+        return
+    both = emit2(reductions.OPS[op], array(neutral, t), value)
+    assert_same(data(both), data(value))
+
+
+@pytest.mark.parametrize("t", FLOATS, **IDS)
+def test_reduce_of_special_values(t: DType) -> None:
+    values = np.array([1, np.inf, -3, np.nan] * 40, t.numpy)
+    assert np.isnan(data(reductions.reduce("add", array(values, t)))[0])
+    assert data(reductions.reduce("max", array(values, t)))[0] == np.inf
+    assert data(reductions.reduce("min", array(values, t)))[0] == -3
+    zeros = np.full(100, -0.0, t.numpy)
+    assert np.signbit(data(reductions.reduce("add", array(zeros, t)))[0])
+
+
+def test_sum_of_an_expression_is_accurate() -> None:
+    size = 200_000
+    x = array(np.linspace(0, 1, size), FLOAT32)
+    total = reductions.reduce("add", emit2(ar.MUL, x, x))
+    exact = np.sum(np.linspace(0, 1, size).astype(np.float32).astype(np.float64) ** 2)
+    assert abs(float(data(total)[0]) / exact - 1) < 1e-6
+
+
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_block_reduce(op: str, t: DType) -> None:
+    for size, block in ((12, 3), (256, 64), (65 * 40, 65), (200_000, 1000), (8, 8)):
+        values = exact_values(op, t, size)
+        node = reductions.block_reduce(op, array(values, t), block)
+        expected = combined(op, values.reshape(-1, block), axis=1)
+        assert_same(data(node), expected)
+
+
+def test_block_reduce_edges() -> None:
+    x = array(np.arange(6), INT32)
+    assert reductions.block_reduce("add", x, 1) is x
+    assert data(reductions.block_reduce("add", array([], INT32), 4)).size == 0
+    assert data(reductions.block_reduce("add", lit(INT32, 2, 6), 3)).tolist() == [6, 6]
+    for block in (4, 0, -1):
+        with pytest.raises(SizeError, match=f"no multiple of the block size {block}"):
+            reductions.block_reduce("add", x, block)
+
+
+@pytest.mark.parametrize("t", ARITHMETIC, **IDS)
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_prefix_sum(t: DType, exclusive: bool) -> None:
+    for size in SIZES:
+        values = exact_values("add", t, size)
+        if t is FLOAT16:
+            values = np.sign(values)
+        found = data(reductions.prefix_sum(array(values, t), exclusive))
+        wide = values.astype(np.float64) if t.is_float else values
+        sums = np.cumsum(wide, dtype=wide.dtype)
+        if exclusive:
+            sums = np.concatenate([[wide.dtype.type(0)], sums[:-1]])
+        # A sum of 0 may have either sign.
+        np.testing.assert_array_equal(found, sums.astype(t.numpy))
+        assert found.dtype == t.numpy
+
+
+def test_prefix_sum_of_nothing_and_literals() -> None:
+    assert data(reductions.prefix_sum(array([], FLOAT32), True)).size == 0
+    sums = data(reductions.prefix_sum(lit(UINT32, 3, 1000), False))
+    assert sums.tolist() == [3 * (k + 1) for k in range(1000)]
+
+
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.5, 1.0])
+def test_compress(density: float) -> None:
+    for size in (*SIZES, 0):
+        mask = np.random.default_rng(size).random(size) < density
+        node = reductions.compress(array(mask, BOOL))
+        assert node.type is UINT32
+        np.testing.assert_array_equal(data(node), np.flatnonzero(mask))
+
+
+def test_compress_of_an_expression_and_a_literal() -> None:
+    x = array(np.arange(100), UINT8)
+    from lumijit.compiler.ops import logic as lo
+
+    node = reductions.compress(emit2(lo.LT, lit(UINT8, 95), x))
+    assert data(node).tolist() == [96, 97, 98, 99]
+    assert data(reductions.compress(trace.make_true(4))).tolist() == [0, 1, 2, 3]
+
+
+def results(t: DType, size: int) -> list[Array]:
+    """Return all that depends on the order of additions."""
+    rng = np.random.default_rng(5)
+    x = array(rng.normal(0, 1, size) * 10.0 ** rng.integers(-3, 4, size), t)
+    nodes: list[Node] = [
+        reductions.reduce("add", x),
+        reductions.prefix_sum(x, False),
+        reductions.prefix_sum(x, True),
+        reductions.block_reduce("add", x, size // 100),
+    ]
+    return [data(node) for node in nodes]
+
+
+@pytest.mark.parametrize("t", [FLOAT32, FLOAT64], **IDS)
+def test_same_bits_on_any_number_of_threads(t: DType, threads: int) -> None:
+    size = 500_000
+    found = results(t, size)
+    workers.set_thread_count(1)
+    for one, other in zip(results(t, size), found, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_all_on_threads(threads: int) -> None:
+    size = 300_001
+    values = random_values(UINT32, size)
+    x = array(values, UINT32)
+    mask = values % 3 == 0
+    for _ in range(5):
+        assert data(reductions.reduce("add", x))[0] == np.sum(values, dtype=np.uint32)
+        sums = data(reductions.prefix_sum(x, False))
+        np.testing.assert_array_equal(sums, np.cumsum(values, dtype=np.uint32))
+        places = data(reductions.compress(array(mask, BOOL)))
+        np.testing.assert_array_equal(places, np.flatnonzero(mask))
+
+
+def test_every_type_can_be_reduced() -> None:
+    for t in VALUES:
+        assert reductions.is_reducible(t) == (t in (*INTS, *FLOATS))

@@ -1,0 +1,199 @@
+"""Elementwise functions: against NumPy, on numbers, and across namespaces."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit import llvm, scalar
+from lumijit.runtime.errors import ArrayTypeError, SizeError
+
+UNARY = {
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "atanh": np.arctanh,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "cbrt": np.cbrt,
+    "erf": np.vectorize(math.erf),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "abs": np.abs,
+}
+POSITIVE = {
+    "log": np.log,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "rcp": lambda x: 1 / x,
+    "lgamma": np.vectorize(math.lgamma),
+}
+
+
+@pytest.mark.parametrize("name", [*UNARY, *POSITIVE])
+@pytest.mark.parametrize("kind", ["Float", "Float64"])
+def test_functions_in_all_namespaces(name, kind):
+    low = -0.97 if name in UNARY else 0.02
+    x = np.linspace(low, 0.97, 41)
+    function = getattr(dr, name)
+    expected = {**UNARY, **POSITIVE}[name](x)
+    suffix = "f" if kind == "Float" else "f64"
+    tolerance = 2e-6 if kind == "Float" else 1e-14
+    for cls in (getattr(llvm, kind), getattr(scalar, f"ArrayX{suffix}")):
+        result = function(cls(x))
+        assert type(result) is cls
+        np.testing.assert_allclose(
+            result.numpy(), expected, rtol=tolerance, atol=tolerance
+        )
+    assert function(float(x[7])) == pytest.approx(expected[7], rel=1e-13, abs=1e-15)
+    nested = function(llvm.Array2f(float(x[0]), float(x[1])))
+    np.testing.assert_allclose(np.ravel(nested.numpy()), expected[:2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sin", "sqrt", "floor", "exp", "rcp"])
+def test_functions_of_floats_refuse_other_entries(name):
+    with pytest.raises(ArrayTypeError, match=f"lumijit.{name}: not defined for.*Int32"):
+        getattr(dr, name)(llvm.Int(1))
+    with pytest.raises(ArrayTypeError, match=f"lumijit.{name}: unsupported argument"):
+        getattr(dr, name)("a")
+
+
+def test_python_numbers_stay_python_numbers():
+    assert dr.fma(1, 2, 3) == 5
+    assert isinstance(dr.fma(1, 2, 3), int)
+    assert dr.minimum(1, 2.0) == 1.0
+    assert isinstance(dr.abs(-1), int)
+    assert dr.sign(-2) == -1
+    assert dr.clip(5, 2, 3) == 3
+    assert dr.lerp(1, 2, 0.5) == 1.5
+    assert dr.copysign(1, -2) == -1
+    assert dr.power(2, -1) == 0.5
+    assert math.isnan(dr.sqrt(-1.0))
+    assert dr.round(2.5) == 2
+    assert dr.atan2(0.0, -1.0) == math.pi
+
+
+def test_fma_rounds_once():
+    a = np.float32(1 + 2**-12)
+    expected = np.float32(float(a) * float(a) - 1)
+    assert dr.fma(llvm.Float(float(a)), float(a), -1.0)[0] == expected
+    assert float(a * a - np.float32(1)) != expected
+
+
+def test_signs():
+    x = llvm.Float(-2, 0, 3)
+    assert list(dr.sign(x)) == [-1, 1, 1]
+    assert list(dr.sign(llvm.UInt(0, 3))) == [1, 1]
+    assert list(dr.mulsign(x, llvm.Float(-1, -1, 1))) == [2, 0, 3]
+    assert list(dr.copysign(llvm.Int(3, -3), -1)) == [-3, -3]
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.sign"):
+        dr.sign(llvm.Bool(True))
+
+
+@pytest.mark.parametrize("cls", [llvm.Float, scalar.ArrayXf])
+def test_nan_is_not_swallowed(cls):
+    nan = cls(float("nan"))
+    assert dr.isnan(dr.clip(nan, 0, 1))[0]
+    assert dr.isnan(dr.safe_sqrt(nan))[0]
+    assert dr.isnan(dr.hypot(nan, 1.0))[0]
+    assert dr.isnan(dr.hypot(1.0, nan))[0]
+    assert list(dr.safe_sqrt(cls(-1, 4))) == [0, 2]
+    assert list(dr.safe_acos(cls(2))) == [0]
+    assert list(dr.safe_asin(cls(-2))) == pytest.approx([-math.pi / 2])
+
+
+def test_hypot_does_not_overflow():
+    x = llvm.Float(3e30, 0, 3e-30, float("inf"))
+    y = llvm.Float(4e30, 0, 4e-30, 1)
+    expected = [5e30, 0, 5e-30, float("inf")]
+    np.testing.assert_allclose(dr.hypot(x, y).numpy(), expected, rtol=1e-6)
+
+
+def test_tests_of_floats():
+    x = llvm.Float(1, float("inf"), float("nan"))
+    assert list(dr.isnan(x)) == [False, False, True]
+    assert list(dr.isinf(x)) == [False, True, False]
+    assert list(dr.isfinite(x)) == [True, False, False]
+    assert list(dr.isfinite(llvm.Int(1, 2))) == [True, True]
+    assert list(dr.isinf(llvm.Int(1))) == [False]
+    assert dr.isnan(math.nan)
+    assert not dr.isinf(1)
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.isnan"):
+        dr.isnan("a")
+
+
+def test_select():
+    mask = llvm.Bool(True, False)
+    assert list(dr.select(mask, llvm.Float(1, 2), 5)) == [1, 5]
+    assert isinstance(dr.select(mask, 1, 2), llvm.Int)
+    assert isinstance(dr.select(mask, 1.0, 2), llvm.Float)
+    assert isinstance(dr.select(mask, True, False), llvm.Bool)
+    assert str(dr.select(mask, llvm.Array2f(1), 2)) == "[[1, 1],\n [2, 2]]"
+    wide = dr.select(llvm.Array2b(True, False), llvm.Float(1, 2), 0)
+    assert str(wide) == "[[1, 0],\n [2, 0]]"
+    assert dr.select(True, [1], "a") == [1]
+    tree = dr.select(mask, {"a": llvm.Float(1)}, {"a": llvm.Float(2)})
+    assert list(tree["a"]) == [1, 2]
+    assert list(dr.select(scalar.ArrayXb(True, False), 1, 2)) == [1, 2]
+
+
+def test_allclose():
+    assert dr.allclose(llvm.Float(1, 2), [1.000001, 2])
+    assert not dr.allclose(llvm.Float(1), 1.1)
+    assert dr.allclose(llvm.Float16(1), 1.01)
+    assert not dr.allclose([math.nan], [math.nan])
+    assert dr.allclose([math.nan], [math.nan], equal_nan=True)
+    with pytest.raises(SizeError, match="can't be combined"):
+        dr.allclose(llvm.Float(1, 2), [1, 2, 3])
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.allclose"):
+        dr.allclose("a", 1)
+
+
+@pytest.mark.parametrize("cls", [llvm.UInt, llvm.UInt64, llvm.Int, llvm.UInt8])
+def test_bit_operations(cls):
+    bits = 8 * dr.itemsize_v(cls)
+    x = cls(0, 1, 6)
+    assert list(dr.popcnt(x)) == [0, 1, 2]
+    assert list(dr.lzcnt(x)) == [bits, bits - 1, bits - 3]
+    assert list(dr.tzcnt(x)) == [bits, 0, 1]
+    assert list(dr.log2i(x))[1:] == [0, 2]
+    assert list(dr.brev(dr.brev(x))) == [0, 1, 6]
+
+
+def test_bit_operations_on_numbers():
+    assert (dr.popcnt(-1), dr.lzcnt(7), dr.tzcnt(0), dr.brev(1)) == (32, 29, 32, 2**31)
+    with pytest.raises(ArrayTypeError, match="more than 32 bits"):
+        dr.popcnt(2**40)
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.popcnt"):
+        dr.popcnt(1.5)
+    with pytest.raises(ArrayTypeError, match="not defined for entries of type Float"):
+        dr.popcnt(llvm.Float(1))
+
+
+def test_reinterpretation():
+    assert list(dr.reinterpret_array(llvm.UInt, llvm.Float(1))) == [0x3F800000]
+    back = dr.reinterpret_array(llvm.Array2f, llvm.Array2u(0x3F800000))
+    assert str(back) == "[[1, 1]]"
+    host = dr.reinterpret_array(scalar.ArrayXi64, scalar.ArrayXf64(-0.0))
+    assert list(host) == [-(2**63)]
+    for dtype, value in (
+        (llvm.UInt64, llvm.Float(1)),
+        (llvm.Array2u, llvm.Float(1)),
+        (int, llvm.Float(1)),
+        (llvm.UInt, 1.0),
+    ):
+        with pytest.raises(ArrayTypeError, match="can't read"):
+            dr.reinterpret_array(dtype, value)

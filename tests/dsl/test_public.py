@@ -1,0 +1,46 @@
+"""The public names: documented, with an example that runs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+
+import pytest
+
+import lumijit as dr
+
+OURS = (
+    "lumijit.backend",
+    "lumijit.constants",
+    "lumijit.enums",
+    "lumijit.functions",
+    "lumijit.random",
+    "lumijit.traits",
+    "lumijit.type_traits",
+)
+
+
+def public():
+    for name in dir(dr):
+        value = getattr(dr, name)
+        module = getattr(value, "__module__", "") or ""
+        if not name.startswith("_") and module.startswith(OURS):
+            yield pytest.param(value, id=name)
+
+
+@pytest.mark.parametrize("value", list(public()))
+def test_examples_run(value):
+    assert inspect.getdoc(value)
+    finder = doctest.DocTestFinder(recurse=False)
+    examples = [t for t in finder.find(value, module=False, globs={}) if t.examples]
+    assert examples
+    for example in examples:
+        result = doctest.DocTestRunner().run(example)
+        assert result.failed == 0
+
+
+@pytest.mark.parametrize("module", ["pytree", "printing", "initialize", "random"])
+def test_examples_of_helpers_run(module):
+    name = f"lumijit.{module}"
+    found = __import__(name, fromlist=["x"])
+    assert doctest.testmod(found).failed == 0

@@ -1,0 +1,87 @@
+"""The one traversal of containers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+
+import pytest
+
+from lumijit.llvm import Float
+from lumijit.pytree import (
+    is_container,
+    rebuild,
+    struct_fields,
+    tree_leaves,
+    tree_map,
+)
+from lumijit.runtime.errors import ArrayTypeError
+
+Point = namedtuple("Point", "x y")
+
+
+@dataclass(frozen=True)
+class Frozen:
+    a: int
+    b: int = 2
+
+
+class Struct:
+    DRJIT_STRUCT = {"a": Float, "b": int}
+
+    def __init__(self):
+        self.a = 1
+        self.b = 2
+
+
+class Demanding:
+    DRJIT_STRUCT = {"a": int}
+
+    def __init__(self, a):
+        self.a = a
+
+
+def test_all_containers_are_rebuilt():
+    struct = Struct()
+    tree = [1, (2, {"k": 3}), Point(4, 5), Frozen(6), struct]
+    doubled = tree_map(lambda v: v * 2, tree)
+    assert doubled[:4] == [2, (4, {"k": 6}), Point(8, 10), Frozen(12, 4)]
+    assert (doubled[4].a, doubled[4].b) == (2, 4)
+    assert doubled[4] is not struct
+
+
+def test_paths_name_the_leaves():
+    tree = {"a": [1], "p": Point(2, 3), "s": Struct()}
+    assert [path for path, _ in tree_leaves(tree, "t")] == [
+        "t['a'][0]",
+        "t['p'][0]",
+        "t['p'][1]",
+        "t['s'].a",
+        "t['s'].b",
+    ]
+
+
+def test_what_is_a_leaf():
+    for leaf in (1, "ab", None, Float(1), OrderedDict(a=1), range(3), Struct, Frozen):
+        assert not is_container(leaf)
+    assert struct_fields(Struct) == {"a": Float, "b": int}
+    assert struct_fields(3) is None
+
+
+def test_cycles_are_recursion_errors():
+    tree = []
+    tree.append(tree)
+    with pytest.raises(RecursionError):
+        list(tree_leaves(tree))
+
+
+def test_structures_must_match():
+    with pytest.raises(ArrayTypeError, match="the structures differ: list against"):
+        tree_map(lambda a, b: a, [1], (1,))
+    with pytest.raises(ArrayTypeError, match="the structures differ: keys"):
+        tree_map(lambda a, b: a, [1], [1, 2])
+
+
+def test_structs_need_a_default_constructor():
+    with pytest.raises(ArrayTypeError, match="can't be constructed without arguments"):
+        rebuild(Demanding(1), [2])

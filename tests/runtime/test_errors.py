@@ -1,0 +1,24 @@
+"""`errors`: how messages are worded."""
+
+from __future__ import annotations
+
+import pytest
+
+from lumijit.runtime.errors import message
+
+
+def test_a_message_names_the_line_the_construct_and_the_mend() -> None:
+    text = message("sum", "'x' is empty", "pass entries.")
+    place, rest = text.split(": ", 1)
+    assert rest == "sum: 'x' is empty. Fix: pass entries."
+    assert "test_errors.py:" in place
+    assert place.endswith("in test_a_message_names_the_line_the_construct_and_the_mend")
+
+
+@pytest.mark.parametrize("problem", ["it ends.", "does it end?"])
+def test_a_problem_that_ends_needs_no_stop(problem: str) -> None:
+    assert message("sum", problem, "wait.").endswith(f": {problem} Fix: wait.")
+
+
+def test_without_a_mend_the_problem_comes_last() -> None:
+    assert message("sum", "'x' is empty").endswith("sum: 'x' is empty")
