@@ -11,6 +11,7 @@ import warnings
 
 from lumijit.compiler import memory, trace
 from lumijit.compiler.ops.logic import AND, LT, NOT
+from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import where
@@ -56,6 +57,8 @@ def in_bounds(construct: str, size: int, index: Node, mask: Node) -> Node:
 
 def pending() -> list[Node]:
     """Return the notes that the next evaluation has to carry out."""
+    # A region that was traced again or given up has withdrawn its notes.
+    _reports[:] = [r for r in _reports if r._node.op is not LITERAL]
     return [r._node for r in _reports if not trace.is_symbolic(r._node)]
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -71,17 +73,78 @@ def new_group() -> int:
     return next(_groups)
 
 
-class IndexedArgument(Exception):
-    """A region's argument is indexed, so it can't be one; `control` handles it."""
+class IndexedArgument(BaseException):
+    """A region's argument is indexed, so it can't be one; `control` handles it.
+
+    No `Exception`, so that a body's own handlers don't swallow it.
+    """
 
     def __init__(self, node: Node) -> None:
         super().__init__("a region's argument is indexed")
         self.node = node
 
 
+class Writes:
+    """The writes to one array: its first and its last version."""
+
+    __slots__ = ("first", "holder", "last")
+
+    def __init__(self, holder: Holder, first: Node, last: Node) -> None:
+        self.holder = holder
+        self.first = first
+        self.last = last
+
+
+@contextmanager
+def watched() -> Iterator[dict[int, Writes]]:
+    """Note the writes outside of regions; if the body raises, undo them."""
+    outer = trace.state.watched
+    found: dict[int, Writes] = {}
+    trace.state.watched = found
+    try:
+        yield found
+    except BaseException:
+        for writes in found.values():
+            writes.holder._node = writes.first
+        raise
+    finally:
+        trace.state.watched = outer
+    if outer is not None:
+        for key, writes in found.items():
+            before = outer.setdefault(key, writes)
+            before.last = writes.last
+
+
+@contextmanager
+def guarded(check: Callable[[Node], None] | None) -> Iterator[None]:
+    """Have `check` asked before an array outside of regions is indexed."""
+    outer = trace.state.guard
+    trace.state.guard = check
+    try:
+        yield
+    finally:
+        trace.state.guard = outer
+
+
+def note_write(holder: Holder, before: Node) -> None:
+    """Note that an array outside of regions has got a new version."""
+    found = trace.state.watched
+    if found is not None:
+        entry = found.setdefault(id(holder), Writes(holder, before, before))
+        entry.last = holder._node
+
+
+def _is_open(scope: trace.Scope) -> bool:
+    """Tell whether a scope is the current one or surrounds it."""
+    current: trace.Scope | None = trace.state.scope
+    while current is not None and current is not scope:
+        current = current.parent
+    return current is not None
+
+
 def _check_indexable(node: Node, construct: str) -> None:
     if node.scope is not ROOT:
-        if node.op is SYMBOLIC:
+        if node.op is SYMBOLIC and _is_open(node.scope):
             raise IndexedArgument(node)
         written = node.op is WRITTEN
         problem = (
@@ -97,6 +160,8 @@ def _check_indexable(node: Node, construct: str) -> None:
                 "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
             )
         )
+    if trace.state.guard is not None:
+        trace.state.guard(node)
     if node.size > MAX_INDEXED:
         raise SizeError(
             message(
@@ -158,6 +223,7 @@ def _write(holder: Holder, effect: Node) -> None:
         from lumijit.compiler import evaluate
 
         evaluate.note_effect(written, target)
+        note_write(holder, target)
 
 
 class _Sample:

@@ -15,7 +15,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler import trace
-from lumijit.compiler.memory import CONSUMED, Reduction
+from lumijit.compiler.memory import CONSUMED, Reduction, note_write
 from lumijit.compiler.ops.structural import (
     BRANCH,
     EFFECTS,
@@ -183,6 +183,17 @@ def restore_writes(inner: Scope) -> None:
         holder._node = original
 
 
+@contextmanager
+def undone_on_error(*scopes: Scope) -> Iterator[None]:
+    """Undo the scopes' writes if closing their region fails."""
+    try:
+        yield
+    except BaseException:
+        for inner in scopes:
+            restore_writes(inner)
+        raise
+
+
 def argument(dtype: DType, size: int, position: int) -> Node:
     """Make a symbolic argument of the current scope."""
     return trace.make(SYMBOLIC, dtype, size, (), position)
@@ -334,6 +345,7 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
             from lumijit.compiler import evaluate
 
             evaluate.note_effect(written, original)
+            note_write(holder, original)
         else:
             current.writes.setdefault(key, (holder, original))
     for inner in scopes:

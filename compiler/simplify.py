@@ -55,9 +55,8 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     found = rule(a, b) if rule is not None else None
     if found is None:
         return None
-    if found.size < max(a.size, b.size):
-        return _widen(found, max(a.size, b.size))
-    return found
+    size = b.size if a.size == 1 else a.size
+    return found if found.size == size else _widen(found, size)
 
 
 def _widen(node: Node, size: int) -> Node | None:
@@ -79,7 +78,7 @@ def ternary(op: Op, a: Node, b: Node, c: Node) -> Node | None:
         found = _select(a, b, c)
     elif op is ar.FMA:
         found = _fma(a, b, c)
-    if found is not None and found.size < size:
+    if found is not None and found.size != size:
         return _widen(found, size)
     return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 from weakref import ref
@@ -99,11 +99,17 @@ class Scope:
 
 
 class _State(threading.local):
-    """The scope in which this thread is tracing."""
+    """The scope in which this thread is tracing, and what restricts indexing.
+
+    `watched` notes who is written outside of regions, and `guard` is asked before
+    an array outside of regions is indexed; both serve evaluated control flow.
+    """
 
     def __init__(self) -> None:
         self.scope = ROOT
         self.mask: Node | None = None
+        self.watched: dict[int, Any] | None = None
+        self.guard: Callable[[Node], None] | None = None
 
 
 ROOT = Scope()
@@ -119,6 +125,20 @@ def masked(mask: Node) -> Iterator[None]:
     """
     outer = state.mask
     state.mask = under_mask(mask)
+    try:
+        yield
+    finally:
+        state.mask = outer
+
+
+@contextmanager
+def masked_only(mask: Node | None) -> Iterator[None]:
+    """Restrict gathers and scatters to a mask that includes the current one.
+
+    None lifts all restrictions: for code whose effects are guarded otherwise.
+    """
+    outer = state.mask
+    state.mask = mask
     try:
         yield
     finally:

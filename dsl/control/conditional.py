@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lumijit.compiler import regions, trace
+from lumijit.compiler import memory, regions, trace
 from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.ops.logic import NOT
 from lumijit.compiler.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.trace import Node, Scope
-from lumijit.control.loop import check_mode
 from lumijit.control.state import (
     Leaf,
+    check_mode,
     common_type,
     condition_node,
+    describe,
     flatten,
-    inconsistent,
+    is_array,
     rebuild,
+    refuse_in_region,
+    same_object,
     with_node,
     zeros_like,
 )
@@ -75,7 +78,7 @@ def if_stmt(
         )
     name = label or "if_stmt"
     if mode is None:
-        if isinstance(cond, bool) or not hasattr(cond, "_node"):
+        if isinstance(cond, bool) or not is_array(cond):
             mode = "scalar"
         else:
             mode = "symbolic" if flags.symbolic_conditionals else "evaluated"
@@ -89,6 +92,7 @@ def if_stmt(
     sides = _Sides(args, arg_labels, rv_labels, name, strict, type(cond))
     if mode == "symbolic":
         return sides.symbolic(node, true_fn, false_fn)
+    refuse_in_region(name)
     return sides.evaluated(node, true_fn, false_fn)
 
 
@@ -110,208 +114,249 @@ class _Sides:
         self.name = name
         self.strict = strict
         self.mask_type = mask_type
+        self.sources: dict[int, tuple[Any, Any]] = {}
 
-    def _run(self, function: Callable[..., Any]) -> Any:
-        """Call one side; arrays that it changes in place get restored.
+    def _run(
+        self, function: Callable[..., Any], written: Callable[[], dict[int, Node]]
+    ) -> Any:
+        """Call one side and copy what it returns, so that later changes don't reach it.
 
-        Writes by index are no such changes: the scope takes care of them.
+        Arguments that it changes in place get restored. Writes by index are no such
+        changes: `written` gives the last versions of the arrays written so far, and
+        such arrays are returned as they are.
         """
         arrays = [f.value for f in self.arg_leaves if f.is_array]
-        before = [a._node for a in arrays]
-        writes = trace.state.scope.writes
-        is_root = trace.state.scope is trace.ROOT
-        copies = rebuild(self.args, [f.value for f in self.arg_leaves])
+        before = {id(a): a._node for a in arrays}
         try:
-            value = function(*copies)
-            kept = [self._keep(f, writes) for f in flatten((value,), ("",))]
+            value = function(*rebuild(self.args, [f.value for f in self.arg_leaves]))
+            versions = written()
+            before.update((k, v) for k, v in versions.items() if k in before)
+            kept = []
+            for leaf in flatten((value,), ("",)):
+                array = leaf.value
+                if leaf.is_array:
+                    kept.append(self._keep(array, before, versions))
+                else:
+                    kept.append(array)
             return rebuild((value,), kept)[0]
         finally:
-            for array, node in zip(arrays, before, strict=True):
-                written = is_root and array._node.op is WRITTEN
-                if id(array) not in writes and not written:
-                    array._node = node
+            for array in arrays:
+                array._node = before[id(array)]
 
-    def _keep(self, leaf: Leaf, writes: dict[int, Any]) -> Any:
-        """Return a leaf that later changes to the same array don't reach."""
-        if not leaf.is_array or id(leaf.value) in writes:
-            return leaf.value
-        return with_node(type(leaf.value), leaf.value._node)
+    def _keep(
+        self, array: Any, before: dict[int, Node], versions: dict[int, Node]
+    ) -> Any:
+        """Return an array if it was written by index, else a copy."""
+        node = array._node
+        is_version = versions.get(id(array)) is node
+        kept = array if is_version else with_node(type(array), node)
+        if before.get(id(array), node) is node:
+            self.sources[id(kept)] = (kept, array)
+        return kept
 
-    def _align(self, yes: Any, no: Any) -> tuple[list[Leaf], list[Leaf]]:
-        """List the leaves of both results; an undefined entry becomes zeros."""
-        if type(yes) is tuple and type(no) is tuple and len(yes) == len(no):
-            pairs = [_defined(a, b) for a, b in zip(yes, no, strict=True)]
-            yes = tuple(a for a, _ in pairs)
-            no = tuple(b for _, b in pairs)
-        first, second = self._leaves(yes), self._leaves(no)
-        self._check_structure(first, second)
-        return first, second
-
-    def _leaves(self, value: Any) -> list[Leaf]:
-        if type(value) is tuple:
-            labels = self.rv_labels or [f"result[{k}]" for k in range(len(value))]
-            return flatten(value, labels)
-        return flatten((value,), ("result",))
-
-    def _check_structure(self, yes: list[Leaf], no: list[Leaf]) -> None:
-        if [f.name for f in yes] != [f.name for f in no]:
-            names = {f.name for f in yes} ^ {f.name for f in no}
-            raise StateError(
-                message(
-                    self.name,
-                    "the two branches return different structures "
-                    f"(they differ in {', '.join(sorted(names))})",
-                    "let both branches return the same PyTree.",
-                )
-            )
+    def source(self, kept: Any) -> Any:
+        """Return the array that a side handed back but for writes by index."""
+        return self.sources.get(id(kept), (None, None))[1]
 
     def symbolic(
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
     ) -> Any:
         """Trace both sides into a region."""
         with regions.scope(self.name) as first:
-            value = self._run(true_fn)
-            try:
-                held = _swap_writes(first)
-                trace.state.scope = first.parent  # type: ignore[assignment]
-                with regions.scope(self.name) as second:
-                    other = self._run(false_fn)
-                    yes, no = self._align(value, other)
-                    pairs = [self._pair(f, g) for f, g in zip(yes, no, strict=True)]
-                trace.state.scope = first
-            except BaseException:
-                trace.state.scope = first
-                raise
-            _restore_versions(first, held)
-        arrays = [k for k, pair in enumerate(pairs) if isinstance(pair, tuple)]
-        moved: dict[int, Any] = {}
-        for k in arrays:
-            for node, inner, leaf in (
-                (pairs[k][0], first, yes[k]),
-                (pairs[k][1], second, no[k]),
-            ):
-                if node.op is WRITTEN and node.scope is inner:
-                    moved[k] = leaf.value
-        plain = [k for k in arrays if k not in moved]
-        _, results = regions.close_branch(
-            cond,
-            (first, second),
-            (
-                tuple(pairs[k][0] for k in plain),
-                tuple(pairs[k][1] for k in plain),
-            ),
-        )
-        finals = [p if not isinstance(p, tuple) else None for p in pairs]
-        finals = [_unwrap(p) for p in finals]
-        for k, node in zip(plain, results, strict=True):
-            finals[k] = with_node(self._type(yes[k].value, no[k].value), node)
-        for k, holder in moved.items():
-            finals[k] = holder
-        return self._join(_merged(value, other), finals)
+            yes = self._run(true_fn, lambda: self._versions(first))
+            # The other side sees arrays as they were before this one wrote to them.
+            held = {key: holder._node for key, (holder, _) in first.writes.items()}
+            regions.restore_writes(first)
+            trace.state.scope = first.parent or trace.ROOT
+            with regions.scope(self.name) as second:
+                no = self._run(false_fn, lambda: self._versions(second))
+                merge = _Merge(self, yes, no)
+                is_root = first.parent is trace.ROOT
+                merge.share(set(first.writes), set(second.writes), is_root)
+            for key, node in held.items():
+                first.writes[key][0]._node = node
+        wanted, nodes = merge.wanted()
+        with regions.undone_on_error(first, second):
+            _, results = regions.close_branch(
+                cond,
+                (first, second),
+                (tuple(a for a, _ in nodes), tuple(b for _, b in nodes)),
+            )
+        for k, node in zip(wanted, results, strict=True):
+            merge.enter(k, node)
+        for k in merge.late:
+            merge.enter(k, trace.select(cond, *merge.current(k)))
+        return merge.result()
+
+    def _versions(self, scope: Scope) -> dict[int, Node]:
+        """Return the arrays written in a scope, which must not be replaced besides."""
+        found = {}
+        for key, (holder, _) in scope.writes.items():
+            node = holder._node
+            if node.op is not WRITTEN or node.scope is not scope:
+                raise StateError(
+                    message(
+                        self.name,
+                        "an array is both written by index and changed in place "
+                        "within one branch",
+                        "assign the result to another variable.",
+                    )
+                )
+            found[key] = node
+        return found
 
     def evaluated(
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
     ) -> Any:
-        """Run both sides on all elements and blend."""
+        """Run both sides on all elements and blend; if one raises, undo its writes."""
         evaluate([cond])
-        with trace.masked(cond):
-            value = self._run(true_fn)
-        with trace.masked(trace.emit1(NOT, cond)):
-            other = self._run(false_fn)
-        yes, no = self._align(value, other)
-        finals: list[Any] = []
-        for f, g in zip(yes, no, strict=True):
-            pair = self._pair(f, g)
-            if not isinstance(pair, tuple):
-                finals.append(_unwrap(pair))
-            elif pair[0] is pair[1]:
-                finals.append(f.value)
-            elif pair[0].op is WRITTEN or pair[1].op is WRITTEN:
-                finals.append(g.value)
-            else:
-                node = trace.select(cond, *pair)
-                finals.append(with_node(self._type(f.value, g.value), node))
-        return self._join(_merged(value, other), finals)
+        with memory.watched():
+            with memory.watched() as first, trace.masked(cond):
+                yes = self._run(true_fn, lambda: _last_versions(first))
+            opposite = trace.emit1(NOT, cond)
+            with memory.watched() as second, trace.masked(opposite):
+                no = self._run(false_fn, lambda: _last_versions(second))
+            merge = _Merge(self, yes, no)
+        merge.share(set(first), set(second), True)
+        for k in (*merge.traced, *merge.late):
+            merge.enter(k, trace.select(cond, *merge.current(k)))
+        return merge.result()
 
-    def _type(self, yes: Any, no: Any) -> type[Any]:
-        if type(yes) is type(no):
-            return type(yes)
-        return common_type(yes, no, self.mask_type) or type(yes)
 
-    def _pair(self, yes: Leaf, no: Leaf) -> Any:
-        """Return the two nodes to blend, or what both sides agree on."""
-        a, b = yes.value, no.value
-        if yes.is_array and no.is_array and type(a) is type(b):
-            return a._node, b._node
-        if not yes.is_array and not no.is_array and (a is b or _agree(a, b)):
-            return _Agreed(a)
-        cls = common_type(a, b, self.mask_type)
-        if cls is not None:
-            nodes = [v._node if type(v) is cls else cls(v)._node for v in (a, b)]
-            return nodes[0], nodes[1]
-        if not self.strict and not yes.is_array and not no.is_array:
-            return _Agreed(a)
-        raise inconsistent(
-            self.name,
-            yes.name,
-            a,
-            b,
-            f"let both branches give '{yes.name}' the same array type.",
+class _Merge:
+    """What both sides returned, leaf by leaf.
+
+    `traced` are the leaves whose two values get blended. `late` are those where a
+    side returns an array that it wrote to, and the other one something else: its
+    contents are known once both sides have run.
+    """
+
+    def __init__(self, sides: _Sides, yes: Any, no: Any) -> None:
+        self.sides = sides
+        if type(yes) is tuple and type(no) is tuple and len(yes) == len(no):
+            entries = [_defined(a, b) for a, b in zip(yes, no, strict=True)]
+            yes = tuple(a for a, _ in entries)
+            no = tuple(b for _, b in entries)
+        self.value = yes
+        self.yes, self.no = self._leaves(yes), self._leaves(no)
+        self._check_structure()
+        self.finals: list[Any] = []
+        self.types: dict[int, type[Any]] = {}
+        self.pairs: dict[int, tuple[Node, Node]] = {}
+        for k, (a, b) in enumerate(zip(self.yes, self.no, strict=True)):
+            self.finals.append(self._agreed(k, a, b))
+        self.traced = list(self.pairs)
+        self.late: dict[int, tuple[bool, bool]] = {}
+
+    def _leaves(self, value: Any) -> list[Leaf]:
+        if type(value) is tuple:
+            given = self.sides.rv_labels
+            return flatten(
+                value,
+                [
+                    given[k] if k < len(given) else f"result[{k}]"
+                    for k in range(len(value))
+                ],
+            )
+        return flatten((value,), ("result",))
+
+    def _check_structure(self) -> None:
+        names = {f.name for f in self.yes} ^ {f.name for f in self.no}
+        if not names and len(self.yes) == len(self.no):
+            return
+        shown = ", ".join(f"'{n}'" for n in sorted(names))
+        raise StateError(
+            message(
+                self.sides.name,
+                "the two branches return different structures "
+                f"({len(self.yes)} and {len(self.no)} leaves; they differ in {shown})",
+                "let both branches return the same PyTree.",
+            )
         )
 
-    def _join(self, value: Any, finals: list[Any]) -> Any:
-        if type(value) is tuple:
-            return rebuild(value, finals)
-        return rebuild((value,), finals)[0]
+    def _agreed(self, k: int, yes: Leaf, no: Leaf) -> Any:
+        """Return the Python object that both sides give, or note arrays to blend."""
+        a, b = yes.value, no.value
+        is_plain = not yes.is_array and not no.is_array
+        if is_plain and same_object(a, b):
+            return a
+        same_type = yes.is_array and type(a) is type(b)
+        cls = type(a) if same_type else common_type(a, b, self.sides.mask_type)
+        if cls is None:
+            if is_plain and not self.sides.strict:
+                return a
+            raise self._disagreement(yes.name, a, b, "array type")
+        a, b = (v if type(v) is cls else cls(v) for v in (a, b))
+        if len({a._node.size, b._node.size} - {1}) > 1:
+            raise self._disagreement(yes.name, a, b, "size")
+        self.types[k] = cls
+        self.pairs[k] = (a._node, b._node)
+        return None
 
+    def _disagreement(self, name: str, yes: Any, no: Any, what: str) -> StateError:
+        return StateError(
+            message(
+                self.sides.name,
+                f"the branches disagree on '{name}' (the true branch gives "
+                f"{describe(yes)}, the false branch {describe(no)})",
+                f"let both branches give '{name}' the same {what}.",
+            )
+        )
 
-class _Agreed:
-    """A Python object that both sides return."""
+    def share(self, first: set[int], second: set[int], is_root: bool) -> None:
+        """Find the results that are arrays which a side has written by index."""
+        for k in list(self.traced):
+            a, b = self.yes[k].value, self.no[k].value
+            is_first, is_second = id(a) in first, id(b) in second
+            if not is_first and not is_second:
+                continue
+            self.traced.remove(k)
+            source = self.sides.source(a)
+            if source is not None and source is self.sides.source(b):
+                self.finals[k] = source
+            elif is_root:
+                self.late[k] = (is_first, is_second)
+            else:
+                raise self._disagreement(self.yes[k].name, a, b, "array")
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def wanted(self) -> tuple[list[int], list[tuple[Node, Node]]]:
+        """Return the leaves that a region must compute, and both sides' nodes."""
+        pairs = {k: self.pairs[k] for k in self.traced}
+        for k, (is_first, is_second) in self.late.items():
+            yes, no = self.pairs[k]
+            zero = trace.literal(yes.type, yes.type.wrap(0))
+            if not (is_first and is_second):
+                pairs[k] = (zero if is_first else yes, zero if is_second else no)
+        return list(pairs), list(pairs.values())
+
+    def current(self, k: int) -> tuple[Node, Node]:
+        """Return both sides' nodes, of written arrays the last versions."""
+        is_first, is_second = self.late.get(k, (False, False))
+        yes, no = self.pairs[k]
+        computed = getattr(self.finals[k], "_node", None)
+        yes = self.yes[k].value._node if is_first else computed or yes
+        no = self.no[k].value._node if is_second else computed or no
+        return yes, no
+
+    def enter(self, k: int, node: Node) -> None:
+        """Enter a blended leaf."""
+        self.finals[k] = with_node(self.types[k], node)
+
+    def result(self) -> Any:
+        """Put the results together."""
+        if type(self.value) is tuple:
+            return rebuild(self.value, self.finals)
+        return rebuild((self.value,), self.finals)[0]
 
 
 def _defined(a: Any, b: Any) -> tuple[Any, Any]:
     """Replace an undefined entry by zeros like the other side's."""
-    if isinstance(a, Undefined) and not isinstance(b, Undefined):
+    if type(a) is Undefined and type(b) is not Undefined:
         return zeros_like(b), b
-    if isinstance(b, Undefined) and not isinstance(a, Undefined):
+    if type(b) is Undefined and type(a) is not Undefined:
         return a, zeros_like(a)
     return a, b
 
 
-def _merged(yes: Any, no: Any) -> Any:
-    """Return the structure of the result: the entries that are defined."""
-    if type(yes) is tuple and type(no) is tuple:
-        return tuple(
-            b if isinstance(a, Undefined) else a for a, b in zip(yes, no, strict=True)
-        )
-    return yes
-
-
-def _unwrap(entry: Any) -> Any:
-    return entry.value if isinstance(entry, _Agreed) else entry
-
-
-def _agree(a: Any, b: Any) -> bool:
-    if type(a) is not type(b):
-        return False
-    try:
-        return bool(a == b)
-    except Exception:
-        return False
-
-
-def _swap_writes(scope: Scope) -> dict[int, Node]:
-    """Give arrays their former versions while the other side is traced."""
-    held = {key: holder._node for key, (holder, _) in scope.writes.items()}
-    regions.restore_writes(scope)
-    return held
-
-
-def _restore_versions(scope: Scope, held: dict[int, Node]) -> None:
-    """Note the versions that the first side had made (close_branch replaces them)."""
-    for key, node in held.items():
-        holder, _ = scope.writes[key]
-        holder._node = node
+def _last_versions(writes: dict[int, memory.Writes]) -> dict[int, Node]:
+    return {key: entry.last for key, entry in writes.items()}

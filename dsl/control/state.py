@@ -16,9 +16,38 @@ from lumijit import pytree, traits, type_traits
 from lumijit.compiler import trace
 from lumijit.compiler.trace import Node
 from lumijit.rewriting.undefined import Undefined
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError, message
 
 NUMBERS = (bool, int, float)
+MODES = ("scalar", "symbolic", "evaluated", None)
+State = tuple[Any, ...]
+
+
+def check_mode(mode: str | None, construct: str) -> None:
+    """Refuse an unknown mode."""
+    if mode not in MODES:
+        raise ArrayValueError(
+            message(
+                construct,
+                f"unknown mode {mode!r}",
+                "use 'scalar', 'symbolic', 'evaluated' or None.",
+            )
+        )
+
+
+def refuse_in_region(construct: str) -> None:
+    """Refuse evaluated control flow inside symbolic control flow."""
+    scope = trace.state.scope
+    if scope is not trace.ROOT:
+        outer = scope.label or "a symbolic region"
+        raise SymbolicError(
+            message(
+                construct,
+                f"evaluated mode can't be nested in {outer}, which is symbolic: "
+                "the contents that decide what runs aren't known yet",
+                "use symbolic mode here too, or evaluated mode around it.",
+            )
+        )
 
 
 @dataclass
@@ -31,7 +60,18 @@ class Leaf:
     @property
     def is_array(self) -> bool:
         """Whether tracing follows this leaf."""
-        return hasattr(self.value, "_node")
+        return is_array(self.value)
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value is a flat array of a JIT backend."""
+    return type(value) is not Undefined and hasattr(value, "_node")
+
+
+def node_of(value: Any) -> Node | None:
+    """Return an array's node, or None for any other object."""
+    node: Node | None = value._node if is_array(value) else None
+    return node
 
 
 def flatten(values: Sequence[Any], labels: Sequence[str]) -> list[Leaf]:
@@ -44,6 +84,9 @@ def flatten(values: Sequence[Any], labels: Sequence[str]) -> list[Leaf]:
 
 
 def _collect(value: Any, name: str, leaves: list[Leaf]) -> None:
+    if type(value) is Undefined:
+        leaves.append(Leaf(name, value))
+        return
     items = getattr(value, "_items", None)
     if items is not None and traits.is_jit_v(value):
         for k, item in enumerate(items):
@@ -64,6 +107,8 @@ def rebuild(values: Sequence[Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _restore(value: Any, leaves: Any) -> Any:
+    if type(value) is Undefined:
+        return next(leaves)
     items = getattr(value, "_items", None)
     if items is not None and traits.is_jit_v(value):
         result = object.__new__(type(value))
@@ -100,6 +145,52 @@ def same_structure(before: Sequence[Leaf], after: Sequence[Leaf]) -> bool:
     return [leaf.name for leaf in before] == [leaf.name for leaf in after]
 
 
+def same_object(a: Any, b: Any) -> bool:
+    """Tell whether two Python objects count as the same state."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) is Undefined:
+        return True
+    try:
+        return bool(a == b)
+    except Exception:
+        return False
+
+
+def is_late(old: Any, new: Any) -> bool:
+    """Tell whether a state variable gets its first value in the body."""
+    return type(old) is Undefined and type(new) is not Undefined
+
+
+def structure_changed(
+    construct: str, before: Sequence[Leaf], after: Sequence[Leaf]
+) -> StateError:
+    """Word the error for a state that has other leaves than before."""
+    names = {leaf.name for leaf in before} ^ {leaf.name for leaf in after}
+    shown = ", ".join(f"'{n}'" for n in sorted(names)) or "the order of the entries"
+    return StateError(
+        message(
+            construct,
+            f"the structure of the loop state changed (differs in {shown})",
+            "let the body return PyTrees of the structure they had before.",
+        )
+    )
+
+
+def check_sizes(construct: str, name: str, before: Any, after: Any) -> None:
+    """Refuse an array whose size changes, other than growing from 1."""
+    if len({before._node.size, after._node.size} - {1}) > 1:
+        raise inconsistent(
+            construct,
+            name,
+            before,
+            after,
+            f"keep the size of '{name}' the same in every iteration.",
+        )
+
+
 def promoted_type(value: Any, mask_type: type[Any]) -> type[Any]:
     """Return the array type for a Python number next to masks of a type."""
     if isinstance(value, bool):
@@ -118,9 +209,9 @@ def common_type(a: Any, b: Any, mask_type: type[Any]) -> type[Any] | None:
 
     None if there is none: one of them is neither an array nor a number.
     """
-    if hasattr(a, "_node") and isinstance(b, NUMBERS):
+    if is_array(a) and isinstance(b, NUMBERS):
         return _holding(type(a), b)
-    if hasattr(b, "_node") and isinstance(a, NUMBERS):
+    if is_array(b) and isinstance(a, NUMBERS):
         return _holding(type(b), a)
     if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
         if isinstance(a, bool) != isinstance(b, bool):
@@ -144,6 +235,10 @@ def _holding(cls: type[Any], value: Any) -> type[Any] | None:
 def describe(value: Any) -> str:
     """Name a value's type for a message, with the size of an array."""
     cls = type(value)
+    if cls is Undefined:
+        return "no value"
+    if value is None:
+        return "None"
     if hasattr(value, "_node"):
         return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}[{value._node.size}]"
     if isinstance(value, NUMBERS):
@@ -169,7 +264,7 @@ def inconsistent(
 
 def condition_node(cond: Any, construct: str) -> Node:
     """Return the node of a condition; it must be a mask of depth 1."""
-    node = getattr(cond, "_node", None)
+    node = node_of(cond)
     if node is None or not node.type.is_bool:
         raise StateError(
             message(
@@ -179,8 +274,7 @@ def condition_node(cond: Any, construct: str) -> Node:
                 "compare, or reduce with lumijit.any / lumijit.all along axis 0.",
             )
         )
-    result: Node = node
-    return result
+    return node
 
 
 def call(function: Callable[..., Any], args: Sequence[Any], what: str) -> Any:
@@ -204,23 +298,11 @@ def _shape_of(result: Any) -> str:
     return f"a value of type {type(result).__name__}"
 
 
-def select_leaf(mask: Any, new: Any, old: Any) -> Any:
-    """Blend two flat arrays of one type under a mask."""
-    if new._node is old._node:
-        return old
-    return with_node(type(new), trace.select(mask._node, new._node, old._node))
-
-
-def same_value(a: Any, b: Any) -> bool:
-    """Tell whether two Python objects are equal, and of one type."""
-    if type(a) is not type(b):
-        return False
-    try:
-        return bool(a == b)
-    except Exception:
-        return False
-
-
-def is_late(old: Any, new: Any) -> bool:
-    """Tell whether a state variable gets its first value in the body."""
-    return isinstance(old, Undefined) and not isinstance(new, Undefined)
+def distinct(leaves: list[Leaf]) -> list[Leaf]:
+    """Replace the second mention of one array object by a copy."""
+    seen: set[int] = set()
+    for leaf in leaves:
+        if leaf.is_array and id(leaf.value) in seen:
+            leaf.value = with_node(type(leaf.value), leaf.value._node)
+        seen.add(id(leaf.value))
+    return leaves

@@ -1,0 +1,301 @@
+"""Symbolic loops: tracing a body into a region of the kernel.
+
+The body is traced once more whenever a trace shows that a state variable is no
+state after all (it is only indexed, or stays constant), that a Python number
+changes and must become an array, or that an array of size 1 grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from lumijit.compiler import memory, regions, trace
+from lumijit.compiler.ops.structural import LITERAL, WRITTEN
+from lumijit.compiler.trace import Node, Scope
+from lumijit.control.state import (
+    NUMBERS,
+    Leaf,
+    State,
+    call,
+    check_sizes,
+    common_type,
+    condition_node,
+    flatten,
+    inconsistent,
+    is_late,
+    node_of,
+    rebuild,
+    same_object,
+    same_structure,
+    structure_changed,
+    with_node,
+    zeros_like,
+)
+from lumijit.runtime.config import flags
+from lumijit.runtime.errors import StateError, message
+
+MAX_TRACES = 16
+
+
+class _Retrace(Exception):
+    """The body must be traced again, because what is known of a leaf changed."""
+
+
+class SymbolicLoop:
+    """Traces one loop; `width` is the number of elements, as far as known."""
+
+    def __init__(
+        self,
+        state: State,
+        cond: Callable[..., Any],
+        body: Callable[..., State],
+        labels: Sequence[str],
+        name: str,
+        strict: bool,
+        width: int,
+    ) -> None:
+        self.state = state
+        self.cond = cond
+        self.body = body
+        self.labels = labels
+        self.name = name
+        self.strict = strict
+        self.leaves = flatten(state, labels)
+        self.width = width
+        # The sizes of the arguments, where the initial value is of size 1.
+        self.sizes: dict[int, int] = {}
+        # Arrays that the body indexes; it gets the very objects.
+        self.indexed: set[int] = set()
+        # Literals that the body leaves alone; and those it turned out to change.
+        self.constant: set[int] = set()
+        self.variable: set[int] = set()
+        # Python numbers that became arrays, as they were.
+        self.numbers: dict[int, Any] = {}
+        self.replaced: dict[int, Any] = {}
+        self.mask_type: type[Any] | None = None
+
+    def run(self) -> State:
+        """Trace until what is known of the state settles; return the final state."""
+        for _ in range(MAX_TRACES + 2 * len(self.leaves)):
+            try:
+                return self._attempt()
+            except _Retrace:
+                continue
+        raise StateError(
+            message(
+                self.name,
+                "the types of the loop state don't settle",
+                "start every state variable with the array type that it ends with.",
+            )
+        )
+
+    def _arguments(self) -> tuple[list[Any], dict[int, Node]]:
+        """Return what the body gets, and the arguments among it."""
+        values: list[Any] = []
+        args: dict[int, Node] = {}
+        for k, leaf in enumerate(self.leaves):
+            value = leaf.value
+            if not leaf.is_array or k in self.indexed:
+                values.append(value)
+                continue
+            node = value._node
+            if k not in self.constant:
+                size = self.sizes.get(k, self.width) if node.size == 1 else node.size
+                node = args[k] = regions.argument(node.type, size, len(args))
+            values.append(with_node(type(value), node))
+        return values, args
+
+    @contextmanager
+    def _restored(self) -> Iterator[dict[int, Node]]:
+        """Hold the indexed arrays' contents; put them back if the body raises."""
+        before = {k: self.leaves[k].value._node for k in self.indexed}
+        try:
+            yield before
+        except BaseException:
+            for k, node in before.items():
+                self.leaves[k].value._node = node
+            raise
+
+    def _attempt(self) -> State:
+        with regions.scope(self.name) as inner, self._restored() as before:
+            values, args = self._arguments()
+            state = rebuild(self.state, values)
+            try:
+                condition = self.cond(*state)
+                cond_node = condition_node(condition, self.name)
+                self.mask_type = type(condition)
+                if trace.state.mask is not None:
+                    cond_node = trace.under_mask(cond_node)
+                with trace.masked_only(None):
+                    returned = call(self.body, state, self.name)
+            except memory.IndexedArgument as used:
+                raise self._note_indexed(used, args) from None
+            self._define(returned)
+            self._check_in_place(before, inner)
+            outputs = self._outputs(values, flatten(returned, self.labels), args, inner)
+            self._check_progress(cond_node)
+        order = list(args)
+        with regions.undone_on_error(inner):
+            _, results = regions.close_loop(
+                inner,
+                tuple(self.leaves[k].value._node for k in order),
+                tuple(args[k] for k in order),
+                cond_node,
+                tuple(outputs[k] for k in order),
+            )
+        finals = [self.replaced.get(k, f.value) for k, f in enumerate(self.leaves)]
+        for k, node in zip(order, results, strict=True):
+            finals[k] = with_node(type(self.leaves[k].value), node)
+        return rebuild(self.state, finals)
+
+    def _define(self, returned: State) -> None:
+        """Start state variables that had no value before with zeros."""
+        pairs = list(zip(self.state, returned, strict=True))
+        if not any(is_late(old, new) for old, new in pairs):
+            return
+        self.state = tuple(
+            zeros_like(new) if is_late(old, new) else old for old, new in pairs
+        )
+        self.leaves = flatten(self.state, self.labels)
+        for known in (self.indexed, self.constant, self.variable):
+            known.clear()
+        self.sizes.clear()
+        self.numbers.clear()
+        raise _Retrace
+
+    def _check_progress(self, cond_node: Node) -> None:
+        """Refuse a loop whose condition no iteration can change."""
+        if cond_node.op is LITERAL and cond_node.attr:
+            raise StateError(
+                message(
+                    self.name,
+                    "the loop would never end: its condition is the constant True "
+                    "and doesn't depend on the loop state",
+                    "compute the condition from a state variable that the body "
+                    "changes.",
+                )
+            )
+
+    def _note_indexed(
+        self, used: memory.IndexedArgument, args: dict[int, Node]
+    ) -> BaseException:
+        """Hand an indexed argument to the body as the array that it is."""
+        for k, arg in args.items():
+            if arg is used.node:
+                if k in self.variable:
+                    return self._indexed_and_changed(k)
+                self.indexed.add(k)
+                return _Retrace()
+        return used
+
+    def _indexed_and_changed(self, k: int) -> StateError:
+        return StateError(
+            message(
+                self.name,
+                f"the state variable '{self.leaves[k].name}' is both indexed and "
+                "replaced by the body, so its entries would have to be in memory "
+                "before the loop has computed them",
+                "index another array, use lumijit.alloc_local, or mode='evaluated'.",
+            )
+        )
+
+    def _check_in_place(self, before: dict[int, Node], inner: Scope) -> None:
+        """Refuse indexed arrays that the body changes other than by index."""
+        for k, node in before.items():
+            array = self.leaves[k].value
+            found = array._node
+            is_written = found.op is WRITTEN and found.scope is inner
+            if found is not node and not (is_written and id(array) in inner.writes):
+                raise self._indexed_and_changed(k)
+
+    def _outputs(
+        self,
+        given: list[Any],
+        after: list[Leaf],
+        args: dict[int, Node],
+        inner: Scope,
+    ) -> dict[int, Node]:
+        """Check the new state against the old and return its nodes."""
+        if not same_structure(self.leaves, after):
+            raise structure_changed(self.name, self.leaves, after)
+        outputs: dict[int, Node] = {}
+        self.replaced = {}
+        again = False
+        for k, (leaf, new) in enumerate(zip(self.leaves, after, strict=True)):
+            if k in args:
+                node = self._array_leaf(k, leaf, new, args[k])
+                again |= node is None
+                if node is not None:
+                    outputs[k] = node
+            elif k in self.indexed:
+                if node_of(new.value) is not leaf.value._node:
+                    raise self._indexed_and_changed(k)
+            elif k in self.constant:
+                again |= self._constant_leaf(k, leaf, given[k], new, inner)
+            else:
+                again |= self._object_leaf(k, leaf, new)
+        if again:
+            raise _Retrace
+        return outputs
+
+    def _array_leaf(self, k: int, leaf: Leaf, new: Leaf, arg: Node) -> Node | None:
+        """Return a traced leaf's new node, or None if it must be traced again."""
+        cls = type(leaf.value)
+        value = new.value
+        if isinstance(value, NUMBERS) and common_type(leaf.value, value, cls):
+            value = cls(value)
+        if type(value) is not cls:
+            if k in self.numbers:
+                self._promote(k, leaf, value)
+                return None
+            raise inconsistent(self.name, leaf.name, leaf.value, value)
+        check_sizes(self.name, leaf.name, leaf.value, value)
+        node: Node = value._node
+        if node is not arg:
+            if node.size > arg.size == 1:
+                self.sizes[k] = node.size
+                return None
+            return node
+        is_literal = leaf.value._node.op is LITERAL and k not in self.variable
+        if is_literal and flags.optimize_loops:
+            self.constant.add(k)
+            return None
+        return node
+
+    def _promote(self, k: int, leaf: Leaf, value: Any) -> None:
+        """Make a Python number an array of a type that also holds `value`."""
+        assert self.mask_type is not None
+        number = self.numbers.setdefault(k, leaf.value)
+        cls = common_type(number, value, self.mask_type)
+        if cls is None:
+            raise inconsistent(self.name, leaf.name, leaf.value, value)
+        leaf.value = cls(number)
+
+    def _constant_leaf(
+        self, k: int, leaf: Leaf, given: Any, new: Leaf, inner: Scope
+    ) -> bool:
+        """Check a literal that the body should leave alone; tell if it doesn't."""
+        if id(given) in inner.writes:
+            self.constant.discard(k)
+            self.indexed.add(k)
+            return True
+        if node_of(new.value) is leaf.value._node:
+            return False
+        self.constant.discard(k)
+        self.variable.add(k)
+        return True
+
+    def _object_leaf(self, k: int, leaf: Leaf, new: Leaf) -> bool:
+        """Check a Python object; tell whether it became an array."""
+        if same_object(leaf.value, new.value):
+            return False
+        assert self.mask_type is not None
+        if common_type(leaf.value, new.value, self.mask_type) is not None:
+            self._promote(k, leaf, new.value)
+            return True
+        if self.strict:
+            raise inconsistent(self.name, leaf.name, leaf.value, new.value)
+        self.replaced[k] = new.value
+        return False
