@@ -1,6 +1,6 @@
-"""What a region consists of: its blocks of code, and the roles of its operands.
+"""What a region's attribute holds: its code in blocks, its arguments, its layout.
 
-Tracing a body and closing it to a region is in `regions`.
+Making regions is the work of `regions`; this is what the other passes read.
 """
 
 from __future__ import annotations

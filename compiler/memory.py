@@ -314,10 +314,10 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
         from lumijit.compiler import checks
 
         mask = checks.in_bounds("scatter_inc", holder._node.size, index, mask)
-    _claim(holder)
     size = trace.broadcast_size(SCATTER_INC, (index, mask))
     if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
         return trace.literal(UINT32, 0, size)
+    _claim(holder)
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)

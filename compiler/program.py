@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumijit.compiler.blocks import attr_key, pointer_deps, value_deps
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -24,7 +25,6 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.regions import attr_key, pointer_deps, value_deps
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
 from lumijit.runtime.errors import SymbolicError, message

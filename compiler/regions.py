@@ -15,13 +15,15 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler import trace
-from lumijit.compiler.blocks import Block as Block
-from lumijit.compiler.blocks import Branch as Branch
-from lumijit.compiler.blocks import Loop as Loop
-from lumijit.compiler.blocks import Region as Region
-from lumijit.compiler.blocks import attr_key as attr_key
-from lumijit.compiler.blocks import pointer_deps as pointer_deps
-from lumijit.compiler.blocks import value_deps as value_deps
+from lumijit.compiler.blocks import (
+    Block,
+    Branch,
+    Loop,
+    Region,
+    attr_key,
+    pointer_deps,
+    value_deps,
+)
 from lumijit.compiler.memory import note_write
 from lumijit.compiler.ops.structural import (
     BRANCH,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
+from lumijit.compiler.blocks import pointer_deps, value_deps
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     EFFECTS,
@@ -23,7 +24,6 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.program import leaked_symbol
-from lumijit.compiler.regions import pointer_deps, value_deps
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.errors import SymbolicError, message
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lumijit.compiler import trace
+from lumijit.compiler.blocks import value_deps
 from lumijit.compiler.grammar import (
     VerificationError,
     check_node,
@@ -28,7 +29,6 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.program import Program, target_root
-from lumijit.compiler.regions import value_deps
 from lumijit.compiler.schedule import Plan
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import VALUES

@@ -145,9 +145,12 @@ class EvaluatedLoop:
         finally:
             for holder in holders:
                 holder._node = before[id(holder)]
+        # The body may have replaced entries of the containers that it was given.
         given = tuple(
             zeros_like(value) if is_late(entry, value) else entry
-            for entry, value in zip(given, returned, strict=True)
+            for entry, value in zip(
+                rebuild(state, [f.value for f in arrays]), returned, strict=True
+            )
         )
         old = flatten(given, self.labels)
         if not same_structure(old, new):

@@ -207,7 +207,8 @@ class SymbolicLoop:
             array = self.leaves[k].value
             found = array._node
             is_written = found.op is WRITTEN and found.scope is inner
-            if found is not node and not (is_written and id(array) in inner.writes):
+            is_written = is_written and id(array) in inner.writes
+            if not (is_written or _is_same(found, node)):
                 raise self._indexed_and_changed(k)
 
     def _outputs(
@@ -299,3 +300,10 @@ class SymbolicLoop:
             raise inconsistent(self.name, leaf.name, leaf.value, new.value)
         self.replaced[k] = new.value
         return False
+
+
+def _is_same(a: Node, b: Node) -> bool:
+    """Tell whether an array was left alone; the first write may renew a literal."""
+    if a.op is LITERAL and b.op is LITERAL:
+        return (a.type, a.size, repr(a.attr)) == (b.type, b.size, repr(b.attr))
+    return a is b

@@ -7,10 +7,11 @@ import pytest
 import lumijit as lj
 import lumijit.llvm.ad
 
-from . import programs_plain
+from . import programs_plain, programs_structures
 from .modes import MODES, PROGRAMS, Program, flags_of
 
 assert programs_plain
+assert programs_structures
 
 
 def _name(value: object) -> str | None:

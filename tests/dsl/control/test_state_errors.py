@@ -1,0 +1,277 @@
+"""Inconsistent state: the message names variable, construct, line, types and mend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lumijit as lj
+from lumijit.compiler import trace
+from lumijit.llvm import Array2f, Array3f, Bool, Float, Float64, Int, UInt
+from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
+
+MODES = ["symbolic", "evaluated"]
+THIS = re.escape(__file__)
+
+
+@pytest.fixture(autouse=True)
+def _scope_is_restored() -> Any:
+    yield
+    assert trace.state.scope is trace.ROOT
+    assert trace.state.mask is None
+    assert trace.state.watched is None
+    assert trace.state.guard is None
+
+
+def loop(body: Callable[..., Any], *state: Any, mode: str = "symbolic") -> Any:
+    labels = ["i", "x", "y"]
+    i = Int(0, 1, 2)
+    return lj.while_loop((i, *state), lambda i, *_: i < 5, body, labels, mode=mode)
+
+
+def branch(yes: Any, no: Any, mode: str = "symbolic", **options: Any) -> Any:
+    cond = Int(1, 2, 3) > 1
+    names = {"rv_labels": ["x"], "mode": mode, **options}
+    return lj.if_stmt((), cond, lambda: (yes,), lambda: (no,), **names)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("before", "after", "types"),
+    [
+        (Int(1, 2, 3), Float(1, 2, 3), r"expected llvm\.Int\[3\], got llvm\.Float"),
+        (Float(1), Float64(2), r"expected llvm\.Float\[1\], got llvm\.Float64"),
+        (Int(1, 2, 3), Int(1, 2), r"expected llvm\.Int\[3\], got llvm\.Int\[2\]"),
+        (Int(1), 2.5, r"expected llvm\.Int\[1\], got Python float 2\.5"),
+        (True, Int(1), r"expected Python bool True, got llvm\.Int"),
+        ("a", "b", r"expected Python object of type str, got Python object"),
+        (None, Float(1), r"expected None, got llvm\.Float"),
+    ],
+)
+def test_changed_leaf(mode: str, before: Any, after: Any, types: str) -> None:
+    pattern = rf"^{THIS}:\d+ in loop: while_loop: .*'x' is inconsistent \({types}"
+    with pytest.raises(StateError, match=pattern + r".*Fix: "):
+        loop(lambda i, x: (i + 1, after), before, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        ({"a": Int(1)}, {"b": Int(1)}, r"'x\['a'\]', 'x\['b'\]'"),
+        ([Int(1)], [Int(1), Int(2)], r"'x\[1\]'"),
+        (Array2f(1), Array3f(1), r"'x\[2\]'"),
+        (Float(1), Array2f(1), r"'x', 'x\[0\]', 'x\[1\]'"),
+    ],
+)
+def test_changed_structure(mode: str, before: Any, after: Any, names: str) -> None:
+    pattern = rf"while_loop: the structure .* changed \(differs in {names}\)\. ?Fix: "
+    with pytest.raises(StateError, match=pattern.replace(r"\. ?", ".{0,2}")):
+        loop(lambda i, x: (i + 1, after), before, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_wrong_number_of_values(mode: str) -> None:
+    with pytest.raises(StateError, match=r"expected 2, got 1 entries"):
+        loop(lambda i, x: (i + 1,), Int(1), mode=mode)
+    with pytest.raises(StateError, match=r"expected 2, got a value of type Int"):
+        loop(lambda i, x: i + 1, Int(1), mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_condition_of_the_wrong_type(mode: str) -> None:
+    match = r"condition has the wrong type \(expected bool or a Bool array, got llvm"
+    with pytest.raises(StateError, match=match):
+        lj.while_loop((Int(1, 2),), lambda i: i, lambda i: (i,), mode=mode)
+    with pytest.raises(StateError, match=match):
+        lj.if_stmt((), Float(1, 2), lambda: 1, lambda: 2, mode=mode)
+
+
+def test_constant_condition() -> None:
+    with pytest.raises(StateError, match=r"would never end.*constant True"):
+        lj.while_loop((Int(1, 2),), lambda i: Bool(True), lambda i: (i + 1,))
+
+
+def test_arguments_of_the_primitives() -> None:
+    with pytest.raises(ArrayValueError, match="while_loop: unknown mode 'fast'"):
+        lj.while_loop((Int(1),), lambda i: i < 3, lambda i: (i,), mode="fast")
+    with pytest.raises(ArrayValueError, match="if_stmt: unknown mode 'fast'"):
+        lj.if_stmt((), Bool(True), lambda: 1, lambda: 2, mode="fast")
+    with pytest.raises(StateError, match=r"'state' must be a tuple \(got list"):
+        lj.while_loop([Int(1)], lambda i: i < 3, lambda i: (i,))  # type: ignore[arg-type]
+    with pytest.raises(StateError, match=r"'args' must be a tuple \(got Int"):
+        lj.if_stmt(Int(1), Bool(True), lambda i: 1, lambda i: 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("yes", "no", "types"),
+    [
+        (Int(1), Float(2), r"llvm\.Int\[1\], the false branch llvm\.Float\[1\]"),
+        (Int(1, 2, 3), Int(1, 2), r"llvm\.Int\[3\], the false branch llvm\.Int\[2\]"),
+        ("a", "b", r"Python object of type str"),
+        (1, Bool(True), r"Python int 1, the false branch llvm\.Bool"),
+    ],
+)
+def test_branches_disagree(mode: str, yes: Any, no: Any, types: str) -> None:
+    match = rf"^{THIS}:\d+ in branch: if_stmt: .*disagree on 'x' .*{types}.*Fix: "
+    with pytest.raises(StateError, match=match):
+        branch(yes, no, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_branches_of_different_structure(mode: str) -> None:
+    with pytest.raises(StateError, match=r"different structures .*'x\[1\]'"):
+        branch([Int(1)], [Int(1), Int(2)], mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lenient_state(mode: str) -> None:
+    assert branch("a", "b", mode, strict=False)[0] == "a"
+    state = (Int(0, 1), "a")
+    result = lj.while_loop(
+        state,
+        lambda i, s: i < 3,
+        lambda i, s: (i + 1, s + "b"),
+        mode=mode,
+        strict=False,
+    )
+    assert result[1].startswith("ab")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_variable_without_a_value(mode: str) -> None:
+    @lj.syntax
+    def late(x: Any) -> Any:
+        while lj.hint(x < 3, mode=mode):
+            y = x * 2
+            x += 1
+        if lj.hint(x > 100, mode=mode):
+            z = y + 1
+        return z
+
+    with pytest.raises(lj.rewriting.undefined.UndefinedVariableError, match="'z'"):
+        late(Int(1, 2))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_arrays_keep_their_contents_when_a_body_raises(mode: str) -> None:
+    bins, x, other = Int(1, 2, 3), Int(5, 6, 7), lj.zeros(Int, 3)
+
+    def body(i: Any, x: Any, bins: Any) -> Any:
+        lj.scatter_add(bins, 10, UInt(0))
+        lj.scatter_add(other, x, i)
+        x += 1
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        lj.while_loop((UInt(0, 1, 2), x, bins), lambda i, *_: i < 9, body, mode=mode)
+    with pytest.raises(KeyError, match="mine"):
+        lj.if_stmt((UInt(0, 1, 2), x, bins), x > 5, body, body, mode=mode)
+    with pytest.raises(KeyError, match="mine"):
+        lj.if_stmt(
+            (UInt(0, 1, 2), x, bins),
+            x > 5,
+            lambda i, x, b: lj.scatter(b, x, i),
+            body,
+            mode=mode,
+        )
+    assert [list(a) for a in (bins, x, other)] == [[1, 2, 3], [5, 6, 7], [0, 0, 0]]
+    assert list(bins + x) == [6, 8, 10]
+
+
+def test_second_iteration_raises() -> None:
+    bins, count = Int(1, 2, 3), []
+
+    def body(i: Any, bins: Any) -> Any:
+        lj.scatter_add(bins, 10, i)
+        count.append(i.numpy())
+        if len(count) == 2:
+            raise KeyError("mine")
+        return i + 1, bins
+
+    with pytest.raises(KeyError, match="mine"):
+        lj.while_loop((UInt(0, 1), bins), lambda i, _: i < 9, body, mode="evaluated")
+    assert list(bins) == [1, 2, 3]
+
+
+def test_closing_errors_undo_writes() -> None:
+    bins = Int(1, 2, 3)
+
+    def yes() -> Any:
+        lj.scatter_add(bins, Int(1, 2), UInt(0, 1))
+        return Int(1)
+
+    with pytest.raises(ValueError, match="sizes"):
+        lj.if_stmt((), Int(1, 2, 3) > 1, yes, lambda: Int(2), mode="symbolic")
+    assert list(bins) == [1, 2, 3]
+
+
+def test_indexed_and_changed() -> None:
+    def body(i: Any, x: Any) -> Any:
+        return i + 1, x + lj.gather(Int, x, UInt(0))
+
+    match = "'x' is both indexed and replaced by the body.*Fix: "
+    with pytest.raises(StateError, match=match):
+        loop(body, Int(1, 2, 3))
+    result = loop(body, Int(1, 2, 3), mode="evaluated")
+    assert list(result[1]) == [32, 17, 10]
+
+
+def test_in_place_change_of_an_indexed_array() -> None:
+    x = Int(1, 2, 3)
+
+    def body(i: Any, x: Any) -> Any:
+        i = i + lj.gather(Int, x, UInt(0))
+        x += 1
+        return i, x
+
+    with pytest.raises(StateError, match="'x' is both indexed and replaced"):
+        loop(body, x)
+    assert list(x) == [1, 2, 3]
+
+
+def test_written_and_changed_in_one_branch() -> None:
+    def yes(x: Any) -> Any:
+        lj.scatter(x, 7, UInt(0))
+        x += 1
+        return x
+
+    with pytest.raises(StateError, match="both written by index and changed in place"):
+        lj.if_stmt((Int(1, 2),), Int(1, 2) > 1, yes, lambda x: x, mode="symbolic")
+
+
+def test_evaluated_inside_symbolic() -> None:
+    def body(i: Any) -> Any:
+        return lj.while_loop(
+            (i,), lambda i: i < 3, lambda i: (i + 1,), mode="evaluated"
+        )
+
+    match = "evaluated mode can't be nested in outer, which is symbolic.*Fix: "
+    with pytest.raises(SymbolicError, match=match):
+        lj.while_loop((Int(0, 1),), lambda i: i < 5, body, label="outer")
+
+    def choose(i: Any) -> Any:
+        return (lj.if_stmt((i,), i > 1, lambda i: i, lambda i: -i, mode="evaluated"),)
+
+    with pytest.raises(SymbolicError, match="if_stmt: evaluated mode can't be nested"):
+        lj.while_loop((Int(0, 1),), lambda i: i < 5, choose)
+
+
+def test_other_array_than_the_written_one() -> None:
+    """One side returns an array that it wrote to, the other one another array."""
+    for mode in MODES:
+        written, other = Int(1, 2, 3), Int(10, 20, 30)
+
+        def yes(a: Any, b: Any) -> Any:
+            lj.scatter_add(a, 100, UInt(0, 1, 2))
+            return a
+
+        cond = Bool(True, False, True)
+        args = (written, other)
+        result = lj.if_stmt(args, cond, yes, lambda a, b: b, mode=mode)
+        assert list(written) == [101, 2, 103]
+        assert list(result) == [101, 20, 103]
