@@ -26,7 +26,7 @@ from lumijit.compiler.ops.structural import (
 )
 from lumijit.compiler.program import (
     Program,
-    elementwise,
+    elementwise_order,
     leaked_symbol,
     target_root,
 )
@@ -116,7 +116,7 @@ def evaluate(nodes: Iterable[Node]) -> bool:
 
 
 def _run(wanted: list[Node]) -> None:
-    order = elementwise(wanted)
+    order = elementwise_order(wanted)
     if order is not None:
         outputs = list(dict.fromkeys(wanted)) if len(wanted) > 1 else wanted
         size = outputs[0].size

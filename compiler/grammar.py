@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lumijit.compiler import trace
+from lumijit.compiler.blocks import Block, Branch, Loop, Region, value_deps
 from lumijit.compiler.memory import CONSUMED, MODES, OPERATIONS, Reduction
 from lumijit.compiler.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ops.record import Op
@@ -31,7 +32,6 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.regions import Block, Branch, Loop, Region, value_deps
 from lumijit.compiler.trace import ROOT, Node, Scope
 from lumijit.runtime.dtypes import BOOL, UINT32, VALUES, VOID
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lumijit.compiler.blocks import Block, Branch, Loop
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -29,7 +30,6 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.regions import Block, Branch, Loop
 from lumijit.compiler.trace import Node
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.dtypes import DType

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lumijit.compiler.blocks import Block, Loop
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
     EVALUATED,
@@ -16,7 +17,6 @@ from lumijit.compiler.ops.structural import (
     REGIONS,
     WRITTEN,
 )
-from lumijit.compiler.regions import Block, Loop
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import VOID
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumijit.compiler.blocks import attr_key, pointer_deps, value_deps
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -24,7 +25,6 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.regions import attr_key, pointer_deps, value_deps
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
 from lumijit.runtime.errors import SymbolicError, message
@@ -228,7 +228,16 @@ def _is_streaming(outputs: list[Node], size: int) -> bool:
     return max((n.type.size_bytes for n in outputs), default=0) * size >= 64 << 20
 
 
-def elementwise(wanted: list[Node]) -> list[Node] | None:
+def elementwise(wanted: list[Node]) -> Program | None:
+    """Return the program of nodes of one size if it is free of memory access."""
+    order = elementwise_order(wanted)
+    if order is None:
+        return None
+    outputs = list(dict.fromkeys(wanted))
+    return Program(outputs[0].size, outputs, [], 0, order)
+
+
+def elementwise_order(wanted: list[Node]) -> list[Node] | None:
     """Return what nodes of one size need, in order, if it is free of memory access.
 
     That is the common case: no plan is needed, and one walk does. None if a node

@@ -15,15 +15,22 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler import trace
-from lumijit.compiler.memory import CONSUMED, Reduction, note_write
+from lumijit.compiler.blocks import (
+    Block,
+    Branch,
+    Loop,
+    Region,
+    attr_key,
+    pointer_deps,
+    value_deps,
+)
+from lumijit.compiler.memory import note_write
 from lumijit.compiler.ops.structural import (
     BRANCH,
     EFFECTS,
-    GATHER,
     LOOP,
     PROJECT,
     REGIONS,
-    SCATTER_INC,
     SYMBOLIC,
     WRITTEN,
 )
@@ -31,101 +38,6 @@ from lumijit.compiler.trace import Node, Scope
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import VOID, DType
 from lumijit.runtime.errors import StateError, message
-
-
-class Block:
-    """Straight-line code of a region: nodes in order, then its results."""
-
-    __slots__ = ("nodes", "outputs")
-
-    def __init__(self, nodes: tuple[Node, ...], outputs: tuple[Node, ...]) -> None:
-        self.nodes = nodes
-        self.outputs = outputs
-
-    def pure(self) -> Block:
-        """Return the same code without its writes to memory."""
-        kept = []
-        for node in self.nodes:
-            if node.op is SCATTER_INC:
-                node.attr = CONSUMED
-            if node.op in EFFECTS or node.op is WRITTEN:
-                continue
-            if node.op in REGIONS and len(node.deps) > node.attr.targets:
-                node.attr = node.attr.without_effects()
-                node.deps = node.deps[: node.attr.targets]
-            kept.append(node)
-        return Block(tuple(kept), self.outputs)
-
-
-class Loop:
-    """A while loop: `args` are its phis; `header` computes `header.outputs[0]`.
-
-    deps of the node: initial values (one per argument), captured values, captured
-    pointers from `pointers` on, written targets from `targets` on.
-    """
-
-    __slots__ = (
-        "args",
-        "body",
-        "header",
-        "key",
-        "label",
-        "pointers",
-        "targets",
-        "written",
-    )
-    args: tuple[Node, ...]
-    header: Block
-    body: Block
-    pointers: int
-    targets: int
-    label: str
-    key: Any
-    written: list[ref[Node]]
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The code blocks in order."""
-        return (self.header, self.body)
-
-    def without_effects(self) -> Loop:
-        """Return the same loop without its writes to memory."""
-        loop = Loop()
-        loop.args, loop.label = self.args, self.label
-        loop.header, loop.body = self.header.pure(), self.body.pure()
-        loop.pointers, loop.targets = self.pointers, self.targets
-        loop.key, loop.written = ("pure", self.key), []
-        return loop
-
-
-class Branch:
-    """A conditional: deps[0] is the condition, then captures as in `Loop`."""
-
-    __slots__ = ("false", "key", "label", "pointers", "targets", "true", "written")
-    true: Block
-    false: Block
-    pointers: int
-    targets: int
-    label: str
-    key: Any
-    written: list[ref[Node]]
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The code blocks in order."""
-        return (self.true, self.false)
-
-    def without_effects(self) -> Branch:
-        """Return the same branch without its writes to memory."""
-        branch = Branch()
-        branch.label = self.label
-        branch.true, branch.false = self.true.pure(), self.false.pure()
-        branch.pointers, branch.targets = self.pointers, self.targets
-        branch.key, branch.written = ("pure", self.key), []
-        return branch
-
-
-Region = Loop | Branch
 
 
 @contextmanager
@@ -170,33 +82,6 @@ def undone_on_error(*scopes: Scope) -> Iterator[None]:
 def argument(dtype: DType, size: int, position: int) -> Node:
     """Make a symbolic argument of the current scope."""
     return trace.make(SYMBOLIC, dtype, size, (), position)
-
-
-def pointer_start(node: Node) -> int:
-    """Return where the dependencies begin that must lie in memory."""
-    if node.op is GATHER or node.op in EFFECTS:
-        return 0
-    if node.op in REGIONS:
-        return int(node.attr.pointers)
-    return len(node.deps)
-
-
-def pointer_deps(node: Node) -> tuple[Node, ...]:
-    """Return the dependencies that are addressed, not read as values."""
-    if node.op is GATHER or node.op in EFFECTS:
-        return node.deps[:1]
-    if node.op in REGIONS:
-        return node.deps[node.attr.pointers :]
-    return ()
-
-
-def value_deps(node: Node) -> tuple[Node, ...]:
-    """Return the dependencies that are read as values."""
-    if node.op is GATHER or node.op in EFFECTS:
-        return node.deps[1:]
-    if node.op in REGIONS:
-        return node.deps[: node.attr.pointers]
-    return node.deps
 
 
 class _Captures:
@@ -410,13 +295,6 @@ def close_branch(
 def project(region: Node, dtype: DType, position: int) -> Node:
     """Make the node for one result of a region."""
     return trace.make(PROJECT, dtype, region.size, (region,), position)
-
-
-def attr_key(node: Node) -> Any:
-    """Return what tells two nodes of one operation apart, besides operands."""
-    if node.op in REGIONS or isinstance(node.attr, Reduction):
-        return node.attr.key
-    return node.attr
 
 
 def _structure(region: Region, deps: tuple[Node, ...]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
+from lumijit.compiler.blocks import pointer_deps, value_deps
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     EFFECTS,
@@ -23,7 +24,6 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.program import leaked_symbol
-from lumijit.compiler.regions import pointer_deps, value_deps
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.errors import SymbolicError, message
 
@@ -112,6 +112,8 @@ class _Planner:
             else:
                 if node.scope is not ROOT:
                     raise leaked_symbol(node)
+                if node.op in REGIONS and node.attr.is_consumed:
+                    raise _used_up()
                 if is_effect(node):
                     self._note_sharing(node)
                 stack.append((node, True))
@@ -120,15 +122,7 @@ class _Planner:
     def _note_sharing(self, node: Node) -> None:
         """Note targets that somebody besides this effect still refers to."""
         if node.attr is CONSUMED:
-            raise SymbolicError(
-                message(
-                    "scatter_inc",
-                    "the returned index was used up by an earlier kernel: the "
-                    "counter's state at that time can't be had again",
-                    "evaluate the index together with the first use: "
-                    "lumijit.eval(data, index).",
-                )
-            )
+            raise _used_up()
         deps = node.deps
         start = 0 if node.op in EFFECTS else node.attr.targets
         for k in range(start, len(deps)):
@@ -206,6 +200,18 @@ class _Planner:
             group(self.phase[id(node)], node.size).effects.append(node)
         self.plan.groups = [groups[k] for k in sorted(groups, key=lambda k: k[0])]
         return self.plan
+
+
+def _used_up() -> SymbolicError:
+    return SymbolicError(
+        message(
+            "scatter_inc",
+            "the returned index was used up by an earlier kernel: the counter's state "
+            "at that time can't be had again",
+            "evaluate the index together with the first use: "
+            "lumijit.eval(data, index).",
+        )
+    )
 
 
 def _may_share_kernel(first: Node, second: Node) -> bool:

@@ -38,7 +38,7 @@ class Node:
 
     `size` 1 broadcasts. `attr` holds what the operation needs besides operands.
     `buffer` is set once the value lies in memory; the node then is EVALUATED and
-    has dropped its dependencies. `mark` and `slot` are scratch of the walks.
+    has dropped its dependencies.
     """
 
     __slots__ = (
@@ -46,11 +46,9 @@ class Node:
         "attr",
         "buffer",
         "deps",
-        "mark",
         "op",
         "scope",
         "size",
-        "slot",
         "type",
     )
     op: Op
@@ -60,8 +58,6 @@ class Node:
     attr: Any
     buffer: Buffer | None
     scope: Scope
-    mark: int
-    slot: int
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.type.name}[{self.size}]>"
@@ -174,7 +170,6 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.attr = attr
     node.buffer = None
     node.scope = state.scope
-    node.mark = 0
     return node
 
 
@@ -337,8 +332,8 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
             return folded
     scope = state.scope
     table = scope.table
-    # One integer instead of a tuple: the garbage collector need not look at it.
-    key = (id(a) << 64) + (id(b) << 12) + op.index
+    # Only integers, so that the garbage collector stops looking at the tuple.
+    key = (op.index, id(a), id(b))
     if flags.value_numbering:
         entry = table.get(key)
         if entry is not None:
@@ -365,7 +360,6 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.attr = None
     made.buffer = None
     made.scope = scope
-    made.mark = 0
     table[key] = ref(made)
     if len(table) > scope.limit:
         scope.sweep()

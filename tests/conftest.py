@@ -26,8 +26,8 @@ def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
     return found
 
 
-def _checked_elementwise(wanted: list[Node]) -> list[Node] | None:
-    found = program.elementwise(wanted)
+def _checked_order(wanted: list[Node]) -> list[Node] | None:
+    found = program.elementwise_order(wanted)
     if found is not None:
         verify(wanted)
     return found
@@ -58,7 +58,7 @@ def _verified_stages() -> Iterator[None]:
         internal = (*errors._PACKAGE_DIRS, __file__)
         patch.setattr(errors, "_PACKAGE_DIRS", internal)
         patch.setattr(evaluate, "plan", _checked_plan)
-        patch.setattr(evaluate, "elementwise", _checked_elementwise)
+        patch.setattr(evaluate, "elementwise_order", _checked_order)
         patch.setattr(evaluate, "Program", _CheckedProgram)
         yield
 

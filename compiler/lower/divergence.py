@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lumijit.compiler.blocks import Block, Branch, Loop
 from lumijit.compiler.ops.structural import EFFECTS, GATHER, PROJECT, REGIONS
 from lumijit.compiler.program import iterate_all
-from lumijit.compiler.regions import Block, Branch, Loop
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, DType
 

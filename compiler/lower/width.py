@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from lumijit.compiler.blocks import Loop
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.ops.structural import GATHER, LITERAL, LOOP, REGIONS
 from lumijit.compiler.program import Program, iterate_all
-from lumijit.compiler.regions import Loop
 from lumijit.compiler.trace import Node
 
 MANY_OPERATIONS = 1000

@@ -32,9 +32,9 @@ WRITTEN = define(
 )
 
 # Regions
-LOOP = define("loop", -1, doc="attr: regions.Loop; deps: initial state, captures.")
-BRANCH = define("branch", -1, doc="attr: regions.Branch; deps: condition, captures.")
-CALL = define("call", -1, doc="attr: regions.Call; deps: index, mask, arguments.")
+LOOP = define("loop", -1, doc="attr: blocks.Loop; deps: initial state, captures.")
+BRANCH = define("branch", -1, doc="attr: blocks.Branch; deps: condition, captures.")
+CALL = define("call", -1, doc="attr: blocks.Call; deps: index, mask, arguments.")
 PROJECT = define("project", 1, doc="One result of a region; attr is its position.")
 
 SOURCES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})

@@ -16,6 +16,7 @@ from lumijit.runtime.dtypes import (
     INT32,
     UINT32,
 )
+from lumijit.runtime.errors import SymbolicError
 from tests.compiler.support import (
     Holder,
     Nodes,
@@ -272,3 +273,22 @@ def test_empty_regions_write_nothing() -> None:
     evaluate.evaluate([found, holder._node])
     assert data(found).size == 0
     assert data(holder._node).tolist() == [5, 6, 7]
+
+
+def test_results_that_need_a_used_up_counter() -> None:
+    """Evaluating one result carries out the count; the index is gone then."""
+    holder = Holder(array([0], UINT32))
+    always = trace.make_true(1)
+
+    def body(i: Node, slot: Node, total: Node) -> Nodes:
+        fresh = memory.scatter_inc(holder, lit(UINT32, 0), always)
+        return emit2(ar.ADD, i, lit(UINT32, 1)), fresh, emit2(ar.ADD, total, i)
+
+    zero = lit(UINT32, 0, 10)
+    results = loop(
+        (zero, zero, zero), lambda i, s, t: emit2(lo.LT, i, lit(UINT32, 2)), body
+    )
+    assert data(results[2]).tolist() == [1] * 10
+    assert data(holder._node).tolist() == [20]
+    with pytest.raises(SymbolicError, match="used up by an earlier kernel"):
+        data(results[1])

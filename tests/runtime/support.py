@@ -77,8 +77,10 @@ exit:
 }
 """
 
+# A shell starts background jobs with Ctrl-C ignored, which children inherit.
 PREAMBLE = """
 import ctypes, os, signal, struct, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 sys.path.insert(0, {folder!r})
 from tests.runtime.support import *

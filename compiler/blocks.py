@@ -1,0 +1,166 @@
+"""What a region's attribute holds: its code in blocks, its arguments, its layout.
+
+Making regions is the work of `regions`; this is what the other passes read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+from lumijit.compiler.memory import CONSUMED, Reduction
+from lumijit.compiler.ops.structural import (
+    EFFECTS,
+    GATHER,
+    REGIONS,
+    SCATTER_INC,
+    WRITTEN,
+)
+from lumijit.compiler.trace import Node
+
+
+class Block:
+    """Straight-line code of a region: nodes in order, then its results."""
+
+    __slots__ = ("is_consumed", "nodes", "outputs")
+
+    def __init__(
+        self,
+        nodes: tuple[Node, ...],
+        outputs: tuple[Node, ...],
+        is_consumed: bool = False,
+    ) -> None:
+        self.nodes = nodes
+        self.outputs = outputs
+        self.is_consumed = is_consumed
+
+    def pure(self) -> Block:
+        """Return the same code without its writes to memory.
+
+        What counters returned can't be had again: `is_consumed` tells that the code
+        refers to it.
+        """
+        kept = []
+        gone: set[int] = set()
+        is_consumed = self.is_consumed
+        for node in self.nodes:
+            if node.op is SCATTER_INC:
+                node.attr = CONSUMED
+            if node.op in EFFECTS or node.op is WRITTEN:
+                gone.add(id(node))
+                continue
+            if node.op in REGIONS:
+                if len(node.deps) > node.attr.targets:
+                    node.attr = node.attr.without_effects()
+                    node.deps = node.deps[: node.attr.targets]
+                is_consumed |= node.attr.is_consumed
+            is_consumed |= any(id(d) in gone for d in node.deps)
+            kept.append(node)
+        is_consumed |= any(id(n) in gone and n.op is SCATTER_INC for n in self.outputs)
+        return Block(tuple(kept), self.outputs, is_consumed)
+
+
+class Loop:
+    """A while loop: `args` are its phis; `header` computes `header.outputs[0]`.
+
+    deps of the node: initial values (one per argument), captured values, captured
+    pointers from `pointers` on, written targets from `targets` on.
+    """
+
+    __slots__ = (
+        "args",
+        "body",
+        "header",
+        "key",
+        "label",
+        "pointers",
+        "targets",
+        "written",
+    )
+    args: tuple[Node, ...]
+    header: Block
+    body: Block
+    pointers: int
+    targets: int
+    label: str
+    key: Any
+    written: list[ref[Node]]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The code blocks in order."""
+        return (self.header, self.body)
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the results need counters as they were during an earlier run."""
+        return self.header.is_consumed or self.body.is_consumed
+
+    def without_effects(self) -> Loop:
+        """Return the same loop without its writes to memory."""
+        loop = Loop()
+        loop.args, loop.label = self.args, self.label
+        loop.header, loop.body = self.header.pure(), self.body.pure()
+        loop.pointers, loop.targets = self.pointers, self.targets
+        loop.key, loop.written = ("pure", self.key), []
+        return loop
+
+
+class Branch:
+    """A conditional: deps[0] is the condition, then captures as in `Loop`."""
+
+    __slots__ = ("false", "key", "label", "pointers", "targets", "true", "written")
+    true: Block
+    false: Block
+    pointers: int
+    targets: int
+    label: str
+    key: Any
+    written: list[ref[Node]]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The code blocks in order."""
+        return (self.true, self.false)
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the results need counters as they were during an earlier run."""
+        return self.true.is_consumed or self.false.is_consumed
+
+    def without_effects(self) -> Branch:
+        """Return the same branch without its writes to memory."""
+        branch = Branch()
+        branch.label = self.label
+        branch.true, branch.false = self.true.pure(), self.false.pure()
+        branch.pointers, branch.targets = self.pointers, self.targets
+        branch.key, branch.written = ("pure", self.key), []
+        return branch
+
+
+Region = Loop | Branch
+
+
+def pointer_deps(node: Node) -> tuple[Node, ...]:
+    """Return the dependencies that are addressed, not read as values."""
+    if node.op is GATHER or node.op in EFFECTS:
+        return node.deps[:1]
+    if node.op in REGIONS:
+        return node.deps[node.attr.pointers :]
+    return ()
+
+
+def value_deps(node: Node) -> tuple[Node, ...]:
+    """Return the dependencies that are read as values."""
+    if node.op is GATHER or node.op in EFFECTS:
+        return node.deps[1:]
+    if node.op in REGIONS:
+        return node.deps[: node.attr.pointers]
+    return node.deps
+
+
+def attr_key(node: Node) -> Any:
+    """Return what tells two nodes of one operation apart, besides operands."""
+    if node.op in REGIONS or isinstance(node.attr, Reduction):
+        return node.attr.key
+    return node.attr
