@@ -242,7 +242,7 @@ def close_loop(
     """Make the loop node; return it and the final value of every argument.
 
     Arguments that the body hands through unchanged are no state: their final
-    value is the initial one.
+    value is the initial one. Those that it doesn't read either are dropped.
     """
     _check_single_version([inner])
     captures = _Captures()
@@ -252,17 +252,20 @@ def close_loop(
     header = Block(_linearize([cond], inner, done, captures), (cond,))
     nodes = _linearize((*inner.effects, *outputs), inner, done, captures)
     _note_targets(inner, captures)
-    body = Block(nodes, outputs)
+    used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
+    used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)
+    used.add(id(cond))
+    kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
     loop = Loop()
-    loop.args, loop.header, loop.body = args, header, body
+    loop.args, loop.header = tuple(args[k] for k in kept), header
+    loop.body = Block(nodes, tuple(outputs[k] for k in kept))
     loop.label = inner.label
-    node = _finish(loop, LOOP, inits, captures, [inner])
-    results = []
-    for k, (init, arg, out) in enumerate(zip(inits, args, outputs, strict=True)):
-        if out is arg:
-            results.append(init)
-        else:
-            results.append(project(node, arg.type, k))
+    heads = tuple(inits[k] for k in kept)
+    node = _finish(loop, LOOP, heads, captures, [inner])
+    results = list(inits)
+    for position, k in enumerate(kept):
+        if outputs[k] is not args[k]:
+            results[k] = project(node, args[k].type, position)
     return node, results
 
 

@@ -14,6 +14,7 @@ import pytest
 from lumijit.compiler import evaluate, program, schedule
 from lumijit.compiler.trace import Node
 from lumijit.compiler.verify import verify, verify_plan, verify_program
+from lumijit.runtime import errors
 from lumijit.runtime.config import settings
 
 
@@ -53,6 +54,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _verified_stages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
+        # Messages name the user's line, which isn't in here.
+        internal = (*errors._PACKAGE_DIRS, __file__)
+        patch.setattr(errors, "_PACKAGE_DIRS", internal)
         patch.setattr(evaluate, "plan", _checked_plan)
         patch.setattr(evaluate, "elementwise_order", _checked_order)
         patch.setattr(evaluate, "Program", _CheckedProgram)
