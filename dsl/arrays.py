@@ -108,6 +108,39 @@ class FlatArray(ArrayBase):
             return bool(self._data("__bool__").any())
         return super().__bool__()
 
+    def __float__(self) -> float:
+        """Return the only entry as a Python float; evaluates it."""
+        return float(self._only_entry("float"))
+
+    def __int__(self) -> int:
+        """Return the only entry as a Python int, rounded towards zero."""
+        return int(self._only_entry("int"))
+
+    def _only_entry(self, wanted: str) -> Any:
+        if self._node.size != 1:
+            name = type(self).__name__
+            raise ArrayTypeError(
+                message(
+                    f"{wanted}({name})",
+                    f"only arrays of one entry convert to a Python {wanted} "
+                    f"(got {self._node.size} entries)",
+                    f"index it, as in x[0], or convert it with {wanted}_array_t.",
+                )
+            )
+        return self._data(f"__{wanted}__")[0].item()
+
+    def __copy__(self) -> Array:
+        """Return another array with the same contents."""
+        return self._copy()
+
+    def __deepcopy__(self, memo: object) -> Array:
+        """Return another array; writing to it by index leaves this one alone."""
+        return self._copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the contents; evaluates them."""
+        return type(self), (self._data("pickle").copy(),)
+
     @property
     def index(self) -> int:
         """A number that identifies the traced value while it lives."""

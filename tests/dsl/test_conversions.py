@@ -1,0 +1,55 @@
+"""Python's own conversions and copies of arrays."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm import Array3f, Bool, Float, UInt32
+from lumijit.runtime.errors import ArrayTypeError
+
+
+def test_one_entry_converts_to_numbers() -> None:
+    assert float(Float(2.5)) == 2.5
+    assert int(UInt32(7)) == 7
+    assert int(Float(2.9) + 1) == 3
+    assert float(dr.sum(Float(1, 2, 3))) == 6.0
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_other_sizes_do_not(size: int) -> None:
+    with pytest.raises(ArrayTypeError, match=rf"only arrays of one entry.*{size} ent"):
+        float(dr.zeros(Float, size))
+    with pytest.raises(ArrayTypeError, match="only arrays of one entry"):
+        int(dr.zeros(UInt32, size))
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
+def test_copies_are_independent(how: object) -> None:
+    x = Float(1, 2, 3) * 2
+    y = how(x)  # type: ignore[operator]
+    dr.scatter(y, 10, UInt32(1))
+    assert type(y) is Float
+    assert x.numpy().tolist() == [2, 4, 6]
+    assert y.numpy().tolist() == [2, 10, 6]
+
+
+def test_deep_copies_of_nested_arrays_are_independent() -> None:
+    x = Array3f([1, 2], [3, 4], [5, 6])
+    y = copy.deepcopy(x)
+    y.x += 1
+    assert x.x.numpy().tolist() == [1, 2]
+    assert y.x.numpy().tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "value", [Float(1, 2, 3), UInt32(), Bool(True, False), Array3f([1, 2], 3, 4)]
+)
+def test_pickling(value: object) -> None:
+    found = pickle.loads(pickle.dumps(value))
+    assert type(found) is type(value)
+    np.testing.assert_array_equal(np.array(found), np.array(value))
