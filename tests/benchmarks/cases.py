@@ -287,7 +287,7 @@ def run(name: str) -> Metrics:
 
 def register_pictures() -> None:
     """Make the cases of every picture: its build, its first start, its run."""
-    for name in ("sdf_sphere", "mandelbrot", "ambient_occlusion"):
+    for name in ("quickstart", "sdf_sphere", "mandelbrot", "ambient_occlusion"):
         CASES[f"build_{name}"] = partial(build, name)
         CASES[f"start_{name}"] = partial(build, name, is_library_warm=False)
         CASES[f"run_{name}"] = partial(run, name)

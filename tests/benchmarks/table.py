@@ -28,7 +28,7 @@ from pathlib import Path
 CASES = Path(__file__).with_name("cases.py")
 ROOT = CASES.parents[2]
 
-PICTURES = ("sdf_sphere", "mandelbrot", "ambient_occlusion")
+PICTURES = ("quickstart", "sdf_sphere", "mandelbrot", "ambient_occlusion")
 
 
 @dataclass(frozen=True)
