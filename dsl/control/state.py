@@ -84,7 +84,7 @@ def flatten(values: Sequence[Any], labels: Sequence[str]) -> list[Leaf]:
 
 
 def _collect(value: Any, name: str, leaves: list[Leaf]) -> None:
-    if type(value) is Undefined:
+    if type(value) is Undefined or hasattr(value, "_node"):
         leaves.append(Leaf(name, value))
         return
     items = getattr(value, "_items", None)
@@ -107,7 +107,7 @@ def rebuild(values: Sequence[Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _restore(value: Any, leaves: Any) -> Any:
-    if type(value) is Undefined:
+    if type(value) is Undefined or hasattr(value, "_node"):
         return next(leaves)
     items = getattr(value, "_items", None)
     if items is not None and traits.is_jit_v(value):

@@ -72,14 +72,15 @@ class Writer:
             self.lines.append(f"{inner}{word}")
         elif kind == "bins":
             a, b = self.name(), self.name()
-            self.lines.append(f"{pad}lj.scatter_add(bins, {a}, {b} & 3)")
+            # The zero makes it one write per lane even where `b` is a number.
+            self.lines.append(f"{pad}lj.scatter_add(bins, {a}, ({b} & 3) + zero)")
         elif kind == "add":
             self.lines.append(f"{pad}{self.name()} += {self.random.randint(1, 3)}")
         else:
             self.lines.append(f"{pad}{self.name()} = {self.value()}")
 
     def program(self) -> str:
-        self.lines = ["def program(t, a, b, c, table, bins):"]
+        self.lines = ["def program(t, a, b, c, zero, table, bins):"]
         for _ in range(3):
             self.statement(3, False, INDENT)
         self.lines.append(f"{INDENT}return a, b, c")
@@ -102,6 +103,7 @@ def make(seed: int) -> Program:
     columns = {
         name: ("Int", [numbers.randint(-60, 190) for _ in range(9)]) for name in NAMES
     }
+    columns["zero"] = ("Int", [0] * 9)
     shared = {
         "table": ("Int", [numbers.randint(-60, 190) for _ in range(8)]),
         "bins": ("Int", [0, 0, 0, 0]),
