@@ -31,6 +31,7 @@ PADDING_BYTES: Final = 512
 _PAGE_BYTES: Final = 4096
 _MAPPED_FROM: Final = 1 << 20
 _HUGE_FROM: Final = 4 << 20
+_HUGE_PAGE: Final = 2 << 20
 # Below this, asking the system how much memory is left costs too much.
 _CHECKED_FROM: Final = 64 << 20
 _MIB: Final = float(1 << 20)
@@ -55,15 +56,19 @@ class _Block:
         self.size_class = size_class
         self.capacity = capacity
         self.ticket = 0
+        alignment = ALIGNMENT
         if capacity >= _MAPPED_FROM:
-            memory = _map(capacity)
+            is_huge = capacity >= _HUGE_FROM
+            # Only a block that begins at a huge page is made of huge pages alone.
+            alignment = _HUGE_PAGE if is_huge else ALIGNMENT
+            memory = _map(capacity + (_HUGE_PAGE if is_huge else 0))
             self.memory: object = memory
             start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         else:
             array = np.empty(capacity + ALIGNMENT, np.uint8)
             self.memory = array
             start = array.__array_interface__["data"][0]
-        self.address = -(-start // ALIGNMENT) * ALIGNMENT
+        self.address = -(-start // alignment) * alignment
 
 
 def _map(size_bytes: int) -> mmap.mmap:

@@ -1,8 +1,8 @@
 """Lowers indirect reads for packets.
 
 Processors differ in what a gather instruction is worth. With AVX-512 it is used as
-it is. Elsewhere LLVM reads lane by lane, and would test the mask for every lane; so
-idle lanes read entry 0 instead, and no test is left. Gathers that differ by a
+it is. Elsewhere lanes are read one by one; idle lanes read entry 0, so that no mask
+needs to be tested. Gathers that differ by a
 constant offset only (the components of a vector, the channels of a texel) become
 one wide load per lane and a transposition.
 """
@@ -87,20 +87,32 @@ class Gathers:
         active = low.under_mask(low.values[node.deps[2]])
         ty = f"<{b.width} x {t.memory_llvm}>"
         base = low.addresses[node.deps[0]]
-        index = low.values[node.deps[1]]
-        if not b.target.has_avx512:
-            index = self._safe_index(node, active)
         if _offset(node):
             base = self._shifted(base, t.memory_llvm, _offset(node))
         if b.target.has_avx512:
+            index = low.values[node.deps[1]]
             raw = gather_call(b, t.memory_llvm, ty, base, index, b.narrow(active))
         else:
-            every = b.const(BOOL, True)
-            raw = gather_call(b, t.memory_llvm, ty, base, index, every)
+            index = self._safe_index(node, active)
+            raw = self._read_lanes(t.memory_llvm, ty, base, index)
             raw = self._cleared(node, raw, ty)
         if t is BOOL:
             return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
         return raw
+
+    def _read_lanes(self, element: str, ty: str, base: str, index: str) -> str:
+        """Read lane by lane, with 32-bit indices: no vector of addresses is made."""
+        b = self.b
+        result = "poison"
+        for lane in range(b.width):
+            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
+            wide = b.emit(f"zext i32 {at} to i64")
+            address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+            entry = b.emit(f"load {element}, ptr {address}")
+            result = b.emit(
+                f"insertelement {ty} {result}, {element} {entry}, i32 {lane}"
+            )
+        return result
 
     def _shifted(self, base: str, element: str, offset: int) -> str:
         return self.b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
