@@ -101,7 +101,7 @@ class Access:
         self.private[key] = (copies, lane_copy, dummy)
         return PRIVATE_SLOTS
 
-    def _scatter(
+    def _scatter_call(
         self, element: str, ty: str, value: str, base: str, index: str, mask: str
     ) -> None:
         b = self.b
@@ -119,6 +119,47 @@ class Access:
             f"call void @{name}({ty} {value}, <{w} x ptr> align {align} {pointers}, "
             f"{masks} {mask})"
         )
+
+    def _scatter(
+        self, element: str, ty: str, value: str, base: str, index: str, mask: str
+    ) -> None:
+        """Write entries under a mask; of lanes with one index the last one stays.
+
+        Without AVX-512, LLVM would test and branch for every lane. One test for the
+        whole packet does instead: mostly all lanes are active.
+        """
+        low, b = self.low, self.b
+        if b.target.has_avx512:
+            self._scatter_call(element, ty, value, base, index, mask)
+            return
+        outer = None if low.mask is None else b.wide(low.mask)
+        packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
+        bits = self._mask_bits(mask)
+        is_full = b.emit(f"icmp eq i{b.width} {bits}, -1")
+        b.branch_if(is_full, packed, some)
+        b.block(packed)
+        for lane in range(b.width):
+            self._store_lane(element, ty, value, base, index, str(lane))
+        b.branch(done)
+        b.block(some)
+        loop = self._open_lanes(bits)
+        self._store_lane(element, ty, value, base, index, loop.lane)
+        negative = b.emit(f"sub i{b.width} 0, %{loop.left}")
+        served = b.emit(f"and i{b.width} {negative}, %{loop.left}")
+        self._close_lanes(loop, served)
+        b.branch(done)
+        b.block(done)
+        low.set_mask(outer)
+
+    def _store_lane(
+        self, element: str, ty: str, value: str, base: str, index: str, lane: str
+    ) -> None:
+        b = self.b
+        at = self._lane(b.type(UINT32), index, lane)
+        wide = b.emit(f"zext i32 {at} to i64")
+        address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+        item = self._lane(ty, value, lane)
+        b.line(f"store {element} {item}, ptr {address}")
 
     # Writes
 
@@ -192,13 +233,15 @@ class Access:
         b = self.b
         return b.emit(f"bitcast {b.type(BOOL)} {mask} to i{b.width}")
 
-    def _open_lanes(self, mask: str, carried: str | None = None) -> LaneLoop:
-        """Open a loop over the set lanes; `carried` names a vector it updates."""
+    def _open_lanes(self, bits: str, carried: str | None = None) -> LaneLoop:
+        """Open a loop over the set lanes (an integer of bits).
+
+        `carried` names a vector that it updates.
+        """
         b = self.b
         w = b.width
         names = [b.label(s) for s in ("lanes", "lane", "latch", "idle", "left")]
         loop = LaneLoop(*names)
-        bits = self._mask_bits(mask)
         start = b.emit(f"icmp ne i{w} {bits}, 0")
         b.branch(loop.before)
         b.block(loop.before)
@@ -261,7 +304,7 @@ class Access:
         outer = None if low.mask is None else b.wide(low.mask)
         element = t.memory_llvm
         ty = f"<{w} x {element}>"
-        loop = self._open_lanes(mask)
+        loop = self._open_lanes(self._mask_bits(mask))
         left = f"%{loop.left}"
         at = self._lane(b.type(UINT32), index, loop.lane)
         if merge:
@@ -362,7 +405,7 @@ class Access:
         w = b.width
         vector = b.type(UINT32)
         numbers = f"%{b.label('old')}"
-        loop = self._open_lanes(mask, carried=numbers)
+        loop = self._open_lanes(self._mask_bits(mask), carried=numbers)
         at = self._lane(vector, index, loop.lane)
         served, mine = self._same_index(index, at, f"%{loop.left}")
         b.declarations[f"llvm.ctpop.i{w}"] = f"declare i{w} @llvm.ctpop.i{w}(i{w})"

@@ -9,6 +9,7 @@ from lumijit.compiler.program import Program, iterate_all
 from lumijit.compiler.trace import Node
 
 MANY_OPERATIONS = 1000
+SHORT_PROGRAM = 80
 
 
 def operation_cost(program: Program) -> tuple[int, int, int]:
@@ -33,7 +34,8 @@ def choose_width(program: Program, target: TargetInfo) -> int:
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
     it only makes the build longer. A lean loop keeps at most eleven of the sixteen
     registers busy at four registers a value; loops of 64-bit integers, which take
-    several instructions each, do best at one (measured, see docs/decisions.md).
+    several instructions each, do best at one, and programs with most of their code
+    outside of loops build fastest so (measured, see docs/decisions.md).
     """
     count, _, gathers = operation_cost(program)
     lanes = target.lanes_f32
@@ -42,10 +44,19 @@ def choose_width(program: Program, target: TargetInfo) -> int:
     loops = [n for n in iterate_all(program.nodes) if n.op is LOOP]
     if not loops:
         return 2 * lanes
-    if _wide_share(loops) > 0.3:
+    if _wide_share(loops) > 0.3 or _is_mostly_outside(loops, count):
         return lanes
     is_lean = gathers == 0 and max(map(_loop_bytes, loops)) <= 11
     return 4 * lanes if is_lean else 2 * lanes
+
+
+def _is_mostly_outside(loops: list[Node], count: int) -> bool:
+    """Tell whether little of the code is in loops, where the time goes.
+
+    Then wide packets would make the build long for code that hardly matters.
+    """
+    inside = sum(len(block.nodes) for n in loops for block in n.attr.blocks)
+    return count > SHORT_PROGRAM and 3 * inside < count
 
 
 def _wide_share(loops: list[Node]) -> float:
