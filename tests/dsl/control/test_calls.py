@@ -1,0 +1,620 @@
+"""`switch` agrees with plain Python, lane by lane, in every mode."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lumijit as lj
+import lumijit.llvm.ad
+from lumijit.compiler import trace
+from lumijit.llvm import (
+    Array2f,
+    Array3f,
+    Bool,
+    Float,
+    Float64,
+    Int,
+    Int8,
+    Int64,
+    UInt,
+    UInt64,
+)
+from lumijit.runtime.errors import (
+    ArrayIndexError,
+    ArrayTypeError,
+    ArrayValueError,
+    SizeError,
+    StateError,
+    SymbolicError,
+)
+
+MODES = ["symbolic", "evaluated"]
+THIS = re.escape(__file__)
+
+
+@pytest.fixture(autouse=True)
+def _scope_is_restored() -> Iterator[None]:
+    yield
+    assert trace.state.scope is trace.ROOT
+    assert trace.state.mask is None
+    assert trace.state.watched is None
+    assert trace.state.guard is None
+
+
+def twice(x: Any) -> Any:
+    return x * 2
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def shifted(x: Any) -> Any:
+    return x + 100
+
+
+def lanes(array: Any) -> list[Any]:
+    """Return the entries of a flat array."""
+    return list(array.numpy().tolist())
+
+
+def by_lane(
+    index: list[int], targets: list[Callable[..., Any]], *columns: list[Any]
+) -> list[Any]:
+    """Run plain Python once per lane; None where the index is out of range."""
+    rows = zip(*columns, strict=True)
+    return [
+        targets[i](*row) if 0 <= i < len(targets) else None
+        for i, row in zip(index, rows, strict=True)
+    ]
+
+
+@given(
+    index=st.lists(st.integers(0, 5), max_size=70),
+    count=st.integers(1, 4),
+    data=st.data(),
+)
+@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("mode", MODES)
+def test_agrees_with_python(
+    mode: str, index: list[int], count: int, data: st.DataObject
+) -> None:
+    targets = data.draw(
+        st.lists(
+            st.sampled_from([twice, square, shifted]), min_size=count, max_size=count
+        )
+    )
+    active = data.draw(
+        st.lists(st.booleans(), min_size=len(index), max_size=len(index))
+    )
+    x = [3 * k + 1 for k in range(len(index))]
+    expected = [
+        row if row is not None and is_active else 0
+        for row, is_active in zip(by_lane(index, targets, x), active, strict=True)
+    ]
+    result = lj.switch(
+        UInt(index),
+        [lambda v, active, f=f: f(v) for f in targets],
+        Int(x),
+        Bool(active),
+        mode=mode,
+    )
+    assert lanes(result) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 16, 67])
+def test_sizes(mode: str, size: int) -> None:
+    index = [(k * 7) % 3 for k in range(size)]
+    x = [k / 4 for k in range(size)]
+    targets = [twice, square, shifted]
+    result = lj.switch(UInt(index), targets, Float(x), mode=mode)
+    assert type(result) is Float
+    assert len(result) == size
+    np.testing.assert_allclose(result.numpy(), by_lane(index, targets, x), 1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_differentiable_types(mode: str) -> None:
+    ad = lj.llvm.ad
+    result = lj.switch(ad.UInt(0, 1), [twice, square], ad.Float(3, 4), mode=mode)
+    assert type(result) is ad.Float
+    assert lanes(result) == [6, 16]
+
+
+def test_flag_chooses_the_mode() -> None:
+    calls = []
+
+    def note(x: Any) -> Any:
+        calls.append(len(x))
+        return x
+
+    index, x = UInt(0, 1, 0), Float(1, 2, 3)
+    lj.switch(index, [note, twice], x)
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicCalls, False):
+        lj.switch(index, [note, twice], x)
+    assert calls == [3, 2]
+
+
+def test_scalar_index() -> None:
+    assert lj.switch(1, [twice, square], 3) == 9
+    assert lj.switch(np.uint32(0), [twice, square], x=3) == 6
+    assert lanes(lj.switch(0, [twice], Float(1, 2))) == [2, 4]
+
+
+@dataclass
+class Sample:
+    weight: Float
+    point: Array2f
+    tags: dict[str, UInt]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_trees(mode: str) -> None:
+    def near(s: Sample, *, scale: Any) -> Any:
+        return Sample(s.weight * scale, s.point + 1, {"id": s.tags["id"]}), [s.weight]
+
+    def far(s: Sample, *, scale: Any) -> Any:
+        return Sample(s.weight, s.point * s.weight, {"id": UInt(7)}), [scale]
+
+    given = Sample(Float(1, 2, 3), Array2f([1, 2, 3], [4, 5, 6]), {"id": UInt(1, 2, 3)})
+    sample, rest = lj.switch(
+        UInt(1, 0, 1), [near, far], given, scale=Float(10, 20, 30), mode=mode
+    )
+    assert type(sample) is Sample
+    assert lanes(sample.weight) == [1, 40, 3]
+    assert sample.point.numpy().tolist() == [[1, 3, 9], [4, 6, 18]]
+    assert lanes(sample.tags["id"]) == [7, 2, 7]
+    assert lanes(rest[0]) == [10, 2, 30]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_numbers_become_arrays(mode: str) -> None:
+    index = UInt(0, 1, 2, 9)
+    first = lj.switch(index, [lambda: 1, lambda: 2, lambda: 2.5], mode=mode)
+    assert type(first) is Float
+    assert lanes(first) == [1, 2, 2.5, 0]
+    x = Float64(5, 6, 7, 8)
+    mixed = [lambda x: 0.1, lambda x: x, lambda x: 3]
+    second = lj.switch(index, mixed, x, mode=mode)
+    assert type(second) is Float64
+    assert lanes(second) == [0.1, 6, 3, 0]
+    third = lj.switch(index, [lambda: True] * 3, mode=mode)
+    assert type(third) is Bool
+    assert lanes(third) == [True, True, True, False]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_objects_that_all_return_alike(mode: str) -> None:
+    targets = [lambda x: ("name", None, x), lambda x: ("name", None, x + 1)]
+    name, nothing, x = lj.switch(UInt(0, 1), targets, Int(1, 2), mode=mode)
+    assert (name, nothing, lanes(x)) == ("name", None, [1, 3])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_keyword", [False, True])
+def test_masked_elements_are_zero(mode: str, is_keyword: bool) -> None:
+    seen = []
+
+    def note(x: Any, active: Any) -> Any:
+        seen.append(active)
+        return x
+
+    mask = Bool([True, False, True])
+    args, kwargs = ((), {"active": mask}) if is_keyword else ((mask,), {})
+    result = lj.switch(UInt(0, 0, 5), [note], Int(1, 2, 3), *args, mode=mode, **kwargs)
+    assert lanes(result) == [1, 0, 0]
+    assert [type(a) for a in seen] == [Bool]
+    assert lanes(seen[0]) == [True]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_plain_bool_as_mask(mode: str) -> None:
+    def note(x: Any, active: bool) -> Any:
+        assert active is True
+        return x
+
+    for active in (True, False):
+        x = Int(1, 2)
+        result = lj.switch(UInt(0, 0), [note], x, active=active, mode=mode)
+        assert lanes(result) == [1 * active, 2 * active]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "index",
+    [Int(0, -1, 1, 2), Int8(0, -1, 1, 2), Int64(0, -1, 1, 1 << 32), UInt64(0, 5, 1, 9)],
+    ids=["Int", "Int8", "Int64", "UInt64"],
+)
+def test_index_types(mode: str, index: Any) -> None:
+    result = lj.switch(index, [twice, square], Int(1, 2, 3, 4), mode=mode)
+    assert lanes(result) == [2, 0, 9, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_uniform_index_and_wide_arguments(mode: str) -> None:
+    x = Int(1, 2, 3)
+    for k, expected in enumerate([[2, 4, 6], [1, 4, 9]]):
+        assert lanes(lj.switch(UInt(k), [twice, square], x, mode=mode)) == expected
+        index = lj.opaque(UInt, k)
+        assert lanes(lj.switch(index, [twice, square], x, mode=mode)) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_effects(mode: str) -> None:
+    total, log = Float(0, 0), UInt(0, 0, 0, 0, 0)
+
+    def add(k: Any, x: Any) -> Any:
+        lj.scatter_add(total, x, UInt(0))
+        return x
+
+    def store(k: Any, x: Any) -> Any:
+        lj.scatter(log, UInt(x), k)
+        lj.scatter_add(total, Float(1), UInt(1))
+        return -x
+
+    k, x = UInt(0, 1, 2, 3, 4), Float(1, 2, 3, 4, 5)
+    result = lj.switch(UInt(0, 1, 1, 0, 1), [add, store], k, x, mode=mode)
+    assert lanes(result) == [1, -2, -3, 4, -5]
+    assert lanes(total) == [5, 3]
+    assert lanes(log) == [0, 2, 3, 0, 5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_effects_on_arguments(mode: str) -> None:
+    def write(out: Any, k: Any) -> Any:
+        lj.scatter(out, k * 10, k)
+        return k
+
+    out = UInt(1, 1, 1)
+    lj.eval(out)
+    lj.switch(UInt(0, 1, 0), [write, lambda out, k: k], out, UInt(0, 1, 2), mode=mode)
+    assert lanes(out) == [0, 1, 20]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_changes_in_place_stay_inside(mode: str) -> None:
+    def change(x: Any) -> Any:
+        x += 1
+        return x
+
+    x = Int(1, 2, 3)
+    result = lj.switch(UInt(0, 0, 1), [change, change], x, mode=mode)
+    assert lanes(result) == [2, 3, 4]
+    assert lanes(x) == [1, 2, 3]
+    result += 1
+    assert lanes(x) == [1, 2, 3]
+    same = lj.switch(UInt(0, 0, 0), [lambda x: x], x, mode=mode)
+    same += 1
+    assert lanes(x) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_arguments_that_callables_index(mode: str) -> None:
+    table, k = Float(1, 2, 3), UInt(2, 0, 1)
+    targets = [
+        lambda t, k: lj.gather(Float, t, k),
+        lambda t, k: lj.gather(Float, t, (k + 1) % 3) * 10,
+    ]
+    result = lj.switch(UInt(0, 1, 0), targets, table, k, mode=mode)
+    assert lanes(result) == [3, 20, 2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_returned_array_that_was_written(mode: str) -> None:
+    out = Int(5, 5, 5)
+
+    def write(k: Any) -> Any:
+        lj.scatter(out, Int(1), k)
+        return out
+
+    result = lj.switch(UInt(0, 0, 0), [write], UInt(0, 1, 2), mode=mode)
+    assert lanes(result) == [1, 1, 1]
+
+
+def test_equal_callables_are_traced_once() -> None:
+    calls = []
+
+    class Material:
+        def eval(self, x: Any) -> Any:
+            calls.append(self)
+            return x * 3
+
+    def note(x: Any) -> Any:
+        calls.append(note)
+        return x
+
+    one, other = Material(), Material()
+    targets = [note, one.eval, note, one.eval, other.eval]
+    index = UInt(0, 1, 2, 3, 4)
+    for mode in MODES:
+        calls.clear()
+        result = lj.switch(index, targets, Int(1, 2, 3, 4, 5), mode=mode)
+        assert lanes(result) == [1, 6, 3, 12, 15]
+        assert calls == [note, one, other]
+
+
+def test_callables_without_elements_are_not_called() -> None:
+    def never(x: Any) -> Any:
+        raise AssertionError
+
+    index = UInt(2, 0, 2)
+    result = lj.switch(index, [twice, never, square], Int(1, 2, 3), mode="evaluated")
+    assert lanes(result) == [1, 4, 9]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_element_at_all(mode: str) -> None:
+    total = Int(0)
+
+    def effect(x: Any) -> Any:
+        lj.scatter_add(total, Int(1), UInt(0))
+        return x, 1.5
+
+    for index in (UInt(7, 8), lj.opaque(UInt, 9, 2), UInt()):
+        x = lj.zeros(Int, len(index)) + 4
+        whole, number = lj.switch(index, [effect, effect], x, mode=mode)
+        assert (type(whole), type(number)) == (Int, Float)
+        assert lanes(whole) == lanes(number) == [0] * len(index)
+    assert lanes(total) == [0]
+
+
+def test_symbolic_mode_is_one_kernel() -> None:
+    index, x = UInt(0, 1, 2, 1), Float(1, 2, 3, 4)
+    lj.eval(index, x)
+    with lj.scoped_set_flag(lj.JitFlag.KernelHistory, True):
+        lj.kernel_history_clear()
+        lj.eval(lj.switch(index, [twice, square, shifted], x))
+        assert len(lj.kernel_history()) == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nested_switch(mode: str) -> None:
+    def inner(x: Any, k: Any) -> Any:
+        return lj.switch(k, [twice, square, shifted], x, mode=mode)
+
+    index, k, x = [0, 1, 0, 1, 1], [0, 1, 2, 2, 0], [1, 2, 3, 4, 5]
+    targets = [inner, lambda x, k: -x]
+    result = lj.switch(UInt(index), targets, Int(x), UInt(k), mode=mode)
+    assert lanes(result) == [2, -2, 103, -4, -5]
+
+
+def _walk(i: Any, k: Any, x: Any) -> Any:
+    while i < 4:
+        if x < 50:
+            x = lj.switch(k, [twice, shifted, _count], x)
+        else:
+            x -= 7
+        i += 1
+        k = (k + 1) % 3
+    return x
+
+
+@lj.syntax
+def _count(x: Any) -> Any:
+    steps = x * 0
+    while x > 3:
+        x -= 3
+        steps += 1
+    return steps + x
+
+
+def _count_plain(x: int) -> int:
+    steps = 0
+    while x > 3:
+        x, steps = x - 3, steps + 1
+    return steps + x
+
+
+def _walk_plain(i: int, k: int, x: int) -> int:
+    while i < 4:
+        x = [twice, shifted, _count_plain][k](x) if x < 50 else x - 7
+        i, k = i + 1, (k + 1) % 3
+    return x
+
+
+FLAGS = {
+    "symbolic": {},
+    "evaluated": {
+        lj.JitFlag.SymbolicCalls: False,
+        lj.JitFlag.SymbolicLoops: False,
+        lj.JitFlag.SymbolicConditionals: False,
+    },
+    "compressed": {
+        lj.JitFlag.SymbolicCalls: False,
+        lj.JitFlag.SymbolicLoops: False,
+        lj.JitFlag.CompressLoops: True,
+        lj.JitFlag.SymbolicConditionals: False,
+    },
+}
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+@pytest.mark.parametrize("size", [0, 1, 33])
+def test_inside_loops_and_conditionals(flags: dict[Any, bool], size: int) -> None:
+    rows = [(k % 5, k % 3, 2 * k) for k in range(size)]
+    i, k, x = ([row[c] for row in rows] for c in range(3))
+    old = {f: lj.flag(f) for f in flags}
+    for f, value in flags.items():
+        lj.set_flag(f, value)
+    try:
+        result = lj.syntax(_walk)(Int(i), UInt(k), Int(x))
+        assert lanes(result) == [_walk_plain(*row) for row in rows]
+    finally:
+        for f, value in old.items():
+            lj.set_flag(f, value)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("around", MODES)
+def test_effects_inside_conditionals(mode: str, around: str) -> None:
+    if (mode, around) == ("evaluated", "symbolic"):
+        with pytest.raises(SymbolicError, match="can't be nested"):
+            _switch_in_conditional(mode, around)
+        return
+    result, total = _switch_in_conditional(mode, around)
+    assert lanes(result) == [-1, 4, 9, 4, -5]
+    assert lanes(total) == [2, 1]
+
+
+def _switch_in_conditional(mode: str, around: str) -> Any:
+    total = UInt(0, 0)
+
+    def count(x: Any, position: int) -> Any:
+        lj.scatter_add(total, UInt(1), UInt(position))
+        return square(x) if position == 0 else x
+
+    def chosen(x: Any, k: Any) -> Any:
+        targets = [lambda x: count(x, 0), lambda x: count(x, 1)]
+        return lj.switch(k, targets, x, mode=mode)
+
+    x, k = Int(1, 2, 3, 4, 5), UInt(0, 0, 0, 1, 1)
+    active = (x > 1) & (x < 5)
+    result = lj.if_stmt((x, k), active, chosen, lambda x, k: -x, mode=around)
+    return result, total
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_debug_reports_the_index(mode: str) -> None:
+    with lj.scoped_set_flag(lj.JitFlag.Debug, True):
+        pattern = (
+            rf"{THIS}:\d+ in test_debug_reports_the_index: .*Attempted to invoke "
+            r"callable with index 100, but this value must be smaller than 1\. .*Fix: "
+        )
+        with pytest.warns(RuntimeWarning, match=pattern):
+            lj.eval(lj.switch(UInt(0, 100), [lambda x: x], UInt(1), mode=mode))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            active = Bool([True, False])
+            result = lj.switch(UInt(0, 100), [lambda a: 3], active, mode=mode)
+            assert lanes(result) == [3, 0]
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(ArrayValueError, match=r"switch: unknown mode 'fast'.*Fix: "):
+        lj.switch(0, [twice], 1, mode="fast")
+
+
+def test_label_names_the_call() -> None:
+    with pytest.raises(ArrayValueError, match=r"materials: there are no targets.*Fix:"):
+        lj.switch(UInt(0), [], label="materials")
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_scalar_index_out_of_range(index: int) -> None:
+    pattern = rf"^{THIS}:\d+ .*the index {index} is out of range \(there are 2 targets"
+    with pytest.raises(ArrayIndexError, match=pattern):
+        lj.switch(index, [twice, square], 1)
+
+
+def test_scalar_index_without_targets() -> None:
+    with pytest.raises(ArrayIndexError, match=r"there are 0 targets.*add a target"):
+        lj.switch(0, [])
+
+
+@pytest.mark.parametrize(
+    "index", [1.5, "a", Float(1), Bool(True), Array3f(1), lj.scalar.ArrayXu(0, 1)]
+)
+def test_wrong_index(index: Any) -> None:
+    name = type(index).__name__
+    with pytest.raises(ArrayTypeError, match=rf"index is of type '{name}'.*UInt32"):
+        lj.switch(index, [twice], 1)
+
+
+def test_target_that_is_no_callable() -> None:
+    with pytest.raises(ArrayTypeError, match=r"targets\[1\] is of type 'int'.*Fix: "):
+        lj.switch(UInt(0), [twice, 3], 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        (Float(1), Int(2), r"'result' .* gives llvm\.Float\[.\], .* llvm\.Int\[.\]"),
+        (Float(1), None, r"'result' .* gives llvm\.Float\[.\], .* None"),
+        (None, Float(1), r"'result' .* gives None, .* llvm\.Float\[.\]"),
+        (1.5, "a", r"'result' .* gives Python float 1\.5, .* Python object of type"),
+        ("a", "b", r"'result' .* Python object of type str"),
+        ((1, 2), (1,), r"'result\[1\]' .* Python int 2, .* no such entry"),
+        ((1,), (1, 2), r"'result\[1\]' .* gives no such entry, .* Python int 2"),
+        ([1], (1,), r"'result' .* gives a list, .* a tuple"),
+        ({"a": 1}, 1, r"'result' .* gives a dict, .* Python int 1"),
+        (Array2f(1), Array3f(1), r"'result' .* gives a Array2f, .* a Array3f"),
+        (True, 1, r"'result' .* gives Python bool True, .* Python int 1"),
+        (Int(1), 1.5, r"'result' .* gives llvm\.Int\[.\], .* Python float 1\.5"),
+    ],
+)
+def test_disagreement(mode: str, first: Any, second: Any, names: str) -> None:
+    def yes() -> Any:
+        return first
+
+    def no() -> Any:
+        return second
+
+    with pytest.raises(StateError, match=names) as caught:
+        lj.switch(UInt(0, 1, 0), [yes, no], mode=mode)
+    pattern = rf"^{THIS}:\d+ in test_disagreement: switch: the callables disagree"
+    assert re.match(pattern, str(caught.value))
+    assert "callable 0 (yes)" in str(caught.value)
+    assert "callable 1 (no)" in str(caught.value)
+    assert "Fix: let all callables return the same PyTree" in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sizes_that_do_not_fit(mode: str) -> None:
+    with pytest.raises(SizeError, match="incompatible sizes"):
+        lj.switch(UInt(0, 0), [lambda x, a: x], Int(1, 2), Bool([True] * 3), mode=mode)
+
+
+@pytest.mark.parametrize("index", [UInt(0, 1, 0), UInt(0, 1, 1)])
+def test_closures_in_evaluated_mode(index: Any) -> None:
+    outside = Int(1, 2, 3)
+    pattern = r"callable 0 \(<lambda>\) returns 'result' of size 3 for . elements.*Fix:"
+    with pytest.raises(StateError, match=pattern):
+        lj.switch(index, [lambda: outside, lambda: outside], mode="evaluated")
+
+
+def test_evaluated_inside_of_symbolic() -> None:
+    def outer(x: Any) -> Any:
+        return lj.switch(UInt(0), [twice], x, mode="evaluated")
+
+    with pytest.raises(SymbolicError, match="evaluated mode can't be nested"):
+        lj.switch(UInt(0, 1), [outer, twice], Int(1, 2), mode="symbolic")
+
+
+def test_written_result_inside_of_symbolic() -> None:
+    out = Int(5, 5)
+
+    def write(k: Any) -> Any:
+        lj.scatter(out, Int(1), k)
+        return out
+
+    def outer(k: Any) -> Any:
+        return lj.switch(k, [write, lambda k: Int(k)], k)
+
+    pattern = r"callable 0 \(write\) returns as 'result' an array that it writes.*Fix: "
+    with pytest.raises(StateError, match=pattern):
+        lj.switch(UInt(0, 1), [outer, lambda k: Int(k)], UInt(0, 1))
+    assert lanes(out) == [5, 5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_errors_undo_writes(mode: str) -> None:
+    out = Int(5, 5)
+
+    def write(k: Any) -> Any:
+        lj.scatter(out, Int(1), k)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        lj.switch(UInt(0, 1), [write, twice], UInt(0, 1), mode=mode)
+    assert lanes(out) == [5, 5]
