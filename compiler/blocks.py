@@ -40,24 +40,30 @@ class Block:
         What counters returned can't be had again: `is_consumed` tells that the code
         refers to it.
         """
-        kept = []
+        rest = []
         gone: set[int] = set()
-        is_consumed = self.is_consumed
         for node in self.nodes:
             if node.op is SCATTER_INC:
                 node.attr = CONSUMED
             if node.op in EFFECTS or node.op is WRITTEN:
                 gone.add(id(node))
                 continue
-            if node.op in REGIONS:
-                if len(node.deps) > node.attr.targets:
-                    node.attr = node.attr.without_effects()
-                    node.deps = node.deps[: node.attr.targets]
-                is_consumed |= node.attr.is_consumed
-            is_consumed |= any(id(d) in gone for d in node.deps)
-            kept.append(node)
-        is_consumed |= any(id(n) in gone and n.op is SCATTER_INC for n in self.outputs)
-        return Block(tuple(kept), self.outputs, is_consumed)
+            if node.op in REGIONS and len(node.deps) > node.attr.targets:
+                node.attr = node.attr.without_effects()
+                node.deps = node.deps[: node.attr.targets]
+            rest.append(node)
+        # What served the writes only goes with them: most of all, the positions
+        # that counters returned.
+        needed = set(map(id, self.outputs))
+        kept = []
+        for node in reversed(rest):
+            if id(node) in needed:
+                kept.append(node)
+                needed.update(map(id, node.deps))
+        nodes = tuple(reversed(kept))
+        is_consumed = self.is_consumed or not needed.isdisjoint(gone)
+        is_consumed |= any(n.op in REGIONS and n.attr.is_consumed for n in nodes)
+        return Block(nodes, self.outputs, is_consumed)
 
 
 class Loop:

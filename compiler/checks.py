@@ -2,16 +2,15 @@
 
 An access or a call out of bounds is masked. The largest such index is noted in a small
 array by an ordinary scatter, so it works inside regions too; the evaluation that
-carries it out reads the note and warns with the user's line.
+carries it out reads the note and warns with the user's line (`pending`).
 """
 
 from __future__ import annotations
 
 import warnings
 
-from lumijit.compiler import memory, trace
+from lumijit.compiler import memory, pending, trace
 from lumijit.compiler.ops.logic import AND, LT, NOT
-from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import where
@@ -23,11 +22,18 @@ _KINDS = {
 }
 
 
-class Report:
+class Note:
+    """The array that holds the worst index."""
+
+    def __init__(self) -> None:
+        self._node = trace.literal(UINT32, 0)
+
+
+class Report(pending.Report):
     """Where an access is and, after evaluation, the worst index it used."""
 
     def __init__(self, construct: str, size: int) -> None:
-        self._node = trace.literal(UINT32, 0)
+        self.holder = Note()
         self.construct = construct
         self.size = size
         self.where = where()
@@ -47,8 +53,13 @@ class Report:
             "masked. Fix: keep the index below the size, or pass active=index < size."
         )
 
+    def deliver(self) -> None:
+        """Warn if an access was out of bounds."""
+        from lumijit.compiler import evaluate
 
-_reports: list[Report] = []
+        index = int(evaluate.data(self.holder._node)[0])
+        if index:
+            warnings.warn(self.text(index), RuntimeWarning, stacklevel=4)
 
 
 def in_bounds(construct: str, size: int, index: Node, mask: Node) -> Node:
@@ -56,28 +67,6 @@ def in_bounds(construct: str, size: int, index: Node, mask: Node) -> Node:
     inside = trace.emit2(LT, index, trace.literal(UINT32, size))
     outside = trace.emit2(AND, mask, trace.emit1(NOT, inside))
     report = Report(construct, size)
-    memory.write(report, index, trace.literal(UINT32, 0), outside, "max")
-    if report._node.deps:
-        _reports.append(report)
+    memory.write(report.holder, index, trace.literal(UINT32, 0), outside, "max")
+    pending.register(report)
     return trace.emit2(AND, mask, inside)
-
-
-def pending() -> list[Node]:
-    """Return the notes that the next evaluation has to carry out."""
-    # A region that was traced again or given up has withdrawn its notes.
-    _reports[:] = [r for r in _reports if r._node.op is not LITERAL]
-    return [r._node for r in _reports if not trace.is_symbolic(r._node)]
-
-
-def warn() -> None:
-    """Warn of what the evaluated notes say."""
-    from lumijit.compiler import evaluate
-
-    ready = [r for r in _reports if r._node.buffer is not None]
-    if not ready:
-        return
-    _reports[:] = [r for r in _reports if r._node.buffer is None]
-    for report in ready:
-        index = int(evaluate.data(report._node)[0])
-        if index:
-            warnings.warn(report.text(index), RuntimeWarning, stacklevel=2)

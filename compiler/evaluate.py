@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.compiler import checks, kernels, partition, reductions, trace, transfer
+from lumijit.compiler import kernels, partition, pending, reductions, trace, transfer
 from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
     EVALUATED,
@@ -104,15 +104,15 @@ def evaluate(nodes: Iterable[Node]) -> bool:
             node = entry()
             if node is not None and node.op is not EVALUATED:
                 wanted.append(node)
-    if flags.debug:
-        wanted += checks.pending()
-    if not wanted:
-        return False
-    with _lock:
-        _run(wanted)
-    if flags.debug:
-        checks.warn()
-    return True
+    reports = pending.queue.reports
+    if reports:
+        wanted += pending.nodes()
+    if wanted:
+        with _lock:
+            _run(wanted)
+    if reports:
+        pending.deliver()
+    return bool(wanted)
 
 
 def _run(wanted: list[Node]) -> None:

@@ -41,12 +41,13 @@ from lumijit.runtime.errors import StateError, message
 
 
 @contextmanager
-def scope(label: str = "") -> Iterator[Scope]:
+def scope(label: str = "", width: int = 1) -> Iterator[Scope]:
     """Trace into a new scope; leaving it returns to the surrounding one.
 
-    If the body raises, arrays that it wrote to get their former contents back.
+    `width` is the number of elements, as far as known. If the body raises, arrays
+    that it wrote to get their former contents back.
     """
-    inner = Scope(trace.state.scope, label)
+    inner = Scope(trace.state.scope, label, width)
     outer = trace.state.scope
     trace.state.scope = inner
     was_symbolic = flags.symbolic_scope

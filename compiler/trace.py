@@ -80,12 +80,17 @@ class Scope:
         "limit",
         "parent",
         "table",
+        "width",
         "writes",
     )
 
-    def __init__(self, parent: Scope | None = None, label: str = "") -> None:
+    def __init__(
+        self, parent: Scope | None = None, label: str = "", width: int = 1
+    ) -> None:
         self.parent = parent
         self.label = label
+        # Over how many elements the region runs, as far as known.
+        self.width: int = max(width, parent.width if parent is not None else 1)
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self.table: dict[Any, ref[Node]] = {}
         self.limit = 1024

@@ -38,6 +38,11 @@ from lumijit.control import if_stmt as if_stmt
 from lumijit.control import switch as switch
 from lumijit.control import while_loop as while_loop
 from lumijit.control.install import install as _install_control
+from lumijit.debug.assertions import assert_equal as assert_equal
+from lumijit.debug.assertions import assert_false as assert_false
+from lumijit.debug.assertions import assert_true as assert_true
+from lumijit.debug.output import format as format
+from lumijit.debug.output import print as print
 from lumijit.enums import ReduceMode as ReduceMode
 from lumijit.enums import ReduceOp as ReduceOp
 from lumijit.enums import VarState as VarState

@@ -72,6 +72,10 @@ class CacheError(LumijitError, OSError):
     """The kernel cache directory can't be used safely."""
 
 
+class MissingPackageError(LumijitError, ImportError):
+    """An optional package that a function needs is not installed."""
+
+
 class BackendError(LumijitError, RuntimeError):
     """A backend is missing or can't do what was asked."""
 

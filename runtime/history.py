@@ -102,3 +102,9 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[Entry]:
 def kernel_history_clear() -> None:
     """Clear the history."""
     _entries.clear()
+
+
+def recorded() -> tuple[int, int]:
+    """Return how many launches are in the history, and how many hit a known kernel."""
+    hits = sum(bool(entry["cache_hit"]) for entry in _entries)
+    return len(_entries), hits

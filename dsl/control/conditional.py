@@ -163,13 +163,13 @@ class _Sides:
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
     ) -> Any:
         """Trace both sides into a region."""
-        with regions.scope(self.name) as first:
+        with regions.scope(self.name, cond.size) as first:
             yes = self._run(true_fn, lambda: versions_in(first, self.name))
             # The other side sees arrays as they were before this one wrote to them.
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
             trace.state.scope = first.parent or trace.ROOT
-            with regions.scope(self.name) as second:
+            with regions.scope(self.name, cond.size) as second:
                 no = self._run(false_fn, lambda: versions_in(second, self.name))
                 merge = _Merge(self, yes, no)
                 is_root = first.parent is trace.ROOT

@@ -119,7 +119,7 @@ class SymbolicLoop:
             raise
 
     def _attempt(self) -> State:
-        with regions.scope(self.name) as inner, self._restored() as before:
+        with regions.scope(self.name, self.width) as inner, self._restored() as before:
             values, args = self._arguments()
             state = rebuild(self.state, values)
             try:

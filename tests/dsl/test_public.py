@@ -12,6 +12,7 @@ import lumijit as dr
 OURS = (
     "lumijit.backend",
     "lumijit.constants",
+    "lumijit.debug",
     "lumijit.enums",
     "lumijit.functions",
     "lumijit.random",
@@ -39,7 +40,17 @@ def test_examples_run(value):
         assert result.failed == 0
 
 
-@pytest.mark.parametrize("module", ["pytree", "printing", "initialize", "random"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "pytree",
+        "printing",
+        "initialize",
+        "random",
+        "debug.template",
+        "debug.text",
+    ],
+)
 def test_examples_of_helpers_run(module):
     name = f"lumijit.{module}"
     found = __import__(name, fromlist=["x"])

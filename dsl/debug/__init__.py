@@ -1,0 +1,1 @@
+"""Looking inside: text from arrays, assertions, live values, diagrams."""

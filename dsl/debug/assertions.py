@@ -1,0 +1,175 @@
+"""`assert_true`, `assert_false`, `assert_equal`: checks that run under flag Debug.
+
+A check of symbolic variables is made by the kernel; its failure is written to
+stderr after the next evaluation, as there is nobody left to catch an exception.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.debug import capture
+from lumijit.debug.output import as_text, check_active, check_limit, only_active
+from lumijit.debug.template import Template, parse, referenced
+from lumijit.nested import NestedArray, flat_parts
+from lumijit.runtime.config import flags
+from lumijit.runtime.errors import is_internal, user_frame
+
+
+def assert_true(
+    cond: Any,
+    fmt: str | None = None,
+    *args: Any,
+    limit: int = 20,
+    tb_depth: int = 3,
+    tb_skip: int = 0,
+    **kwargs: Any,
+) -> None:
+    """Raise an AssertionError if an entry isn't True; does nothing without Debug.
+
+    Args:
+        cond: a bool or a flat array of bools.
+        fmt: format string for the message, as in `lumijit.print`. Arrays are
+            reduced to the entries that fail.
+        *args: values that `fmt` refers to.
+        limit: longer arrays are abbreviated.
+        tb_depth: how many lines of your program a delayed message names.
+        tb_skip: how many of the innermost ones to leave out.
+        **kwargs: values that `fmt` refers to, by name.
+
+    Raises:
+        AssertionError: if an entry fails. Failures of symbolic variables are
+            written to `sys.stderr` after the next evaluation instead.
+        ArrayTypeError: if `cond` is no mask.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.Float(1, -4, -2, 3)
+    >>> dr.assert_true(x >= 0)
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_true(x >= 0, "Found negative values: {}", x)
+    Traceback (most recent call last):
+    AssertionError: Assertion failure: Found negative values: [-4, -2]
+    """
+    if flags.debug:
+        _check("lumijit.assert_true", cond, fmt, args, kwargs, limit, tb_depth, tb_skip)
+
+
+def assert_false(
+    cond: Any,
+    fmt: str | None = None,
+    *args: Any,
+    limit: int = 20,
+    tb_depth: int = 3,
+    tb_skip: int = 0,
+    **kwargs: Any,
+) -> None:
+    """Raise an AssertionError if an entry is True; does nothing without Debug.
+
+    The arguments are those of `assert_true`.
+
+    >>> import lumijit as dr
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_false(dr.llvm.Bool(False, True))
+    Traceback (most recent call last):
+    AssertionError: Assertion failure!
+    """
+    if flags.debug:
+        construct = "lumijit.assert_false"
+        check_active(cond, construct)
+        opposite = _opposite(cond)
+        _check(construct, opposite, fmt, args, kwargs, limit, tb_depth, tb_skip)
+
+
+def assert_equal(
+    arg0: Any,
+    arg1: Any,
+    fmt: str | None = None,
+    *args: Any,
+    limit: int = 20,
+    tb_depth: int = 3,
+    tb_skip: int = 0,
+    **kwargs: Any,
+) -> None:
+    """Raise an AssertionError where two values differ; does nothing without Debug.
+
+    Nested arrays have to agree in all components. The other arguments are those of
+    `assert_true`.
+
+    >>> import lumijit as dr
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_equal(dr.llvm.Float(1, 2), 1, "differs")
+    Traceback (most recent call last):
+    AssertionError: Assertion failure: differs
+    """
+    if flags.debug:
+        construct = "lumijit.assert_equal"
+        cond = _flat_mask(arg0 == arg1)
+        _check(construct, cond, fmt, args, kwargs, limit, tb_depth, tb_skip)
+
+
+def _opposite(cond: Any) -> Any:
+    return ~cond if isinstance(cond, FlatArray) else not cond  # type: ignore[operator]
+
+
+def _flat_mask(equal: Any) -> Any:
+    """Combine the components of a nested mask."""
+    if not isinstance(equal, NestedArray):
+        return bool(equal.numpy().all()) if _is_host(equal) else equal
+    result: Any = True
+    for part in flat_parts(equal):
+        result = part & result
+    return result
+
+
+def _is_host(value: Any) -> bool:
+    return hasattr(value, "numpy") and not isinstance(value, FlatArray)
+
+
+def _check(
+    construct: str,
+    cond: Any,
+    fmt: str | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    limit: int,
+    tb_depth: int,
+    tb_skip: int,
+) -> None:
+    check_limit(limit, construct)
+    check_active(cond, construct)
+    template = parse(fmt, construct) if fmt is not None else []
+    values = referenced(template, args, kwargs, construct)
+    failing = _opposite(cond)
+    if capture.is_symbolic(values, failing):
+        _check_later(template, values, failing, limit, _backtrace(tb_depth, tb_skip))
+        return
+    shown = only_active(values, failing)
+    if shown is not None:
+        raise AssertionError(_message(template, shown, limit))
+
+
+def _check_later(
+    template: Template, values: capture.Values, failing: Any, limit: int, lines: str
+) -> None:
+    def handle(found: capture.Values, count: int, total: int) -> None:
+        text = _message(template, found, limit)
+        rest = f" ({total - count} further failures)" if total > count else ""
+        sys.stderr.write(f"{text}{rest}\n{lines}")
+
+    capture.capture(values, failing, limit, handle)
+
+
+def _message(template: Template, values: capture.Values, limit: int) -> str:
+    text = as_text(template, values, limit)
+    return f"Assertion failure: {text}" if template else "Assertion failure!"
+
+
+def _backtrace(depth: int, skip: int) -> str:
+    """Return the innermost lines of the user's program, as tracebacks show them."""
+    stack = traceback.extract_stack(user_frame())
+    frames = [f for f in stack if not is_internal(f.filename)]
+    chosen = frames[: len(frames) - skip][-depth:] if depth > 0 else []
+    return "".join(traceback.format_list(chosen))

@@ -1,0 +1,202 @@
+"""Printing from symbolic code: what a kernel captures, and its text afterwards.
+
+Each element that gets to a print takes the next position from a counter and, if
+there is room, writes its values and its thread id there. The evaluation that
+carries this out sorts what was captured by thread id and prints it (`pending`).
+Immediate printing is in `output`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lumijit.arrays import FlatArray, data_node
+from lumijit.arrays import wrap as wrap_flat
+from lumijit.base import Array
+from lumijit.compiler import memory, pending, trace
+from lumijit.compiler.evaluate import data
+from lumijit.compiler.ops.logic import AND, LT
+from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ops.structural import UNDEFINED
+from lumijit.compiler.trace import Node
+from lumijit.debug.template import THREAD_ID
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.pytree import tree_map
+from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.spec import ArraySpec, require
+
+_PRINT = Op("lumijit.print", 0)
+
+Values = dict[int | str, Any]
+Deliver = Callable[[Values, int, int], None]
+
+
+class Buffer:
+    """The array that the kernel writes one of the values to."""
+
+    def __init__(self, dtype: DType, size: int) -> None:
+        self._node = trace.undefined(dtype, size)
+
+
+class Counter:
+    """The array that counts how many elements got to the print."""
+
+    def __init__(self) -> None:
+        self._node = trace.literal(UINT32, 0)
+
+
+class Capture(pending.Report):
+    """The values of one print statement on their way from the kernel.
+
+    `handle` gets the values as arrays of the captured entries, how many these are,
+    and how many there would have been.
+    """
+
+    def __init__(self, values: Values, limit: int, handle: Deliver) -> None:
+        self.holder = Counter()
+        self.threads = Buffer(UINT32, limit)
+        self.limit = limit
+        self.handle = handle
+        self.buffers: list[Buffer] = []
+        self.values = map_arrays(self._replace, values)
+
+    def _replace(self, array: FlatArray) -> FlatArray:
+        """Hold an array's place; the kernel's values are not kept alive."""
+        buffer = Buffer(array._node.type, self.limit)
+        self.buffers.append(buffer)
+        return _Placeholder.of(array, buffer)
+
+    def deliver(self) -> None:
+        """Sort what was captured and hand it on."""
+        total = int(data(self.holder._node)[0])
+        count = min(total, self.limit)
+        if not count:
+            return
+        threads = _contents(self.threads, count)
+        order = np.argsort(threads, kind="stable")
+
+        def fill(array: Any) -> Any:
+            captured = _contents(array.buffer, count)[order]
+            return wrap_flat(array.cls, data_node(captured))
+
+        values = map_arrays(fill, self.values)
+        values.setdefault(THREAD_ID, unsigned(threads[order]))
+        self.handle(values, count, total)
+
+
+class _Placeholder(FlatArray):
+    """Stands for a flat array within a PyTree until its entries are known."""
+
+    __slots__ = ("buffer", "cls")
+    buffer: Buffer
+    cls: type[Any]
+
+    @classmethod
+    def of(cls, array: FlatArray, buffer: Buffer) -> _Placeholder:
+        """Make one for an array."""
+        made: _Placeholder = object.__new__(cls)
+        made.buffer = buffer
+        made.cls = type(array)
+        return made
+
+
+def _contents(buffer: Buffer, count: int) -> Any:
+    node = buffer._node
+    if node.op is UNDEFINED:
+        return np.zeros(count, dtype=node.type.numpy)
+    return data(node)[:count]
+
+
+def unsigned(entries: Any) -> Array:
+    """Return a UInt array of NumPy entries."""
+    cls = require(ArraySpec("llvm", UINT32, ()), "lumijit.print")
+    return wrap_flat(cls, data_node(entries.astype(np.uint32)))
+
+
+def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to the flat traced arrays in a PyTree, also in nested ones."""
+
+    def leaf(part: Any) -> Any:
+        if isinstance(part, FlatArray):
+            return function(part)
+        if isinstance(part, NestedArray) and part._spec.is_jit:
+            return wrap_nested(type(part), [leaf(item) for item in part])
+        return part
+
+    return tree_map(leaf, value)
+
+
+def flat_arrays(value: Any) -> list[Array]:
+    """Return the flat traced arrays in a PyTree."""
+    found: list[Array] = []
+
+    def note(array: Array) -> Array:
+        found.append(array)
+        return array
+
+    map_arrays(note, value)
+    return found
+
+
+def is_symbolic(values: Any, active: Any) -> bool:
+    """Tell whether values are known only when the kernel runs.
+
+    That is the case for all arrays inside of a region: an array made outside has
+    the entries of the elements that get there.
+    """
+    arrays = flat_arrays((values, active))
+    if trace.state.scope is not trace.ROOT:
+        return bool(arrays)
+    return any(a._is_symbolic() for a in arrays)
+
+
+def mask_node(active: Any) -> Node:
+    """Return the node of an `active` argument that has been checked."""
+    if isinstance(active, FlatArray):
+        return active._node
+    return trace.literal(BOOL, bool(active))
+
+
+def capture(values: Values, active: Any, limit: int, handle: Deliver) -> None:
+    """Have the next kernel capture values of up to `limit` elements.
+
+    Raises:
+        SizeError: if the sizes of the arrays don't fit together.
+    """
+    report = Capture(values, limit, handle)
+    nodes = [a._node for a in flat_arrays(values)]
+    mask = mask_node(active)
+    width = trace.broadcast_size(
+        _PRINT, (*nodes, mask, trace.literal(BOOL, True, trace.state.scope.width))
+    )
+    zero = trace.literal(UINT32, 0, width)
+    with memory.guarded(None):
+        slot = memory.scatter_inc(report.holder, zero, mask)
+        if not report.holder._node.deps:
+            return
+        fits = trace.emit2(LT, slot, trace.literal(UINT32, limit))
+        mask = trace.emit2(AND, trace.under_mask(mask), fits)
+        memory.write(report.threads, trace.counter(width), slot, mask)
+        for node, buffer in zip(nodes, report.buffers, strict=True):
+            memory.write(buffer, node, slot, mask)
+    pending.register(report)
+
+
+def warn_incomplete(count: int, total: int) -> None:
+    """Warn that a print statement shows a part of the entries only."""
+    if total > count:
+        warnings.warn(
+            f"lumijit.print(): symbolic print statement only captured {count} of "
+            f"{total} available outputs. The above is a non-deterministic sample, in "
+            "which entries are in the right order but not necessarily contiguous. "
+            "Specify `limit=..` to capture more information and/or add the special "
+            "format field `{thread_id}` show the thread ID/array index associated "
+            "with each entry of the captured output.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
