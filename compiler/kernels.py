@@ -61,6 +61,11 @@ def target() -> TargetInfo:
     return _target
 
 
+def count() -> int:
+    """Return how many kernels are in memory."""
+    return len(_KERNELS)
+
+
 def flush() -> None:
     """Forget all kernels in memory; those on disk stay."""
     _KERNELS.clear()

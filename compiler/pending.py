@@ -52,9 +52,16 @@ def nodes() -> list[Node]:
 
 
 def deliver() -> None:
-    """Deliver the reports whose findings are in memory."""
+    """Deliver the reports whose findings are in memory.
+
+    If one raises (a warning made an error, say), the next evaluation tells the rest.
+    """
     ready = [r for r in queue.reports if r.holder._node.op is EVALUATED]
-    # Before any is delivered: that may evaluate something, and come back here.
-    queue.reports[:] = [r for r in queue.reports if r not in ready]
-    for report in ready:
-        report.deliver()
+    # Off the queue first: delivering may evaluate something, and come back here.
+    queue.reports[:] = [r for r in queue.reports if r.holder._node.op is not EVALUATED]
+    ready.reverse()
+    try:
+        while ready:
+            ready.pop().deliver()
+    finally:
+        queue.reports[:0] = reversed(ready)

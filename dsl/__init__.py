@@ -41,8 +41,12 @@ from lumijit.control.install import install as _install_control
 from lumijit.debug.assertions import assert_equal as assert_equal
 from lumijit.debug.assertions import assert_false as assert_false
 from lumijit.debug.assertions import assert_true as assert_true
+from lumijit.debug.diagram import graphviz as graphviz
+from lumijit.debug.live import whos as whos
 from lumijit.debug.output import format as format
 from lumijit.debug.output import print as print
+from lumijit.debug.profile import profile_mark as profile_mark
+from lumijit.debug.profile import profile_range as profile_range
 from lumijit.enums import ReduceMode as ReduceMode
 from lumijit.enums import ReduceOp as ReduceOp
 from lumijit.enums import VarState as VarState

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lumijit.compiler import evaluate, program, schedule
+from lumijit.compiler import evaluate, pending, program, schedule
 from lumijit.compiler.trace import Node
 from lumijit.compiler.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
@@ -68,3 +68,4 @@ def _nothing_pending() -> Iterator[None]:
     """Keep what a test scheduled, perhaps broken on purpose, from the next one."""
     yield
     evaluate._pending.scheduled.clear()
+    pending.queue.reports.clear()

@@ -8,17 +8,13 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lumijit as dr
 from lumijit.compiler import pending
 from lumijit.llvm import Array3f, Bool, Float, Int, UInt
 from lumijit.runtime.errors import SizeError, SymbolicError
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left():
-    yield
-    pending.queue.reports.clear()
 
 
 @dr.syntax
@@ -228,10 +224,13 @@ def test_an_error_of_the_file_reaches_the_caller_once():
         def write(self, text):
             raise OSError("disk full")
 
+    file = io.StringIO()
     dr.print("{}", Float(1, 2), mode="symbolic", file=Broken())
+    dr.print("{}", Float(3, 4), mode="symbolic", file=file)
     with pytest.raises(OSError, match="disk full"):
         dr.eval()
     assert dr.eval() is False
+    assert file.getvalue() == "[3, 4]\n"
 
 
 def test_bounds_checks_still_warn():
@@ -250,3 +249,74 @@ def test_masks_and_half_floats_are_captured():
     dr.print("{} {} {}", *values, mode="symbolic", file=file)
     dr.eval()
     assert file.getvalue() == f"[True, False] [0.5, 2] [-1, {2**40}]\n"
+
+
+def test_a_growing_state_variable_prints_once():
+    file = io.StringIO()
+
+    @dr.syntax
+    def f(n, y):
+        i = UInt(0)
+        total = Float(0)
+        while i < n:
+            total += y
+            dr.print("{thread_id} {i} {t}", i=i, t=total, file=file)
+            i += 1
+        return total
+
+    f(dr.opaque(UInt, 2), Float(1, 2, 3))
+    dr.eval()
+    assert (
+        file.getvalue() == "[0, 0, 1, 1, 2, 2] [0, 1, 0, 1, 0, 1] [1, 2, 2, 4, 3, 6]\n"
+    )
+
+
+def test_inner_loops_and_dead_code():
+    file = io.StringIO()
+
+    @dr.syntax
+    def f(n):
+        i = UInt(0)
+        while i < n:
+            j = UInt(0)
+            while j < i:
+                dr.print("{i} {j} {k}", i=i, j=j, k=j * 10, file=file)
+                j += 1
+            i += 1
+
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        f(UInt(1, 2, 3))
+        dr.eval()
+    assert file.getvalue() == "[1, 1, 2, 2] [0, 0, 0, 1] [0, 0, 0, 10]\n"
+
+
+def test_evaluated_branches_may_print_later():
+    file = io.StringIO()
+
+    @dr.syntax
+    def f(x):
+        if x > 1:
+            dr.print("{} {thread_id}", x, file=file)
+        else:
+            dr.print("{} {thread_id}", x, file=file, mode="symbolic")
+        return x
+
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, False):
+        f(Float(1, 2, 3))
+    assert file.getvalue() == "[2, 3] [1, 2]\n"
+    dr.eval()
+    assert file.getvalue() == "[2, 3] [1, 2]\n[1] [0]\n"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40))
+def test_random_loops_print_what_plain_python_does(counts):
+    file = io.StringIO()
+    count_up(dr.concat([Int(c) for c in counts]), file, limit=400)
+    dr.eval()
+    pairs = [(t, i) for t, count in enumerate(counts) for i in range(count)]
+    expected = ""
+    if pairs:
+        threads, entries = zip(*pairs, strict=True)
+        expected = f"thread_id={[*threads]} i={[*entries]}\n"
+    assert file.getvalue() == expected
