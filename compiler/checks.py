@@ -1,6 +1,6 @@
-"""Bounds checks of indexed access under flag Debug.
+"""Bounds checks of indexed access and calls under flag Debug.
 
-An access out of bounds is masked. The largest such index is noted in a small
+An access or a call out of bounds is masked. The largest such index is noted in a small
 array by an ordinary scatter, so it works inside regions too; the evaluation that
 carries it out reads the note and warns with the user's line.
 """
@@ -34,6 +34,13 @@ class Report:
 
     def text(self, index: int) -> str:
         """Word the warning."""
+        if self.construct == "switch":
+            return (
+                f"{self.where}: lumijit.switch(): Attempted to invoke callable with "
+                f"index {index}, but this value must be smaller than {self.size}. "
+                "The call was masked. Fix: keep the index below the number of "
+                "targets, or pass active=index < count."
+            )
         return (
             f"{self.where}: lumijit.{self.construct}(): {_KINDS[self.construct]} "
             f"position {index} in an array of size {self.size}. The access was "

@@ -52,11 +52,11 @@ class ActiveElements:
         if not 1 < keep.size < self.index.size:
             return True
         self._put_aside()
-        self.index = _entries(self.index, keep)
-        self.active = _entries(self.active, keep)
+        self.index = entries(self.index, keep)
+        self.active = entries(self.active, keep)
         for k in self.full:
             value = self.values[k]
-            self.values[k] = with_node(type(value), _entries(value._node, keep))
+            self.values[k] = with_node(type(value), entries(value._node, keep))
         evaluate([self.index, self.active, *(self.values[k]._node for k in self.full)])
         return True
 
@@ -145,7 +145,7 @@ class _Holder:
         self._node = node
 
 
-def _entries(node: Node, positions: Node) -> Node:
+def entries(node: Node, positions: Node) -> Node:
     """Gather, whatever restricts the indexing of the body."""
     with trace.masked_only(None), memory.guarded(None):
         return memory.gather(node, positions, trace.make_true(1))

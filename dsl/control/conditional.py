@@ -8,8 +8,8 @@ from typing import Any
 from lumijit.compiler import memory, regions, trace
 from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.ops.logic import NOT
-from lumijit.compiler.ops.structural import LITERAL, WRITTEN
-from lumijit.compiler.trace import Node, Scope
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node
 from lumijit.control.state import (
     Leaf,
     check_mode,
@@ -21,6 +21,7 @@ from lumijit.control.state import (
     rebuild,
     refuse_in_region,
     same_object,
+    versions_in,
     with_node,
     zeros_like,
 )
@@ -163,13 +164,13 @@ class _Sides:
     ) -> Any:
         """Trace both sides into a region."""
         with regions.scope(self.name) as first:
-            yes = self._run(true_fn, lambda: self._versions(first))
+            yes = self._run(true_fn, lambda: versions_in(first, self.name))
             # The other side sees arrays as they were before this one wrote to them.
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
             trace.state.scope = first.parent or trace.ROOT
             with regions.scope(self.name) as second:
-                no = self._run(false_fn, lambda: self._versions(second))
+                no = self._run(false_fn, lambda: versions_in(second, self.name))
                 merge = _Merge(self, yes, no)
                 is_root = first.parent is trace.ROOT
                 merge.share(set(first.writes), set(second.writes), is_root)
@@ -187,23 +188,6 @@ class _Sides:
         for k in merge.late:
             merge.enter(k, trace.select(cond, *merge.current(k)))
         return merge.result()
-
-    def _versions(self, scope: Scope) -> dict[int, Node]:
-        """Return the arrays written in a scope, which must not be replaced besides."""
-        found = {}
-        for key, (holder, _) in scope.writes.items():
-            node = holder._node
-            if node.op is not WRITTEN or node.scope is not scope:
-                raise StateError(
-                    message(
-                        self.name,
-                        "an array is both written by index and changed in place "
-                        "within one branch",
-                        "assign the result to another variable.",
-                    )
-                )
-            found[key] = node
-        return found
 
     def evaluated(
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]

@@ -14,7 +14,8 @@ from typing import Any
 
 from lumijit import pytree, traits, type_traits
 from lumijit.compiler import trace
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ops.structural import WRITTEN
+from lumijit.compiler.trace import Node, Scope
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError, message
 
@@ -306,3 +307,21 @@ def distinct(leaves: list[Leaf]) -> list[Leaf]:
             leaf.value = with_node(type(leaf.value), leaf.value._node)
         seen.add(id(leaf.value))
     return leaves
+
+
+def versions_in(scope: Scope, construct: str) -> dict[int, Node]:
+    """Return the arrays written in a scope, which must not be replaced besides."""
+    found = {}
+    for key, (holder, _) in scope.writes.items():
+        node = holder._node
+        if node.op is not WRITTEN or node.scope is not scope:
+            raise StateError(
+                message(
+                    construct,
+                    "an array is both written by index and changed in place "
+                    "within one branch",
+                    "assign the result to another variable.",
+                )
+            )
+        found[key] = node
+    return found

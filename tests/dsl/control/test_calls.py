@@ -1,0 +1,239 @@
+"""`switch` agrees with plain Python, lane by lane, in every mode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lumijit as lj
+import lumijit.llvm.ad
+from lumijit.compiler import trace
+from lumijit.llvm import (
+    Array2f,
+    Bool,
+    Float,
+    Float64,
+    Int,
+    Int8,
+    Int64,
+    UInt,
+    UInt64,
+)
+
+MODES = ["symbolic", "evaluated"]
+THIS = re.escape(__file__)
+
+
+@pytest.fixture(autouse=True)
+def _scope_is_restored() -> Iterator[None]:
+    yield
+    assert trace.state.scope is trace.ROOT
+    assert trace.state.mask is None
+    assert trace.state.watched is None
+    assert trace.state.guard is None
+
+
+def twice(x: Any) -> Any:
+    return x * 2
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def shifted(x: Any) -> Any:
+    return x + 100
+
+
+def lanes(array: Any) -> list[Any]:
+    """Return the entries of a flat array."""
+    return list(array.numpy().tolist())
+
+
+def by_lane(
+    index: list[int], targets: list[Callable[..., Any]], *columns: list[Any]
+) -> list[Any]:
+    """Run plain Python once per lane; None where the index is out of range."""
+    rows = zip(*columns, strict=True)
+    return [
+        targets[i](*row) if 0 <= i < len(targets) else None
+        for i, row in zip(index, rows, strict=True)
+    ]
+
+
+@given(
+    index=st.lists(st.integers(0, 5), max_size=70),
+    count=st.integers(1, 4),
+    data=st.data(),
+)
+@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("mode", MODES)
+def test_agrees_with_python(
+    mode: str, index: list[int], count: int, data: st.DataObject
+) -> None:
+    targets = data.draw(
+        st.lists(
+            st.sampled_from([twice, square, shifted]), min_size=count, max_size=count
+        )
+    )
+    active = data.draw(
+        st.lists(st.booleans(), min_size=len(index), max_size=len(index))
+    )
+    x = [3 * k + 1 for k in range(len(index))]
+    expected = [
+        row if row is not None and is_active else 0
+        for row, is_active in zip(by_lane(index, targets, x), active, strict=True)
+    ]
+    result = lj.switch(
+        UInt(index),
+        [lambda v, active, f=f: f(v) for f in targets],
+        Int(x),
+        Bool(active),
+        mode=mode,
+    )
+    assert lanes(result) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 16, 67])
+def test_sizes(mode: str, size: int) -> None:
+    index = [(k * 7) % 3 for k in range(size)]
+    x = [k / 4 for k in range(size)]
+    targets = [twice, square, shifted]
+    result = lj.switch(UInt(index), targets, Float(x), mode=mode)
+    assert type(result) is Float
+    assert len(result) == size
+    np.testing.assert_allclose(result.numpy(), by_lane(index, targets, x), 1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_differentiable_types(mode: str) -> None:
+    ad = lj.llvm.ad
+    result = lj.switch(ad.UInt(0, 1), [twice, square], ad.Float(3, 4), mode=mode)
+    assert type(result) is ad.Float
+    assert lanes(result) == [6, 16]
+
+
+def test_flag_chooses_the_mode() -> None:
+    calls = []
+
+    def note(x: Any) -> Any:
+        calls.append(len(x))
+        return x
+
+    index, x = UInt(0, 1, 0), Float(1, 2, 3)
+    lj.switch(index, [note, twice], x)
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicCalls, False):
+        lj.switch(index, [note, twice], x)
+    assert calls == [3, 2]
+
+
+def test_scalar_index() -> None:
+    assert lj.switch(1, [twice, square], 3) == 9
+    assert lj.switch(np.uint32(0), [twice, square], x=3) == 6
+    assert lanes(lj.switch(0, [twice], Float(1, 2))) == [2, 4]
+
+
+@dataclass
+class Sample:
+    weight: Float
+    point: Array2f
+    tags: dict[str, UInt]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_trees(mode: str) -> None:
+    def near(s: Sample, *, scale: Any) -> Any:
+        return Sample(s.weight * scale, s.point + 1, {"id": s.tags["id"]}), [s.weight]
+
+    def far(s: Sample, *, scale: Any) -> Any:
+        return Sample(s.weight, s.point * s.weight, {"id": UInt(7)}), [scale]
+
+    given = Sample(Float(1, 2, 3), Array2f([1, 2, 3], [4, 5, 6]), {"id": UInt(1, 2, 3)})
+    sample, rest = lj.switch(
+        UInt(1, 0, 1), [near, far], given, scale=Float(10, 20, 30), mode=mode
+    )
+    assert type(sample) is Sample
+    assert lanes(sample.weight) == [1, 40, 3]
+    assert sample.point.numpy().tolist() == [[1, 3, 9], [4, 6, 18]]
+    assert lanes(sample.tags["id"]) == [7, 2, 7]
+    assert lanes(rest[0]) == [10, 2, 30]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_numbers_become_arrays(mode: str) -> None:
+    index = UInt(0, 1, 2, 9)
+    first = lj.switch(index, [lambda: 1, lambda: 2, lambda: 2.5], mode=mode)
+    assert type(first) is Float
+    assert lanes(first) == [1, 2, 2.5, 0]
+    x = Float64(5, 6, 7, 8)
+    mixed = [lambda x: 0.1, lambda x: x, lambda x: 3]
+    second = lj.switch(index, mixed, x, mode=mode)
+    assert type(second) is Float64
+    assert lanes(second) == [0.1, 6, 3, 0]
+    third = lj.switch(index, [lambda: True] * 3, mode=mode)
+    assert type(third) is Bool
+    assert lanes(third) == [True, True, True, False]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_objects_that_all_return_alike(mode: str) -> None:
+    targets = [lambda x: ("name", None, x), lambda x: ("name", None, x + 1)]
+    name, nothing, x = lj.switch(UInt(0, 1), targets, Int(1, 2), mode=mode)
+    assert (name, nothing, lanes(x)) == ("name", None, [1, 3])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_keyword", [False, True])
+def test_masked_elements_are_zero(mode: str, is_keyword: bool) -> None:
+    seen = []
+
+    def note(x: Any, active: Any) -> Any:
+        seen.append(active)
+        return x
+
+    mask = Bool([True, False, True])
+    args, kwargs = ((), {"active": mask}) if is_keyword else ((mask,), {})
+    result = lj.switch(UInt(0, 0, 5), [note], Int(1, 2, 3), *args, mode=mode, **kwargs)
+    assert lanes(result) == [1, 0, 0]
+    assert [type(a) for a in seen] == [Bool]
+    assert lanes(seen[0]) == [True]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_plain_bool_as_mask(mode: str) -> None:
+    def note(x: Any, active: bool) -> Any:
+        assert active is True
+        return x
+
+    for active in (True, False):
+        x = Int(1, 2)
+        result = lj.switch(UInt(0, 0), [note], x, active=active, mode=mode)
+        assert lanes(result) == [1 * active, 2 * active]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "index",
+    [Int(0, -1, 1, 2), Int8(0, -1, 1, 2), Int64(0, -1, 1, 1 << 32), UInt64(0, 5, 1, 9)],
+    ids=["Int", "Int8", "Int64", "UInt64"],
+)
+def test_index_types(mode: str, index: Any) -> None:
+    result = lj.switch(index, [twice, square], Int(1, 2, 3, 4), mode=mode)
+    assert lanes(result) == [2, 0, 9, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_uniform_index_and_wide_arguments(mode: str) -> None:
+    x = Int(1, 2, 3)
+    for k, expected in enumerate([[2, 4, 6], [1, 4, 9]]):
+        assert lanes(lj.switch(UInt(k), [twice, square], x, mode=mode)) == expected
+        index = lj.opaque(UInt, k)
+        assert lanes(lj.switch(index, [twice, square], x, mode=mode)) == expected
