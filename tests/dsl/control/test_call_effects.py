@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -253,15 +254,36 @@ FLAGS = {
 def test_inside_loops_and_conditionals(flags: dict[Any, bool], size: int) -> None:
     rows = [(k % 5, k % 3, 2 * k) for k in range(size)]
     i, k, x = ([row[c] for row in rows] for c in range(3))
-    old = {f: lj.flag(f) for f in flags}
-    for f, value in flags.items():
-        lj.set_flag(f, value)
-    try:
+    with contextlib.ExitStack() as stack:
+        for flag, value in flags.items():
+            stack.enter_context(lj.scoped_set_flag(flag, value))
         result = lj.syntax(_walk)(Int(i), UInt(k), Int(x))
         assert lanes(result) == [_walk_plain(*row) for row in rows]
-    finally:
-        for f, value in old.items():
-            lj.set_flag(f, value)
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+def test_many_instances_inside_loops(flags: dict[Any, bool]) -> None:
+    targets = [[twice, shifted][k % 2] for k in range(40)]
+
+    @lj.syntax
+    def walk(k: Any, x: Any, i: Any) -> Any:
+        while i < 5:
+            x = lj.switch(k, targets, x)
+            k = (k + 7) % 40
+            i += 1
+        return x
+
+    expected = []
+    for lane in range(53):
+        x = lane
+        for step in range(lane % 4, 5):
+            x = targets[(lane + 7 * (step - lane % 4)) % 40](x)
+        expected.append(x)
+    with contextlib.ExitStack() as stack:
+        for flag, value in flags.items():
+            stack.enter_context(lj.scoped_set_flag(flag, value))
+        k = lj.arange(UInt, 53)
+        assert lanes(walk(k % 40, Int(k), Int(k) % 4)) == expected
 
 
 @pytest.mark.parametrize("mode", MODES)
