@@ -1,25 +1,31 @@
 """`switch`: calls of functions chosen per element by an index.
 
-Owns the choice of mode, the arguments and both ways to run the callables; joining
-what they return is the work of `results`.
+Owns the choice of mode, the arguments and both ways to run the callables. Finding
+which elements run which is the work of `callees`, joining what they return that of
+`results`.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from types import MethodType
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from lumijit import traits, type_traits
 from lumijit.base import ArrayBase
 from lumijit.compiler import checks, memory, reductions, regions, trace
 from lumijit.compiler.evaluate import evaluate
-from lumijit.compiler.ops.logic import AND, EQ, LE, OR
-from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.ops.logic import AND, COPY
+from lumijit.compiler.ops.structural import LITERAL, REGIONS, WRITTEN
 from lumijit.compiler.trace import Node
+from lumijit.control.callees import (
+    Callee,
+    conditions,
+    distinct,
+    index_node,
+    scalar_index,
+)
 from lumijit.control.compressed import entries
-from lumijit.control.results import Callee, Results
+from lumijit.control.results import Results
 from lumijit.control.state import (
     flatten,
     is_array,
@@ -29,10 +35,8 @@ from lumijit.control.state import (
     with_node,
 )
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import BOOL, UINT32, UINT64
+from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
-    ArrayIndexError,
-    ArrayTypeError,
     ArrayValueError,
     StateError,
     message,
@@ -90,15 +94,15 @@ def switch(
                 "use 'symbolic', 'evaluated' or None.",
             )
         )
-    callees = _distinct(targets, name)
+    callees = distinct(targets, name)
     if not isinstance(index, ArrayBase):
-        return targets[_scalar_index(index, len(targets), name)](*args, **kwargs)
+        return targets[scalar_index(index, len(targets), name)](*args, **kwargs)
     if not callees:
         raise ArrayValueError(
             message(name, "there are no targets", "pass at least one callable.")
         )
     calls = _Calls(name, callees, args, kwargs, type_traits.mask_t(type(index)))
-    node = _index_node(index, name)
+    node = index_node(index, name)
     masks = calls.masks(node, len(targets))
     if mode is None:
         mode = "symbolic" if flags.symbolic_calls else "evaluated"
@@ -106,67 +110,6 @@ def switch(
         return calls.symbolic(masks)
     refuse_in_region(name)
     return calls.evaluated(masks)
-
-
-def _distinct(targets: Sequence[Callable[..., Any]], name: str) -> list[Callee]:
-    """List the different callables with all of their positions."""
-    found: dict[Any, Callee] = {}
-    for k, target in enumerate(targets):
-        if not callable(target):
-            raise ArrayTypeError(
-                message(
-                    name,
-                    f"targets[{k}] is of type {type(target).__name__!r} "
-                    "(expected a callable)",
-                    "pass a sequence of functions.",
-                )
-            )
-        key: Any = id(target)
-        if isinstance(target, MethodType):
-            # Each access of a bound method makes a new object.
-            key = (id(target.__self__), id(target.__func__))
-        found.setdefault(key, Callee(target, [])).positions.append(k)
-    return list(found.values())
-
-
-def _wrong_index(index: Any, name: str) -> ArrayTypeError:
-    return ArrayTypeError(
-        message(
-            name,
-            f"the index is of type {type(index).__name__!r} (expected a Python int "
-            "or a flat integer array of a JIT backend)",
-            "pass a UInt32 array.",
-        )
-    )
-
-
-def _scalar_index(index: Any, count: int, name: str) -> int:
-    try:
-        position = operator.index(index)
-    except TypeError:
-        raise _wrong_index(index, name) from None
-    if not 0 <= position < count:
-        raise ArrayIndexError(
-            message(
-                name,
-                f"the index {position} is out of range (there are {count} targets)",
-                f"use an index from 0 to {count - 1}." if count else "add a target.",
-            )
-        )
-    return position
-
-
-def _index_node(index: ArrayBase, name: str) -> Node:
-    """Return an index as a UInt32 node; what doesn't fit gets the largest value."""
-    if not is_array(index) or not index._node.type.is_int:
-        raise _wrong_index(index, name)
-    node: Node = index._node
-    if node.type.bits == 64:
-        wide = trace.cast_to(node, UINT64)
-        largest = trace.literal(UINT64, UINT32.wrap(-1))
-        fits = trace.emit2(LE, wide, largest)
-        node = trace.select(fits, wide, largest)
-    return trace.cast_to(node, UINT32)
 
 
 Masks = list[tuple[Callee, Node]]
@@ -189,8 +132,6 @@ class _Calls:
         self.leaves = flatten(self.arguments, ("args", "kwargs"))
         self.lanes = 1
         self.results = Results(name, mask_type)
-        # Arrays that a callable indexes: it gets all of their entries.
-        self.tables: set[int] = set()
 
     def masks(self, index: Node, count: int) -> Masks:
         """Return for each callable the elements that select it."""
@@ -198,15 +139,10 @@ class _Calls:
         self.lanes = trace.broadcast_size(AND, (index, active))
         if flags.debug:
             active = checks.in_bounds("switch", count, index, active)
-        found = []
-        for callee in self.callees:
-            chosen = trace.literal(BOOL, False)
-            for position in callee.positions:
-                number = trace.literal(UINT32, position)
-                chosen = trace.emit2(OR, chosen, trace.emit2(EQ, index, number))
-            mask = trace.emit2(AND, chosen, active)
-            found.append((callee, trace.resized(mask, self.lanes)))
-        return found
+        chosen = conditions(index, self.callees, count, active)
+        masks = [trace.emit2(AND, c, active) for c in chosen]
+        sized = [trace.resized(mask, self.lanes) for mask in masks]
+        return list(zip(self.callees, sized, strict=True))
 
     def symbolic(self, masks: Masks) -> Any:
         """Trace each callable into a branch; its other side is the result so far."""
@@ -217,7 +153,7 @@ class _Calls:
 
     def _branch(self, callee: Callee, mask: Node) -> None:
         # The condition of the region includes what masks indexing around it.
-        with regions.scope(self.name) as inner, trace.masked_only(None):
+        with regions.scope(self.name, mask.size) as inner, trace.masked_only(None):
             values = [leaf.value for leaf in self.leaves]
             value, written = self._invoke(
                 callee, values, lambda: versions_in(inner, self.name)
@@ -299,23 +235,27 @@ class _Calls:
 
     def _subset(self, callee: Callee, mask: Node, chosen: Node) -> None:
         """Call a function with the entries at some positions; enter its results."""
+        # Arrays that the callable indexes: it gets all of their entries.
+        tables: set[int] = set()
         value = None
         while True:
-            values, compressed = self._entries(chosen)
+            values, compressed = self._entries(chosen, tables)
             try:
                 value = self._invoke_subset(callee, values, compressed, chosen.size)
                 break
             except memory.IndexedArgument as used:
                 if id(used.node) not in compressed:
                     raise
-                self.tables.add(compressed[id(used.node)])
+                tables.add(compressed[id(used.node)])
         is_whole = chosen.size == self.lanes
         for entry, leaf in self.results.match(callee, value, mask):
             node = leaf.value._node
             if node.size not in (1, chosen.size) and not (
                 is_whole and chosen.size == 1
             ):
-                raise self._wrong_size(callee, entry.name, node.size, chosen.size)
+                raise self._wrong_size(
+                    callee, f"'{entry.name}'", node.size, chosen.size
+                )
             if is_whole:
                 entry.node = node
                 continue
@@ -326,15 +266,17 @@ class _Calls:
             )
             entry.node = holder._node
 
-    def _entries(self, chosen: Node) -> tuple[list[Any], dict[int, int]]:
+    def _entries(
+        self, chosen: Node, tables: set[int]
+    ) -> tuple[list[Any], dict[int, int]]:
         """Return the arguments at some positions, and which leaf a new node is."""
         compressed: dict[int, int] = {}
         values = []
         for k, leaf in enumerate(self.leaves):
             value = leaf.value
             is_full = leaf.is_array and value._node.size == self.lanes > 1
-            if is_full and chosen.size < self.lanes and k not in self.tables:
-                value = with_node(type(value), entries(value._node, chosen))
+            if is_full and chosen.size < self.lanes and k not in tables:
+                value = with_node(type(value), _own(entries(value._node, chosen)))
                 compressed[id(value._node)] = k
             values.append(value)
         return values, compressed
@@ -361,9 +303,14 @@ class _Calls:
             memory.guarded(check),
             trace.masked_only(mask),
         ):
-            return self._invoke(
+            value, _ = self._invoke(
                 callee, values, lambda: {k: w.last for k, w in writes.items()}
-            )[0]
+            )
+            for effect in _effects(writes.values()) if size < self.lanes else ():
+                # With more elements, the mask itself refuses what doesn't fit.
+                if effect.size > size == 1:
+                    raise self._wrong_size(callee, "a write", effect.size, size)
+            return value
 
     def _wrong_size(
         self, callee: Callee, name: str, size: int, expected: int
@@ -371,11 +318,30 @@ class _Calls:
         return StateError(
             message(
                 self.name,
-                f"{callee} returns '{name}' of size {size} for {expected} elements",
+                f"{callee} computes {name} of size {size} for {expected} elements",
                 "pass arrays as arguments instead of referring to them from inside: "
                 "in evaluated mode, callables get a part of the elements.",
             )
         )
+
+
+def _own(node: Node) -> Node:
+    """Return an equal node that stands for nothing else."""
+    if node.op is LITERAL:
+        return trace.make_root(LITERAL, node.type, node.size, node.attr)
+    return trace.make(COPY, node.type, node.size, (node,), None)
+
+
+def _effects(writes: Iterable[memory.Writes]) -> Iterator[Node]:
+    """List the effects behind the last versions, as far as not yet evaluated."""
+    for entry in writes:
+        version = entry.last
+        while version.op is WRITTEN:
+            effect = version.deps[0]
+            yield effect
+            is_region = effect.op in REGIONS
+            first = effect.attr.targets + version.attr if is_region else 0
+            version = effect.deps[first]
 
 
 def _without_mask(

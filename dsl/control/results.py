@@ -6,13 +6,14 @@ among their results. Running the callables is the work of `calls`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from lumijit import pytree, traits
 from lumijit.compiler import trace
 from lumijit.compiler.trace import Node
+from lumijit.control.callees import Callee
 from lumijit.control.state import (
     NUMBERS,
     Leaf,
@@ -25,18 +26,6 @@ from lumijit.control.state import (
     with_node,
 )
 from lumijit.runtime.errors import StateError, message
-
-
-@dataclass
-class Callee:
-    """One distinct callable, and the indices that select it."""
-
-    function: Callable[..., Any]
-    positions: list[int]
-
-    def __str__(self) -> str:
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"callable {self.positions[0]} ({name})"
 
 
 @dataclass

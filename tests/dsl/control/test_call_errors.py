@@ -1,15 +1,17 @@
-"""`switch` under flag Debug, and how it words what it refuses."""
+"""Mistakes in calls: the message names callables, entry, line, types and mend."""
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import lumijit as lj
 import lumijit.llvm.ad
+from lumijit.compiler import trace
 from lumijit.llvm import (
     Array2f,
     Array3f,
@@ -26,9 +28,19 @@ from lumijit.runtime.errors import (
     StateError,
     SymbolicError,
 )
-from tests.dsl.control.test_calls import MODES, lanes, square, twice
+
+from .test_calls import MODES, lanes, square, twice
 
 THIS = re.escape(__file__)
+
+
+@pytest.fixture(autouse=True)
+def _scope_is_restored() -> Iterator[None]:
+    yield
+    assert trace.state.scope is trace.ROOT
+    assert trace.state.mask is None
+    assert trace.state.watched is None
+    assert trace.state.guard is None
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -126,9 +138,25 @@ def test_sizes_that_do_not_fit(mode: str) -> None:
 @pytest.mark.parametrize("index", [UInt(0, 1, 0), UInt(0, 1, 1)])
 def test_closures_in_evaluated_mode(index: Any) -> None:
     outside = Int(1, 2, 3)
-    pattern = r"callable 0 \(<lambda>\) returns 'result' of size 3 for . elements.*Fix:"
+    pattern = (
+        r"callable 0 \(<lambda>\) computes 'result' of size 3 for . elements.*Fix:"
+    )
     with pytest.raises(StateError, match=pattern):
         lj.switch(index, [lambda: outside, lambda: outside], mode="evaluated")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_writes_of_closures_in_evaluated_mode(count: int) -> None:
+    outside, out = Int(1, 2, 3), Int(0, 0, 0)
+
+    def write() -> None:
+        lj.scatter(out, outside, UInt(0, 1, 2))
+
+    index = UInt([0] * count + [1] * (3 - count))
+    problem = "computes a write of size 3" if count == 1 else "incompatible sizes"
+    with pytest.raises((StateError, SizeError), match=problem):
+        lj.switch(index, [write, lambda: None], mode="evaluated")
+    assert lanes(out) == [0, 0, 0]
 
 
 def test_evaluated_inside_of_symbolic() -> None:
