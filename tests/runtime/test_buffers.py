@@ -178,6 +178,7 @@ def test_unaligned_and_strided_arrays_are_copied() -> None:
 
 
 def test_shared_memory_lives_until_the_jobs_have_run(holder: Holder) -> None:
+    gc.collect()
     array = page_array(1024, 2048).view(np.float32)
     owner = weakref.ref(array)
     buffer = buffers.from_numpy(array)

@@ -144,6 +144,7 @@ def executable_bytes() -> int:
 
 
 def test_kernels_are_unmapped_with_the_last_reference() -> None:
+    gc.collect()
     code = cpu.compile_ir(SAXPY)
     before = executable_bytes()
     kernels = [cpu.link(code, "kernel", "h") for _ in range(20)]
