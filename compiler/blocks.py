@@ -12,6 +12,7 @@ from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     EFFECTS,
     GATHER,
+    LOCALS,
     REGIONS,
     SCATTER_INC,
     WRITTEN,
@@ -167,6 +168,9 @@ def value_deps(node: Node) -> tuple[Node, ...]:
 
 def attr_key(node: Node) -> Any:
     """Return what tells two nodes of one operation apart, besides operands."""
-    if node.op in REGIONS or isinstance(node.attr, Reduction):
-        return node.attr.key
-    return node.attr
+    attr = node.attr
+    if attr is None or node.op in LOCALS:
+        return None
+    if node.op in REGIONS or isinstance(attr, Reduction):
+        return attr.key
+    return attr

@@ -19,6 +19,8 @@ _KINDS = {
     "gather": "out-of-bounds read from",
     "scatter": "out-of-bounds write to",
     "scatter_inc": "out-of-bounds write to",
+    "Local.read": "out-of-bounds read from",
+    "Local.write": "out-of-bounds write to",
 }
 
 

@@ -14,7 +14,15 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.compiler import kernels, partition, pending, reductions, trace, transfer
+from lumijit.compiler import (
+    kernels,
+    local,
+    partition,
+    pending,
+    reductions,
+    trace,
+    transfer,
+)
 from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
     EVALUATED,
@@ -218,8 +226,14 @@ class _Launch:
                 self.temporary.append(private)
                 values += private.arguments()
                 merges.append((private, buffer))
+        scratch = None
+        if built.scratch_bytes:
+            size_bytes = built.scratch_bytes * workers.slot_count()
+            scratch = buffers.allocate(size_bytes)
+            self.temporary.append(scratch)
+            values.append(scratch.address)
         args = built.pack(*values)
-        keep = (built.kernel, program.arguments, self.results, self.written)
+        keep = (built.kernel, program.arguments, self.results, self.written, scratch)
         start = None if program.targets else barrier
         ticket, seconds = _start(program, built, args, keep, is_inline, start)
         for buffer in (*self.results, *self.written.values()):
@@ -264,7 +278,7 @@ def settle(node: Node, buffer: buffers.Buffer) -> None:
 
 
 def _memory_for(node: Node) -> buffers.Buffer:
-    return buffers.allocate(node.type.size_bytes * node.size)
+    return buffers.allocate(node.type.size_bytes * local.stored_lanes(node))
 
 
 def _is_idle() -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from lumijit.compiler import trace
 from lumijit.compiler.blocks import Block, Branch, Loop, Region, value_deps
+from lumijit.compiler.local import LocalType, is_local, local_deps, stored_lanes
 from lumijit.compiler.memory import CONSUMED, MODES, OPERATIONS, Reduction
 from lumijit.compiler.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ops.record import Op
@@ -23,6 +24,10 @@ from lumijit.compiler.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
+    LOCAL,
+    LOCAL_READ,
+    LOCAL_WRITE,
+    LOCALS,
     LOOP,
     PROJECT,
     REGIONS,
@@ -119,7 +124,8 @@ def _check_elementwise(node: Node) -> None:
 
 def _check_source(node: Node) -> None:
     require(not node.deps, "a source has no operands", node)
-    require(node.type in VALUES, "a source holds values", node)
+    is_stored = node.op in (EVALUATED, SYMBOLIC) and is_local(node)
+    require(node.type in VALUES or is_stored, "a source holds values", node)
     in_root = node.op is SYMBOLIC or node.scope is ROOT
     require(in_root, "a source belongs to the program", node)
 
@@ -142,7 +148,7 @@ def _check_evaluated(node: Node) -> None:
     _check_source(node)
     require(node.attr is None, "an evaluated node has no attribute", node)
     buffer = node.buffer
-    size_bytes = node.type.size_bytes * node.size
+    size_bytes = node.type.size_bytes * stored_lanes(node)
     fits = buffer is not None and buffer.size_bytes >= size_bytes
     require(fits, "the memory of an evaluated node holds it", node)
 
@@ -221,6 +227,34 @@ def _check_written(node: Node) -> None:
         target = effect.deps[0]
     _check_type(node, node, target.type, "version")
     require(node.size == target.size, "a version has its target's size", node)
+
+
+def _check_local(node: Node) -> None:
+    if node.op is LOCAL_READ:
+        buffer_type = node.deps[0].type if node.deps else VOID
+        count = 3
+    else:
+        buffer_type = node.type
+        count = 4 if node.op is LOCAL_WRITE else min(len(node.deps), 1)
+    require(len(node.deps) == count, "the number of operands is right", node)
+    require(isinstance(buffer_type, LocalType), "local memory has buffers", node)
+    assert isinstance(buffer_type, LocalType)
+    if node.op is LOCAL:
+        for value in node.deps:
+            _check_type(node, value, buffer_type.element, "value")
+    else:
+        _check_type(node, node.deps[0], buffer_type, "buffer")
+        _check_type(node, node.deps[1], UINT32, "index")
+        _check_type(node, node.deps[-1], BOOL, "mask")
+    if node.op is LOCAL_READ:
+        _check_type(node, node, buffer_type.element, "result")
+    if node.op is LOCAL_WRITE:
+        _check_type(node, node.deps[2], buffer_type.element, "value")
+    require(isinstance(node.attr, int), "its attribute is its serial", node)
+    for dep in local_deps(node):
+        is_ordered = dep.op not in LOCALS or dep.attr < node.attr
+        require(is_ordered, "accesses are numbered in their order", node)
+    _check_size(node, node.deps)
 
 
 def _check_project(node: Node) -> None:
@@ -385,6 +419,9 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     SCATTER: _check_scatter,
     SCATTER_INC: _check_scatter_inc,
     WRITTEN: _check_written,
+    LOCAL: _check_local,
+    LOCAL_READ: _check_local,
+    LOCAL_WRITE: _check_local,
     LOOP: _check_region,
     BRANCH: _check_region,
     PROJECT: _check_project,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.blocks import Block, Branch, Loop
+from lumijit.compiler.local import CHUNK, LocalType, stored_lanes
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -22,6 +23,9 @@ from lumijit.compiler.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
+    LOCAL,
+    LOCAL_READ,
+    LOCALS,
     LOOP,
     PROJECT,
     REGIONS,
@@ -114,6 +118,8 @@ class _Interpreter:
             return np.zeros(node.size, dtype=node.type.numpy)
         if op is EVALUATED:
             assert node.buffer is not None
+            if isinstance(node.type, LocalType):
+                return _stored_buffer(node, node.type)
             return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
         if op is CAST:
             source = node.deps[0]
@@ -127,12 +133,38 @@ class _Interpreter:
             return self._scatter(node, mask)
         if op is SCATTER_INC:
             return self._scatter_inc(node, mask)
+        if op in LOCALS:
+            return self._local(node, mask)
         if op is PROJECT:
             results = self.results[id(node.deps[0])]
             return results[int(node.attr)]
         if op is WRITTEN:
             return self._written(node, mask)
         raise AssertionError(f"{op.name} has no value outside its region")
+
+    # Local memory: one row per entry, one column per lane
+
+    def _local(self, node: Node, mask: Array | None) -> Array:
+        size = node.size if mask is None else max(node.size, len(mask))
+        if node.op is LOCAL:
+            assert isinstance(node.type, LocalType)
+            found = np.zeros((node.type.length, size), node.type.element.numpy)
+            for value in node.deps:
+                found[:] = self.values[id(value)]
+            return found
+        buffer = self.values[id(node.deps[0])]
+        length = len(buffer)
+        contents = np.array(np.broadcast_to(buffer, (length, size)))
+        places = np.broadcast_to(self.values[id(node.deps[1])], (size,))
+        lanes = self._lanes(node.deps[-1], size, mask)
+        lanes = lanes[places[lanes] < length]
+        if node.op is LOCAL_READ:
+            entries = np.zeros(size, dtype=node.type.numpy)
+            entries[lanes] = contents[places[lanes], lanes]
+            return entries
+        items = np.broadcast_to(self.values[id(node.deps[2])], (size,))
+        contents[places[lanes], lanes] = items[lanes]
+        return contents
 
     # Memory
 
@@ -220,7 +252,8 @@ class _Interpreter:
         loop: Loop = node.attr
         lanes = (len(mask),)
         inits = node.deps[: len(loop.args)]
-        state = [np.broadcast_to(self.values[id(init)], lanes) for init in inits]
+        values = [self.values[id(init)] for init in inits]
+        state = [np.broadcast_to(v, v.shape[:-1] + lanes) for v in values]
         while True:
             for arg, value in zip(loop.args, state, strict=True):
                 self.values[id(arg)] = value
@@ -249,6 +282,16 @@ class _Interpreter:
                 self._region(node, mask)
             else:
                 self.values[id(node)] = self._value(node, mask)
+
+
+def _stored_buffer(node: Node, kind: LocalType) -> Array:
+    """Read local buffers that lie in memory, chunk by chunk."""
+    assert node.buffer is not None
+    lanes = stored_lanes(node)
+    flat = buffers.as_numpy(node.buffer, kind.element, kind.length * lanes)
+    chunks = flat.reshape(lanes // CHUNK, kind.length, CHUNK)
+    rows = chunks.transpose(1, 0, 2).reshape(kind.length, lanes)
+    return np.array(rows[:, : node.size])
 
 
 def convert(values: Array, source: DType, to: DType) -> Array:

@@ -40,6 +40,8 @@ class Built:
     reason: str = ""
     ir: str = field(default="", repr=False)
     ns_per_element: float = 0.0
+    # Memory that each thread needs for large local buffers.
+    scratch_bytes: int = 0
 
 
 _KERNELS: dict[Any, Built] = {}
@@ -79,7 +81,7 @@ def structural_hash(key: Any) -> str:
     return cache.full_key(repr(key), cpu.environment_key())
 
 
-def packer(program: Program) -> Any:
+def packer(program: Program, has_scratch: bool) -> Any:
     """Return the function that packs the launch arguments into 8-byte slots."""
     codes = ["<"]
     for node in program.arguments:
@@ -87,6 +89,7 @@ def packer(program: Program) -> Any:
     codes.append("Q" * (len(program.outputs) + program.has_loops))
     for found in program.targets.values():
         codes.append("Q" if found.private_op is None else _PRIVATE_CODE)
+    codes.append("Q" * has_scratch)
     return struct.Struct("".join(codes)).pack
 
 
@@ -112,7 +115,7 @@ def _build(program: Program) -> Built:
         return Built(
             kernel,
             name,
-            packer(program),
+            packer(program, meta["scratch"] > 0),
             meta["width"],
             meta["operations"],
             meta["cost"],
@@ -120,6 +123,7 @@ def _build(program: Program) -> Built:
             is_disk_hit=True,
             backend_us=(time.perf_counter() - started) * 1e6,
             reason=reason,
+            scratch_bytes=meta["scratch"],
         )
     lowered = packet.lower(program, _symbol(name), target())
     codegen_us = (time.perf_counter() - started) * 1e6
@@ -133,12 +137,13 @@ def _build(program: Program) -> Built:
         "operations": lowered.operation_count,
         "cost": lowered.cost,
         "loops": lowered.has_loops,
+        "scratch": lowered.scratch_bytes,
     }
     cache.store(name, code, meta)
     return Built(
         kernel,
         name,
-        packer(program),
+        packer(program, lowered.scratch_bytes > 0),
         lowered.width,
         lowered.operation_count,
         lowered.cost,
@@ -147,6 +152,7 @@ def _build(program: Program) -> Built:
         backend_us=(time.perf_counter() - started) * 1e6,
         reason=reason,
         ir=lowered.ir,
+        scratch_bytes=lowered.scratch_bytes,
     )
 
 

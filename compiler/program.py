@@ -8,8 +8,10 @@ block. So other numbers in a program never mean another kernel.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from lumijit.compiler import local
 from lumijit.compiler.blocks import attr_key, pointer_deps, value_deps
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
@@ -99,6 +101,9 @@ class Program:
         self.is_streaming = size > 1 << 22 and _is_streaming(outputs, size)
         if nodes is None:
             self.nodes = self._walk()
+            first = local.accesses(self.nodes) if local.in_use() else []
+            if first:
+                self.nodes = self._walk(first)
             self._choose_reductions(expand_limit)
             self.has_loops = has_loops(self.nodes)
         else:
@@ -107,12 +112,12 @@ class Program:
             self.has_loops = False
         self.key = self._make_key()
 
-    def _walk(self) -> list[Node]:
+    def _walk(self, first: Iterable[Node] = ()) -> list[Node]:
         order: list[Node] = []
         done: set[int] = set()
         values = self.value_ids
         pointers = self.pointer_ids
-        for root in (*self.outputs, *self.effects):
+        for root in (*first, *self.outputs, *self.effects):
             values.add(id(root))
             stack: list[tuple[Node, bool]] = [(root, False)]
             while stack:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
-from lumijit.compiler import trace
+from lumijit.compiler import local, trace
 from lumijit.compiler.blocks import (
     Block,
     Branch,
@@ -41,19 +41,24 @@ from lumijit.runtime.errors import StateError, message
 
 
 @contextmanager
-def scope(label: str = "", width: int = 1) -> Iterator[Scope]:
+def scope(
+    label: str = "", width: int = 1, is_loop: bool = False
+) -> Iterator[Scope]:
     """Trace into a new scope; leaving it returns to the surrounding one.
 
-    `width` is the number of elements, as far as known. If the body raises, arrays
-    that it wrote to get their former contents back.
+    `width` is the number of elements, as far as known; `is_loop`: the code will be
+    repeated. If the body raises, arrays that it wrote to get their former contents
+    back.
     """
     inner = Scope(trace.state.scope, label, width)
+    inner.is_loop = is_loop
     outer = trace.state.scope
     trace.state.scope = inner
     was_symbolic = flags.symbolic_scope
     flags.symbolic_scope = True
     try:
         yield inner
+        local.suspend(inner)
     except BaseException:
         restore_writes(inner)
         _forget(inner)
@@ -64,7 +69,8 @@ def scope(label: str = "", width: int = 1) -> Iterator[Scope]:
 
 
 def restore_writes(inner: Scope) -> None:
-    """Undo the new versions that a scope's writes gave to arrays."""
+    """Undo the new versions that a scope's writes gave to arrays and buffers."""
+    local.suspend(inner)
     for holder, original in inner.writes.values():
         holder._node = original
 
@@ -118,6 +124,19 @@ def _linearize(
             stack.extend((dep, False) for dep in targets if dep.scope is inner)
             stack.extend((dep, False) for dep in reversed(value_deps(node)))
     return tuple(order)
+
+
+def _in_order(
+    roots: Iterable[Node], inner: Scope, done: set[int], captures: _Captures
+) -> tuple[Node, ...]:
+    """Order the nodes of a scope, accesses of local memory as they were made."""
+    roots = tuple(roots)
+    if local.in_use():
+        # The order of the other operations hardly matters; that of writes to
+        # memory follows from the versions that they depend on.
+        found = _linearize(roots, inner, set(done), _Captures())
+        roots = (*local.accesses(found), *roots)
+    return _linearize(roots, inner, done, captures)
 
 
 def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -215,6 +234,7 @@ def _forget(inner: Scope) -> None:
     """Drop what a closed scope refers to: its nodes refer to the scope."""
     inner.effects = []
     inner.writes = {}
+    inner.locals = {}
 
 
 def _check_single_version(scopes: Sequence[Scope]) -> None:
@@ -246,12 +266,17 @@ def close_loop(
     value is the initial one. Those that it doesn't read either are dropped.
     """
     _check_single_version([inner])
+    buffers = local.loop_state(inner)
+    count = len(args)
+    inits = (*inits, *(c.original for c in buffers))
+    args = (*args, *(c.argument for c in buffers))
+    outputs = (*outputs, *(c.final for c in buffers))
     captures = _Captures()
     done: set[int] = set()
     for arg in args:
         done.add(id(arg))
-    header = Block(_linearize([cond], inner, done, captures), (cond,))
-    nodes = _linearize((*inner.effects, *outputs), inner, done, captures)
+    header = Block(_in_order([cond], inner, done, captures), (cond,))
+    nodes = _in_order((*inner.effects, *outputs), inner, done, captures)
     _note_targets(inner, captures)
     used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
     used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)
@@ -267,7 +292,8 @@ def close_loop(
     for position, k in enumerate(kept):
         if outputs[k] is not args[k]:
             results[k] = project(node, args[k].type, position)
-    return node, results
+    local.enter_results(buffers, results[count:])
+    return node, results[:count]
 
 
 def close_branch(
@@ -277,10 +303,14 @@ def close_branch(
 ) -> tuple[Node, list[Node]]:
     """Make the branch node; return it and one result per pair of outputs."""
     _check_single_version(scopes)
+    buffers = local.side_versions(scopes)
+    count = len(outputs[0])
+    yes, no = ((*o, *(v[k] for _, v in buffers)) for k, o in enumerate(outputs))
+    outputs = (yes, no)
     captures = _Captures()
     blocks = []
     for inner, outs in zip(scopes, outputs, strict=True):
-        nodes = _linearize((*inner.effects, *outs), inner, set(), captures)
+        nodes = _in_order((*inner.effects, *outs), inner, set(), captures)
         _note_targets(inner, captures)
         blocks.append(Block(nodes, outs))
     branch = Branch()
@@ -288,9 +318,10 @@ def close_branch(
     branch.label = scopes[0].label
     node = _finish(branch, BRANCH, (cond,), captures, scopes)
     results = []
-    for k, (yes, no) in enumerate(zip(*outputs, strict=True)):
-        results.append(yes if yes is no else project(node, yes.type, k))
-    return node, results
+    for k, (a, b) in enumerate(zip(*outputs, strict=True)):
+        results.append(a if a is b else project(node, a.type, k))
+    local.enter_versions(buffers, results[count:])
+    return node, results[:count]
 
 
 def project(region: Node, dtype: DType, position: int) -> Node:

@@ -76,8 +76,10 @@ class Scope:
     __slots__ = (
         "depth",
         "effects",
+        "is_loop",
         "label",
         "limit",
+        "locals",
         "parent",
         "table",
         "width",
@@ -96,6 +98,9 @@ class Scope:
         self.limit = 1024
         self.effects: list[Node] = []
         self.writes: dict[int, Any] = {}
+        # Local buffers from outside that are accessed here (see `local`).
+        self.locals: dict[int, Any] = {}
+        self.is_loop = False
 
     def sweep(self) -> None:
         """Forget expired entries; the next sweep is due at twice the rest."""

@@ -20,6 +20,7 @@ from lumijit.compiler.grammar import (
     sources,
     targets,
 )
+from lumijit.compiler.local import is_local
 from lumijit.compiler.ops.structural import (
     EFFECTS,
     EVALUATED,
@@ -88,7 +89,8 @@ def verify_plan(plan: Plan) -> None:
             require(node.size == group.size, "a group has one size", node)
         for node in group.outputs:
             require(id(node) not in seen, "a node is stored once", node)
-            require(node.type in VALUES, "only values are stored", node)
+            is_stored = node.type in VALUES or is_local(node)
+            require(is_stored, "only values are stored", node)
             seen.add(id(node))
         for node in group.effects:
             is_effect = node.op in EFFECTS or node.op in REGIONS

@@ -11,7 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.blocks import Block, Branch, Loop
-from lumijit.compiler.ops.structural import EFFECTS, GATHER, PROJECT, REGIONS
+from lumijit.compiler.local import is_local
+from lumijit.compiler.ops.structural import (
+    EFFECTS,
+    GATHER,
+    LOCALS,
+    PROJECT,
+    REGIONS,
+)
 from lumijit.compiler.program import iterate_all
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, DType
@@ -35,13 +42,16 @@ class Divergence:
         low, b = self.low, self.b
         loop: Loop = node.attr
         self._widen_captures(node)
-        live = self._live_state(node)
+        state = self._live_state(node)
+        buffers = [k for k in state if is_local(loop.args[k])]
+        live = [k for k in state if k not in buffers]
         names = {k: b.label("s") for k in live}
         pre, head, body, latch, done = (
             b.label(s) for s in ("pre", "head", "body", "latch", "done")
         )
         outer_mask = low.mask
         outer_wide = None if outer_mask is None else b.wide(outer_mask)
+        low.scratch.enter_loop(node, buffers)
         inits = {k: self._cross(node.deps[k]) for k in live}
         if loop.label:
             b.line(f"; loop: {_comment(loop.label)}")
@@ -71,8 +81,9 @@ class Divergence:
         b.branch_if(goes_on, body, done)
         b.block(body)
         low.set_mask(wide)
-        wanted = self._wanted_in_body(loop, live)
+        wanted = self._wanted_in_body(loop, state)
         self._block(loop.body, wanted)
+        low.scratch.leave_body(node, buffers, wide)
         low.loop_depth -= 1
         b.branch(latch)
         b.block(latch)
@@ -196,12 +207,13 @@ class Divergence:
                 for k in used
             }
         else:
-            results = self._sides(branch, condition, used)
+            results = self._sides(node, condition, used)
         for projection in self._projections(node):
             self.low.values[projection] = results[projection.attr]
 
-    def _sides(self, branch: Branch, condition: str, used: list[int]) -> dict[int, str]:
+    def _sides(self, node: Node, condition: str, used: list[int]) -> dict[int, str]:
         b = self.b
+        branch: Branch = node.attr
         outer = self.low.mask
         outer_wide = None if outer is None else b.wide(outer)
         wide_condition = b.wide(condition)
@@ -217,9 +229,14 @@ class Divergence:
             sides.append(self._side(block, chosen, used))
         self.low.set_mask(outer_wide)
         results = {}
+        free = self.low.scratch.free_areas(node)
         for k in used:
-            t = branch.true.outputs[k].type
-            results[k] = b.select(t, wide_condition, sides[0][k], sides[1][k])
+            output = branch.true.outputs[k]
+            yes, no = sides[0][k], sides[1][k]
+            if is_local(output):
+                results[k] = self.low.scratch.merge(wide_condition, yes, no, free)
+            else:
+                results[k] = b.select(output.type, wide_condition, yes, no)
         return results
 
     def _side(self, block: Block, mask: str, used: list[int]) -> dict[int, str]:
@@ -246,6 +263,9 @@ class Divergence:
         b.block(enter)
         self.low.set_mask(wide)
         self._block(block)
+        for k in used:
+            if is_local(block.outputs[k]):
+                direct[k] = self.low.values[block.outputs[k]]
         crossing = {k: self._cross(block.outputs[k]) for k in used if k not in direct}
         b.branch(leave)
         b.block(leave)
@@ -277,8 +297,12 @@ def _is_flat(branch: Branch) -> bool:
     """Tell whether executing both sides is cheaper than testing the lanes."""
     cost = 0
     for block in branch.blocks:
+        if any(is_local(out) for out in block.outputs):
+            return False
         for node in block.nodes:
             if node.op in REGIONS or node.op in EFFECTS or node.op is GATHER:
+                return False
+            if node.op in LOCALS:
                 return False
             cost += node.op.cost
     return cost <= FLAT_BRANCH_COST

@@ -4,18 +4,21 @@ Owns the shape of the kernel: argument loads, the packet loop, output stores. Lo
 and branches are in `divergence`, memory access in `access`; what single operations
 become is in their records. The kernel's signature is
 `void(i64 begin, i64 end, i32 thread, ptr args)`; `args` has 8-byte slots: inputs
-and literals, outputs, the cancel word if there are loops, targets of writes.
+and literals, outputs, the cancel word if there are loops, targets of writes, and
+large local memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
 from lumijit.compiler.lower.outline import Outlined
+from lumijit.compiler.lower.scratch import Scratch
 from lumijit.compiler.lower.width import choose_width, operation_cost
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -28,6 +31,7 @@ from lumijit.compiler.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
+    LOCALS,
     LOOP,
     PROJECT,
     SCATTER,
@@ -50,6 +54,7 @@ class Code:
     operation_count: int
     cost: int
     has_loops: bool
+    scratch_bytes: int
 
 
 class PacketLowering:
@@ -70,6 +75,7 @@ class PacketLowering:
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.loop_depth = 0
         self.outlined = Outlined(program)
+        self.scratch = Scratch(self)
 
     # The kernel as a whole
 
@@ -86,7 +92,10 @@ class PacketLowering:
             self.node(node)
         slot = self._output_slot
         for k, node in enumerate(program.outputs):
-            self._store(node, slot + k)
+            if is_local(node):
+                self.scratch.store(node, self.output_addresses[k])
+            else:
+                self._store(node, slot + k)
         b.branch("packet.end")
         b.block("packet.end")
         b.line(f"%next = add nuw i64 %index, {b.width}")
@@ -102,6 +111,7 @@ class PacketLowering:
             f"define void @{name}(i64 %begin, i64 %end, i32 %thread, "
             "ptr noalias %args) nounwind {"
         )
+        self.scratch.reserve()
         entry = ["entry:", *self.entry, "  br label %packet"]
         parts = [head, *entry, *b.lines, "}", *b.helpers.values()]
         parts += b.declarations.values()
@@ -140,6 +150,8 @@ class PacketLowering:
                 continue
             address = self.load_slot(slot, "ptr")
             self.addresses[node] = address
+            if is_local(node):
+                continue
             if node.size == 1 and id(node) in program.value_ids:
                 self.values[node] = self._load_uniform(node.type, address)
         slot = self._output_slot = len(program.arguments)
@@ -153,6 +165,7 @@ class PacketLowering:
         for target in program.targets.values():
             target.slot = slot
             slot += self.access.bind_target(target, slot)
+        self.scratch.slot = slot
 
     def _load_uniform(self, dtype: DType, address: str) -> str:
         scalar = self.in_entry(f"load {dtype.memory_llvm}, ptr {address}")
@@ -225,6 +238,8 @@ class PacketLowering:
         if op is LITERAL:
             if is_baked(node):
                 self.values[node] = self.b.const(node.type, node.attr)
+        elif op is EVALUATED and is_local(node):
+            self.scratch.bind(node)
         elif op is EVALUATED:
             if node not in self.values and id(node) in self.program.value_ids:
                 self.values[node] = self._load(node)
@@ -250,6 +265,9 @@ class PacketLowering:
         elif op in EFFECTS:
             self.count += 1
             self.values[node] = self.access.scatter_inc(node)
+        elif op in LOCALS:
+            self.count += 1
+            self.scratch.access(node)
         elif op is LOOP:
             self.divergence.loop(node)
         elif op is BRANCH:
@@ -326,4 +344,4 @@ def lower(program: Program, name: str, target: TargetInfo) -> Code:
     lowering = PacketLowering(program, width, target)
     ir = lowering.lower(name)
     loops = any(n.op is LOOP for n in iterate_all(program.nodes))
-    return Code(ir, width, count, cost, loops)
+    return Code(ir, width, count, cost, loops, lowering.scratch.thread_bytes)

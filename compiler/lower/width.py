@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lumijit.compiler.blocks import Loop
+from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.builder import TargetInfo
-from lumijit.compiler.ops.structural import GATHER, LITERAL, LOOP, REGIONS
+from lumijit.compiler.ops.structural import GATHER, LITERAL, LOCALS, LOOP, REGIONS
 from lumijit.compiler.program import Program, iterate_all
 from lumijit.compiler.trace import Node
 
@@ -21,7 +22,7 @@ def operation_cost(program: Program) -> tuple[int, int, int]:
         for node in nodes:
             count += 1
             cost += weight * node.op.cost
-            gathers += node.op is GATHER
+            gathers += node.op is GATHER or node.op in LOCALS
             if node.op in REGIONS:
                 inner = weight * 16 if node.op is LOOP else weight
                 stack.extend((block.nodes, inner) for block in node.attr.blocks)
@@ -71,4 +72,6 @@ def _loop_bytes(node: Node) -> int:
     """Return the bytes per lane that a loop keeps in registers all the time."""
     loop: Loop = node.attr
     kept = (*loop.args, *node.deps[len(loop.args) : loop.pointers])
-    return sum(n.type.size_bytes for n in kept if n.op is not LITERAL)
+    return sum(
+        n.type.size_bytes for n in kept if n.op is not LITERAL and not is_local(n)
+    )

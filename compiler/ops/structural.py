@@ -31,6 +31,13 @@ WRITTEN = define(
     "written", 1, doc="A target after an effect; deps: effect (or region)."
 )
 
+# Local memory (the type is a `local.LocalType`, but for what is read; attr: serial)
+LOCAL = define("local", -1, cost=4, doc="A new buffer per lane; deps: value, or none.")
+LOCAL_READ = define("local_read", 3, cost=8, doc="deps: buffer, index, mask.")
+LOCAL_WRITE = define(
+    "local_write", 4, cost=8, doc="A buffer after a write; deps: buffer, index, value, mask."
+)
+
 # Regions
 LOOP = define("loop", -1, doc="attr: blocks.Loop; deps: initial state, captures.")
 BRANCH = define("branch", -1, doc="attr: blocks.Branch; deps: condition, captures.")
@@ -40,3 +47,4 @@ PROJECT = define("project", 1, doc="One result of a region; attr is its position
 SOURCES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
 EFFECTS = frozenset({SCATTER, SCATTER_INC})
+LOCALS = frozenset({LOCAL, LOCAL_READ, LOCAL_WRITE})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lumijit.compiler import memory, regions, trace
+from lumijit.compiler import local, memory, regions, trace
 from lumijit.compiler.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.trace import Node, Scope
 from lumijit.control.state import (
@@ -119,12 +119,14 @@ class SymbolicLoop:
             raise
 
     def _attempt(self) -> State:
-        with regions.scope(self.name, self.width) as inner, self._restored() as before:
+        opened = regions.scope(self.name, self.width, is_loop=True)
+        with opened as inner, self._restored() as before:
             values, args = self._arguments()
             state = rebuild(self.state, values)
             try:
                 condition = self.cond(*state)
                 cond_node = condition_node(condition, self.name)
+                local.check_condition(inner, self.name)
                 self.mask_type = type(condition)
                 if trace.state.mask is not None:
                     cond_node = trace.under_mask(cond_node)
@@ -136,6 +138,8 @@ class SymbolicLoop:
             self._check_in_place(before, inner)
             outputs = self._outputs(values, flatten(returned, self.labels), args, inner)
             self._check_progress(cond_node)
+            if local.has_grown(inner):
+                raise _Retrace
         order = list(args)
         with regions.undone_on_error(inner):
             _, results = regions.close_loop(
