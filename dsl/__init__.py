@@ -34,6 +34,8 @@ from lumijit.constants import sqrt_pi as sqrt_pi
 from lumijit.constants import sqrt_two as sqrt_two
 from lumijit.constants import sqrt_two_pi as sqrt_two_pi
 from lumijit.constants import two_pi as two_pi
+from lumijit.control import Local as Local
+from lumijit.control import alloc_local as alloc_local
 from lumijit.control import if_stmt as if_stmt
 from lumijit.control import switch as switch
 from lumijit.control import while_loop as while_loop

@@ -65,11 +65,15 @@ class Divergence:
                 f"%{names[k]} = phi {ty} [ {inits[k]}, %{pre} ], "
                 f"[ %{names[k]}.n, %{latch} ]"
             )
+        scalars = self._scalar_state(node, live, names, pre, latch)
         for k, arg in enumerate(loop.args):
             if k in live:
                 low.values[arg] = self._arrive(arg.type, f"%{names[k]}")
             elif loop.body.outputs[k] is arg:
                 low.values[arg] = low.values[node.deps[k]]
+                scalar = low.uniform.scalar(node.deps[k])
+                if scalar is not None:
+                    low.uniform.scalars[arg] = scalar
         low.set_mask(outer_wide)
         low.loop_depth += 1
         self._block(loop.header)
@@ -92,6 +96,10 @@ class Divergence:
             old = self._arrive(arg.type, f"%{names[k]}")
             new = b.select(arg.type, wide, low.values[out], old)
             self._cross_as(arg.type, new, f"%{names[k]}.n")
+        for k, name in scalars.items():
+            out = loop.body.outputs[k]
+            ty = out.type.llvm
+            b.line(f"{name}.n = bitcast {ty} {low.uniform.scalar(out)} to {ty}")
         b.branch(head)
         b.block(done)
         for k in live:
@@ -99,6 +107,24 @@ class Divergence:
             low.values[arg] = self._arrive(arg.type, f"%{names[k]}")
         low.set_mask(outer_wide)
         self._publish_results(node, [low.values.get(a, "") for a in loop.args])
+
+    def _scalar_state(
+        self, node: Node, live: list[int], names: dict[int, str], pre: str, latch: str
+    ) -> dict[int, str]:
+        """Write phis for the state that is uniform; active lanes need no blend."""
+        uniform = self.low.uniform
+        loop: Loop = node.attr
+        found: dict[int, str] = {}
+        for k in live:
+            arg = loop.args[k]
+            if arg in uniform.needed:
+                found[k] = uniform.scalars[arg] = f"%{names[k]}.u"
+                self.b.line(
+                    f"{found[k]} = phi {arg.type.llvm} "
+                    f"[ {uniform.scalar(node.deps[k])}, %{pre} ], "
+                    f"[ {found[k]}.n, %{latch} ]"
+                )
+        return found
 
     def _publish_results(self, region: Node, results: list[str]) -> None:
         for node in self._projections(region):

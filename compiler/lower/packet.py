@@ -19,6 +19,7 @@ from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
 from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.scratch import Scratch
+from lumijit.compiler.lower.uniform import Uniform
 from lumijit.compiler.lower.width import choose_width, operation_cost
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -76,6 +77,7 @@ class PacketLowering:
         self.loop_depth = 0
         self.outlined = Outlined(program)
         self.scratch = Scratch(self)
+        self.uniform = Uniform(self)
 
     # The kernel as a whole
 
@@ -146,6 +148,7 @@ class PacketLowering:
         for slot, node in enumerate(program.arguments):
             if node.op is LITERAL:
                 scalar = self.load_slot(slot, node.type.llvm)
+                self.uniform.scalars[node] = scalar
                 self.values[node] = self.splat_in_entry(node.type, scalar)
                 continue
             address = self.load_slot(slot, "ptr")
@@ -153,7 +156,7 @@ class PacketLowering:
             if is_local(node):
                 continue
             if node.size == 1 and id(node) in program.value_ids:
-                self.values[node] = self._load_uniform(node.type, address)
+                self.values[node] = self._load_uniform(node, address)
         slot = self._output_slot = len(program.arguments)
         self.output_addresses = [
             self.load_slot(slot + k, "ptr") for k in range(len(program.outputs))
@@ -167,8 +170,10 @@ class PacketLowering:
             slot += self.access.bind_target(target, slot)
         self.scratch.slot = slot
 
-    def _load_uniform(self, dtype: DType, address: str) -> str:
+    def _load_uniform(self, node: Node, address: str) -> str:
+        dtype = node.type
         scalar = self.in_entry(f"load {dtype.memory_llvm}, ptr {address}")
+        self.uniform.scalars[node] = scalar
         if dtype is BOOL:
             scalar = self.in_entry(f"icmp ne i8 {scalar}, 0")
             if not self.b.has_plain_masks:
@@ -222,6 +227,8 @@ class PacketLowering:
     def node(self, node: Node) -> None:
         """Lower one node, whose operands have been lowered."""
         op = node.op
+        if node in self.uniform.needed:
+            self.uniform.lower(node)
         if op.lower is not None:
             self.count += 1
             if op in _SINCOS and self._sincos(node):

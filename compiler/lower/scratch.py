@@ -247,11 +247,11 @@ class Scratch:
         ty = self._vector(area)
         return b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
 
-    def _uniform(self, area: Area, index: Node) -> str | None:
+    def _uniform(self, index: Node, last: int) -> str | None:
         """Return the entry that all lanes access, if there is just one."""
-        if index.op is LITERAL and index.attr < area.dtype.length:
-            return str(int(index.attr))
-        return None
+        uniform = self.low.uniform
+        scalar = uniform.scalar(index)
+        return None if scalar is None else uniform.within(scalar, last)
 
     def _lane_address(self, area: Area, places: str, lane: int) -> str:
         b = self.b
@@ -266,7 +266,7 @@ class Scratch:
         buffer, index, mask = node.deps
         area = self.areas[low.values[buffer]]
         ty = self._vector(area)
-        entry = self._uniform(area, index)
+        entry = self._uniform(index, area.dtype.length - 1)
         if entry is not None:
             value = self._load_entry(area, entry)
         else:
@@ -304,7 +304,7 @@ class Scratch:
         value = self._stored(area, low.values[value_node])
         mask = low.under_mask(low.values[mask_node])
         is_all = mask == b.const(BOOL, True)
-        entry = self._uniform(area, index)
+        entry = self._uniform(index, area.dtype.length)
         if entry is not None:
             if not is_all:
                 ty = self._vector(area)

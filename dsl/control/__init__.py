@@ -2,6 +2,7 @@
 
 from lumijit.control.calls import switch
 from lumijit.control.conditional import if_stmt
+from lumijit.control.local import Local, alloc_local
 from lumijit.control.loop import while_loop
 
-__all__ = ["if_stmt", "switch", "while_loop"]
+__all__ = ["Local", "alloc_local", "if_stmt", "switch", "while_loop"]

@@ -11,8 +11,10 @@ from typing import Any
 
 from lumijit.compiler import memory, reductions, trace
 from lumijit.compiler.evaluate import evaluate
+from lumijit.compiler.local import is_local
 from lumijit.compiler.trace import Node
 from lumijit.control.state import Leaf, distinct, is_array, node_of, with_node
+from lumijit.runtime.errors import SizeError, message
 
 
 class ActiveElements:
@@ -87,6 +89,15 @@ class ActiveElements:
             yield
 
     def _check(self, node: Node) -> None:
+        if is_local(node):
+            # It has the lanes of all elements, so the loop goes on with these.
+            raise SizeError(
+                message(
+                    "Local",
+                    "the buffer belongs to all elements, not to the active ones only",
+                    "allocate it inside the loop, or pass compress=False.",
+                )
+            )
         tables = (v for k, v in enumerate(self.values) if k not in self.full)
         if node.size == self.index.size and not any(node_of(v) is node for v in tables):
             self.refused = node

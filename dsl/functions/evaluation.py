@@ -7,7 +7,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
-from lumijit.compiler import evaluate, kernels, special
+from lumijit.compiler import evaluate, kernels, special, trace
 from lumijit.compiler.trace import Node
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
@@ -33,6 +33,12 @@ def _nodes(args: Any, construct: str) -> list[Node]:
         if array._is_symbolic():
             raise symbolic_error(construct)
         nodes.append(array._node)
+    for _, leaf in tree_leaves(args):
+        # A local buffer (`control.local`), which isn't an array itself.
+        for holder in getattr(leaf, "_holders", ()):
+            if trace.is_symbolic(holder._node):
+                raise symbolic_error(construct)
+            nodes.append(holder._node)
     return nodes
 
 
