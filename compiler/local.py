@@ -103,6 +103,13 @@ class Holder:
         return found
 
 
+class NeedsAllLanes(BaseException):
+    """A buffer of all lanes is accessed by code that runs for some; see `control`.
+
+    No `Exception`, so that the code's own handlers don't swallow it.
+    """
+
+
 class Carried:
     """A holder from outside of a region, and its versions there.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lumijit import traits, type_traits
 from lumijit.base import ArrayBase
-from lumijit.compiler import checks, memory, reductions, regions, trace
+from lumijit.compiler import checks, local, memory, reductions, regions, trace
 from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.ops.logic import AND, COPY
 from lumijit.compiler.ops.structural import LITERAL, REGIONS, WRITTEN
@@ -247,6 +247,9 @@ class _Calls:
                 if id(used.node) not in compressed:
                     raise
                 tables.add(compressed[id(used.node)])
+            except local.NeedsAllLanes:
+                self._masked(callee, mask)
+                return
         is_whole = chosen.size == self.lanes
         for entry, leaf in self.results.match(callee, value, mask):
             node = leaf.value._node
@@ -265,6 +268,16 @@ class _Calls:
                 holder, node, chosen, trace.make_true(1), "identity", "permute"
             )
             entry.node = holder._node
+
+    def _masked(self, callee: Callee, mask: Node) -> None:
+        """Call a function with all entries, under the mask of those that select it."""
+        values = [leaf.value for leaf in self.leaves]
+        with memory.watched() as writes, trace.masked_only(mask):
+            value, _ = self._invoke(
+                callee, values, lambda: {k: w.last for k, w in writes.items()}
+            )
+        for entry, leaf in self.results.match(callee, value, mask):
+            entry.node = trace.select(mask, leaf.value._node, entry.known())
 
     def _entries(
         self, chosen: Node, tables: set[int]
@@ -293,6 +306,8 @@ class _Calls:
         def check(node: Node) -> None:
             if id(node) in compressed:
                 raise memory.IndexedArgument(node)
+            if local.is_local(node) and size < self.lanes:
+                raise local.NeedsAllLanes
             if outer is not None:
                 outer(node)
 
