@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lumijit.compiler import memory, trace
@@ -260,17 +261,33 @@ def has_grown(scope: Scope) -> bool:
     return grown
 
 
-def loop_state(scope: Scope) -> list[Carried]:
-    """Return the holders that a closed loop body has touched."""
+@dataclass(frozen=True)
+class State:
+    """A buffer as hidden state of a loop: before, in, and after an iteration."""
+
+    holder: Holder
+    initial: Node
+    argument: Node
+    output: Node
+
+
+def loop_state(scope: Scope) -> list[State]:
+    """Return the buffers that a closed loop body has touched."""
     suspend(scope)
-    return list(scope.locals.values())
+    found = []
+    for carried in scope.locals.values():
+        assert carried.argument is not None, "the scope wasn't opened as a loop's"
+        assert carried.final is not None
+        versions = carried.original, carried.argument, carried.final
+        found.append(State(carried.holder, *versions))
+    return found
 
 
-def enter_results(state: Iterable[Carried], results: Iterable[Node]) -> None:
+def enter_results(state: Iterable[State], results: Iterable[Node]) -> None:
     """Give holders the versions that a loop leaves behind."""
-    for carried, node in zip(state, results, strict=True):
-        if node is not carried.original:
-            _publish(carried.holder, node)
+    for buffer, node in zip(state, results, strict=True):
+        if node is not buffer.initial:
+            _publish(buffer.holder, node)
 
 
 Sides = list[tuple[Holder, tuple[Node, ...]]]

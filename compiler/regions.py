@@ -41,9 +41,7 @@ from lumijit.runtime.errors import StateError, message
 
 
 @contextmanager
-def scope(
-    label: str = "", width: int = 1, is_loop: bool = False
-) -> Iterator[Scope]:
+def scope(label: str = "", width: int = 1, is_loop: bool = False) -> Iterator[Scope]:
     """Trace into a new scope; leaving it returns to the surrounding one.
 
     `width` is the number of elements, as far as known; `is_loop`: the code will be
@@ -268,9 +266,9 @@ def close_loop(
     _check_single_version([inner])
     buffers = local.loop_state(inner)
     count = len(args)
-    inits = (*inits, *(c.original for c in buffers))
-    args = (*args, *(c.argument for c in buffers))
-    outputs = (*outputs, *(c.final for c in buffers))
+    inits = (*inits, *(b.initial for b in buffers))
+    args = (*args, *(b.argument for b in buffers))
+    outputs = (*outputs, *(b.output for b in buffers))
     captures = _Captures()
     done: set[int] = set()
     for arg in args:

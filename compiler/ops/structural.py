@@ -35,7 +35,10 @@ WRITTEN = define(
 LOCAL = define("local", -1, cost=4, doc="A new buffer per lane; deps: value, or none.")
 LOCAL_READ = define("local_read", 3, cost=8, doc="deps: buffer, index, mask.")
 LOCAL_WRITE = define(
-    "local_write", 4, cost=8, doc="A buffer after a write; deps: buffer, index, value, mask."
+    "local_write",
+    4,
+    cost=8,
+    doc="A buffer after a write; deps: buffer, index, value, mask.",
 )
 
 # Regions

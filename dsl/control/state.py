@@ -257,6 +257,11 @@ def inconsistent(
             f"the state variable '{name}' is inconsistent "
             f"(expected {describe(before)}, got {describe(after)})",
             fix
+            or (
+                f"keep the same object in '{name}' and change its contents."
+                if type(before) is type(after) and not is_array(before)
+                else ""
+            )
             or f"give '{name}' the same array type everywhere, for example by "
             f"starting with an array instead of a Python number.",
         )

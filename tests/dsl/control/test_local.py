@@ -389,12 +389,12 @@ def test_buffers_reached_through_objects_and_closures_change() -> None:
         stack.push(i * 10 + lanes)
         return i + 1, stack.size
 
-    _, size = dr.while_loop(
-        (UInt(0), UInt(0)), lambda i, size: i < lanes % 4, body
-    )
+    _, size = dr.while_loop((UInt(0), UInt(0)), lambda i, size: i < lanes % 4, body)
     assert size.numpy().tolist() == [n % 4 for n in range(9)]
     top = stack.entries.read(size - 1, active=size > 0)
-    assert top.numpy().tolist() == [(n % 4 - 1) * 10 + n if n % 4 else 0 for n in range(9)]
+    assert top.numpy().tolist() == [
+        (n % 4 - 1) * 10 + n if n % 4 else 0 for n in range(9)
+    ]
 
 
 def test_buffers_made_inside_of_a_loop_are_new_in_each_iteration() -> None:
@@ -403,9 +403,7 @@ def test_buffers_made_inside_of_a_loop_are_new_in_each_iteration() -> None:
         inner[i % 4] = i
         return i + 1, total + inner[(i + 1) % 4] * 100 + inner[i % 4]
 
-    _, total = dr.while_loop(
-        (UInt(0), UInt(0)), lambda i, total: i < UInt(3, 6), body
-    )
+    _, total = dr.while_loop((UInt(0), UInt(0)), lambda i, total: i < UInt(3, 6), body)
     assert total.numpy().tolist() == [3, 15]
 
 

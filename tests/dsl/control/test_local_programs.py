@@ -117,7 +117,6 @@ class Machine:
 
         return dr.while_loop((acc, end * 0), lambda acc, j: j < end, body)[0]
 
-
     def if_(self, acc: Any, i: Any, value: str, yes: Any, no: Any) -> Any:
         return dr.if_stmt(
             (acc,),
@@ -250,7 +249,10 @@ def test_buffers_in_memory_go_on(size: int) -> None:
         ("loop", "lane", [("write", 0, "turn", "mix", None), ("read", 0, "sum", None)]),
         ("if", "mix", [("move", 1, 0)], [("write", 1, 2, "lane", "mix")]),
     ]
-    machine, plain = traced(size), [Plain(n, lambda x: [x] * LENGTH) for n in range(size)]
+    machine, plain = (
+        traced(size),
+        [Plain(n, lambda x: [x] * LENGTH) for n in range(size)],
+    )
     acc: Any = machine.x * 0
     accs: list[Any] = [0] * size
     for _ in range(3):
@@ -259,4 +261,6 @@ def test_buffers_in_memory_go_on(size: int) -> None:
         accs = [m.run(program, a, 0) for m, a in zip(plain, accs, strict=True)]
     assert acc.numpy().tolist() == accs
     for k in range(LENGTH):
-        assert machine.buffers[1][k].numpy().tolist() == [m.buffers[1][k] for m in plain]
+        assert machine.buffers[1][k].numpy().tolist() == [
+            m.buffers[1][k] for m in plain
+        ]
