@@ -172,6 +172,41 @@ def pcg_pi() -> Metrics:
     return milliseconds(lambda: dr.eval(hits_in_circle(1 << 20)))
 
 
+@dr.syntax
+def sorted_sum(seed: Any, count: int) -> Any:
+    """Sort random numbers by insertion in local memory, per element."""
+    buffer = dr.alloc_local(Float, count)
+    i = UInt32(0)
+    while i < count:
+        seed = seed * 1664525 + 1013904223
+        item = Float(seed >> 8)
+        j = UInt32(i)
+        goes_on = j > 0
+        while goes_on:
+            before = buffer[j - 1]
+            if before > item:
+                buffer[j] = before
+                j -= 1
+                goes_on = j > 0
+            else:
+                goes_on = llvm.Bool(False)
+        buffer[j] = item
+        i += 1
+    total, i = Float(0), UInt32(0)
+    while i < count:
+        total = total * 0.5 + buffer[i]
+        i += 1
+    return total
+
+
+@case
+def local_sort() -> Metrics:
+    """Insertion sort of 24 numbers in local memory, for 256 K elements."""
+    seeds = dr.arange(UInt32, 1 << 18)
+    dr.eval(seeds)
+    return milliseconds(lambda: dr.eval(sorted_sum(seeds, 24)))
+
+
 # Tracing and launching
 
 

@@ -69,6 +69,7 @@ KERNELS = (
     "reduce_sum",
     "prefix_sum",
     "pcg_pi",
+    "local_sort",
 )
 
 ROWS = (
