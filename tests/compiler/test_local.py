@@ -206,8 +206,6 @@ def test_counters_that_lanes_change_apart_are_not_uniform() -> None:
 
 def test_dead_accesses_vanish() -> None:
     holder = filled(4, u(1))
-    lanes = array(np.arange(4), UINT32)
-    local.write(holder, u(2), lanes, TRUE)
     with regions.scope("loop", 4, is_loop=True) as body:
         i = regions.argument(UINT32, 4, 0)
         cond = emit2(lo.LT, i, u(9))

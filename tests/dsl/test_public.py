@@ -47,6 +47,7 @@ def test_examples_run(value):
         "printing",
         "initialize",
         "random",
+        "control.local",
         "debug.live",
         "debug.template",
         "debug.text",
