@@ -41,13 +41,18 @@ from lumijit.runtime.errors import StateError, message
 
 
 @contextmanager
-def scope(label: str = "", width: int = 1) -> Iterator[Scope]:
+def scope(
+    label: str = "", width: int = 1, siblings: Iterable[Scope] = ()
+) -> Iterator[Scope]:
     """Trace into a new scope; leaving it returns to the surrounding one.
 
-    `width` is the number of elements, as far as known. If the body raises, arrays
-    that it wrote to get their former contents back.
+    `width` is the number of elements, as far as known; `siblings` are the other
+    blocks of the same region so far, whose writes have been undone. If the body
+    raises, arrays that it wrote to get their former contents back.
     """
     inner = Scope(trace.state.scope, label, width)
+    for other in siblings:
+        inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
     outer = trace.state.scope
     trace.state.scope = inner
     was_symbolic = flags.symbolic_scope

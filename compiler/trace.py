@@ -74,6 +74,7 @@ class Scope:
     """
 
     __slots__ = (
+        "claimed",
         "depth",
         "effects",
         "label",
@@ -96,6 +97,8 @@ class Scope:
         self.limit = 1024
         self.effects: list[Node] = []
         self.writes: dict[int, Any] = {}
+        # Arrays that a sibling wrote to already: nodes nobody else refers to.
+        self.claimed: dict[int, Node] = {}
 
     def sweep(self) -> None:
         """Forget expired entries; the next sweep is due at twice the rest."""
