@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lumijit.compiler import trace
-from lumijit.compiler.blocks import Block, Branch, Loop, Region, value_deps
+from lumijit.compiler.blocks import Block, Branch, Call, Loop, Region, value_deps
 from lumijit.compiler.memory import CONSUMED, MODES, OPERATIONS, Reduction
 from lumijit.compiler.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import (
     BITCAST,
     BRANCH,
+    CALL,
     CAST,
     COUNTER,
     EFFECTS,
@@ -241,6 +242,8 @@ def _check_region(node: Node) -> None:
     if node.op is LOOP:
         require(isinstance(region, Loop), "the attribute is a Loop", node)
         heads = len(region.args) if isinstance(region, Loop) else 0
+    elif node.op is CALL:
+        require(isinstance(region, Call), "the attribute is a Call", node)
     else:
         require(isinstance(region, Branch), "the attribute is a Branch", node)
     ordered = heads <= region.pointers <= region.targets <= len(node.deps)
@@ -258,6 +261,8 @@ def _check_region(node: Node) -> None:
         require(fits, "what a region reads has its size, or size 1", node)
     if isinstance(region, Loop):
         _check_loop(node, region)
+    elif isinstance(region, Call):
+        _check_call(node, region)
     else:
         _check_branch(node, region)
 
@@ -290,6 +295,18 @@ def _check_branch(node: Node, branch: Branch) -> None:
     for block in branch.blocks:
         scope = _block_scope(node, block.nodes)
         _check_block(node, block, scope, set(), _Versions(node))
+
+
+def _check_call(node: Node, call: Call) -> None:
+    _check_type(node, node.deps[0], UINT32, "selector")
+    require(bool(call.bodies), "a call has a body", node)
+    first = call.bodies[0].outputs
+    for body in call.bodies:
+        require(len(body.outputs) == len(first), "bodies have as many results", node)
+        for a, b in zip(first, body.outputs, strict=True):
+            _check_type(node, b, a.type, "other body's result")
+        scope = _block_scope(node, body.nodes)
+        _check_block(node, body, scope, set(), _Versions(node))
 
 
 def _block_scope(node: Node, inside: Iterable[Node]) -> Scope | None:
@@ -387,5 +404,6 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     WRITTEN: _check_written,
     LOOP: _check_region,
     BRANCH: _check_region,
+    CALL: _check_region,
     PROJECT: _check_project,
 }

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.blocks import Block, Branch, Loop
+from lumijit.compiler.blocks import Block, Branch, Call, Loop
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
+    CALL,
     CAST,
     COUNTER,
     EVALUATED,
@@ -210,6 +211,8 @@ class _Interpreter:
         """Run a region for the lanes of a mask."""
         if node.op is LOOP:
             results = self._loop(node, mask)
+        elif node.op is CALL:
+            results = self._call(node, mask)
         else:
             results = self._branch(node, mask)
         self.results[id(node)] = results
@@ -242,6 +245,19 @@ class _Interpreter:
             self._block(block, mask & lanes)
             sides.append([self.values[id(out)] for out in block.outputs])
         return [np.where(chosen, yes, no) for yes, no in zip(*sides, strict=True)]
+
+    def _call(self, node: Node, mask: Array) -> list[Array]:
+        call: Call = node.attr
+        chosen = np.broadcast_to(self.values[id(node.deps[0])], (len(mask),))
+        outputs = call.bodies[0].outputs
+        results = [np.zeros(len(mask), dtype=out.type.numpy) for out in outputs]
+        for k, body in enumerate(call.bodies):
+            active = mask & (chosen == k + 1)
+            self._block(body, active)
+            for position, out in enumerate(body.outputs):
+                old = results[position]
+                results[position] = np.where(active, self.values[id(out)], old)
+        return results
 
     def _block(self, block: Block, mask: Array) -> None:
         for node in block.nodes:

@@ -18,6 +18,7 @@ from lumijit.compiler import trace
 from lumijit.compiler.blocks import (
     Block,
     Branch,
+    Call,
     Loop,
     Region,
     attr_key,
@@ -27,6 +28,7 @@ from lumijit.compiler.blocks import (
 from lumijit.compiler.memory import note_write
 from lumijit.compiler.ops.structural import (
     BRANCH,
+    CALL,
     EFFECTS,
     LOOP,
     PROJECT,
@@ -296,6 +298,31 @@ def close_branch(
     for k, (yes, no) in enumerate(zip(*outputs, strict=True)):
         results.append(yes if yes is no else project(node, yes.type, k))
     return node, results
+
+
+def close_call(
+    selector: Node,
+    scopes: Sequence[Scope],
+    outputs: Sequence[tuple[Node, ...]],
+    label: str,
+) -> list[Node]:
+    """Make a call node; return the result for each of the bodies' outputs.
+
+    `selector` is a UInt32: the position of the body that an element runs plus 1.
+    Elements that run none get zeros.
+    """
+    _check_single_version(scopes)
+    captures = _Captures()
+    call = Call()
+    bodies = []
+    for inner, outs in zip(scopes, outputs, strict=True):
+        nodes = _linearize((*inner.effects, *outs), inner, set(), captures)
+        _note_targets(inner, captures)
+        bodies.append(Block(nodes, outs))
+    call.bodies = tuple(bodies)
+    call.label = label
+    node = _finish(call, CALL, (selector,), captures, scopes)
+    return [project(node, out.type, k) for k, out in enumerate(outputs[0])]
 
 
 def project(region: Node, dtype: DType, position: int) -> Node:

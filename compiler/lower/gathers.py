@@ -50,7 +50,8 @@ class Gathers:
         self.b = lowering.b
         self.families: dict[Key, list[Node]] = {}
         for node in iterate_all(lowering.program.nodes):
-            if node.op is GATHER and node.type.size_bytes in (4, 8):
+            is_wanted = node.op is GATHER and node in lowering.demand.wanted
+            if is_wanted and node.type.size_bytes in (4, 8):
                 self.families.setdefault(_family(node), []).append(node)
 
     def lower(self, node: Node) -> None:
