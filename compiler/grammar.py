@@ -23,6 +23,7 @@ from lumijit.compiler.ops.structural import (
     EFFECTS,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOOP,
     PROJECT,
@@ -34,7 +35,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node, Scope
-from lumijit.runtime.dtypes import BOOL, UINT32, VALUES, VOID
+from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, VALUES, VOID
 
 
 class VerificationError(AssertionError):
@@ -141,7 +142,9 @@ def _check_counter(node: Node) -> None:
 
 def _check_evaluated(node: Node) -> None:
     _check_source(node)
-    require(node.attr is None, "an evaluated node has no attribute", node)
+    kept = node.attr or ()
+    is_kept = all(isinstance(n, Node) and n.op is EVALUATED for n in kept)
+    require(is_kept, "its attribute are the arrays whose addresses it holds", node)
     buffer = node.buffer
     size_bytes = node.type.size_bytes * node.size
     fits = buffer is not None and buffer.size_bytes >= size_bytes
@@ -179,6 +182,15 @@ def _check_gather(node: Node) -> None:
     _check_type(node, index, UINT32, "index")
     _check_type(node, mask, BOOL, "mask")
     _check_size(node, (index, mask))
+
+
+def _check_gather_at(node: Node) -> None:
+    require(len(node.deps) == 3, "the number of operands is right", node)
+    address, index, mask = node.deps
+    _check_type(node, address, UINT64, "address")
+    _check_type(node, index, UINT32, "index")
+    _check_type(node, mask, BOOL, "mask")
+    _check_size(node, node.deps)
 
 
 def _check_scatter(node: Node) -> None:
@@ -399,6 +411,7 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     CAST: _check_cast,
     BITCAST: _check_cast,
     GATHER: _check_gather,
+    GATHER_AT: _check_gather_at,
     SCATTER: _check_scatter,
     SCATTER_INC: _check_scatter_inc,
     WRITTEN: _check_written,

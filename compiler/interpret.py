@@ -22,6 +22,7 @@ from lumijit.compiler.ops.structural import (
     COUNTER,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOOP,
     PROJECT,
@@ -81,6 +82,8 @@ class _Interpreter:
         self.results: dict[int, list[Array]] = {}
         self.versions: dict[int, list[Array]] = {}
         self.memory: dict[int, Array] = {}
+        # The arrays whose addresses are the entries of another.
+        self.addressed: dict[int, Node] = {}
 
     def result(self, root: Node) -> Array:
         """Return the contents of a node, computing what it depends on first."""
@@ -115,6 +118,8 @@ class _Interpreter:
             return np.zeros(node.size, dtype=node.type.numpy)
         if op is EVALUATED:
             assert node.buffer is not None
+            for source in node.attr or ():
+                self.addressed[source.buffer.address] = source
             return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
         if op is CAST:
             source = node.deps[0]
@@ -124,6 +129,8 @@ class _Interpreter:
             return bits
         if op is GATHER:
             return self._gather(node, mask)
+        if op is GATHER_AT:
+            return self._gather_at(node, mask)
         if op is SCATTER:
             return self._scatter(node, mask)
         if op is SCATTER_INC:
@@ -152,6 +159,19 @@ class _Interpreter:
         found = np.zeros(size, dtype=node.type.numpy)
         lanes = self._lanes(wanted, size, mask)
         found[lanes] = contents[places[lanes] + (node.attr or 0)]
+        return found
+
+    def _gather_at(self, node: Node, mask: Array | None) -> Array:
+        address, index, wanted = node.deps
+        size = node.size if mask is None else max(node.size, len(mask))
+        addresses = np.broadcast_to(self.values[id(address)], (size,))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        found = np.zeros(size, dtype=node.type.numpy)
+        for lane in self._lanes(wanted, size, mask):
+            source = self.addressed[int(addresses[lane])]
+            assert source.buffer is not None
+            contents = buffers.as_numpy(source.buffer, source.type, source.size)
+            found[lane] = contents[places[lane] + (node.attr or 0)]
         return found
 
     def _target(self, effect: Node) -> Array:

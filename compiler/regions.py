@@ -25,7 +25,7 @@ from lumijit.compiler.blocks import (
     pointer_deps,
     value_deps,
 )
-from lumijit.compiler.memory import note_write
+from lumijit.compiler.memory import guarded, note_write
 from lumijit.compiler.ops.structural import (
     BRANCH,
     CALL,
@@ -63,7 +63,7 @@ def scope(
         yield inner
     except BaseException:
         restore_writes(inner)
-        _forget(inner)
+        forget(inner)
         raise
     finally:
         trace.state.scope = outer
@@ -85,6 +85,23 @@ def undone_on_error(*scopes: Scope) -> Iterator[None]:
         for inner in scopes:
             restore_writes(inner)
         raise
+
+
+@contextmanager
+def reopened(inner: Scope) -> Iterator[None]:
+    """Trace more into a scope that was left but whose region isn't made yet."""
+    outer, was_symbolic = trace.state.scope, flags.symbolic_scope
+    trace.state.scope, flags.symbolic_scope = inner, True
+    try:
+        with trace.masked_only(None), guarded(None):
+            yield
+    finally:
+        trace.state.scope, flags.symbolic_scope = outer, was_symbolic
+
+
+def ordered(roots: Iterable[Node], inner: Scope) -> tuple[Node, ...]:
+    """Return the nodes of a scope that `roots` need, operands first."""
+    return _linearize(roots, inner, set(), _Captures())
 
 
 def argument(dtype: DType, size: int, position: int) -> Node:
@@ -125,6 +142,47 @@ def _linearize(
             stack.extend((dep, False) for dep in targets if dep.scope is inner)
             stack.extend((dep, False) for dep in reversed(value_deps(node)))
     return tuple(order)
+
+
+def recapture(node: Node) -> None:
+    """Find anew what a region refers to, after its nodes got other operands.
+
+    The arrays that it writes stay the same.
+    """
+    region = node.attr
+    heads = len(region.args) if isinstance(region, Loop) else 1
+    inside = {id(n) for block in region.blocks for n in block.nodes}
+    if isinstance(region, Loop):
+        inside.update(map(id, region.args))
+    values: dict[int, Node] = {}
+    pointers: dict[int, Node] = {}
+    for block in region.blocks:
+        for inner in block.nodes:
+            values.update((id(d), d) for d in value_deps(inner))
+            pointers.update((id(d), d) for d in _indexed(inner)[0])
+        values.update((id(out), out) for out in block.outputs)
+    known = inside | set(map(id, node.deps[:heads]))
+    found = [n for key, n in values.items() if key not in known]
+    read = [n for key, n in pointers.items() if key not in inside]
+    targets = node.deps[region.targets :]
+    region.pointers = heads + len(found)
+    region.targets = region.pointers + len(read)
+    node.deps = (*node.deps[:heads], *found, *read, *targets)
+    region.key = _structure(region, node.deps)
+
+
+def widen(node: Node, size: int) -> None:
+    """Give a region of one element, and all in it, another size."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.op is not WRITTEN:
+            current.size = size
+        if current.op in REGIONS:
+            region = current.attr
+            if isinstance(region, Loop):
+                stack.extend(region.args)
+            stack.extend(n for block in region.blocks for n in block.nodes)
 
 
 def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -178,7 +236,7 @@ def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
     node.deps = node.deps[: node.attr.targets]
     for inner in scopes:
         restore_writes(inner)
-        _forget(inner)
+        forget(inner)
 
 
 def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
@@ -215,10 +273,10 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
         else:
             current.writes.setdefault(key, (holder, original))
     for inner in scopes:
-        _forget(inner)
+        forget(inner)
 
 
-def _forget(inner: Scope) -> None:
+def forget(inner: Scope) -> None:
     """Drop what a closed scope refers to: its nodes refer to the scope."""
     inner.effects = []
     inner.writes = {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.blocks import Block, Branch, Loop
 from lumijit.compiler.lower.demand import has_effect
-from lumijit.compiler.ops.structural import EFFECTS, GATHER, REGIONS
+from lumijit.compiler.ops.structural import EFFECTS, READS, REGIONS
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, DType
 
@@ -216,7 +216,7 @@ def is_flat(blocks: Iterable[Block]) -> bool:
     cost = 0
     for block in blocks:
         for node in block.nodes:
-            if node.op in REGIONS or node.op in EFFECTS or node.op is GATHER:
+            if node.op in REGIONS or node.op in EFFECTS or node.op in READS:
                 return False
             cost += node.op.cost
     return cost <= FLAT_BRANCH_COST

@@ -30,6 +30,7 @@ from lumijit.compiler.ops.structural import (
     EFFECTS,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOOP,
     PROJECT,
@@ -170,7 +171,7 @@ class PacketLowering:
         return self.splat_in_entry(dtype, scalar)
 
     def _needs_tail_mask(self) -> bool:
-        guarded = {GATHER, LOOP, *EFFECTS}
+        guarded = {GATHER, GATHER_AT, LOOP, *EFFECTS}
         return any(n.op in guarded for n in iterate_all(self.program.nodes))
 
     def lane_numbers(self) -> str:
@@ -252,6 +253,9 @@ class PacketLowering:
         elif op is GATHER:
             self.count += 1
             self.gathers.lower(node)
+        elif op is GATHER_AT:
+            self.count += 1
+            self.values[node] = self.gathers.read_at(node)
         elif op is SCATTER:
             self.count += 1
             self.access.scatter(node)
