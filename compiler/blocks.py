@@ -191,6 +191,15 @@ def pointer_deps(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+def addressed(node: Node) -> range:
+    """Return which dependencies are arrays that a node reads by index."""
+    if node.op is GATHER:
+        return range(1)
+    if node.op in REGIONS:
+        return range(node.attr.pointers, node.attr.targets)
+    return range(0)
+
+
 def value_deps(node: Node) -> tuple[Node, ...]:
     """Return the dependencies that are read as values."""
     if node.op is GATHER or node.op in EFFECTS:

@@ -20,7 +20,7 @@ from lumijit.compiler.merging import Closures, Group, group
 from lumijit.compiler.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ops.logic import AND, EQ, LT, NE
 from lumijit.compiler.ops.structural import BITCAST, CAST, GATHER, LITERAL
-from lumijit.compiler.trace import ROOT, Node
+from lumijit.compiler.trace import ROOT, Node, Scope
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
 
@@ -33,6 +33,7 @@ def close_call(
     active: Node,
     count: int,
     bodies: Sequence[Body],
+    written: Scope,
     label: str,
 ) -> list[Node]:
     """Make the region that runs `bodies`, and return one node per result.
@@ -41,14 +42,15 @@ def close_call(
         index: UInt32; the number of the callable that an element calls.
         active: Bool; elements that call.
         count: how many numbers there are; beyond, no callable is called.
-        bodies: what was traced, in scopes that are left. All have results of the
-            same types.
+        bodies: what was traced. All have results of the same types.
+        written: the scope in which it was; it is left, and its writes are those of
+            all bodies.
         label: name of the call.
 
     Returns:
         The results; zero where no callable is called.
     """
-    with regions.undone_on_error(*(body.scope for body in bodies)):
+    with regions.undone_on_error(written):
         groups = group(bodies, flags.merge_functions)
         closures = Closures(groups, count)
         active = trace.emit2(AND, active, trace.emit2(LT, index, _number(count)))
@@ -60,33 +62,41 @@ def close_call(
         chosen = _is_set(selector)
         if flags.optimize_calls and len(kept) > 1:
             common = _common_results(kept, chosen)
-        results = _close(selector, chosen, kept, set(common), label)
+        results = _close(selector, chosen, kept, set(common), written, label)
     for k, node in common.items():
         results.insert(k, _cleared(chosen, node))
-    for body in bodies:
-        regions.forget(body.scope)
+    regions.forget(written)
     return results
 
 
 def _close(
-    selector: Node, chosen: Node, bodies: list[Body], common: set[int], label: str
+    selector: Node,
+    chosen: Node,
+    bodies: list[Body],
+    common: set[int],
+    written: Scope,
+    label: str,
 ) -> list[Node]:
     """Make the region for the results that aren't common: a branch for one body."""
-    scopes = [body.scope for body in bodies]
     outputs = [
         tuple(n for k, n in enumerate(body.outputs) if k not in common)
         for body in bodies
     ]
-    if not outputs[0] and not any(inner.effects for inner in scopes):
+    if not outputs[0] and not written.writes:
         return []
     if len(bodies) > 1:
-        return regions.close_call(selector, scopes, outputs, label)
+        parts = [
+            (body.scope, body.effects, outs)
+            for body, outs in zip(bodies, outputs, strict=True)
+        ]
+        return regions.close_call(selector, parts, written, label)
+    body = bodies[0]
+    body.scope.effects, body.scope.writes = body.effects, body.writes
     with regions.scope(label) as other:
         pass
     zeros = tuple(_zero(n) for n in outputs[0])
-    _, results = regions.close_branch(
-        chosen, (scopes[0], other), (outputs[0], zeros)
-    )
+    scopes = body.scope, other
+    _, results = regions.close_branch(chosen, scopes, (outputs[0], zeros))
     return results
 
 

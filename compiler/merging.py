@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler import memory, regions, special, trace
-from lumijit.compiler.blocks import attr_key
+from lumijit.compiler.blocks import addressed, attr_key
+from lumijit.compiler.copying import copy_nodes
 from lumijit.compiler.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.ops.logic import NE
 from lumijit.compiler.ops.structural import (
-    GATHER,
-    GATHER_AT,
     LITERAL,
-    REGIONS,
     UNDEFINED,
     WRITTEN,
 )
@@ -37,11 +35,21 @@ _COPIES_PER_BLOCK = 4096
 
 @dataclass
 class Body:
-    """What was traced for one callable; `positions` are the indices that select it."""
+    """What was traced for one callable; `positions` are the indices that select it.
+
+    `writes` are the arrays that it writes, as in `Scope`. Bodies of one call are
+    traced in one scope and share nodes.
+    """
 
     scope: Scope
+    effects: list[Node]
+    writes: dict[int, Any]
     outputs: tuple[Node, ...]
     positions: list[int]
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Return what it computes, in order."""
+        return regions.ordered((*self.effects, *self.outputs), self.scope)
 
 
 @dataclass
@@ -93,7 +101,7 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
 
     def refer(user: Node | None, deps: tuple[Node, ...]) -> tuple[Any, ...]:
         refs: list[Any] = []
-        addresses = _addresses(user) if user is not None else range(0)
+        addresses = addressed(user) if user is not None else range(0)
         for k, dep in enumerate(deps):
             if id(dep) in local:
                 refs.append(local[id(dep)])
@@ -104,22 +112,13 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
             refs.append(kind or ("outer", id(dep)))
         return tuple(refs)
 
-    for node in regions.ordered((*body.scope.effects, *body.outputs), body.scope):
+    for node in body.nodes():
         refs = refer(node, node.deps)
         local[id(node)] = len(rows)
         rows.append((node.op.index, node.type.index, attr_key(node), refs))
     ends = refer(None, body.outputs)
-    written = [id(original) for _, original in body.scope.writes.values()]
+    written = [id(original) for _, original in body.writes.values()]
     return (tuple(rows), ends, tuple(written)), uses
-
-
-def _addresses(node: Node) -> range:
-    """Return which operands are arrays that a node reads by index."""
-    if node.op is GATHER:
-        return range(1)
-    if node.op in REGIONS:
-        return range(node.attr.pointers, node.attr.targets)
-    return range(0)
 
 
 def _open_kind(node: Node, is_address: bool) -> Any:
@@ -208,102 +207,44 @@ class Closures:
             _copy(self.data[bits], bits, size, listed)
 
     def enter(self, offsets: dict[int, Node]) -> None:
-        """Have the bodies read their data; `offsets` are nodes of the outer scope."""
-        for found in self.groups:
-            if not found.columns:
-                continue
-            with regions.reopened(found.body.scope):
-                self._rewrite(found, offsets)
+        """Have the bodies read their data; `offsets` are nodes of the outer scope.
 
-    def _rewrite(self, found: Group, offsets: dict[int, Node]) -> None:
+        Each gets a copy of its nodes, since bodies share them.
+        """
+        for found in self.groups:
+            if found.columns:
+                self._enter(found, offsets)
+
+    def _enter(self, found: Group, offsets: dict[int, Node]) -> None:
+        body = found.body
+        inner = Scope(body.scope.parent, body.scope.label, body.scope.width)
         replaced: dict[tuple[int, int], Node] = {}
         results: dict[int, Node] = {}
-        for bits in self.offsets:
-            columns = [c for c in found.columns if _width(c) == bits]
-            for k, (uses, _) in enumerate(columns):
-                node = memory.gather(
-                    self.data[bits], offsets[bits], trace.make_true(1), k
-                )
-                if not uses[0].is_address:
-                    node = _restored(node, uses[0].node.type)
-                for use in uses:
-                    if use.user is None:
-                        results[use.operand] = node
-                    else:
-                        replaced[id(use.user), use.operand] = node
-        body = found.body
-        _Rewriter(replaced).block(
-            regions.ordered((*body.scope.effects, *body.outputs), body.scope)
+        with regions.reopened(inner):
+            for bits in self.offsets:
+                columns = [c for c in found.columns if _width(c) == bits]
+                for k, (uses, _) in enumerate(columns):
+                    true = trace.make_true(1)
+                    node = memory.gather(self.data[bits], offsets[bits], true, k)
+                    if not uses[0].is_address:
+                        node = _restored(node, uses[0].node.type)
+                    for use in uses:
+                        if use.user is None:
+                            results[use.operand] = node
+                        else:
+                            replaced[id(use.user), use.operand] = node
+        made = copy_nodes(body.nodes(), inner, replaced)
+        body.outputs = tuple(
+            results.get(k) or made.get(id(out), out)
+            for k, out in enumerate(body.outputs)
         )
-        body.outputs = tuple(results.get(k, o) for k, o in enumerate(body.outputs))
-
-
-class _Rewriter:
-    """Replaces operands of nodes, through regions; data makes results wide."""
-
-    def __init__(self, replaced: dict[tuple[int, int], Node]) -> None:
-        self.replaced = replaced
-
-    def block(
-        self,
-        nodes: Sequence[Node],
-        values: dict[int, Node] | None = None,
-        addresses: dict[int, Node] | None = None,
-    ) -> None:
-        """Rewrite nodes in order; inside a region, by what it refers to."""
-        for node in nodes:
-            deps = list(node.deps)
-            indexed = _addresses(node)
-            moved: dict[int, Node] = {}
-            new: dict[int, Node] = {}
-            for k, dep in enumerate(deps):
-                found = self.replaced.get((id(node), k))
-                if found is None:
-                    table = addresses if k in indexed else values
-                    found = table.get(id(dep)) if table else None
-                if found is None:
-                    continue
-                if k in indexed:
-                    moved[id(dep)] = found
-                else:
-                    new[id(dep)] = deps[k] = found
-            if node.op in REGIONS:
-                self._region(node, deps, new, moved)
-            else:
-                if moved:
-                    node.op = GATHER_AT
-                    deps[0] = next(iter(moved.values()))
-                node.deps = tuple(deps)
-            if node.op is not WRITTEN and node.size == 1:
-                node.size = max(1, *(_size(dep) for dep in node.deps))
-
-    def _region(
-        self,
-        node: Node,
-        deps: list[Node],
-        values: dict[int, Node],
-        addresses: dict[int, Node],
-    ) -> None:
-        node.deps = tuple(deps)
-        if values or addresses:
-            blocks = node.attr.blocks
-            found = (*values.values(), *addresses.values())
-            size = max(node.size, *(n.size for n in found))
-            for block in blocks:
-                self.block(block.nodes, values, addresses)
-                block.outputs = tuple(values.get(id(o), o) for o in block.outputs)
-            if size > node.size:
-                regions.widen(node, size)
-        regions.recapture(node)
+        body.effects = [made[id(effect)] for effect in body.effects]
+        body.scope = inner
 
 
 def _width(column: tuple[list[_Use], list[Node]]) -> int:
     uses, nodes = column
     return 64 if uses[0].is_address or nodes[0].type.bits == 64 else 32
-
-
-def _size(dep: Node) -> int:
-    return 1 if dep.op is WRITTEN else dep.size
 
 
 def _address(node: Node) -> int:

@@ -171,20 +171,6 @@ def recapture(node: Node) -> None:
     region.key = _structure(region, node.deps)
 
 
-def widen(node: Node, size: int) -> None:
-    """Give a region of one element, and all in it, another size."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if current.op is not WRITTEN:
-            current.size = size
-        if current.op in REGIONS:
-            region = current.attr
-            if isinstance(region, Loop):
-                stack.extend(region.args)
-            stack.extend(n for block in region.blocks for n in block.nodes)
-
-
 def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """Return the arrays that a node reads by index, and those that it writes.
 
@@ -360,27 +346,29 @@ def close_branch(
 
 def close_call(
     selector: Node,
-    scopes: Sequence[Scope],
-    outputs: Sequence[tuple[Node, ...]],
+    bodies: Sequence[tuple[Scope, Sequence[Node], tuple[Node, ...]]],
+    written: Scope,
     label: str,
 ) -> list[Node]:
-    """Make a call node; return the result for each of the bodies' outputs.
+    """Make a call node; return one node per result.
 
     `selector` is a UInt32: the position of the body that an element runs plus 1.
-    Elements that run none get zeros.
+    Elements that run none get zeros. A body is given by its scope, its effects and
+    its results. Bodies may share nodes. `written` holds the writes of all.
     """
-    _check_single_version(scopes)
+    _check_single_version([written])
     captures = _Captures()
     call = Call()
-    bodies = []
-    for inner, outs in zip(scopes, outputs, strict=True):
-        nodes = _linearize((*inner.effects, *outs), inner, set(), captures)
-        _note_targets(inner, captures)
-        bodies.append(Block(nodes, outs))
-    call.bodies = tuple(bodies)
+    blocks = []
+    for inner, effects, outs in bodies:
+        nodes = _linearize((*effects, *outs), inner, set(), captures)
+        blocks.append(Block(nodes, outs))
+    _note_targets(written, captures)
+    call.bodies = tuple(blocks)
     call.label = label
-    node = _finish(call, CALL, (selector,), captures, scopes)
-    return [project(node, out.type, k) for k, out in enumerate(outputs[0])]
+    node = _finish(call, CALL, (selector,), captures, [written])
+    first = blocks[0].outputs
+    return [project(node, out.type, k) for k, out in enumerate(first)]
 
 
 def project(region: Node, dtype: DType, position: int) -> Node:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lumijit.compiler.blocks import Call
+from lumijit.compiler.blocks import Block, Call
 from lumijit.compiler.lower.divergence import comment, is_flat
 from lumijit.compiler.ops.structural import CALL
+from lumijit.compiler.program import iterate_all
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import UINT32
 
@@ -37,6 +38,18 @@ def lower_call(flow: Divergence, node: Node) -> None:
     flow.low.results[node] = results
 
 
+def _forget(flow: Divergence, body: Block) -> None:
+    """Forget the values of a body's nodes, which an earlier body may have computed."""
+    for node in iterate_all(body.nodes):
+        flow.low.values.pop(node, None)
+    flow.low.pairs.clear()
+
+
+def _body(flow: Divergence, body: Block) -> None:
+    _forget(flow, body)
+    flow.block(body)
+
+
 def _flat(flow: Divergence, node: Node) -> dict[int, str]:
     """Run all bodies for all lanes and pick; for cheap ones without effects."""
     b, low = flow.b, flow.low
@@ -44,7 +57,7 @@ def _flat(flow: Divergence, node: Node) -> dict[int, str]:
     used = flow.demand.results(node)
     results = {k: b.const(node.attr.bodies[0].outputs[k].type, 0) for k in used}
     for position, body in enumerate(node.attr.bodies):
-        flow.block(body)
+        _body(flow, body)
         chosen = b.compare("eq", UINT32, selector, position + 1)
         for k in used:
             out = body.outputs[k]
@@ -64,6 +77,7 @@ def _chain(flow: Divergence, node: Node) -> dict[int, str]:
         low.set_mask(outer_wide)
         equal = b.compare("eq", UINT32, selector, position + 1)
         chosen = b.wide(low.under_mask(b.wide(equal)))
+        _forget(flow, body)
         found = flow.side(body, chosen, used)
         for k in used:
             t = body.outputs[k].type
@@ -114,7 +128,7 @@ def _jumps(flow: Divergence, node: Node) -> dict[int, str]:
     for body, first, last in zip(bodies, starts, ends, strict=True):
         b.block(first)
         low.set_mask(wide)
-        flow.block(body)
+        _body(flow, body)
         crossing.append({k: flow.cross(body.outputs[k]) for k in used})
         b.branch(last)
         b.block(last)

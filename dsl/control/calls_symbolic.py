@@ -20,20 +20,22 @@ def run(call: Invocation) -> Any:
     """Trace each function into a body of one region; return the results."""
     if not flags.optimize_calls:
         _hide_literals(call)
-    scopes: list[Scope] = []
     # The arrays among the results that were written by index: entry, callee, array.
     late: list[tuple[Entry, Callee, Any]] = []
-    for callee in call.callees:
-        scopes.append(_trace(call, callee, scopes, late))
+    # All in one scope, where equal code gives equal nodes.
+    with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
+        bodies = [_trace(call, callee, inner, late) for callee in call.callees]
+        for body in bodies:
+            inner.writes.update(body.writes)
     entries = call.results.arrays()
-    outputs = [tuple(e.arrays[k]._node for e in entries) for k in range(len(scopes))]
+    for k, body in enumerate(bodies):
+        body.outputs = tuple(entry.arrays[k]._node for entry in entries)
     for entry, callee, _ in late:
-        outputs = _without(outputs, entries.index(entry), call.callees.index(callee))
-    bodies = [
-        calls.Body(scope, outs, callee.positions)
-        for scope, outs, callee in zip(scopes, outputs, call.callees, strict=True)
-    ]
-    found = calls.close_call(call.index, call.active, call.count, bodies, call.name)
+        body = bodies[call.callees.index(callee)]
+        body.outputs = _without(body.outputs, entries.index(entry))
+    found = calls.close_call(
+        call.index, call.active, call.count, bodies, inner, call.name
+    )
     nodes = {entry.name: node for entry, node in zip(entries, found, strict=True)}
     for entry, callee, array in late:
         mask = trace.emit2(AND, is_selected(call.index, callee), call.active)
@@ -53,37 +55,32 @@ def _hide_literals(call: Invocation) -> None:
 def _trace(
     call: Invocation,
     callee: Callee,
-    earlier: list[Scope],
+    inner: Scope,
     late: list[tuple[Entry, Callee, Any]],
-) -> Scope:
-    # The condition of the region includes what masks indexing around it.
-    with (
-        regions.scope(call.name, call.lanes, earlier) as inner,
-        trace.masked_only(None),
-    ):
-        values = [leaf.value for leaf in call.leaves]
-        value, written = call.invoke(
-            callee, values, lambda: versions_in(inner, call.name)
-        )
-        leaves = call.results.match(callee, value)
+) -> calls.Body:
+    values = [leaf.value for leaf in call.leaves]
+    value, written = call.invoke(callee, values, lambda: versions_in(inner, call.name))
+    leaves = call.results.match(callee, value)
+    if written:
         for entry, leaf in zip(call.results.entries, leaves, strict=True):
             if id(leaf.value) in written:
                 if inner.parent is not trace.ROOT:
                     raise _written_result(call, callee, entry.name)
                 late.append((entry, callee, leaf.value))
-    # The other functions see arrays as they were before this one wrote to them.
-    regions.restore_writes(inner)
-    return inner
+    body = calls.Body(inner, inner.effects, inner.writes, (), callee.positions)
+    if inner.writes:
+        # The other functions see arrays as they were before this one wrote to them.
+        regions.restore_writes(inner)
+        inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
+        inner.effects, inner.writes = [], {}
+    return body
 
 
-def _without(
-    outputs: list[tuple[Node, ...]], entry: int, callee: int
-) -> list[tuple[Node, ...]]:
-    """Replace one result of one callable by zero."""
-    row = list(outputs[callee])
-    dtype = row[entry].type
-    row[entry] = trace.literal(dtype, dtype.wrap(0))
-    return [*outputs[:callee], tuple(row), *outputs[callee + 1 :]]
+def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:
+    """Replace one result by zero."""
+    dtype = outputs[entry].type
+    zero = trace.literal(dtype, dtype.wrap(0))
+    return (*outputs[:entry], zero, *outputs[entry + 1 :])
 
 
 def _written_result(call: Invocation, callee: Callee, name: str) -> StateError:
