@@ -83,7 +83,7 @@ class Group:
 def group(bodies: Sequence[Body], is_merging: bool) -> list[Group]:
     """Put bodies together that differ in data only, in order of their first."""
     groups: dict[Any, Group] = {}
-    for k, body in enumerate(bodies):
+    for k, body in enumerate(_unique(bodies) if is_merging else bodies):
         key, uses = _describe(body) if is_merging else (k, [])
         found = groups.setdefault(key, Group())
         found.members.append(body)
@@ -91,6 +91,17 @@ def group(bodies: Sequence[Body], is_merging: bool) -> list[Group]:
     for found in groups.values():
         _find_columns(found)
     return list(groups.values())
+
+
+def _unique(bodies: Sequence[Body]) -> list[Body]:
+    """Unite bodies that compute the very same, as value numbering has found."""
+    found: dict[Any, Body] = {}
+    for k, body in enumerate(bodies):
+        key: Any = k if body.effects else tuple(map(id, body.outputs))
+        known = found.setdefault(key, body)
+        if known is not body:
+            known.positions = known.positions + body.positions
+    return list(found.values())
 
 
 def _describe(body: Body) -> tuple[Any, list[_Use]]:

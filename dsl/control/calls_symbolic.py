@@ -28,8 +28,9 @@ def run(call: Invocation) -> Any:
         for body in bodies:
             inner.writes.update(body.writes)
     entries = call.results.arrays()
+    columns = [[array._node for array in entry.arrays] for entry in entries]
     for k, body in enumerate(bodies):
-        body.outputs = tuple(entry.arrays[k]._node for entry in entries)
+        body.outputs = tuple([column[k] for column in columns])
     for entry, callee, _ in late:
         body = bodies[call.callees.index(callee)]
         body.outputs = _without(body.outputs, entries.index(entry))

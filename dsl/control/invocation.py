@@ -45,6 +45,9 @@ class Invocation:
         self.active = active
         self.arguments = arguments
         self.leaves = flatten(arguments, ("args", "kwargs"))
+        # Rebuilding PyTrees takes as long as tracing ten operations.
+        given, named = arguments
+        self.is_flat = not named and all(map(is_array, given))
         self.lanes = trace.broadcast_size(AND, (index, active))
         self.results = Results(name, mask_type)
 
@@ -62,9 +65,14 @@ class Invocation:
         arrays = [value for value in values if is_array(value)]
         before = {id(a): a._node for a in arrays}
         try:
-            args, kwargs = rebuild(self.arguments, values)
+            if self.is_flat:
+                args, kwargs = values, {}
+            else:
+                args, kwargs = rebuild(self.arguments, values)
             value = callee.function(*args, **kwargs)
             versions = written()
+            if not versions and is_array(value):
+                return with_node(type(value), value._node), set()
             before.update((k, v) for k, v in versions.items() if k in before)
             kept, late = [], set()
             for leaf in flatten((value,), ("",)):
