@@ -188,7 +188,7 @@ class Closures:
     def _fill(self, starts: list[dict[int, int]]) -> None:
         nodes = [n for g in self.groups for _, column in g.columns for n in column]
         evaluate([node for node in nodes if node.op is not LITERAL])
-        data = {
+        data: dict[int, Any] = {
             32: np.zeros(max(1, self.sizes[32]), np.uint32),
             64: np.zeros(max(1, self.sizes[64]), np.uint64),
         }
@@ -307,4 +307,3 @@ def _launch_copy(pairs: Any, bits: int, element: str, target: Buffer) -> None:
     special.launch(
         kernel, args, len(pairs), _COPIES_PER_BLOCK, (table.buffer,), writes=(target,)
     )
-

@@ -117,9 +117,7 @@ class Gathers:
             start = b.emit(f"inttoptr i64 {base} to ptr")
             at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
             wide = b.emit(f"zext i32 {at} to i64")
-            place = b.emit(
-                f"getelementptr {t.memory_llvm}, ptr {start}, i64 {wide}"
-            )
+            place = b.emit(f"getelementptr {t.memory_llvm}, ptr {start}, i64 {wide}")
             if _offset(node):
                 place = self._shifted(place, t.memory_llvm, _offset(node))
             entry = b.emit(f"load {t.memory_llvm}, ptr {place}")

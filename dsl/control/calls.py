@@ -150,8 +150,7 @@ def dispatch(
     active, arguments = _without_mask(args, kwargs)
     active = trace.under_mask(active)
     trace.broadcast_size(AND, (inst._node, active))
-    # Instance number 1 is the first callable; null becomes a number beyond all.
-    index = (type_traits.uint32_array_t(type(inst))(inst) - 1)._node
+    index, active = domain.resolve(inst._node, active)
     mask_type = type_traits.mask_t(type(inst))
     call = Invocation(name, callees, count, index, active, arguments, mask_type)
     return _run(call, mode)

@@ -35,9 +35,9 @@ def run(call: Invocation) -> Any:
         called.append((empty, None))
     nodes = {}
     for entry in call.results.arrays():
-        arrays = [array._node for array in entry.arrays]
-        chosen = [place for place, _ in called]
-        nodes[entry.name] = _joined(call, entry.zero(), chosen, arrays)
+        found = [array._node for array in entry.arrays]
+        places = [place for place, _ in called]
+        nodes[entry.name] = _joined(call, entry.zero(), places, found)
     return call.results.result(nodes, call.lanes)
 
 

@@ -145,7 +145,9 @@ class Results:
             return True
         if entry.cls is not None:
             is_same = type(value) is entry.cls
-            return is_same or common_type(entry.sample, value, self.mask_type) is not None
+            return (
+                is_same or common_type(entry.sample, value, self.mask_type) is not None
+            )
         if entry.numbers:
             return all(
                 common_type(number, value, self.mask_type) is not None
