@@ -1,7 +1,7 @@
 """Arrays of Python objects whose methods are called per element.
 
-Owns the numbers that stand for objects (`Domain`), and the array types made for a
-base class. Calling a method is `control.dispatch`.
+Owns the array types made for a base class. The numbers that stand for objects are in
+`domains`; calling a method is `control.dispatch`.
 """
 
 from __future__ import annotations
@@ -10,147 +10,23 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
-from weakref import ReferenceType, ref
 
 import numpy as np
 
 from lumijit import typezoo
 from lumijit.arrays import FlatArray, data_node, wrap
 from lumijit.base import ArrayBase
-from lumijit.compiler import memory, trace
-from lumijit.compiler.evaluate import from_numpy
-from lumijit.compiler.ops.arithmetic import SUB
-from lumijit.compiler.ops.logic import AND, EQ, LT, NE, SHR
-from lumijit.compiler.trace import Node
+from lumijit.compiler import trace
+from lumijit.compiler.ops.logic import EQ, NE
+from lumijit.domains import Domain, note_contents
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayAttributeError,
     ArrayTypeError,
-    SizeError,
     message,
 )
 from lumijit.spec import ArraySpec
 from lumijit.traits import spec_of
-
-# A number is a slot, from 1 on, and how often the slot was used before.
-SLOT_BITS = 20
-_SLOT_MASK = (1 << SLOT_BITS) - 1
-_LAST_GENERATION = (1 << (32 - SLOT_BITS)) - 1
-
-
-class Domain:
-    """The objects of one base class to which arrays refer, by number; 0 is None.
-
-    Objects aren't kept alive. The number of one that is gone stands for None; its
-    slot gets other numbers later, which no existing array contains.
-    """
-
-    def __init__(self, base: type[Any]) -> None:
-        self.base = base
-        self._numbers: dict[int, int] = {}
-        self._objects: dict[int, ReferenceType[Any]] = {}
-        self._generations: list[int] = [0]
-        self._free: list[int] = []
-        self.is_reused = False
-
-    @property
-    def limit(self) -> int:
-        """The first slot that was never used."""
-        return len(self._generations)
-
-    def instances(self) -> Iterator[tuple[int, Any]]:
-        """Yield the live objects with their slots."""
-        for slot in sorted(self._objects):
-            instance = self._objects[slot]()
-            if instance is not None:
-                yield slot, instance
-
-    def number(self, instance: Any, construct: str) -> int:
-        """Return the number that stands for an object, or for None."""
-        if instance is None:
-            return 0
-        known = self._numbers.get(id(instance))
-        if known is not None:
-            return known
-        if not isinstance(instance, self.base):
-            raise ArrayTypeError(
-                message(
-                    construct,
-                    f"an object of type {type(instance).__name__!r} is no instance of "
-                    f"{self.base.__name__!r}",
-                    f"derive its class from {self.base.__name__}, or pass None.",
-                )
-            )
-        slot = self._take_slot(construct)
-        number = slot | self._generations[slot] << SLOT_BITS
-        key = id(instance)
-
-        def forget(
-            _: Any, numbers: Any = self._numbers, free: Any = self._free
-        ) -> None:
-            numbers.pop(key, None)
-            free.append(slot)
-
-        try:
-            self._objects[slot] = ref(instance, forget)
-        except TypeError:
-            self._free.append(slot)
-            raise ArrayTypeError(
-                message(
-                    construct,
-                    f"objects of type {type(instance).__name__!r} can't be referred to "
-                    "weakly",
-                    "add '__weakref__' to the __slots__ of the class.",
-                )
-            ) from None
-        self._numbers[key] = number
-        return number
-
-    def _take_slot(self, construct: str) -> int:
-        while self._free:
-            slot = self._free.pop(0)
-            self._objects.pop(slot, None)
-            if self._generations[slot] < _LAST_GENERATION:
-                self._generations[slot] += 1
-                self.is_reused = True
-                return slot
-        if self.limit > _SLOT_MASK:
-            raise SizeError(
-                message(
-                    construct,
-                    f"there are more than {_SLOT_MASK} instances of "
-                    f"{self.base.__name__!r}",
-                    "drop references to instances that aren't needed any more.",
-                )
-            )
-        self._generations.append(0)
-        return self.limit - 1
-
-    def instance(self, number: int) -> Any:
-        """Return the object that a number stands for, or None."""
-        slot = number & _SLOT_MASK
-        if not 0 < slot < self.limit:
-            return None
-        if self._generations[slot] != number >> SLOT_BITS:
-            return None
-        found = self._objects.get(slot)
-        return found() if found is not None else None
-
-    def resolve(self, numbers: Node, active: Node) -> tuple[Node, Node]:
-        """Return positions (slots from 0 on; None is beyond all) and who calls."""
-        one = trace.literal(UINT32, 1)
-        if not self.is_reused:
-            return trace.emit2(SUB, numbers, one), active
-        bits = trace.literal(UINT32, SLOT_BITS)
-        mask = trace.literal(UINT32, _SLOT_MASK)
-        slots = trace.emit2(AND, numbers, mask)
-        known = from_numpy(np.array(self._generations, np.uint32))
-        inside = trace.emit2(LT, slots, trace.literal(UINT32, self.limit))
-        with trace.masked_only(None), memory.guarded(None):
-            wanted = memory.gather(known, slots, trace.emit2(AND, inside, active))
-        same = trace.emit2(EQ, trace.emit2(SHR, numbers, bits), wanted)
-        return trace.emit2(SUB, slots, one), trace.emit2(AND, active, same)
-
 
 # Like array types, these live as long as the program.
 _DOMAINS: dict[type[Any], Domain] = {}
@@ -188,6 +64,7 @@ class InstanceArray(FlatArray):
                 self._node = trace.literal(UINT32, 0, 0)
             else:
                 self._node = data_node(np.array(numbers, np.uint32))
+                note_contents(self._node, numbers)
         else:
             found = cls._domain.number(value, cls.__name__)
             self._node = trace.literal(UINT32, found)

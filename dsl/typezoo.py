@@ -100,7 +100,9 @@ def _link(cls: Any) -> None:
 
 def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) -> Any:
     """Make a flat class whose entries stand for Python objects."""
-    cls: Any = type(body["__name__"], (storage,), {**body, "_spec": spec, "__slots__": ()})
+    cls: Any = type(
+        body["__name__"], (storage,), {**body, "_spec": spec, "__slots__": ()}
+    )
     register(spec, cls)
     plain: Any = find(spec.replaced(dtype=UINT32))
     cls._mask = plain._mask

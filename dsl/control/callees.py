@@ -6,11 +6,12 @@ is the work of `calls`.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from lumijit.compiler.ops.logic import EQ, LE, LT, OR
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.control.state import is_array
+from lumijit.domains import Domain, contents
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64
 from lumijit.runtime.errors import (
     ArrayIndexError,
@@ -28,9 +30,6 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     message,
 )
-
-if TYPE_CHECKING:
-    from lumijit.instances import Domain
 
 # Positions of a callable, from which on a table tells where it is selected.
 LOOKUP = 8
@@ -45,6 +44,8 @@ class Callee:
 
     def __str__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
+        if not self.positions:
+            return name
         return f"callable {self.positions[0]} ({name})"
 
 
@@ -111,9 +112,10 @@ def index_node(index: ArrayBase, name: str) -> Node:
 
 
 def of_instances(
-    domain: Domain, target: Callable[..., Any], name: str
+    inst: Any, target: Callable[..., Any], name: str
 ) -> tuple[list[Callee], int]:
-    """List the live instances as callables, and how many numbers are in use."""
+    """List the instances that an array may contain, and how many numbers there are."""
+    domain: Domain = type(inst)._domain
     if not callable(target):
         raise ArrayTypeError(
             message(
@@ -125,8 +127,14 @@ def of_instances(
         )
     callees = [
         Callee(_Bound(target, instance), [number - 1])
-        for number, instance in domain.instances()
+        for number, instance in domain.instances(contents(inst._node))
     ]
+    if not callees:
+        # Any object tells the type of the result.
+        callees = [
+            Callee(_Bound(target, instance), [])
+            for _, instance in itertools.islice(domain.instances(None), 1)
+        ]
     if not callees:
         raise ArrayValueError(
             message(

@@ -146,7 +146,7 @@ def dispatch(
                 "make one with lumijit.instance_array_t, or use lumijit.switch.",
             )
         )
-    callees, count = of_instances(domain, target, name)
+    callees, count = of_instances(inst, target, name)
     active, arguments = _without_mask(args, kwargs)
     active = trace.under_mask(active)
     trace.broadcast_size(AND, (inst._node, active))
