@@ -121,15 +121,16 @@ def note(host: Node, made: Node) -> None:
     """Let a new operation be found through its host."""
     uses = host.uses
     kind = type(uses)
+    if uses is None or (kind is ref and not _is_alive(uses)):
+        host.uses = ref(made)
+        return
     if kind is Table:
         uses.remember(_key(host, made.op, made.type, made.deps, made.attr), made)
         return
-    entries = uses if kind is list else [] if uses is None else [uses]
-    if kind is not list or len(entries) >= _LIST_LENGTH:
+    entries = uses if kind is list else [uses]
+    if len(entries) >= _LIST_LENGTH:
         entries = [entry for entry in entries if _is_alive(entry)]
-    if not entries:
-        host.uses = ref(made)
-    elif len(entries) < _LIST_LENGTH:
+    if len(entries) < _LIST_LENGTH:
         entries.append(ref(made))
         host.uses = entries
     else:

@@ -87,16 +87,20 @@ def apply(op: Op, construct: str, *operands: Any) -> Array:
 
 def _apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
     """Apply an operation to flat arrays of one class and Python numbers, if so."""
-    cls = next((type(o) for o in operands if isinstance(o, FlatArray)), None)
-    if cls is None or cls._spec.dtype not in op.accepts:
+    for operand in operands:
+        if isinstance(operand, FlatArray):
+            cls = type(operand)
+            break
+    else:
         return None
-    numbers = cls._numbers
+    if cls._spec.dtype not in op.accepts:
+        return None
     nodes = []
     for operand in operands:
         kind = type(operand)
         if kind is cls:
             nodes.append(operand._node)
-        elif kind in numbers:
+        elif kind in cls._numbers:
             nodes.append(cls._literal(operand))
         else:
             return None
