@@ -10,6 +10,7 @@ is the business of `trace`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -91,37 +92,46 @@ def find(
     attr: Any,
     scope: Scope,
 ) -> Node | None:
-    """Return the equal operation that can be seen from a scope, if there is one."""
+    """Return the equal operation that can be seen from a scope, if there is one.
+
+    A host whose only use is gone has none afterwards.
+    """
     uses = host.uses
     kind = type(uses)
     if kind is ref:
-        entries = (uses,)
-    elif kind is list:
-        entries = uses
-    else:
-        entry = uses.get(_key(host, op, dtype, deps, attr))
-        if entry is None:
-            return None
-        entries = (entry,)
+        node: Node | None = uses()
+        if node is None or node.op is EVALUATED:
+            host.uses = None
+        elif node.op is op and _is_equal(node, dtype, deps, attr, scope):
+            return node
+        return None
+    entries: Iterable[ref[Node] | None] = uses
+    if kind is Table:
+        entries = (uses.get(_key(host, op, dtype, deps, attr)),)
     for entry in entries:
-        node: Node | None = entry()
-        if (
-            node is not None
-            and node.op is op
-            and node.deps == deps
-            and node.type is dtype
-            and node.attr == attr
-            and (node.scope is scope or _is_visible(node, scope))
-        ):
+        node = entry() if entry is not None else None
+        is_candidate = node is not None and node.op is op
+        if is_candidate and _is_equal(node, dtype, deps, attr, scope):
             return node
     return None
+
+
+def _is_equal(
+    node: Any, dtype: DType, deps: tuple[Node, ...], attr: Any, scope: Scope
+) -> bool:
+    return (
+        node.deps == deps
+        and node.type is dtype
+        and node.attr == attr
+        and (node.scope is scope or _is_visible(node, scope))
+    )
 
 
 def note(host: Node, made: Node) -> None:
     """Let a new operation be found through its host."""
     uses = host.uses
     kind = type(uses)
-    if uses is None or (kind is ref and not _is_alive(uses)):
+    if uses is None:
         host.uses = ref(made)
         return
     if kind is Table:

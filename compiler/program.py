@@ -113,7 +113,8 @@ class Program:
         else:
             self.nodes = nodes
             self.has_loops = False
-            self.value_ids = local = {}
+            local: dict[int, int] = {}
+            self.value_ids = local
             self.key = self._make_key(local)
 
     def _walk(self) -> list[Node]:

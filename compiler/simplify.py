@@ -25,6 +25,11 @@ from lumijit.runtime.dtypes import BOOL, DType
 Rule = Callable[[Node, Node], Node | None]
 
 
+# What floats are multiplied by, or get added, matters for these numbers only.
+_BY_UNIT = frozenset({ar.ADD, ar.SUB, ar.MUL})
+_UNITS = frozenset({-1, 0, 1})
+
+
 def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     """Evaluate an operation on literals."""
     if not flags.constant_propagation or op.reference is None:
@@ -45,6 +50,8 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     """Fold or simplify a binary operation; None where nothing applies."""
     if a.op is LITERAL and b.op is LITERAL:
         return fold(op, op.result or a.type, (a, b))
+    if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
+        return None
     if not flags.constant_propagation:
         return None
     if a.size != b.size and a.size != 1 and b.size != 1:

@@ -293,7 +293,10 @@ def append(
     if size is None:
         size = broadcast_size(op, deps)
     node = make(op, dtype, size, deps, attr)
-    numbering.note(host, node)
+    if host.uses is None:
+        host.uses = ref(node)
+    else:
+        numbering.note(host, node)
     return node
 
 

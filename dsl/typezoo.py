@@ -1,9 +1,9 @@
 """Makes the array types of a namespace, and gives each its operators.
 
 Owns the naming scheme (`Array3f64` is three components of Float64). A namespace has
-almost a hundred types, of which a program uses few: each is made when its name, or a type
-that refers to it, is first asked for. The packages `scalar`, `llvm`, `llvm.ad` and
-`auto` hold the results.
+almost a hundred types, of which a program uses few: each is made when its name, or a
+type that refers to it, is first asked for. The packages `scalar`, `llvm`, `llvm.ad`
+and `auto` hold the results.
 """
 
 from __future__ import annotations
