@@ -10,7 +10,6 @@ is the business of `trace`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -102,25 +101,27 @@ def find(
         node: Node | None = uses()
         if node is None or node.op is EVALUATED:
             host.uses = None
-        elif node.op is op and _is_equal(node, dtype, deps, attr, scope):
-            return node
-        return None
-    entries: Iterable[ref[Node] | None] = uses
-    if kind is Table:
-        entries = (uses.get(_key(host, op, dtype, deps, attr)),)
-    for entry in entries:
+            return None
+    elif kind is Table:
+        entry = uses.get(_key(host, op, dtype, deps, attr))
         node = entry() if entry is not None else None
-        is_candidate = node is not None and node.op is op
-        if is_candidate and _is_equal(node, dtype, deps, attr, scope):
-            return node
+    else:
+        candidates = [entry() for entry in uses]
+        for node in candidates:
+            if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
+                return node
+        return None
+    if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
+        return node
     return None
 
 
 def _is_equal(
-    node: Any, dtype: DType, deps: tuple[Node, ...], attr: Any, scope: Scope
+    node: Node, op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any, scope: Scope
 ) -> bool:
     return (
-        node.deps == deps
+        node.op is op
+        and node.deps == deps
         and node.type is dtype
         and node.attr == attr
         and (node.scope is scope or _is_visible(node, scope))
