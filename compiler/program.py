@@ -247,15 +247,6 @@ def _is_streaming(outputs: list[Node], size: int) -> bool:
     return max((n.type.size_bytes for n in outputs), default=0) * size >= 64 << 20
 
 
-def elementwise(wanted: list[Node]) -> Program | None:
-    """Return the program of nodes of one size if it is free of memory access."""
-    order = elementwise_order(wanted)
-    if order is None:
-        return None
-    outputs = list(dict.fromkeys(wanted))
-    return Program(outputs[0].size, outputs, [], 0, order)
-
-
 def elementwise_order(wanted: list[Node]) -> list[Node] | None:
     """Return what nodes of one size need, in order, if it is free of memory access.
 
