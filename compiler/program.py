@@ -68,6 +68,7 @@ class Program:
     __slots__ = (
         "arguments",
         "effects",
+        "expand_limit",
         "has_loops",
         "is_streaming",
         "key",
@@ -92,6 +93,7 @@ class Program:
         self.size = size
         self.outputs = outputs
         self.effects = effects
+        self.expand_limit = expand_limit
         self.arguments = []
         self.targets = {}
         self.pointer_ids: set[int] = set()

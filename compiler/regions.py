@@ -155,7 +155,7 @@ def _finish(
     region.pointers = len(heads) + len(values)
     region.targets = region.pointers + len(pointers)
     deps = (*heads, *values, *pointers, *targets)
-    region.key = _structure(region, deps)
+    region.key = structure(region, deps)
     region.written = []
     node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
     if node.size:
@@ -298,7 +298,7 @@ def project(region: Node, dtype: DType, position: int) -> Node:
     return trace.make(PROJECT, dtype, region.size, (region,), position)
 
 
-def _structure(region: Region, deps: tuple[Node, ...]) -> Any:
+def structure(region: Region, deps: tuple[Node, ...]) -> Any:
     """Describe a region's code by local indices; captures count from -1 down."""
     local: dict[int, int] = {id(d): -1 - k for k, d in enumerate(deps)}
     count = 0
