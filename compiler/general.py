@@ -144,12 +144,13 @@ class _Copier:
         kept = [self.copy(d) for d in captures if id(d) not in self.split]
         self.used.append([])
         if isinstance(old, Loop):
-            new: Region = Loop()
-            new.args = tuple(self.copy(a) for a in old.args)
-            new.header, new.body = self._block(old.header), self._block(old.body)
+            loop = Loop()
+            loop.args = tuple(self.copy(a) for a in old.args)
+            loop.header, loop.body = self._block(old.header), self._block(old.body)
+            new: Region = loop
         else:
-            new = Branch()
-            new.true, new.false = self._block(old.true), self._block(old.false)
+            new = branch = Branch()
+            branch.true, branch.false = self._block(old.true), self._block(old.false)
         literals = self.used.pop()
         addressed = [self.copy(d) for d in node.deps[old.pointers :]]
         deps = (*heads, *kept, *literals, *addressed)
@@ -181,8 +182,9 @@ def match(known: Program, program: Program) -> list[Source] | None:
         return None
     if not found.run() or not found.has_same_targets(known, program):
         return None
-    sources = [found.images.get(id(n)) for n in known.arguments]
-    return None if None in sources else sources
+    if any(id(n) not in found.images for n in known.arguments):
+        return None
+    return [found.images[id(n)] for n in known.arguments]
 
 
 class _Match:
