@@ -3,7 +3,8 @@
 A reduction into an array goes to a private copy per thread where `program`
 decided so (plain loads and stores, a few interleaved copies against store-to-load
 stalls); the copies are merged by a kernel of their own (`reductions`). Otherwise
-it combines the lanes that hit one entry and updates memory atomically.
+it combines the lanes that hit one entry and updates memory atomically. How plain
+entries are stored is in `stores`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import float_hex
 from lumijit.compiler.lower.gathers import gather_call
+from lumijit.compiler.lower.stores import scatter_lanes
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import EFFECTS
 from lumijit.compiler.program import Target, target_root
@@ -101,68 +103,6 @@ class Access:
         self.private[key] = (copies, lane_copy, dummy)
         return PRIVATE_SLOTS
 
-    def _scatter_call(
-        self, element: str, ty: str, value: str, base: str, index: str, mask: str
-    ) -> None:
-        b = self.b
-        w = b.width
-        pointers = b.emit(
-            f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}"
-        )
-        stem = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
-        name = f"llvm.masked.scatter.v{w}{stem}.v{w}p0"
-        masks = b.type(BOOL)
-        b.declarations[name] = f"declare void @{name}({ty}, <{w} x ptr>, {masks})"
-        size = {"half": 2, "float": 4, "double": 8}.get(element)
-        align = size or max(1, int(element[1:]) // 8)
-        b.line(
-            f"call void @{name}({ty} {value}, <{w} x ptr> align {align} {pointers}, "
-            f"{masks} {mask})"
-        )
-
-    def _scatter(
-        self, element: str, ty: str, value: str, base: str, index: str, mask: str
-    ) -> None:
-        """Write entries under a mask; of lanes with one index the last one stays.
-
-        Without AVX-512, LLVM would test and branch for every lane. One test for the
-        whole packet does instead: mostly all lanes are active.
-        """
-        low, b = self.low, self.b
-        if b.target.has_avx512:
-            self._scatter_call(element, ty, value, base, index, mask)
-            return
-        outer = None if low.mask is None else b.wide(low.mask)
-        packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
-        bits = self._mask_bits(mask)
-        is_full = b.emit(f"icmp eq i{b.width} {bits}, -1")
-        b.branch_if(is_full, packed, some)
-        b.block(packed)
-        for lane in range(b.width):
-            self._store_lane(element, ty, value, base, index, str(lane))
-        b.branch(done)
-        b.block(some)
-        loop = self._open_lanes(bits)
-        self._store_lane(element, ty, value, base, index, loop.lane)
-        negative = b.emit(f"sub i{b.width} 0, %{loop.left}")
-        served = b.emit(f"and i{b.width} {negative}, %{loop.left}")
-        self._close_lanes(loop, served)
-        b.branch(done)
-        b.block(done)
-        low.set_mask(outer)
-
-    def _store_lane(
-        self, element: str, ty: str, value: str, base: str, index: str, lane: str
-    ) -> None:
-        b = self.b
-        at = self._lane(b.type(UINT32), index, lane)
-        wide = b.emit(f"zext i32 {at} to i64")
-        address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
-        item = self._lane(ty, value, lane)
-        b.line(f"store {element} {item}, ptr {address}")
-
-    # Writes
-
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""
         low, b = self.low, self.b
@@ -179,13 +119,13 @@ class Access:
         if t is BOOL:
             value = b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
         if reduction.op == "identity":
-            self._scatter(element, ty, value, base, index, mask)
+            scatter_lanes(low, element, value, base, index, mask)
         elif id(root) in self.private:
             self._private_update(reduction.op, t, id(root), value, index, mask)
         elif reduction.mode == "no_conflicts":
             old = gather_call(self.b, element, ty, base, index, mask)
             new = self._combine(reduction.op, t, ty, old, value)
-            self._scatter(element, ty, new, base, index, mask)
+            scatter_lanes(low, element, new, base, index, mask)
         else:
             merge = reduction.mode != "direct"
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)

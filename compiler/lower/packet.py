@@ -15,7 +15,7 @@ from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
-from lumijit.compiler.lower.outline import Outlined
+from lumijit.compiler.lower.outline import Outlined, with_depths
 from lumijit.compiler.lower.width import choose_width, operation_cost
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -40,7 +40,7 @@ from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
 
 # With more literals than this, those of one use are loaded where they are used.
-MANY_LITERALS = 64
+MANY_LITERALS = 32
 _SINCOS = {m.SIN: 0, m.COS: 1}
 
 
@@ -73,6 +73,7 @@ class PacketLowering:
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.loop_depth = 0
         self.late: dict[Node, int] = {}
+        self.stack: dict[tuple[str, str], str] = {}
         self.outlined = Outlined(program)
 
     # The kernel as a whole
@@ -340,14 +341,16 @@ def _late_literals(program: Program) -> dict[Node, int]:
     """Return the literals that are loaded where they are used: by one operation.
 
     Many values that are kept from the kernel's entry on would take LLVM's register
-    allocation long, only to end up in memory.
+    allocation long, only to end up in memory. What innermost loops use is kept.
     """
     literals = [n for n in program.arguments if n.op is LITERAL]
     if len(literals) <= MANY_LITERALS:
         return {}
     uses = dict.fromkeys(literals, 0)
-    for node in iterate_all(program.nodes):
-        weight = 1 if node.op.lower is not None else 2
+    nodes = with_depths(program)
+    hot = max(1, *(depth for _, depth in nodes))
+    for node, depth in nodes:
+        weight = 1 if node.op.lower is not None and depth < hot else 2
         used = node.deps
         if node.op in REGIONS:
             # Captures are used inside; what begins or leaves a region is kept.
