@@ -101,7 +101,10 @@ class _Copier:
         self.used: list[list[Node]] = []
 
     def _scope(self, original: Scope) -> Scope:
-        return self.scopes.setdefault(id(original), Scope())
+        found = self.scopes.get(id(original))
+        if found is None:
+            found = self.scopes[id(original)] = Scope()
+        return found
 
     def _make(self, node: Node, deps: tuple[Node, ...], attr: Any) -> Node:
         made: Node = _new_node(Node)

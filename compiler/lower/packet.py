@@ -143,8 +143,9 @@ class PacketLowering:
             if node in self.late:
                 self.late[node] = slot
             elif node.op is LITERAL:
-                scalar = self.load_slot(slot, node.type.llvm)
-                self.values[node] = self.splat_in_entry(node.type, scalar)
+                lines, self.b.lines = self.b.lines, self.entry
+                self.values[node] = self._load_literal(node.type, slot)
+                self.b.lines = lines
             else:
                 address = self.load_slot(slot, "ptr")
                 self.addresses[node] = address
@@ -165,12 +166,20 @@ class PacketLowering:
     def _operand(self, node: Node) -> str:
         """Return a value for an operation, loading a late literal."""
         slot = self.late.get(node)
-        if slot is None:
-            return self.values[node]
+        return (
+            self.values[node] if slot is None else self._load_literal(node.type, slot)
+        )
+
+    def _load_literal(self, dtype: DType, slot: int) -> str:
+        """Load an argument into all lanes, in as few instructions as LLVM takes."""
         b = self.b
+        one = f"<1 x {dtype.llvm}>"
         address = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
-        scalar = b.emit(f"load {node.type.llvm}, ptr {address}, align 8")
-        return b.splat(node.type, scalar)
+        entry = b.emit(f"load {one}, ptr {address}, align 8")
+        return b.emit(
+            f"shufflevector {one} {entry}, {one} poison, "
+            f"<{b.width} x i32> zeroinitializer"
+        )
 
     def _load_uniform(self, dtype: DType, address: str) -> str:
         scalar = self.in_entry(f"load {dtype.memory_llvm}, ptr {address}")
