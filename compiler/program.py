@@ -301,7 +301,7 @@ def _private_op(reductions: set[Any]) -> str | None:
     for found in reductions:
         if not isinstance(found, Reduction):
             return None
-        if found.mode not in ("auto", "expand", "local") or found.op == "identity":
+        if found.mode not in ("auto", "apart", "expand") or found.op == "identity":
             return None
         ops.add(found.op)
     return ops.pop() if len(ops) == 1 else None

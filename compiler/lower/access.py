@@ -127,7 +127,7 @@ class Access:
             new = self._combine(reduction.op, t, ty, old, value)
             scatter_lanes(low, element, new, base, index, mask)
         else:
-            merge = reduction.mode != "direct"
+            merge = reduction.mode not in ("direct", "apart")
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)
 
     def _combine(self, op: str, t: DType, ty: str, x: str, y: str) -> str:
@@ -365,6 +365,57 @@ class Access:
         )
         low.set_mask(outer)
         return result
+
+    def scatter_error(self, node: Node) -> str:
+        """Add atomically, lane by lane; return what rounding took from each sum.
+
+        Source: Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation
+        endlicher Summen" (1974). Sums that aren't finite have no error.
+        """
+        low, b = self.low, self.b
+        target, value_node, index_node, mask_node = node.deps
+        root = target_root(target)
+        t = root.type
+        outer = None if low.mask is None else b.wide(low.mask)
+        mask = b.narrow(low.under_mask(low.values[mask_node]))
+        element, ty = t.memory_llvm, b.type(t)
+        errors = low.in_entry(f"alloca {ty}, align 32")
+        b.line(f"store {ty} zeroinitializer, ptr {errors}, align 32")
+        loop = self._open_lanes(self._mask_bits(mask))
+        at = self._lane(b.type(UINT32), low.values[index_node], loop.lane)
+        new = self._lane(ty, low.values[value_node], loop.lane)
+        offset = b.emit(f"zext i32 {at} to i64")
+        place = b.emit(
+            f"getelementptr {element}, ptr {self.bases[id(root)]}, i64 {offset}"
+        )
+        align = t.size_bytes
+        old = b.emit(
+            f"atomicrmw fadd ptr {place}, {element} {new} monotonic, align {align}"
+        )
+        total = b.emit(f"fadd {element} {old}, {new}")
+        old_size, new_size = (self._fabs(t, v) for v in (old, new))
+        is_larger = b.emit(f"fcmp oge {element} {old_size}, {new_size}")
+        large = b.emit(f"select i1 {is_larger}, {element} {old}, {element} {new}")
+        small = b.emit(f"select i1 {is_larger}, {element} {new}, {element} {old}")
+        rest = b.emit(f"fsub {element} {large}, {total}")
+        error = b.emit(f"fadd {element} {rest}, {small}")
+        nothing = b.emit(f"fsub {element} {total}, {total}")
+        is_finite = b.emit(f"fcmp ord {element} {nothing}, {nothing}")
+        zero = float_hex(t, 0.0)
+        error = b.emit(f"select i1 {is_finite}, {element} {error}, {element} {zero}")
+        slot = b.emit(f"getelementptr {element}, ptr {errors}, i32 {loop.lane}")
+        b.line(f"store {element} {error}, ptr {slot}")
+        left = f"%{loop.left}"
+        negative = b.emit(f"sub i{b.width} 0, {left}")
+        self._close_lanes(loop, b.emit(f"and i{b.width} {negative}, {left}"))
+        low.set_mask(outer)
+        return b.emit(f"load {ty}, ptr {errors}, align 32")
+
+    def _fabs(self, t: DType, value: str) -> str:
+        b = self.b
+        name = f"llvm.fabs.f{t.bits}"
+        b.declarations[name] = f"declare {t.memory_llvm} @{name}({t.memory_llvm})"
+        return b.emit(f"call {t.memory_llvm} @{name}({t.memory_llvm} {value})")
 
     def _ranks(self, mask: str) -> str:
         """Return for each lane how many set lanes lie below it."""

@@ -32,6 +32,7 @@ from lumijit.compiler.ops.structural import (
     PROJECT,
     REGIONS,
     SCATTER,
+    SCATTER_INC,
     UNDEFINED,
     WRITTEN,
 )
@@ -276,7 +277,9 @@ class PacketLowering:
             self.access.scatter(node)
         elif op in EFFECTS:
             self.count += 1
-            self.values[node] = self.access.scatter_inc(node)
+            is_count = op is SCATTER_INC
+            write = self.access.scatter_inc if is_count else self.access.scatter_error
+            self.values[node] = write(node)
         elif op is LOOP:
             self.divergence.loop(node)
         elif op is BRANCH:
