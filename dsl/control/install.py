@@ -24,13 +24,18 @@ def _logical_not(value: Any) -> Any:
     return ~value if traits.is_mask_v(value) else value == 0
 
 
+def _operand(value: Any) -> Any:
+    """Return an operand of `and` or `or`; what is no array counts by its truth."""
+    return value if hasattr(value, "_node") else bool(value)
+
+
 def install() -> None:
     """Point `@syntax` at the primitives of this package."""
     targets.while_loop = while_loop
     targets.if_stmt = if_stmt
     targets.is_array = _is_array
     targets.is_integer_array = _is_integer_array
-    targets.logical_and = lambda a, b: a & b
-    targets.logical_or = lambda a, b: a | b
+    targets.logical_and = lambda a, b: _operand(a) & _operand(b)
+    targets.logical_or = lambda a, b: _operand(a) | _operand(b)
     targets.logical_not = _logical_not
     targets.select = select
