@@ -179,6 +179,10 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
     Gathers that differ in their offset only are read together.
     """
     _check_indexable(source, "gather")
+    if trace.running_lanes and trace.state.lane is not None:
+        entry: Node | None = trace.state.lane.gather(source, index, mask, offset)
+        if entry is not None:
+            return entry
     mask = trace.under_mask(mask)
     zero = trace.literal(source.type, source.type.wrap(0))
     size = trace.broadcast_size(GATHER, (index, mask))
@@ -278,6 +282,9 @@ def scatter(
 ) -> None:
     """Combine `value` into `holder[index]` where the mask is set."""
     _check_target(holder, "scatter")
+    if trace.running_lanes and trace.state.lane is not None:
+        index, mask = trace.state.lane.target(holder, index, mask, "scatter")
+        value = trace.state.lane.known(value)
     mask = trace.under_mask(mask)
     if flags.debug:
         from lumijit.compiler import checks
@@ -309,6 +316,9 @@ def write(
 def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     """Add 1 to `holder[index]` where the mask is set; return the entries before."""
     _check_target(holder, "scatter_inc")
+    lane = trace.state.lane
+    if lane is not None:
+        index, mask = lane.target(holder, index, mask, "scatter_inc")
     mask = trace.under_mask(mask)
     if flags.debug:
         from lumijit.compiler import checks
@@ -321,4 +331,4 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)
-    return effect
+    return effect if lane is None else lane.count(effect)

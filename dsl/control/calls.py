@@ -95,6 +95,11 @@ def switch(
             )
         )
     callees = distinct(targets, name)
+    if trace.state.lane is not None and isinstance(index, ArrayBase):
+        active, given = _without_mask(args, kwargs)
+        position = int(index)
+        if 0 <= position < len(targets) and trace.state.lane.known(active).attr:
+            return targets[position](*given[0], **given[1])
     if not isinstance(index, ArrayBase):
         return targets[scalar_index(index, len(targets), name)](*args, **kwargs)
     if not callees:

@@ -78,6 +78,8 @@ def if_stmt(
             )
         )
     name = label or "if_stmt"
+    if trace.state.lane is not None:
+        mode = "scalar"
     if mode is None:
         if isinstance(cond, bool) or not is_array(cond):
             mode = "scalar"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lumijit.compiler import trace
 from lumijit.control.evaluated import EvaluatedLoop
 from lumijit.control.state import State, call, check_mode, refuse_in_region
 from lumijit.control.symbolic import SymbolicLoop
@@ -71,6 +72,8 @@ def while_loop(
     del max_iterations
     name = label or "while_loop"
     first: Any = None
+    if trace.state.lane is not None:
+        mode = "scalar"
     if mode is None:
         first = cond(*state)
         if isinstance(first, bool) or not hasattr(first, "_node"):

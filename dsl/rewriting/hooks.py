@@ -20,6 +20,10 @@ def _never(_value: Any) -> bool:
     return False
 
 
+def _not_now() -> bool:
+    return False
+
+
 def _is_tree(value: Any) -> bool:
     """Tell whether `value` is a container whose entries may be replaced."""
     return (
@@ -42,6 +46,8 @@ class Targets:
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
+        runs_plain: Tells whether arrays count as numbers, one lane of each.
+        plain_range: Makes the range for bounds of which none is an array.
         logical_and: Combines two conditions, at least one of them an array.
         logical_or: As `logical_and`, for `or`.
         logical_not: Negates an array condition.
@@ -52,6 +58,8 @@ class Targets:
     if_stmt: Callable[..., Any] = _no_primitive
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
+    runs_plain: Callable[[], bool] = _not_now
+    plain_range: Callable[..., Any] = range
     is_tree: Callable[[Any], bool] = _is_tree
     logical_and: Callable[[Any, Any], Any] = _no_primitive
     logical_or: Callable[[Any, Any], Any] = _no_primitive

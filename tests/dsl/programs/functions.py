@@ -343,7 +343,7 @@ def list_in_a_table(t: T, x: Any, table: Any) -> Any:
 @program(x=INTS, y=MORE)
 def conditions_of_all_kinds(t: T, x: Any, y: Any) -> Any:
     big = x > 3 and y > 0
-    odd = not (x & 1 == 0)
+    odd = not (x + 1) & 1
     between = -2 < x <= y < 8
     mixed = (big or odd) and not (between or x == y)
     r = t.Int(0)
