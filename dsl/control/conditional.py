@@ -10,6 +10,7 @@ from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.ops.logic import NOT
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
+from lumijit.control.recursion import LEFT_OUT, left_out
 from lumijit.control.state import (
     Leaf,
     check_mode,
@@ -25,6 +26,7 @@ from lumijit.control.state import (
     with_node,
     zeros_like,
 )
+from lumijit.rewriting.recursion import BoundReached
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
@@ -93,10 +95,16 @@ def if_stmt(
     if node.op is LITERAL and node.size == 1:
         return true_fn(*args) if node.attr else false_fn(*args)
     sides = _Sides(args, arg_labels, rv_labels, name, strict, type(cond))
-    if mode == "symbolic":
-        return sides.symbolic(node, true_fn, false_fn)
-    refuse_in_region(name)
-    return sides.evaluated(node, true_fn, false_fn)
+    if mode == "evaluated":
+        refuse_in_region(name)
+    run = sides.symbolic if mode == "symbolic" else sides.evaluated
+    try:
+        return run(node, true_fn, false_fn)
+    except BoundReached as reached:
+        # One side recurses too deeply: it is left out, unless both do.
+        if sides.running is true_fn:
+            return run(node, left_out(reached), false_fn)
+        return run(node, true_fn, left_out(reached))
 
 
 class _Sides:
@@ -118,6 +126,7 @@ class _Sides:
         self.strict = strict
         self.mask_type = mask_type
         self.sources: dict[int, tuple[Any, Any]] = {}
+        self.running: Callable[..., Any] | None = None
 
     def _run(
         self, function: Callable[..., Any], written: Callable[[], dict[int, Node]]
@@ -128,6 +137,7 @@ class _Sides:
         changes: `written` gives the last versions of the arrays written so far, and
         such arrays are returned as they are.
         """
+        self.running = function
         arrays = [f.value for f in self.arg_leaves if f.is_array]
         before = {id(a): a._node for a in arrays}
         try:
@@ -160,6 +170,25 @@ class _Sides:
     def source(self, kept: Any) -> Any:
         """Return the array that a side handed back but for writes by index."""
         return self.sources.get(id(kept), (None, None))[1]
+
+    def stand_in(self, value: Any) -> Any:
+        """Return what a side that is left out has for results of the other.
+
+        Arrays from outside of the branch stay; what was computed is replaced by
+        zeros. Nobody reads them: the elements that would are reported.
+        """
+        depth = max(trace.state.scope.depth, 1)
+        kept = []
+        for leaf in flatten((value,), ("",)):
+            source = self.source(leaf.value) if leaf.is_array else None
+            same = zeros_like(leaf.value)
+            if source is leaf.value:
+                # It has been written to, and is what both sides return.
+                self.sources[id(same)] = (same, source)
+            elif source is not None and source._node.scope.depth < depth:
+                same = with_node(type(source), source._node)
+            kept.append(same)
+        return rebuild((value,), kept)[0]
 
     def symbolic(
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
@@ -219,6 +248,10 @@ class _Merge:
 
     def __init__(self, sides: _Sides, yes: Any, no: Any) -> None:
         self.sides = sides
+        if yes is LEFT_OUT:
+            yes = sides.stand_in(no)
+        elif no is LEFT_OUT:
+            no = sides.stand_in(yes)
         if type(yes) is tuple and type(no) is tuple and len(yes) == len(no):
             entries = [_defined(a, b) for a, b in zip(yes, no, strict=True)]
             yes = tuple(a for a, _ in entries)

@@ -8,6 +8,7 @@ from lumijit import traits
 from lumijit.compiler import trace
 from lumijit.control.conditional import if_stmt
 from lumijit.control.loop import while_loop
+from lumijit.control.recursion import is_idle, surroundings
 from lumijit.functions.selection import select
 from lumijit.rewriting import targets
 
@@ -49,6 +50,8 @@ def install() -> None:
     targets.while_loop = while_loop
     targets.if_stmt = if_stmt
     targets.is_array = _is_array
+    targets.surroundings = surroundings
+    targets.is_idle = is_idle
     targets.runs_plain = _runs_plain
     targets.plain_range = _plain_range
     targets.is_integer_array = _is_integer_array

@@ -20,6 +20,10 @@ def _never(_value: Any) -> bool:
     return False
 
 
+def _nowhere() -> None:
+    return None
+
+
 def _not_now() -> bool:
     return False
 
@@ -48,6 +52,8 @@ class Targets:
             function that receives it may change in place.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
         plain_range: Makes the range for bounds of which none is an array.
+        surroundings: Identifies the vectorized control flow around a call.
+        is_idle: Tells whether no lane is active in evaluated control flow.
         logical_and: Combines two conditions, at least one of them an array.
         logical_or: As `logical_and`, for `or`.
         logical_not: Negates an array condition.
@@ -58,6 +64,8 @@ class Targets:
     if_stmt: Callable[..., Any] = _no_primitive
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
+    surroundings: Callable[[], Any] = _nowhere
+    is_idle: Callable[[], bool] = _not_now
     runs_plain: Callable[[], bool] = _not_now
     plain_range: Callable[..., Any] = range
     is_tree: Callable[[Any], bool] = _is_tree

@@ -26,10 +26,10 @@ from lumijit.runtime.errors import (
 )
 
 from ..control.test_random_programs import make
-from ..programs import functions, names, plain, statements, structures
+from ..programs import functions, names, plain, recursion, statements, structures
 from ..programs.modes import PROGRAMS, Program, lane_of
 
-MODULES = (functions, names, plain, statements, structures)
+MODULES = (functions, names, plain, recursion, statements, structures)
 
 
 def run_lanes(program: Program) -> None:
