@@ -12,10 +12,14 @@ from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.control.recursion import LEFT_OUT, left_out
 from lumijit.control.state import (
+    NUMBERS,
     Leaf,
+    check_contents,
+    check_depth,
     check_mode,
     common_type,
     condition_node,
+    contents,
     describe,
     flatten,
     is_array,
@@ -80,6 +84,7 @@ def if_stmt(
             )
         )
     name = label or "if_stmt"
+    check_depth(cond, name)
     if trace.state.lane is not None:
         mode = "scalar"
     if mode is None:
@@ -138,10 +143,12 @@ class _Sides:
         such arrays are returned as they are.
         """
         self.running = function
+        objects = contents(self.arg_leaves)
         arrays = [f.value for f in self.arg_leaves if f.is_array]
         before = {id(a): a._node for a in arrays}
         try:
             value = function(*rebuild(self.args, [f.value for f in self.arg_leaves]))
+            check_contents(self.name, objects)
             versions = written()
             before.update((k, v) for k, v in versions.items() if k in before)
             kept = []
@@ -313,12 +320,16 @@ class _Merge:
         return None
 
     def _disagreement(self, name: str, yes: Any, no: Any, what: str) -> StateError:
+        has_arrays = any(is_array(v) or isinstance(v, NUMBERS) for v in (yes, no))
         return StateError(
             message(
                 self.sides.name,
                 f"the branches disagree on '{name}' (the true branch gives "
                 f"{describe(yes)}, the false branch {describe(no)})",
-                f"let both branches give '{name}' the same {what}.",
+                f"let both branches give '{name}' the same {what}."
+                if has_arrays
+                else f"a Python object can't differ between elements: use arrays, or "
+                f"lumijit.switch to choose between functions, in place of '{name}'.",
             )
         )
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit import traits
+from lumijit.base import ArrayBase
 from lumijit.compiler import trace
 from lumijit.control.conditional import if_stmt
 from lumijit.control.loop import while_loop
 from lumijit.control.recursion import is_idle, surroundings
 from lumijit.functions.selection import select
+from lumijit.nested import NestedArray
 from lumijit.rewriting import targets
 
 
 def _is_array(value: Any) -> bool:
-    """Tell whether a condition must be vectorized: a mask of a JIT backend."""
-    return hasattr(value, "_node") and not _runs_plain()
+    """Tell whether a condition must be vectorized: an array of a JIT backend."""
+    is_traced = hasattr(value, "_node") or isinstance(value, NestedArray)
+    return is_traced and traits.is_jit_v(value) and not _runs_plain()
 
 
 def _runs_plain() -> bool:
@@ -42,7 +45,7 @@ def _logical_not(value: Any) -> Any:
 
 def _operand(value: Any) -> Any:
     """Return an operand of `and` or `or`; what is no array counts by its truth."""
-    return value if hasattr(value, "_node") else bool(value)
+    return value if isinstance(value, ArrayBase) else bool(value)
 
 
 def install() -> None:

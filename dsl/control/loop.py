@@ -13,7 +13,13 @@ from lumijit.compiler import trace
 from lumijit.control.conditional import if_stmt
 from lumijit.control.evaluated import EvaluatedLoop
 from lumijit.control.recursion import left_out
-from lumijit.control.state import State, call, check_mode, refuse_in_region
+from lumijit.control.state import (
+    State,
+    call,
+    check_depth,
+    check_mode,
+    refuse_in_region,
+)
 from lumijit.control.symbolic import SymbolicLoop
 from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
@@ -79,6 +85,7 @@ def while_loop(
         mode = "scalar"
     if mode is None:
         first = cond(*state)
+        check_depth(first, name)
         if isinstance(first, bool) or not hasattr(first, "_node"):
             return _scalar(state, cond, body, name, first)
         mode = "symbolic" if flags.symbolic_loops else "evaluated"
