@@ -85,14 +85,18 @@ class IndexedArgument(BaseException):
 
 
 class Writes:
-    """The writes to one array: its first and its last version."""
+    """The writes to one array: its first and its last version.
 
-    __slots__ = ("first", "holder", "last")
+    `is_single` tells whether one of them was a single write, not one per element.
+    """
+
+    __slots__ = ("first", "holder", "is_single", "last")
 
     def __init__(self, holder: Holder, first: Node, last: Node) -> None:
         self.holder = holder
         self.first = first
         self.last = last
+        self.is_single = False
 
 
 @contextmanager
@@ -113,6 +117,7 @@ def watched() -> Iterator[dict[int, Writes]]:
         for key, writes in found.items():
             before = outer.setdefault(key, writes)
             before.last = writes.last
+            before.is_single |= writes.is_single
 
 
 @contextmanager
@@ -132,6 +137,15 @@ def note_write(holder: Holder, before: Node) -> None:
     if found is not None:
         entry = found.setdefault(id(holder), Writes(holder, before, before))
         entry.last = holder._node
+
+
+def _note_single(holder: Holder, *operands: Node) -> None:
+    """Note a write of one entry under an evaluated condition of one entry."""
+    found, mask = trace.state.watched, trace.state.mask
+    if found and mask is not None and mask.op is not LITERAL:
+        entry = found.get(id(holder))
+        if entry is not None and all(node.size == 1 for node in operands):
+            entry.is_single = True
 
 
 def _is_open(scope: trace.Scope) -> bool:
@@ -291,6 +305,7 @@ def scatter(
 
         mask = checks.in_bounds("scatter", holder._node.size, index, mask)
     write(holder, value, index, mask, op, mode, group)
+    _note_single(holder, value, index, mask)
 
 
 def write(
@@ -331,4 +346,5 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)
+    _note_single(holder, index, mask)
     return effect if lane is None else lane.count(effect)

@@ -17,6 +17,7 @@ from lumijit.control.state import (
     check_contents,
     check_depth,
     check_mode,
+    check_writes,
     common_type,
     condition_node,
     contents,
@@ -239,7 +240,13 @@ class _Sides:
             with memory.watched() as second, trace.masked(opposite):
                 no = self._run(false_fn, lambda: _last_versions(second))
             merge = _Merge(self, yes, no)
-        merge.share(set(first), set(second), True)
+            merge.share(set(first), set(second), True)
+            wide = [
+                (merge.yes[k].name, max(merge.pairs[k], key=lambda node: node.size))
+                for k in merge.traced
+                if merge.pairs[k][0] is not merge.pairs[k][1]
+            ]
+            check_writes(self.name, cond, (*first.values(), *second.values()), wide)
         for k in (*merge.traced, *merge.late):
             merge.enter(k, trace.select(cond, *merge.current(k)))
         return merge.result()

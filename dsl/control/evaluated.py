@@ -20,12 +20,14 @@ from lumijit.control.state import (
     call,
     check_contents,
     check_sizes,
+    check_writes,
     common_type,
     condition_node,
     contents,
     distinct,
     flatten,
     inconsistent,
+    is_array,
     is_late,
     never_ends,
     node_of,
@@ -182,6 +184,12 @@ class EvaluatedLoop:
             self._merge(active, f, g.value, node)
             for f, g, node in zip(old, new, nodes, strict=True)
         ]
+        changed = [
+            (f.name, value._node)
+            for f, value in zip(old, merged, strict=True)
+            if value is not f.value and is_array(value)
+        ]
+        check_writes(self.name, active, writes.values(), changed)
         return rebuild(given, merged)
 
     def _merge(self, active: Node, old: Leaf, value: Any, node: Node | None) -> Any:

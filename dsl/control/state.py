@@ -11,14 +11,14 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lumijit import pytree, traits, type_traits
-from lumijit.compiler import trace
+from lumijit.compiler import memory, trace
 from lumijit.compiler.ops.structural import WRITTEN
 from lumijit.compiler.trace import Node, Scope
 from lumijit.nested import NestedArray
@@ -391,6 +391,33 @@ def distinct(leaves: list[Leaf]) -> list[Leaf]:
             leaf.value = with_node(type(leaf.value), leaf.value._node)
         seen.add(id(leaf.value))
     return leaves
+
+
+def check_writes(
+    construct: str,
+    active: Node,
+    writes: Iterable[memory.Writes],
+    results: Iterable[tuple[str, Node]],
+) -> None:
+    """Refuse single writes of an evaluated construct beside wide results.
+
+    The condition has one entry. Symbolic mode would write once per element of the
+    results, evaluated mode once in all.
+    """
+    if active.size != 1 or not any(w.is_single for w in writes):
+        return
+    for name, node in results:
+        if node.size > 1:
+            raise StateError(
+                message(
+                    construct,
+                    "an array is written to by an index, a value and a condition of "
+                    f"one entry each, beside '{name}' of {node.size} entries: "
+                    "evaluated mode would write once, symbolic mode once per element",
+                    f"make the index as wide as '{name}', write outside of the "
+                    "construct, or use symbolic mode.",
+                )
+            )
 
 
 def versions_in(scope: Scope, construct: str) -> dict[int, Node]:

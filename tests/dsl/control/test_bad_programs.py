@@ -12,7 +12,7 @@ import pytest
 import lumijit as lj
 from lumijit.compiler import trace
 from lumijit.control import evaluated
-from lumijit.llvm import Array3f, Bool, Float, Int
+from lumijit.llvm import Array3f, Bool, Float, Int, UInt
 from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
@@ -278,3 +278,41 @@ def test_python_may_end_an_evaluated_loop() -> None:
         (Int(0, 1), Bool(False, False)), lambda x, d: ~d, body, mode="evaluated"
     )
     assert list(x) == [31, 32]
+
+
+@pytest.mark.parametrize("mode", ["evaluated", "compressed"])
+def test_single_writes_beside_wide_state(mode: str) -> None:
+    bins, one = Int(0, 0), lj.opaque(UInt, 1)
+
+    @lj.syntax
+    def in_a_loop(x: Any, bins: Any) -> Any:
+        k = lj.opaque(UInt, 0)
+        while k < 3:
+            x = x + 1
+            lj.scatter_add(bins, 1, 0)
+            k += 1
+        return x
+
+    @lj.syntax
+    def in_a_branch(x: Any, bins: Any, cond: Any) -> Any:
+        if cond:
+            x = x + 1
+            lj.scatter_add(bins, 1, 1)
+        return x
+
+    match = (
+        r"one entry each, beside 'x' of 3 entries: evaluated mode would write once, "
+        r"symbolic mode once per element. Fix: make the index as wide as 'x'"
+    )
+    with flags_of(mode):
+        with pytest.raises(StateError, match="while_loop: .*" + match):
+            in_a_loop(X, bins)
+        with pytest.raises(StateError, match="if_stmt: .*" + match):
+            in_a_branch(X, bins, one == 1)
+        assert list(bins) == [0, 0]
+        assert list(in_a_loop(Int(5), bins)) == [8]
+        assert list(in_a_branch(Int(5), bins, one == 1)) == [6]
+        assert list(bins) == [3, 1]
+    in_a_loop(X, bins)
+    in_a_branch(X, bins, one == 1)
+    assert list(bins) == [12, 4]
