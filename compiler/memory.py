@@ -87,14 +87,18 @@ class IndexedArgument(BaseException):
 
 
 class Writes:
-    """The writes to one array: its first and its last version."""
+    """The writes to one array: its first and its last version.
 
-    __slots__ = ("first", "holder", "last")
+    `is_single` tells whether one of them was a single write, not one per element.
+    """
+
+    __slots__ = ("first", "holder", "is_single", "last")
 
     def __init__(self, holder: Holder, first: Node, last: Node) -> None:
         self.holder = holder
         self.first = first
         self.last = last
+        self.is_single = False
 
 
 @contextmanager
@@ -115,6 +119,7 @@ def watched() -> Iterator[dict[int, Writes]]:
         for key, writes in found.items():
             before = outer.setdefault(key, writes)
             before.last = writes.last
+            before.is_single |= writes.is_single
 
 
 @contextmanager
@@ -134,6 +139,15 @@ def note_write(holder: Holder, before: Node) -> None:
     if found is not None:
         entry = found.setdefault(id(holder), Writes(holder, before, before))
         entry.last = holder._node
+
+
+def _note_single(holder: Holder, *operands: Node) -> None:
+    """Note a write of one entry under an evaluated condition of one entry."""
+    found, mask = trace.state.watched, trace.state.mask
+    if found and mask is not None and mask.op is not LITERAL:
+        entry = found.get(id(holder))
+        if entry is not None and all(node.size == 1 for node in operands):
+            entry.is_single = True
 
 
 def _is_open(scope: trace.Scope) -> bool:
@@ -181,6 +195,10 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
     Gathers that differ in their offset only are read together.
     """
     _check_indexable(source, "gather")
+    if trace.running_lanes and trace.state.lane is not None:
+        entry: Node | None = trace.state.lane.gather(source, index, mask, offset)
+        if entry is not None:
+            return entry
     mask = trace.under_mask(mask)
     zero = trace.literal(source.type, source.type.wrap(0))
     size = trace.broadcast_size(GATHER, (index, mask))
@@ -292,12 +310,16 @@ def scatter(
 ) -> None:
     """Combine `value` into `holder[index]` where the mask is set."""
     _check_target(holder, "scatter")
+    if trace.running_lanes and trace.state.lane is not None:
+        index, mask = trace.state.lane.target(holder, index, mask, "scatter")
+        value = trace.state.lane.known(value)
     mask = trace.under_mask(mask)
     if flags.debug:
         from lumijit.compiler import checks
 
         mask = checks.in_bounds("scatter", holder._node.size, index, mask)
     write(holder, value, index, mask, op, mode, group)
+    _note_single(holder, value, index, mask)
 
 
 def write(
@@ -325,6 +347,9 @@ def write(
 def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     """Add 1 to `holder[index]` where the mask is set; return the entries before."""
     _check_target(holder, "scatter_inc")
+    lane = trace.state.lane
+    if lane is not None:
+        index, mask = lane.target(holder, index, mask, "scatter_inc")
     mask = trace.under_mask(mask)
     if flags.debug:
         from lumijit.compiler import checks
@@ -337,7 +362,8 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)
-    return effect
+    _note_single(holder, index, mask)
+    return effect if lane is None else lane.count(effect)
 
 
 def scatter_kahan(

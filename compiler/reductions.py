@@ -56,6 +56,7 @@ def reduce(op: str, node: Node) -> Node:
     if node.size == 0:
         return literal(t, t.wrap(identity(op, t)))
     if node.size == 1:
+        _check_lane("reduce", node)
         return node
     if node.op is LITERAL:
         return _reduce_literal(op, node)
@@ -104,6 +105,12 @@ def reduce_symbolically(op: str, node: Node) -> Node:
     return total._node
 
 
+def _check_lane(construct: str, node: Node) -> None:
+    """Refuse to combine the entries of an array of which one lane is known."""
+    if trace.running_lanes and trace.state.lane is not None and node.size == 1:
+        trace.state.lane.refuse_reduction(construct)
+
+
 def _reduce_launch(
     kernel: special.SpecialKernel, source: Buffer, target: Buffer, size: int, block: int
 ) -> None:
@@ -141,6 +148,7 @@ def _reduce_literal(op: str, node: Node) -> Node:
 def block_reduce(op: str, node: Node, block: int) -> Node:
     """Combine each run of `block` entries."""
     t = node.type
+    _check_lane("block_reduce", node)
     if block < 1 or node.size % block:
         raise SizeError(
             message(
@@ -175,6 +183,7 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
     size = node.size
     if size == 0:
         return node
+    _check_lane("prefix_sum", node)
     if t is FLOAT16:
         wide = prefix_sum(trace.cast_to(node, FLOAT32), exclusive)
         return trace.cast_to(wide, FLOAT16)
@@ -204,6 +213,7 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
 def compress(mask: Node) -> Node:
     """Return the indices of the set entries; waits for the mask."""
     size = mask.size
+    _check_lane("compress", mask)
     if size == 0:
         return from_buffer(UINT32, buffers.allocate(0), 0)
     source = evaluated(mask)

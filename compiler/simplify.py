@@ -34,6 +34,10 @@ def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     """Evaluate an operation on literals."""
     if not flags.constant_propagation or op.reference is None:
         return None
+    if trace.running_lanes and trace.state.lane is not None:
+        found: Node | None = trace.state.lane.fold(op, args)
+        if found is not None:
+            return found
     size = trace.broadcast_size(op, args)
     values = [a.type.numpy.type(a.attr) for a in args]
     with np.errstate(all="ignore"):
@@ -50,6 +54,9 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     """Fold or simplify a binary operation; None where nothing applies."""
     if a.op is LITERAL and b.op is LITERAL:
         return fold(op, op.result or a.type, (a, b))
+    if trace.running_lanes and trace.state.lane is not None:
+        known: Node | None = trace.state.lane.binary(op, a, b)
+        return known
     if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
         return None
     if not flags.constant_propagation:
@@ -77,6 +84,9 @@ def ternary(op: Op, a: Node, b: Node, c: Node) -> Node | None:
     """Fold or simplify fma and select."""
     if a.op is LITERAL and b.op is LITERAL and c.op is LITERAL:
         return fold(op, c.type, (a, b, c))
+    if trace.running_lanes and trace.state.lane is not None:
+        known: Node | None = trace.state.lane.ternary(op, a, b, c)
+        return known
     if not flags.constant_propagation:
         return None
     size = trace.broadcast_size(op, (a, b, c))

@@ -106,12 +106,14 @@ class _State(threading.local):
 
     `watched` notes who is written outside of regions, and `guard` is asked before
     an array outside of regions is indexed; both serve evaluated control flow.
+    `lane` is set while a single lane runs (`lane.Lane`).
     """
 
     def __init__(self) -> None:
         self.mask: Node | None = None
         self.watched: dict[int, Any] | None = None
         self.guard: Callable[[Node], None] | None = None
+        self.lane: Any = None
 
     @property
     def scope(self) -> Scope:
@@ -124,6 +126,8 @@ class _State(threading.local):
 
 
 state = _State()
+#: The lanes that run in any thread: where it is empty, `state.lane` is None.
+running_lanes: list[Any] = []
 
 
 @contextmanager

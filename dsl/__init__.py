@@ -43,6 +43,7 @@ from lumijit.debug.assertions import assert_equal as assert_equal
 from lumijit.debug.assertions import assert_false as assert_false
 from lumijit.debug.assertions import assert_true as assert_true
 from lumijit.debug.diagram import graphviz as graphviz
+from lumijit.debug.lane import run_lane as run_lane
 from lumijit.debug.live import whos as whos
 from lumijit.debug.output import format as format
 from lumijit.debug.output import print as print

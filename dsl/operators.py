@@ -28,6 +28,7 @@ from lumijit.spec import require
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
+_LANES = trace.running_lanes
 _new = cast(Any, object.__new__)
 # For each operation, the class of the result for each flat class that it takes.
 RESULTS: defaultdict[Op, dict[type[Any], type[Any]]] = defaultdict(dict)
@@ -267,10 +268,15 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
 
 
 def _in_place(forward: Operator) -> Operator:
-    """Change the array itself where the type stays the same."""
+    """Change the array itself where the type stays the same.
+
+    While one lane runs as plain Python, arrays are values, as numbers are.
+    """
 
     def operator(self: Any, other: Any) -> Any:
         result = forward(self, other)
+        if _LANES and trace.state.lane is not None:
+            return result
         if type(result) is type(self):
             self._assign(result)
             return self
@@ -283,7 +289,7 @@ def _flat_in_place(cls: type[Any], op: Op, forward: Operator) -> Operator:
     slow = _in_place(forward)
 
     def operator(self: Any, other: Any) -> Any:
-        if type(other) is cls:
+        if type(other) is cls and not _LANES:
             self._node = emit2(op, self._node, other._node)
             return self
         return slow(self, other)

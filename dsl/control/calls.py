@@ -74,6 +74,11 @@ def switch(
     name = label or "switch"
     _check_mode(mode, name)
     callees = distinct(targets, name)
+    if trace.state.lane is not None and isinstance(index, ArrayBase):
+        active, given = _without_mask(args, kwargs)
+        position = int(index)
+        if 0 <= position < len(targets) and trace.state.lane.known(active).attr:
+            return targets[position](*given[0], **given[1])
     if not isinstance(index, ArrayBase):
         return targets[scalar_index(index, len(targets), name)](*args, **kwargs)
     if not callees:
@@ -146,8 +151,12 @@ def dispatch(
                 "make one with lumijit.instance_array_t, or use lumijit.switch.",
             )
         )
-    callees, count = of_instances(inst, target, name)
     active, arguments = _without_mask(args, kwargs)
+    if trace.state.lane is not None and trace.state.lane.known(active).attr:
+        instance = domain.instance(trace.state.lane.known(inst._node).attr)
+        if instance is not None:
+            return target(instance, *arguments[0], **arguments[1])
+    callees, count = of_instances(inst, target, name)
     active = trace.under_mask(active)
     trace.broadcast_size(AND, (inst._node, active))
     index, active = domain.resolve(inst._node, active)
