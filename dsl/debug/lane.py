@@ -28,7 +28,10 @@ from lumijit.runtime.errors import (
 
 _NAME = "lumijit.run_lane"
 #: Modules that `pdb` steps over: this library and what it calls.
-LIBRARY = ["lumijit", "lumijit.*", "numpy", "numpy.*", "contextlib", "weakref"]
+LIBRARY = ["lumijit", "lumijit.*", "numpy", "numpy.*", "llvmlite", "llvmlite.*"]
+LIBRARY += ["abc", "collections", "collections.*", "contextlib", "ctypes", "ctypes.*"]
+LIBRARY += ["dataclasses", "enum", "functools", "importlib.*", "struct", "threading"]
+LIBRARY += ["typing", "weakref"]
 
 
 class Debugger(Protocol):
@@ -75,7 +78,7 @@ def run_lane(
         **kwargs: the function's keyword arguments.
 
     Returns:
-        The result, with arrays of one entry.
+        The result, with arrays of one entry; None if you quit the debugger.
 
     Raises:
         ArrayIndexError: there is no such lane, or it accesses an array out of bounds.
@@ -193,7 +196,8 @@ def _debugger(given: Any) -> Debugger:
     if given is True:
         import pdb  # needed by few programs, and slow to import
 
-        return pdb.Pdb(skip=LIBRARY)
+        # Afterwards, Ctrl-C is to do what it did before.
+        return pdb.Pdb(skip=LIBRARY, nosigint=True)
     if not callable(getattr(given, "runcall", None)):
         problem = f"'debugger' has no method runcall (got {type(given).__name__})"
         raise ArrayTypeError(

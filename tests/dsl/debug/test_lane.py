@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bdb
 import io
 import pdb
 import re
+import signal
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -246,11 +248,22 @@ def test_hints_and_undecorated_functions() -> None:
     assert lj.run_lane(plain, 0, Int(7, 2))[0] == 7
 
 
+@pytest.fixture(autouse=True)
+def _no_breakpoint_is_left() -> Any:
+    """Breakpoints are kept by a class, for all debuggers."""
+    yield
+    for breakpoint_ in [b for b in bdb.Breakpoint.bpbynumber if b]:
+        breakpoint_.deleteMe()
+
+
 def session(commands: str, function: Any, lane: int, *args: Any) -> tuple[Any, str]:
     """Run a lane under pdb with scripted input; return the result and the output."""
     output = io.StringIO()
     debugger = pdb.Pdb(
-        stdin=io.StringIO(commands), stdout=output, skip=lj.debug.lane.LIBRARY
+        stdin=io.StringIO(commands),
+        stdout=output,
+        skip=lj.debug.lane.LIBRARY,
+        nosigint=True,
     )
     debugger.use_rawinput = False
     result = lj.run_lane(function, lane, *args, debugger=debugger)
@@ -308,6 +321,18 @@ def test_pdb_steps_into_functions_but_not_into_the_library() -> None:
     assert "inner()" in text
     places = set(re.findall(r"> (\S+?)\(\d+\)", text))
     assert places == {__file__}
+
+
+def test_pdb_of_the_library(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\np 2 * v\nc\n"))
+    assert lj.run_lane(inner, 1, Int(1, 101), debugger=True)[0] == 200
+    text = capsys.readouterr().out
+    assert "-> if v > 100:" in text
+    assert "[202]" in text
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_debugger_of_breakpoint(monkeypatch: pytest.MonkeyPatch) -> None:
