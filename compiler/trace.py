@@ -72,6 +72,7 @@ class Scope:
     """Where nodes are made: the program itself, or the body of a region."""
 
     __slots__ = (
+        "claimed",
         "depth",
         "effects",
         "label",
@@ -90,6 +91,8 @@ class Scope:
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self.effects: list[Node] = []
         self.writes: dict[int, Any] = {}
+        # Arrays that a sibling wrote to already: nodes nobody else refers to.
+        self.claimed: dict[int, Node] = {}
 
 
 ROOT = Scope()

@@ -34,6 +34,7 @@ from lumijit.constants import sqrt_pi as sqrt_pi
 from lumijit.constants import sqrt_two as sqrt_two
 from lumijit.constants import sqrt_two_pi as sqrt_two_pi
 from lumijit.constants import two_pi as two_pi
+from lumijit.control import dispatch as dispatch
 from lumijit.control import if_stmt as if_stmt
 from lumijit.control import switch as switch
 from lumijit.control import while_loop as while_loop
@@ -163,6 +164,7 @@ from lumijit.functions.transcendental import sincosh as sincosh
 from lumijit.functions.transcendental import sinh as sinh
 from lumijit.functions.transcendental import tan as tan
 from lumijit.functions.transcendental import tanh as tanh
+from lumijit.instances import instance_array_t as instance_array_t
 from lumijit.rewriting import hint as hint
 from lumijit.rewriting import syntax as syntax
 from lumijit.runtime.buffers import flush_malloc_cache as flush_malloc_cache

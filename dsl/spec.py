@@ -46,8 +46,15 @@ class ArraySpec:
         """The static dimensions, DYNAMIC where only an instance knows."""
         return (*self.outer, DYNAMIC) if self.is_jit else self.outer
 
+    @property
+    def is_instance(self) -> bool:
+        """Whether the entries stand for Python objects (see `instances`)."""
+        return self.kind.startswith("instances")
+
     def replaced(self, **changes: Any) -> ArraySpec:
-        """Return a changed copy."""
+        """Return a changed copy; with other entries or dimensions, a plain array."""
+        if self.is_instance and changes.keys() != {"space"}:
+            changes.setdefault("kind", "array")
         return replace(self, **changes)
 
 

@@ -121,6 +121,20 @@ def _link(cls: Any) -> None:
         cls._item = python_type(spec.dtype)
 
 
+def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) -> Any:
+    """Make a flat class whose entries stand for Python objects."""
+    cls: Any = type(
+        body["__name__"], (storage,), {**body, "_spec": spec, "__slots__": ()}
+    )
+    register(spec, cls)
+    plain: Any = find(spec.replaced(dtype=UINT32))
+    cls._mask = plain._mask
+    cls._item = object
+    cls._numbers = ()
+    cls._literal = plain._literal
+    return cls
+
+
 def _shapes(dtype: DType) -> list[tuple[int, ...]]:
     """List the dimensions of a namespace's nested types."""
     shapes: list[tuple[int, ...]] = [(n,) for n in VECTOR_SIZES]
