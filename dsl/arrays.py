@@ -42,7 +42,7 @@ class FlatArray(ArrayBase):
             if kind is type(self):
                 self._node = value._node
             elif kind in self._numbers:
-                self._node = self._literal(value)
+                self._node = type(self)._literal(value)
             else:
                 self._node = node_of(type(self), value)
         else:
