@@ -13,7 +13,7 @@ from lumijit.compiler.ops.structural import (
     EFFECTS,
     GATHER,
     REGIONS,
-    SCATTER_INC,
+    RETURNING,
     WRITTEN,
 )
 from lumijit.compiler.trace import Node
@@ -43,7 +43,7 @@ class Block:
         rest = []
         gone: set[int] = set()
         for node in self.nodes:
-            if node.op is SCATTER_INC:
+            if node.op in RETURNING:
                 node.attr = CONSUMED
             if node.op in EFFECTS or node.op is WRITTEN:
                 gone.add(id(node))

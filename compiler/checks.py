@@ -19,6 +19,7 @@ _KINDS = {
     "gather": "out-of-bounds read from",
     "scatter": "out-of-bounds write to",
     "scatter_inc": "out-of-bounds write to",
+    "scatter_add_kahan": "out-of-bounds write to",
 }
 
 

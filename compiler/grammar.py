@@ -29,13 +29,14 @@ from lumijit.compiler.ops.structural import (
     PROJECT,
     REGIONS,
     SCATTER,
+    SCATTER_ERROR,
     SCATTER_INC,
     SYMBOLIC,
     UNDEFINED,
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node, Scope
-from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, VALUES, VOID
+from lumijit.runtime.dtypes import BOOL, FLOATS, UINT32, UINT64, VALUES, VOID
 
 
 class VerificationError(AssertionError):
@@ -206,6 +207,19 @@ def _check_scatter(node: Node) -> None:
     require(isinstance(reduction, Reduction), "the attribute is a Reduction", node)
     is_known = reduction.op in OPERATIONS and reduction.mode in MODES
     require(is_known, "the reduction is known", node, repr(reduction))
+
+
+def _check_scatter_error(node: Node) -> None:
+    require(len(node.deps) == 4, "the number of operands is right", node)
+    target, value, index, mask = node.deps
+    _check_target(node)
+    require(target.type in FLOATS, "the target holds floats", node)
+    _check_type(node, value, target.type, "value")
+    _check_type(node, index, UINT32, "index")
+    _check_type(node, mask, BOOL, "mask")
+    _check_type(node, node, target.type, "result")
+    _check_size(node, (value, index, mask))
+    require(node.attr in (None, CONSUMED), "the attribute is a state", node)
 
 
 def _check_scatter_inc(node: Node) -> None:
@@ -413,6 +427,7 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     GATHER: _check_gather,
     GATHER_AT: _check_gather_at,
     SCATTER: _check_scatter,
+    SCATTER_ERROR: _check_scatter_error,
     SCATTER_INC: _check_scatter_inc,
     WRITTEN: _check_written,
     LOOP: _check_region,

@@ -28,6 +28,7 @@ from lumijit.compiler.ops.structural import (
     PROJECT,
     REGIONS,
     SCATTER,
+    SCATTER_ERROR,
     SCATTER_INC,
     UNDEFINED,
     WRITTEN,
@@ -135,6 +136,8 @@ class _Interpreter:
             return self._scatter(node, mask)
         if op is SCATTER_INC:
             return self._scatter_inc(node, mask)
+        if op is SCATTER_ERROR:
+            return self._scatter_error(node, mask)
         if op is PROJECT:
             results = self.results[id(node.deps[0])]
             return results[int(node.attr)]
@@ -207,6 +210,23 @@ class _Interpreter:
             found[lane] = contents[places[lane]]
             contents[places[lane]] += np.uint32(1)
         return found
+
+    def _scatter_error(self, node: Node, mask: Array | None) -> Array:
+        assert node.attr is not CONSUMED, "the sums at that time are gone"
+        _, value, index, wanted = node.deps
+        contents = self._target(node)
+        size = node.size if mask is None else max(node.size, len(mask))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        items = np.broadcast_to(self.values[id(value)], (size,))
+        errors = np.zeros(size, dtype=node.type.numpy)
+        for lane in self._lanes(wanted, size, mask):
+            old, new = contents[places[lane]], items[lane]
+            total = old + new
+            large, small = (old, new) if abs(old) >= abs(new) else (new, old)
+            if np.isfinite(total):
+                errors[lane] = (large - total) + small
+            contents[places[lane]] = total
+        return errors
 
     def _copy(self, node: Node) -> Array:
         return np.array(np.broadcast_to(self.values[id(node)], (node.size,)))

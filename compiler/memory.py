@@ -25,6 +25,7 @@ from lumijit.compiler.ops.structural import (
     GATHER,
     LITERAL,
     SCATTER,
+    SCATTER_ERROR,
     SCATTER_INC,
     SYMBOLIC,
     UNDEFINED,
@@ -36,7 +37,8 @@ from lumijit.runtime.dtypes import UINT32, VOID, DType
 from lumijit.runtime.errors import SizeError, SymbolicError, message
 
 OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
-MODES = ("auto", "direct", "local", "no_conflicts", "permute", "expand")
+# "apart" is "auto" without flag ScatterReduceLocal: lanes aren't combined.
+MODES = ("auto", "apart", "direct", "local", "no_conflicts", "permute", "expand")
 CONSUMED = "consumed"
 MAX_INDEXED = (1 << 31) - 1
 
@@ -315,6 +317,8 @@ def write(
     is_masked = mask.op is LITERAL and not mask.attr
     if size == 0 or holder._node.size == 0 or is_masked:
         return
+    if mode == "auto" and op != "identity" and not flags.scatter_reduce_local:
+        mode = "apart"
     _claim(holder)
     deps = (holder._node, value, index, mask)
     effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
@@ -337,3 +341,25 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)
     return effect
+
+
+def scatter_kahan(
+    sums: Holder, errors: Holder, value: Node, index: Node, mask: Node
+) -> None:
+    """Add `value` to `sums[index]`, and what rounding took away to `errors[index]`."""
+    _check_target(sums, "scatter_add_kahan")
+    _check_target(errors, "scatter_add_kahan")
+    mask = trace.under_mask(mask)
+    if flags.debug:
+        from lumijit.compiler import checks
+
+        mask = checks.in_bounds("scatter_add_kahan", sums._node.size, index, mask)
+    size = trace.broadcast_size(SCATTER_ERROR, (value, index, mask))
+    is_masked = mask.op is LITERAL and not mask.attr
+    if size == 0 or sums._node.size == 0 or is_masked:
+        return
+    _claim(sums)
+    deps = (sums._node, value, index, mask)
+    effect = trace.make(SCATTER_ERROR, value.type, size, deps, None)
+    _write(sums, effect)
+    write(errors, effect, index, mask, "add", "direct")

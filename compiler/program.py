@@ -76,6 +76,7 @@ class Program:
     __slots__ = (
         "arguments",
         "effects",
+        "expand_limit",
         "has_loops",
         "is_streaming",
         "key",
@@ -100,6 +101,7 @@ class Program:
         self.size = size
         self.outputs = outputs
         self.effects = effects
+        self.expand_limit = expand_limit
         self.arguments = []
         self.targets = {}
         self.pointer_ids: set[int] = set()
@@ -312,7 +314,7 @@ def _private_op(reductions: set[Any]) -> str | None:
     for found in reductions:
         if not isinstance(found, Reduction):
             return None
-        if found.mode not in ("auto", "expand", "local") or found.op == "identity":
+        if found.mode not in ("auto", "apart", "expand") or found.op == "identity":
             return None
         ops.add(found.op)
     return ops.pop() if len(ops) == 1 else None

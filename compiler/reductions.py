@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lumijit.compiler import special, trace, transfer
+from lumijit.compiler import memory, special, trace, transfer
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.lower.access import identity
 from lumijit.compiler.ops import arithmetic as ar
@@ -22,7 +22,7 @@ from lumijit.compiler.trace import Node, from_buffer, literal
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
-from lumijit.runtime.errors import SizeError, message
+from lumijit.runtime.errors import SizeError, SymbolicError, message
 
 if TYPE_CHECKING:
     from lumijit.compiler.ops.record import Op
@@ -72,6 +72,36 @@ def reduce(op: str, node: Node) -> Node:
         _reduce_launch(kernel, source, partial, node.size, REDUCE_BLOCK)
         _reduce_launch(kernel, partial, result, blocks, blocks)
     return from_buffer(t, result, 1)
+
+
+class _Total:
+    """The array that a symbolic reduction writes to."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+
+def reduce_symbolically(op: str, node: Node) -> Node:
+    """Combine all entries to one in the kernel that computes them."""
+    t = node.type
+    if node.size == 0 or node.op is LITERAL:
+        return reduce(op, node)
+    if t is FLOAT16 and op in ("add", "mul"):
+        wide = reduce_symbolically(op, trace.cast_to(node, FLOAT32))
+        return trace.cast_to(wide, FLOAT16)
+    if trace.is_symbolic(node):
+        raise SymbolicError(
+            message(
+                "symbolic reduction",
+                "a symbolic variable can't be reduced to a value inside of its region: "
+                "the other entries are computed later",
+                "use lumijit.scatter_reduce on an array made before the region, and "
+                "read it afterwards.",
+            )
+        )
+    total = _Total(literal(t, t.wrap(identity(op, t))))
+    memory.scatter(total, node, literal(UINT32, 0), trace.make_true(1), op)
+    return total._node
 
 
 def _reduce_launch(

@@ -168,7 +168,7 @@ def recapture(node: Node) -> None:
     region.pointers = heads + len(found)
     region.targets = region.pointers + len(read)
     node.deps = (*node.deps[:heads], *found, *read, *targets)
-    region.key = _structure(region, node.deps)
+    region.key = structure(region, node.deps)
 
 
 def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -206,7 +206,7 @@ def _finish(
     region.pointers = len(heads) + len(values)
     region.targets = region.pointers + len(pointers)
     deps = (*heads, *values, *pointers, *targets)
-    region.key = _structure(region, deps)
+    region.key = structure(region, deps)
     region.written = []
     node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
     if node.size:
@@ -376,7 +376,7 @@ def project(region: Node, dtype: DType, position: int) -> Node:
     return trace.make(PROJECT, dtype, region.size, (region,), position)
 
 
-def _structure(region: Region, deps: tuple[Node, ...]) -> Any:
+def structure(region: Region, deps: tuple[Node, ...]) -> Any:
     """Describe a region's code by local indices; captures count from -1 down."""
     local: dict[int, int] = {id(d): -1 - k for k, d in enumerate(deps)}
     count = 0

@@ -123,6 +123,7 @@ from lumijit.functions.scans import cumsum as cumsum
 from lumijit.functions.scans import prefix_sum as prefix_sum
 from lumijit.functions.scattering import scatter as scatter
 from lumijit.functions.scattering import scatter_add as scatter_add
+from lumijit.functions.scattering import scatter_add_kahan as scatter_add_kahan
 from lumijit.functions.scattering import scatter_inc as scatter_inc
 from lumijit.functions.scattering import scatter_reduce as scatter_reduce
 from lumijit.functions.selection import allclose as allclose
@@ -134,6 +135,7 @@ from lumijit.functions.shaping import ravel as ravel
 from lumijit.functions.shaping import reshape as reshape
 from lumijit.functions.shaping import slice as slice
 from lumijit.functions.shaping import unravel as unravel
+from lumijit.functions.slicing import slice_index as slice_index
 from lumijit.functions.transcendental import acos as acos
 from lumijit.functions.transcendental import acosh as acosh
 from lumijit.functions.transcendental import asin as asin
@@ -164,6 +166,10 @@ from lumijit.functions.transcendental import sincosh as sincosh
 from lumijit.functions.transcendental import sinh as sinh
 from lumijit.functions.transcendental import tan as tan
 from lumijit.functions.transcendental import tanh as tanh
+from lumijit.functions.whole import max_nested as max_nested
+from lumijit.functions.whole import min_nested as min_nested
+from lumijit.functions.whole import prod_nested as prod_nested
+from lumijit.functions.whole import sum_nested as sum_nested
 from lumijit.instances import instance_array_t as instance_array_t
 from lumijit.rewriting import hint as hint
 from lumijit.rewriting import syntax as syntax

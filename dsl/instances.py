@@ -25,7 +25,7 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     message,
 )
-from lumijit.spec import ArraySpec
+from lumijit.spec import ArraySpec, declare, require
 from lumijit.traits import spec_of
 
 # Like array types, these live as long as the program.
@@ -194,26 +194,31 @@ def instance_array_t(arg: Any, base: type[Any], /) -> type[Any]:
             types[space] = _scalar_type(base)
         else:
             for each in ("llvm", "llvm.ad"):
-                types[each] = _make_type(base, each)
+                spec = _spec(base, each)
+                declare(spec, functools.partial(_make_type, base, spec))
+            types[space] = require(_spec(base, space), "instance_array_t")
     return types[space]
 
 
-def _make_type(base: type[Any], space: str) -> type[Any]:
-    domain = _DOMAINS.get(base)
-    if domain is None:
-        domain = _DOMAINS[base] = Domain(base)
-    name = f"{base.__name__}Ptr"
-    kind = f"instances of {base.__module__}.{base.__qualname__} at {id(domain)}"
+def _spec(base: type[Any], space: str) -> ArraySpec:
+    """Return the spec of the arrays of a class; there is a domain for each class."""
+    if base not in _DOMAINS:
+        _DOMAINS[base] = Domain(base)
+    number = list(_DOMAINS).index(base)
+    kind = f"instances of {base.__module__}.{base.__qualname__} ({number})"
+    return ArraySpec(space, UINT32, (), kind)
+
+
+def _make_type(base: type[Any], spec: ArraySpec) -> type[Any]:
     body: dict[str, Any] = {
-        "__name__": name,
+        "__name__": f"{base.__name__}Ptr",
         "__module__": base.__module__,
-        "__doc__": f"Array of {base.__name__} objects in lumijit.{space}.",
-        "_domain": domain,
+        "__doc__": f"Array of {base.__name__} objects in lumijit.{spec.space}.",
+        "_domain": _DOMAINS[base],
     }
     for attribute, member in _interface(base).items():
         make = _method if callable(member) else _attribute
         body[attribute] = make(base, attribute, member)
-    spec = ArraySpec(space, UINT32, (), kind)
     made: type[Any] = typezoo.make_instances(spec, InstanceArray, body)
     return made
 

@@ -42,6 +42,7 @@ from lumijit.spec import (
     python_type,
     register,
     registered,
+    require,
 )
 
 SUFFIXES: dict[DType, str] = {
@@ -126,12 +127,12 @@ def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) ->
     cls: Any = type(
         body["__name__"], (storage,), {**body, "_spec": spec, "__slots__": ()}
     )
-    register(spec, cls)
-    plain: Any = find(spec.replaced(dtype=UINT32))
+    plain: Any = require(spec.replaced(dtype=UINT32), "instance_array_t")
     cls._mask = plain._mask
     cls._item = object
     cls._numbers = ()
     cls._literal = plain._literal
+    register(spec, cls)
     return cls
 
 

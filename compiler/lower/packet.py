@@ -17,7 +17,7 @@ from lumijit.compiler.lower.calls import lower_call
 from lumijit.compiler.lower.demand import Demand
 from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
-from lumijit.compiler.lower.outline import Outlined
+from lumijit.compiler.lower.outline import Outlined, with_depths
 from lumijit.compiler.lower.width import choose_width, operation_cost
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -34,7 +34,9 @@ from lumijit.compiler.ops.structural import (
     LITERAL,
     LOOP,
     PROJECT,
+    REGIONS,
     SCATTER,
+    SCATTER_INC,
     UNDEFINED,
     WRITTEN,
 )
@@ -42,6 +44,8 @@ from lumijit.compiler.program import Program, is_baked, iterate_all
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
 
+# With more literals than this, those of one use are loaded where they are used.
+MANY_LITERALS = 32
 _SINCOS = {m.SIN: 0, m.COS: 1}
 
 
@@ -76,6 +80,8 @@ class PacketLowering:
         self.gathers = Gathers(self)
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.loop_depth = 0
+        self.late: dict[Node, int] = {}
+        self.stack: dict[tuple[str, str], str] = {}
         self.outlined = Outlined(program)
 
     # The kernel as a whole
@@ -140,15 +146,19 @@ class PacketLowering:
 
     def _load_arguments(self) -> None:
         program = self.program
+        self.late = _late_literals(program)
         for slot, node in enumerate(program.arguments):
-            if node.op is LITERAL:
-                scalar = self.load_slot(slot, node.type.llvm)
-                self.values[node] = self.splat_in_entry(node.type, scalar)
-                continue
-            address = self.load_slot(slot, "ptr")
-            self.addresses[node] = address
-            if node.size == 1 and id(node) in program.value_ids:
-                self.values[node] = self._load_uniform(node.type, address)
+            if node in self.late:
+                self.late[node] = slot
+            elif node.op is LITERAL:
+                lines, self.b.lines = self.b.lines, self.entry
+                self.values[node] = self._load_literal(node.type, slot)
+                self.b.lines = lines
+            else:
+                address = self.load_slot(slot, "ptr")
+                self.addresses[node] = address
+                if node.size == 1 and id(node) in program.value_ids:
+                    self.values[node] = self._load_uniform(node.type, address)
         slot = self._output_slot = len(program.arguments)
         self.output_addresses = [
             self.load_slot(slot + k, "ptr") for k in range(len(program.outputs))
@@ -160,6 +170,24 @@ class PacketLowering:
         for target in program.targets.values():
             target.slot = slot
             slot += self.access.bind_target(target, slot)
+
+    def _operand(self, node: Node) -> str:
+        """Return a value for an operation, loading a late literal."""
+        slot = self.late.get(node)
+        return (
+            self.values[node] if slot is None else self._load_literal(node.type, slot)
+        )
+
+    def _load_literal(self, dtype: DType, slot: int) -> str:
+        """Load an argument into all lanes, in as few instructions as LLVM takes."""
+        b = self.b
+        one = f"<1 x {dtype.llvm}>"
+        address = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+        entry = b.emit(f"load {one}, ptr {address}, align 8")
+        return b.emit(
+            f"shufflevector {one} {entry}, {one} poison, "
+            f"<{b.width} x i32> zeroinitializer"
+        )
 
     def _load_uniform(self, dtype: DType, address: str) -> str:
         scalar = self.in_entry(f"load {dtype.memory_llvm}, ptr {address}")
@@ -223,7 +251,7 @@ class PacketLowering:
             if op in _SINCOS and self._sincos(node):
                 return
             operand_type = node.type if op is SELECT else node.deps[0].type
-            args = [self.values[d] for d in node.deps]
+            args = [self._operand(d) for d in node.deps]
             if node.attr is not None:
                 args.append(node.attr)
             if self.outlined.wants(op, operand_type, self.loop_depth):
@@ -261,7 +289,9 @@ class PacketLowering:
             self.access.scatter(node)
         elif op in EFFECTS:
             self.count += 1
-            self.values[node] = self.access.scatter_inc(node)
+            is_count = op is SCATTER_INC
+            write = self.access.scatter_inc if is_count else self.access.scatter_error
+            self.values[node] = write(node)
         elif op is LOOP:
             self.divergence.loop(node)
         elif op is BRANCH:
@@ -284,7 +314,7 @@ class PacketLowering:
             return False
         pair = self.pairs.get(arg)
         if pair is None:
-            pair = FUNCTIONS["sincos"](self.b, arg.type, self.values[arg])
+            pair = FUNCTIONS["sincos"](self.b, arg.type, self._operand(arg))
             self.pairs[arg] = pair
         self.values[node] = pair[_SINCOS[node.op]]
         return True
@@ -333,6 +363,32 @@ class PacketLowering:
         streaming = ", !nontemporal !1" if self.program.is_streaming else ""
         align = min(64, b.width * t.size_bytes)
         b.line(f"store {ty} {value}, ptr {address}, align {align}{streaming}")
+
+
+def _late_literals(program: Program) -> dict[Node, int]:
+    """Return the literals that are loaded where they are used: by one operation.
+
+    Many values that are kept from the kernel's entry on would take LLVM's register
+    allocation long, only to end up in memory. What innermost loops use is kept.
+    """
+    literals = [n for n in program.arguments if n.op is LITERAL]
+    if len(literals) <= MANY_LITERALS:
+        return {}
+    uses = dict.fromkeys(literals, 0)
+    nodes = with_depths(program)
+    hot = max(1, *(depth for _, depth in nodes))
+    for node, depth in nodes:
+        weight = 1 if node.op.lower is not None and depth < hot else 2
+        used = node.deps
+        if node.op in REGIONS:
+            # Captures are used inside; what begins or leaves a region is kept.
+            heads = len(node.attr.args) if node.op is LOOP else 1
+            used = node.deps[:heads]
+            used += tuple(n for block in node.attr.blocks for n in block.outputs)
+        for dep in used:
+            if dep in uses:
+                uses[dep] += weight
+    return {n: 0 for n in literals if uses[n] == 1}
 
 
 def lower(program: Program, name: str, target: TargetInfo) -> Code:

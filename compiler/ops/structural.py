@@ -30,6 +30,12 @@ SCATTER = define(
 SCATTER_INC = define(
     "scatter_inc", 3, cost=16, doc="deps: target, index, mask; the old value."
 )
+SCATTER_ERROR = define(
+    "scatter_error",
+    4,
+    cost=16,
+    doc="deps: target, value, index, mask; what rounding took from the sum.",
+)
 WRITTEN = define(
     "written", 1, doc="A target after an effect; deps: effect (or region)."
 )
@@ -43,4 +49,6 @@ PROJECT = define("project", 1, doc="One result of a region; attr is its position
 SOURCES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
 READS = frozenset({GATHER, GATHER_AT})
-EFFECTS = frozenset({SCATTER, SCATTER_INC})
+# Effects with a result, which only the kernel that carries them out can have.
+RETURNING = frozenset({SCATTER_INC, SCATTER_ERROR})
+EFFECTS = RETURNING | {SCATTER}
