@@ -33,7 +33,7 @@ from lumijit.compiler.ops.structural import (
 )
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import UINT32, VOID
+from lumijit.runtime.dtypes import UINT32, VOID, DType
 from lumijit.runtime.errors import SizeError, SymbolicError, message
 
 OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
@@ -200,10 +200,9 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
         if entry is not None:
             return entry
     mask = trace.under_mask(mask)
-    zero = trace.literal(source.type, source.type.wrap(0))
     size = trace.broadcast_size(GATHER, (index, mask))
     if source.size == 0:
-        return trace.resized(zero, size)
+        return trace.literal(source.type, source.type.wrap(0), size)
     if flags.debug:
         from lumijit.compiler import checks
 
@@ -213,13 +212,13 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
         mask = checks.in_bounds("gather", source.size, place, mask)
     elif source.op is LITERAL:
         value = trace.literal(source.type, source.attr, size)
-        return trace.select(mask, value, zero)
+        return trace.select(mask, value, _zero(source.type))
     elif source.op is UNDEFINED:
         return trace.undefined(source.type, size)
     elif source.size == 1:
         if mask.op is LITERAL and mask.attr and size == 1:
             return source
-        return trace.select(trace.resized(mask, size), source, zero)
+        return trace.select(trace.resized(mask, size), source, _zero(source.type))
     is_all = mask.op is LITERAL and bool(mask.attr)
     is_identity = index.op is COUNTER and index.size == source.size and not offset
     if is_all and is_identity:
@@ -228,6 +227,10 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
         return trace.literal(source.type, source.type.wrap(0), size)
     deps = (source, index, mask)
     return trace.append(GATHER, source.type, deps, offset or None, size=size)
+
+
+def _zero(dtype: DType) -> Node:
+    return trace.literal(dtype, dtype.wrap(0))
 
 
 def _write(holder: Holder, effect: Node) -> None:

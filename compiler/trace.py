@@ -17,6 +17,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler import numbering
+from lumijit.compiler.ops.logic import AND, SELECT
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -164,8 +165,6 @@ def under_mask(mask: Node) -> Node:
     outer = state.mask
     if outer is None:
         return mask
-    from lumijit.compiler.ops.logic import AND
-
     return emit2(AND, mask, outer)
 
 
@@ -409,8 +408,6 @@ def make_true(size: int) -> Node:
 
 def select(mask: Node, a: Node, b: Node) -> Node:
     """Blend two nodes of one type by a mask."""
-    from lumijit.compiler.ops.logic import SELECT
-
     if mask.op is LITERAL and mask.size > max(a.size, b.size):
         return append(SELECT, b.type, (mask, a, b))
     return emit3(SELECT, mask, a, b)

@@ -38,8 +38,11 @@ class FlatArray(ArrayBase):
         """Make an array of numbers, a sequence, a NumPy array or another array."""
         if len(args) == 1:
             value = args[0]
-            if type(value) is type(self):
+            kind = type(value)
+            if kind is type(self):
                 self._node = value._node
+            elif kind in self._numbers:
+                self._node = type(self)._literal(value)
             else:
                 self._node = node_of(type(self), value)
         else:

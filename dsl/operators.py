@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import copysign
 from typing import Any, cast
 
 from lumijit import initialize, promotion
@@ -165,19 +166,28 @@ def _general(binary: Binary, is_reversed: bool) -> Operator:
     return operator
 
 
-def _literals(dtype: DType) -> Callable[[Any], Node]:
+def _literals(dtype: DType, construct: str) -> Callable[[Any], Node]:
     """Return a function from Python numbers to literals, with a small cache."""
     cache: dict[Any, Node] = {}
+    # Plus and minus zero, which are one key.
+    zeros: list[Node | None] = [None, None]
 
     def literal(value: Any) -> Node:
         node = cache.get(value)
-        if node is None:
-            stored = initialize.number(value, dtype, dtype.name)
-            node = trace.literal(dtype, stored)
-            if stored != 0:  # 0.0 and -0.0 are one key but two literals
-                if len(cache) >= _CACHED_LITERALS:
-                    cache.clear()
-                cache[value] = node
+        if node is not None:
+            return node
+        if value == 0:
+            sign = copysign(1.0, value) < 0
+            node = zeros[sign]
+            if node is None:
+                stored = initialize.number(value, dtype, construct)
+                node = zeros[sign] = trace.literal(dtype, stored)
+            return node
+        stored = initialize.number(value, dtype, construct)
+        node = trace.literal(dtype, stored)
+        if len(cache) >= _CACHED_LITERALS:
+            cache.clear()
+        cache[value] = node
         return node
 
     return literal
@@ -227,7 +237,7 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     result_leaf = result._item
     new = _new
     numbers = _python_types(cls._spec.dtype)
-    literal = _literals(cls._spec.dtype)
+    literal = _literals(cls._spec.dtype, leaf.__name__)
     general = _general(binary, is_reversed)
 
     def forward(self: Any, other: Any) -> Any:
@@ -326,7 +336,7 @@ def install(cls: Any) -> None:
     dtype = cls._spec.dtype
     if issubclass(cls, FlatArray):
         cls._numbers = _python_types(dtype)
-        cls._literal = staticmethod(_literals(dtype))
+        cls._literal = staticmethod(_literals(dtype, cls.__name__))
         for op in REGISTRY.values():
             if dtype in op.accepts:
                 RESULTS[op][cls] = cls._mask if op.result is BOOL else cls

@@ -53,11 +53,17 @@ class ArraySpec:
 
     def replaced(self, **changes: Any) -> ArraySpec:
         """Return a changed copy; with other entries or dimensions, a plain array."""
-        if self.is_instance and changes.keys() != {"space"}:
-            changes.setdefault("kind", "array")
-        return replace(self, **changes)
+        key = (self, *changes.items())
+        found = _REPLACED.get(key)
+        if found is None:
+            if self.is_instance and changes.keys() != {"space"}:
+                changes.setdefault("kind", "array")
+            found = _REPLACED[key] = replace(self, **changes)
+        return found
 
 
+# Copies made before: there are few, and making one takes longer than looking it up.
+_REPLACED: dict[Any, ArraySpec] = {}
 _CLASSES: dict[ArraySpec, type[Any]] = {}
 _DECLARED: dict[ArraySpec, Callable[[], type[Any]]] = {}
 
