@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 from lumijit.compiler import regions
-from lumijit.compiler.blocks import Block, Branch, Loop, Region, attr_key
+from lumijit.compiler.blocks import Block, Branch, Call, Loop, Region, attr_key
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.structural import (
@@ -51,8 +51,7 @@ class General:
 def generalized(program: Program) -> General:
     """Return a copy of a program in which every use of a literal is one of its own.
 
-    Programs without literals, or with regions of another kind than loops and
-    branches, stay as they are.
+    Programs without literals stay as they are.
     """
     split = _split_literals(program)
     if split is None:
@@ -74,8 +73,6 @@ def _split_literals(program: Program) -> set[int] | None:
     uses: dict[int, int] = {}
     for node in iterate_all(program.nodes):
         if node.op in REGIONS:
-            if not isinstance(node.attr, Region):
-                return None
             continue
         for dep in node.deps:
             if dep.op is LITERAL and not is_baked(dep):
@@ -151,9 +148,12 @@ class _Copier:
             loop.args = tuple(self.copy(a) for a in old.args)
             loop.header, loop.body = self._block(old.header), self._block(old.body)
             new: Region = loop
-        else:
+        elif isinstance(old, Branch):
             new = branch = Branch()
             branch.true, branch.false = self._block(old.true), self._block(old.false)
+        else:
+            new = call = Call()
+            call.bodies = tuple(self._block(body) for body in old.bodies)
         literals = self.used.pop()
         addressed = [self.copy(d) for d in node.deps[old.pointers :]]
         deps = (*heads, *kept, *literals, *addressed)
@@ -257,7 +257,7 @@ class _Match:
 
     def _region(self, ours: Node, theirs: Node) -> bool:
         old, new = ours.attr, theirs.attr
-        if type(old) is not type(new) or not isinstance(old, Region):
+        if type(old) is not type(new):
             return False
         count = 1
         if isinstance(old, Loop):
@@ -265,6 +265,8 @@ class _Match:
             if count != len(new.args):
                 return False
             self.images.update(zip(map(id, old.args), new.args, strict=True))
+        if len(old.blocks) != len(new.blocks):
+            return False
         for a, b in zip(old.blocks, new.blocks, strict=True):
             if not self.pairs(a.outputs, b.outputs):
                 return False

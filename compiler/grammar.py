@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lumijit.compiler import trace
-from lumijit.compiler.blocks import Block, Branch, Loop, Region, value_deps
+from lumijit.compiler.blocks import Block, Branch, Call, Loop, Region, value_deps
 from lumijit.compiler.memory import CONSUMED, MODES, OPERATIONS, Reduction
 from lumijit.compiler.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import (
     BITCAST,
     BRANCH,
+    CALL,
     CAST,
     COUNTER,
     EFFECTS,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOOP,
     PROJECT,
@@ -34,7 +36,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node, Scope
-from lumijit.runtime.dtypes import BOOL, FLOATS, UINT32, VALUES, VOID
+from lumijit.runtime.dtypes import BOOL, FLOATS, UINT32, UINT64, VALUES, VOID
 
 
 class VerificationError(AssertionError):
@@ -141,7 +143,9 @@ def _check_counter(node: Node) -> None:
 
 def _check_evaluated(node: Node) -> None:
     _check_source(node)
-    require(node.attr is None, "an evaluated node has no attribute", node)
+    kept = node.attr or ()
+    is_kept = all(isinstance(n, Node) and n.op is EVALUATED for n in kept)
+    require(is_kept, "its attribute are the arrays whose addresses it holds", node)
     buffer = node.buffer
     size_bytes = node.type.size_bytes * node.size
     fits = buffer is not None and buffer.size_bytes >= size_bytes
@@ -179,6 +183,15 @@ def _check_gather(node: Node) -> None:
     _check_type(node, index, UINT32, "index")
     _check_type(node, mask, BOOL, "mask")
     _check_size(node, (index, mask))
+
+
+def _check_gather_at(node: Node) -> None:
+    require(len(node.deps) == 3, "the number of operands is right", node)
+    address, index, mask = node.deps
+    _check_type(node, address, UINT64, "address")
+    _check_type(node, index, UINT32, "index")
+    _check_type(node, mask, BOOL, "mask")
+    _check_size(node, node.deps)
 
 
 def _check_scatter(node: Node) -> None:
@@ -255,6 +268,8 @@ def _check_region(node: Node) -> None:
     if node.op is LOOP:
         require(isinstance(region, Loop), "the attribute is a Loop", node)
         heads = len(region.args) if isinstance(region, Loop) else 0
+    elif node.op is CALL:
+        require(isinstance(region, Call), "the attribute is a Call", node)
     else:
         require(isinstance(region, Branch), "the attribute is a Branch", node)
     ordered = heads <= region.pointers <= region.targets <= len(node.deps)
@@ -272,6 +287,8 @@ def _check_region(node: Node) -> None:
         require(fits, "what a region reads has its size, or size 1", node)
     if isinstance(region, Loop):
         _check_loop(node, region)
+    elif isinstance(region, Call):
+        _check_call(node, region)
     else:
         _check_branch(node, region)
 
@@ -304,6 +321,18 @@ def _check_branch(node: Node, branch: Branch) -> None:
     for block in branch.blocks:
         scope = _block_scope(node, block.nodes)
         _check_block(node, block, scope, set(), _Versions(node))
+
+
+def _check_call(node: Node, call: Call) -> None:
+    _check_type(node, node.deps[0], UINT32, "selector")
+    require(bool(call.bodies), "a call has a body", node)
+    first = call.bodies[0].outputs
+    for body in call.bodies:
+        require(len(body.outputs) == len(first), "bodies have as many results", node)
+        for a, b in zip(first, body.outputs, strict=True):
+            _check_type(node, b, a.type, "other body's result")
+        scope = _block_scope(node, body.nodes)
+        _check_block(node, body, scope, set(), _Versions(node))
 
 
 def _block_scope(node: Node, inside: Iterable[Node]) -> Scope | None:
@@ -396,11 +425,13 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     CAST: _check_cast,
     BITCAST: _check_cast,
     GATHER: _check_gather,
+    GATHER_AT: _check_gather_at,
     SCATTER: _check_scatter,
     SCATTER_ERROR: _check_scatter_error,
     SCATTER_INC: _check_scatter_inc,
     WRITTEN: _check_written,
     LOOP: _check_region,
     BRANCH: _check_region,
+    CALL: _check_region,
     PROJECT: _check_project,
 }

@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.blocks import Block, Branch, Loop
+from lumijit.compiler.blocks import Block, Branch, Call, Loop
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
+    CALL,
     CAST,
     COUNTER,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOOP,
     PROJECT,
@@ -81,6 +83,8 @@ class _Interpreter:
         self.results: dict[int, list[Array]] = {}
         self.versions: dict[int, list[Array]] = {}
         self.memory: dict[int, Array] = {}
+        # The arrays whose addresses are the entries of another.
+        self.addressed: dict[int, Node] = {}
 
     def result(self, root: Node) -> Array:
         """Return the contents of a node, computing what it depends on first."""
@@ -115,6 +119,8 @@ class _Interpreter:
             return np.zeros(node.size, dtype=node.type.numpy)
         if op is EVALUATED:
             assert node.buffer is not None
+            for source in node.attr or ():
+                self.addressed[source.buffer.address] = source
             return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
         if op is CAST:
             source = node.deps[0]
@@ -124,6 +130,8 @@ class _Interpreter:
             return bits
         if op is GATHER:
             return self._gather(node, mask)
+        if op is GATHER_AT:
+            return self._gather_at(node, mask)
         if op is SCATTER:
             return self._scatter(node, mask)
         if op is SCATTER_INC:
@@ -154,6 +162,19 @@ class _Interpreter:
         found = np.zeros(size, dtype=node.type.numpy)
         lanes = self._lanes(wanted, size, mask)
         found[lanes] = contents[places[lanes] + (node.attr or 0)]
+        return found
+
+    def _gather_at(self, node: Node, mask: Array | None) -> Array:
+        address, index, wanted = node.deps
+        size = node.size if mask is None else max(node.size, len(mask))
+        addresses = np.broadcast_to(self.values[id(address)], (size,))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        found = np.zeros(size, dtype=node.type.numpy)
+        for lane in self._lanes(wanted, size, mask):
+            source = self.addressed[int(addresses[lane])]
+            assert source.buffer is not None
+            contents = buffers.as_numpy(source.buffer, source.type, source.size)
+            found[lane] = contents[places[lane] + (node.attr or 0)]
         return found
 
     def _target(self, effect: Node) -> Array:
@@ -230,6 +251,8 @@ class _Interpreter:
         """Run a region for the lanes of a mask."""
         if node.op is LOOP:
             results = self._loop(node, mask)
+        elif node.op is CALL:
+            results = self._call(node, mask)
         else:
             results = self._branch(node, mask)
         self.results[id(node)] = results
@@ -262,6 +285,19 @@ class _Interpreter:
             self._block(block, mask & lanes)
             sides.append([self.values[id(out)] for out in block.outputs])
         return [np.where(chosen, yes, no) for yes, no in zip(*sides, strict=True)]
+
+    def _call(self, node: Node, mask: Array) -> list[Array]:
+        call: Call = node.attr
+        chosen = np.broadcast_to(self.values[id(node.deps[0])], (len(mask),))
+        outputs = call.bodies[0].outputs
+        results = [np.zeros(len(mask), dtype=out.type.numpy) for out in outputs]
+        for k, body in enumerate(call.bodies):
+            active = mask & (chosen == k + 1)
+            self._block(body, active)
+            for position, out in enumerate(body.outputs):
+                old = results[position]
+                results[position] = np.where(active, self.values[id(out)], old)
+        return results
 
     def _block(self, block: Block, mask: Array) -> None:
         for node in block.nodes:

@@ -251,6 +251,8 @@ def _claim(holder: Holder) -> None:
     not show in another. Inside a region, its bookkeeping refers to the nodes, too.
     """
     node = holder._node
+    if node.op in (LITERAL, UNDEFINED) and _is_claimed(holder, node):
+        return
     if node.op is LITERAL:
         holder._node = trace.make_root(LITERAL, node.type, node.size, node.attr)
     elif node.op is UNDEFINED:
@@ -260,6 +262,16 @@ def _claim(holder: Holder) -> None:
         if _references(holder) > _UNSHARED:
             node = holder._node
             holder._node = trace.make(COPY, node.type, node.size, (node,), None)
+
+
+def _is_claimed(holder: Holder, node: Node) -> bool:
+    """Tell whether another side of the same region has claimed the node."""
+    scope: trace.Scope | None = trace.state.scope
+    while scope is not None:
+        if scope.claimed.get(id(holder)) is node:
+            return True
+        scope = scope.parent
+    return False
 
 
 def _check_target(holder: Holder, construct: str) -> None:

@@ -25,6 +25,11 @@ from lumijit.runtime.dtypes import BOOL, DType
 Rule = Callable[[Node, Node], Node | None]
 
 
+# What floats are multiplied by, or get added, matters for these numbers only.
+_BY_UNIT = frozenset({ar.ADD, ar.SUB, ar.MUL})
+_UNITS = frozenset({-1, 0, 1})
+
+
 def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     """Evaluate an operation on literals."""
     if not flags.constant_propagation or op.reference is None:
@@ -45,6 +50,8 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     """Fold or simplify a binary operation; None where nothing applies."""
     if a.op is LITERAL and b.op is LITERAL:
         return fold(op, op.result or a.type, (a, b))
+    if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
+        return None
     if not flags.constant_propagation:
         return None
     if a.size != b.size and a.size != 1 and b.size != 1:
@@ -99,22 +106,34 @@ def _select(mask: Node, a: Node, b: Node) -> Node | None:
 
 
 def _fma(a: Node, b: Node, c: Node) -> Node | None:
-    for x, y in ((a, b), (b, a)):
-        if x.op is LITERAL:
-            if x.attr == 1:
-                return trace.emit2(ar.ADD, y, c)
-            if x.attr == -1 and c.type.is_float:
-                return trace.emit2(ar.SUB, c, y)
-            if x.attr == 0 and _may_drop(y):
-                return c
+    if a.op is LITERAL:
+        found = _fma_by(a, b, c)
+        if found is not None:
+            return found
+    if b.op is LITERAL:
+        found = _fma_by(b, a, c)
+        if found is not None:
+            return found
     if a.op is LITERAL and b.op is LITERAL and not _is_signed_zero(a, b):
         product = fold(ar.MUL, a.type, (a, b))
         if product is not None and _is_exact(a, b, product):
             return trace.emit2(ar.ADD, product, c)
-    if _is_negative_zero(c) or (c.op is LITERAL and c.type.is_int and c.attr == 0):
+    if c.op is not LITERAL or c.attr != 0:
+        return None
+    if c.type.is_int or _is_negative_zero(c) or flags.fast_math:
         return trace.emit2(ar.MUL, a, b)
-    if c.op is LITERAL and c.attr == 0 and flags.fast_math:
-        return trace.emit2(ar.MUL, a, b)
+    return None
+
+
+def _fma_by(factor: Node, x: Node, c: Node) -> Node | None:
+    """Simplify factor * x + c for a literal factor."""
+    value = factor.attr
+    if value == 1:
+        return trace.emit2(ar.ADD, x, c)
+    if value == -1 and c.type.is_float:
+        return trace.emit2(ar.SUB, c, x)
+    if value == 0 and _may_drop(x):
+        return c
     return None
 
 

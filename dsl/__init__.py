@@ -34,6 +34,7 @@ from lumijit.constants import sqrt_pi as sqrt_pi
 from lumijit.constants import sqrt_two as sqrt_two
 from lumijit.constants import sqrt_two_pi as sqrt_two_pi
 from lumijit.constants import two_pi as two_pi
+from lumijit.control import dispatch as dispatch
 from lumijit.control import if_stmt as if_stmt
 from lumijit.control import switch as switch
 from lumijit.control import while_loop as while_loop
@@ -175,6 +176,7 @@ from lumijit.functions.whole import max_nested as max_nested
 from lumijit.functions.whole import min_nested as min_nested
 from lumijit.functions.whole import prod_nested as prod_nested
 from lumijit.functions.whole import sum_nested as sum_nested
+from lumijit.instances import instance_array_t as instance_array_t
 from lumijit.rewriting import hint as hint
 from lumijit.rewriting import syntax as syntax
 from lumijit.runtime.buffers import flush_malloc_cache as flush_malloc_cache

@@ -8,6 +8,7 @@ else goes through `promotion`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,8 +19,8 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler import trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.record import Op
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.ops.record import REGISTRY, Op
+from lumijit.compiler.trace import Node, emit1, emit2, emit3
 from lumijit.nested import NestedArray
 from lumijit.runtime.dtypes import BOOL, UINT8, DType
 from lumijit.runtime.errors import ArrayTypeError, message
@@ -28,11 +29,8 @@ from lumijit.spec import require
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
 _new = cast(Any, object.__new__)
-_EMIT: dict[int, Callable[..., Node]] = {
-    1: trace.emit1,
-    2: trace.emit2,
-    3: trace.emit3,
-}
+# For each operation, the class of the result for each flat class that it takes.
+RESULTS: defaultdict[Op, dict[type[Any], type[Any]]] = defaultdict(dict)
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ UNARY = (
 
 def apply(op: Op, construct: str, *operands: Any) -> Array:
     """Promote operands, at least one of them an array, and apply an operation."""
-    flat = _apply_flat(op, operands)
+    flat = apply_flat(op, operands)
     if flat is not None:
         return flat
     first = operands[0]
@@ -85,23 +83,32 @@ def apply(op: Op, construct: str, *operands: Any) -> Array:
     return first._map(op, *operands[1:])
 
 
-def _apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
+def apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
     """Apply an operation to flat arrays of one class and Python numbers, if so."""
-    cls = next((type(o) for o in operands if isinstance(o, FlatArray)), None)
-    if cls is None or cls._spec.dtype not in op.accepts:
+    classes = RESULTS[op]
+    for operand in operands:
+        cls = type(operand)
+        if cls in classes:
+            break
+    else:
         return None
-    numbers = cls._numbers
     nodes = []
     for operand in operands:
         kind = type(operand)
         if kind is cls:
             nodes.append(operand._node)
-        elif kind in numbers:
+        elif kind in cls._numbers:
             nodes.append(cls._literal(operand))
         else:
             return None
-    result: Array = _new(cls._mask if op.result is BOOL else cls)
-    result._node = _EMIT[len(nodes)](op, *nodes)
+    result: Array = _new(classes[cls])
+    # Not one call with a star, which costs 0.15 µs more.
+    if len(nodes) == 2:
+        result._node = emit2(op, nodes[0], nodes[1])
+    elif len(nodes) == 3:
+        result._node = emit3(op, nodes[0], nodes[1], nodes[2])
+    else:
+        result._node = emit1(op, nodes[0])
     return result
 
 
@@ -314,6 +321,9 @@ def install(cls: Any) -> None:
     if issubclass(cls, FlatArray):
         cls._numbers = _python_types(dtype)
         cls._literal = staticmethod(_literals(dtype))
+        for op in REGISTRY.values():
+            if dtype in op.accepts:
+                RESULTS[op][cls] = cls._mask if op.result is BOOL else cls
     for binary in BINARY:
         make = _maker(cls, dtype in binary.op.accepts)
         for is_reversed in (False, True):

@@ -57,10 +57,31 @@ def is_convertible(value: Any) -> bool:
 
 def common_spec(values: Iterable[Any], construct: str) -> ArraySpec:
     """Return what class the operands have in common, or raise."""
+    values = tuple(values)
+    for value in values:
+        if isinstance(value, ArrayBase) and value._spec.is_instance:
+            return _instance_spec(value._spec, values, construct)
     seen = _Common()
     for value in values:
         _look_at(value, seen, construct, depth=0)
     return ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
+
+
+def _instance_spec(
+    spec: ArraySpec, values: tuple[Any, ...], construct: str
+) -> ArraySpec:
+    """Return the spec of an instance array that stands beside instances or None."""
+    for value in values:
+        if isinstance(value, ArrayBase) and value._spec is not spec:
+            raise ArrayTypeError(
+                message(
+                    construct,
+                    "an instance array can't be combined with "
+                    f"{type(value).__name__!r}",
+                    "combine it with instances, None or an array of its own type.",
+                )
+            )
+    return spec
 
 
 def common_of_types(kinds: Iterable[type[Any]], construct: str) -> ArraySpec:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
+from lumijit.compiler.lower.calls import lower_call
+from lumijit.compiler.lower.demand import Demand
 from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
 from lumijit.compiler.lower.outline import Outlined, with_depths
@@ -22,11 +24,13 @@ from lumijit.compiler.ops.logic import SELECT
 from lumijit.compiler.ops.structural import (
     BITCAST,
     BRANCH,
+    CALL,
     CAST,
     COUNTER,
     EFFECTS,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOOP,
     PROJECT,
@@ -68,6 +72,9 @@ class PacketLowering:
         self.mask: str | None = None
         self.count = 0
         self.index_name = "%index"
+        self.demand = Demand(program)
+        # The wanted results of each region, by position.
+        self.results: dict[Node, dict[int, str]] = {}
         self.access = Access(self)
         self.divergence = Divergence(self)
         self.gathers = Gathers(self)
@@ -192,7 +199,7 @@ class PacketLowering:
         return self.splat_in_entry(dtype, scalar)
 
     def _needs_tail_mask(self) -> bool:
-        guarded = {GATHER, LOOP, *EFFECTS}
+        guarded = {GATHER, GATHER_AT, LOOP, *EFFECTS}
         return any(n.op in guarded for n in iterate_all(self.program.nodes))
 
     def lane_numbers(self) -> str:
@@ -237,6 +244,8 @@ class PacketLowering:
     def node(self, node: Node) -> None:
         """Lower one node, whose operands have been lowered."""
         op = node.op
+        if node not in self.demand.wanted:
+            return
         if op.lower is not None:
             self.count += 1
             if op in _SINCOS and self._sincos(node):
@@ -272,6 +281,9 @@ class PacketLowering:
         elif op is GATHER:
             self.count += 1
             self.gathers.lower(node)
+        elif op is GATHER_AT:
+            self.count += 1
+            self.values[node] = self.gathers.read_at(node)
         elif op is SCATTER:
             self.count += 1
             self.access.scatter(node)
@@ -284,7 +296,11 @@ class PacketLowering:
             self.divergence.loop(node)
         elif op is BRANCH:
             self.divergence.branch(node)
-        elif op is PROJECT or op is WRITTEN:
+        elif op is CALL:
+            lower_call(self.divergence, node)
+        elif op is PROJECT:
+            self.values[node] = self.results[node.deps[0]][node.attr]
+        elif op is WRITTEN:
             return
         else:
             raise AssertionError(f"no lowering for {op.name}")
@@ -309,7 +325,7 @@ class PacketLowering:
         if cached is None:
             seen: dict[Node, set[tuple[int, int]]] = {}
             for node in iterate_all(self.program.nodes):
-                if node.op in _SINCOS:
+                if node.op in _SINCOS and node in self.demand.wanted:
                     use = (_SINCOS[node.op], id(node.scope))
                     seen.setdefault(node.deps[0], set()).add(use)
             cached = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lumijit.compiler.blocks import Loop
 from lumijit.compiler.lower.builder import TargetInfo
-from lumijit.compiler.ops.structural import GATHER, LITERAL, LOOP, REGIONS
+from lumijit.compiler.ops.structural import LITERAL, LOOP, READS, REGIONS
 from lumijit.compiler.program import Program, iterate_all
 from lumijit.compiler.trace import Node
 
@@ -21,7 +21,7 @@ def operation_cost(program: Program) -> tuple[int, int, int]:
         for node in nodes:
             count += 1
             cost += weight * node.op.cost
-            gathers += node.op is GATHER
+            gathers += node.op in READS
             if node.op in REGIONS:
                 inner = weight * 16 if node.op is LOOP else weight
                 stack.extend((block.nodes, inner) for block in node.attr.blocks)

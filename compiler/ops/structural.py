@@ -21,6 +21,9 @@ BITCAST = define("bitcast", 1, doc="The same bits read as another type.")
 
 # Memory
 GATHER = define("gather", 3, cost=8, doc="deps: source, index, mask.")
+GATHER_AT = define(
+    "gather_at", 3, cost=8, doc="deps: address (UInt64) of an array, index, mask."
+)
 SCATTER = define(
     "scatter", 4, cost=8, doc="deps: target, value, index, mask; attr: Reduction."
 )
@@ -45,6 +48,7 @@ PROJECT = define("project", 1, doc="One result of a region; attr is its position
 
 SOURCES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
+READS = frozenset({GATHER, GATHER_AT})
 # Effects with a result, which only the kernel that carries them out can have.
 RETURNING = frozenset({SCATTER_INC, SCATTER_ERROR})
 EFFECTS = RETURNING | {SCATTER}

@@ -169,7 +169,7 @@ class _Sides:
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
             trace.state.scope = first.parent or trace.ROOT
-            with regions.scope(self.name, cond.size) as second:
+            with regions.scope(self.name, cond.size, [first]) as second:
                 no = self._run(false_fn, lambda: versions_in(second, self.name))
                 merge = _Merge(self, yes, no)
                 is_root = first.parent is trace.ROOT

@@ -57,8 +57,12 @@ def _select_arrays(mask: Array, a: Any, b: Any) -> Array:
     spec = promotion.common_spec((a, b), construct)
     if not any(isinstance(v, ArrayBase) for v in (a, b)):
         spec = spec.replaced(dtype=_narrow(spec.dtype))
-    shape = promotion.common_spec((mask, _shape_only(a), _shape_only(b)), construct)
-    wanted = shape.replaced(dtype=spec.dtype)
+    if spec.is_instance:
+        wanted = spec
+    else:
+        others = _shape_only(a), _shape_only(b)
+        shape = promotion.common_spec((mask, *others), construct)
+        wanted = shape.replaced(dtype=spec.dtype)
     cls = require(wanted, construct)
     first = a if type(a) is cls else cls(a)
     second = b if type(b) is cls else cls(b)

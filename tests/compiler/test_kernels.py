@@ -15,7 +15,7 @@ import pytest
 from lumijit.compiler import kernels, memory, trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.program import Program, elementwise
+from lumijit.compiler.program import Program, elementwise_order
 from lumijit.compiler.trace import Node, emit1, emit2
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
@@ -29,6 +29,14 @@ TRUE = trace.make_true(1)
 def _history() -> Iterator[None]:
     with scoped_set_flag(JitFlag.KernelHistory, True):
         yield
+
+
+def elementwise(wanted: list[Node]) -> Program | None:
+    """Return the program of nodes of one size if it is free of memory access."""
+    order = elementwise_order(wanted)
+    if order is None:
+        return None
+    return Program(wanted[0].size, wanted, [], 0, order)
 
 
 def is_hit(node: Node) -> bool:
