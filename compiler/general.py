@@ -148,12 +148,12 @@ class _Copier:
             loop.args = tuple(self.copy(a) for a in old.args)
             loop.header, loop.body = self._block(old.header), self._block(old.body)
             new: Region = loop
-        elif isinstance(old, Call):
-            new = call = Call()
-            call.bodies = tuple(self._block(body) for body in old.bodies)
-        else:
+        elif isinstance(old, Branch):
             new = branch = Branch()
             branch.true, branch.false = self._block(old.true), self._block(old.false)
+        else:
+            new = call = Call()
+            call.bodies = tuple(self._block(body) for body in old.bodies)
         literals = self.used.pop()
         addressed = [self.copy(d) for d in node.deps[old.pointers :]]
         deps = (*heads, *kept, *literals, *addressed)

@@ -80,7 +80,9 @@ from lumijit.functions.elementwise import rcp as rcp
 from lumijit.functions.elementwise import round as round
 from lumijit.functions.elementwise import rsqrt as rsqrt
 from lumijit.functions.elementwise import sign as sign
+from lumijit.functions.elementwise import sqr as sqr
 from lumijit.functions.elementwise import sqrt as sqrt
+from lumijit.functions.elementwise import square as square
 from lumijit.functions.elementwise import trunc as trunc
 from lumijit.functions.evaluation import eval as eval
 from lumijit.functions.evaluation import flush_kernel_cache as flush_kernel_cache
@@ -95,7 +97,9 @@ from lumijit.functions.linear import cross as cross
 from lumijit.functions.linear import dot as dot
 from lumijit.functions.linear import norm as norm
 from lumijit.functions.linear import normalize as normalize
+from lumijit.functions.linear import sphdir as sphdir
 from lumijit.functions.linear import squared_norm as squared_norm
+from lumijit.functions.linear import unit_angle as unit_angle
 from lumijit.functions.masks import all as all
 from lumijit.functions.masks import all_nested as all_nested
 from lumijit.functions.masks import any as any
@@ -127,11 +131,13 @@ from lumijit.functions.scattering import scatter_add as scatter_add
 from lumijit.functions.scattering import scatter_add_kahan as scatter_add_kahan
 from lumijit.functions.scattering import scatter_inc as scatter_inc
 from lumijit.functions.scattering import scatter_reduce as scatter_reduce
+from lumijit.functions.searching import binary_search as binary_search
 from lumijit.functions.selection import allclose as allclose
 from lumijit.functions.selection import isfinite as isfinite
 from lumijit.functions.selection import isinf as isinf
 from lumijit.functions.selection import isnan as isnan
 from lumijit.functions.selection import select as select
+from lumijit.functions.selection import step as step
 from lumijit.functions.shaping import ravel as ravel
 from lumijit.functions.shaping import reshape as reshape
 from lumijit.functions.shaping import slice as slice

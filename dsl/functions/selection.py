@@ -219,3 +219,23 @@ def _plain(value: Any) -> Any:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise not_numeric("lumijit.allclose", (value,)) from None
+
+
+def step(a: Any, b: Any, /) -> Any:
+    """Return 0 where `a < b` and 1 elsewhere.
+
+    Args:
+        a: array or number.
+        b: array or number; both are promoted.
+
+    Returns:
+        Zeros and ones of the common type.
+
+    >>> import lumijit as dr
+    >>> dr.step(dr.llvm.Float(1, 2, 3), 2)
+    [0, 1, 1]
+    """
+    if initialize.is_number(a) and initialize.is_number(b):
+        return int(not a < b)
+    a, b = promotion.promote("lumijit.step", a, b)
+    return select(a < b, type(a)(0), type(a)(1))

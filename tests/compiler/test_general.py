@@ -220,3 +220,21 @@ def test_other_programs_do_not_match() -> None:
     assert general.match(known.program, same) is not None
     streaming = Program(1 << 24, [other], [], 0)
     assert general.match(known.program, streaming) is None
+
+
+def test_numbers_in_callables() -> None:
+    import lumijit as dr
+    from lumijit.llvm import Float, UInt
+
+    index = dr.arange(UInt, 37) % 4
+    x = dr.linspace(Float, -2, 2, 37)
+    dr.eval(index, x)
+
+    def called(a: float, b: float, c: float) -> Float:
+        first = [lambda v, k=k: dr.maximum(v * a, b + k) for k in (0.25, 0.5)]
+        second = [lambda v: dr.minimum(v, c) * b]
+        return dr.switch(index, [*first, *second], x) + a
+
+    assert misses(called(1.5, 2.5, 3.5)._node) == 1
+    for numbers in ((3.5, 3.5, 3.5), (1.5, 2.5, 2.5), (0.75, 1.25, 0.75)):
+        assert misses(called(*numbers)._node) == 0
