@@ -38,14 +38,6 @@ def _history() -> Iterator[None]:
         yield
 
 
-def elementwise(wanted: list[Node]) -> Program | None:
-    """Return the program of nodes of one size if it is free of memory access."""
-    order = elementwise_order(wanted)
-    if order is None:
-        return None
-    return Program(wanted[0].size, wanted, [], 0, order)
-
-
 def is_hit(node: Node) -> bool:
     """Evaluate a node in one kernel and tell whether the kernel was known."""
     history.kernel_history()
