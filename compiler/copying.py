@@ -98,6 +98,8 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
     scope = Scope(copy.scope, region.label, wide)
     if isinstance(region, Loop):
         inner_args = tuple(_node(arg, scope, ()) for arg in region.args)
+        for arg in inner_args:
+            arg.size = max(arg.size, wide)
         known.update(
             (id(old), new) for old, new in zip(region.args, inner_args, strict=True)
         )
@@ -114,8 +116,6 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
         blocks.append(Block(tuple(nodes), outputs, block.is_consumed))
     copy.attr = _with_blocks(region, inner_args, blocks)
     copy.size = max(node.size, wide)
-    if copy.size > node.size:
-        _widen(copy)
     regions.recapture(copy)
 
 
@@ -132,17 +132,3 @@ def _with_blocks(region: Any, args: tuple[Node, ...], blocks: list[Block]) -> An
     new.pointers, new.targets = region.pointers, region.targets
     new.written = []
     return new
-
-
-def _widen(node: Node) -> None:
-    """Give all in a region of one element the region's size."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if current.op is not WRITTEN:
-            current.size = node.size
-        if current.op in REGIONS:
-            if isinstance(current.attr, Loop):
-                stack.extend(current.attr.args)
-            for block in current.attr.blocks:
-                stack.extend(block.nodes)
