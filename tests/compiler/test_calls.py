@@ -11,24 +11,18 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumijit.compiler import calls, evaluate, memory, regions, trace
 from lumijit.compiler.interpret import interpret
 from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops.structural import CALL, PROJECT
 from lumijit.compiler.trace import Node, emit2
 from lumijit.runtime.config import JitFlag, scoped_set_flag
-from lumijit.runtime.dtypes import ARITHMETIC, BOOL, FLOAT32, UINT32, DType
+from lumijit.runtime.dtypes import BOOL, UINT32
 from tests.compiler.support import (
-    Array,
-    Holder,
-    Nodes,
     array,
     assert_same,
-    check,
     data,
     edge_values,
     lit,
@@ -46,9 +40,7 @@ FLAGS = (
 )
 
 
-def call(
-    index: Node, bodies: list[Any], size: int, active: Node = TRUE
-) -> list[Node]:
+def call(index: Node, bodies: list[Any], size: int, active: Node = TRUE) -> list[Node]:
     """Trace functions that return tuples of nodes, and call them by index."""
     with regions.scope("call", size) as inner:
         traced = [

@@ -165,7 +165,10 @@ def test_nested_calls_with_data(mode: str) -> None:
 
     def outer(s: Thing, others: Any) -> Any:
         def inner(o: Thing) -> Any:
-            read = lj.gather(Float, s.table, o.place), lj.gather(Float, o.table, s.place)
+            read = (
+                lj.gather(Float, s.table, o.place),
+                lj.gather(Float, o.table, s.place),
+            )
             return o.value * 10 + s.value + read[0] + read[1]
 
         return lj.dispatch(others, inner, mode=mode)
@@ -176,7 +179,9 @@ def test_nested_calls_with_data(mode: str) -> None:
     ]
     if mode == "symbolic":
         assert entries(lj.dispatch(things, outer, others)) == expected
-        again = lj.dispatch(things, lambda s: outer(s, lj.gather(type(things), things, UInt(s.k))))
+        again = lj.dispatch(
+            things, lambda s: outer(s, lj.gather(type(things), things, UInt(s.k)))
+        )
         same = [15 * k + 1.5 * k + 2 * (100 * k + k) for k in INDEX]
         assert entries(again) == same
     else:

@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +62,7 @@ class CallWriter(Writer):
         if self.level < 0 or self.random.random() < 0.5:
             return super().value()
         a = self.name()
-        forms = [f"{a} + self.k", f"{a} * self.v", f"self.v - self.k", f"{a} ^ self.w"]
+        forms = [f"{a} + self.k", f"{a} * self.v", "self.v - self.k", f"{a} ^ self.w"]
         forms += [f"lj.gather(t.Int, self.tex, {a} & 3)"]
         forms += [f"lj.gather(t.Int, self.tex, self.k & 3) + {a}"]
         return f"(({self.random.choice(forms)}) & 255) - 64"
@@ -137,7 +136,9 @@ def make(seed: int, size: int, variants: int) -> Program:
     numbers = random.Random(seed)
     space = define(CallWriter(seed).text())
     plain = [
-        None if numbers.random() < 0.15 else Instance(numbers.randrange(variants), numbers)
+        None
+        if numbers.random() < 0.15
+        else Instance(numbers.randrange(variants), numbers)
         for _ in range(8)
     ]
     plain[0] = Instance(0, numbers)
@@ -188,7 +189,7 @@ def flags_of(mode: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 1 << 32),
     size=st.sampled_from([1, 3, 9, 17]),
