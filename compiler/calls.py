@@ -54,8 +54,7 @@ def close_call(
         groups = group(bodies, flags.merge_functions)
         closures = Closures(groups, count)
         active = trace.emit2(AND, active, trace.emit2(LT, index, _number(count)))
-        with trace.masked_only(None), memory.guarded(None):
-            selector, offsets = _select(index, active, count, groups, closures)
+        selector, offsets = _select(index, active, count, groups, closures)
         closures.enter(offsets)
         kept = [found.body for found in groups]
         common: dict[int, Node] = {}
@@ -136,7 +135,7 @@ def _select(
         table[:, k] = column
     node = from_numpy(table.reshape(-1))
     place = trace.emit2(MUL, index, _number(stride)) if stride > 1 else index
-    read = [memory.gather(node, place, active, k) for k in range(len(columns))]
+    read = [memory.read(node, place, active, k) for k in range(len(columns))]
     return read[0], dict(zip(closures.offsets, read[1:], strict=True))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler import regions, trace
-from lumijit.compiler.blocks import Block, Branch, Call, Loop, addressed
+from lumijit.compiler.blocks import Block, Branch, Call, Loop, addressed, value_deps
 from lumijit.compiler.ops.structural import GATHER_AT, REGIONS, WRITTEN
 from lumijit.compiler.trace import Node, Scope
 
@@ -67,7 +67,7 @@ def _copy(
         if copy.deps[0].op in REGIONS:
             copy.deps[0].attr.written.append(ref(copy))
     elif copy.size == 1:
-        copy.size = max([1, *(_size(dep) for dep in copy.deps)])
+        copy.size = _lanes(copy)
     return copy
 
 
@@ -77,8 +77,9 @@ def _node(node: Node, scope: Scope, deps: tuple[Node, ...]) -> Node:
     return copy
 
 
-def _size(dep: Node) -> int:
-    return 1 if dep.op is WRITTEN else dep.size
+def _lanes(node: Node) -> int:
+    """Return for how many elements a node is computed: not how many it indexes."""
+    return max([1, *(dep.size for dep in value_deps(node))])
 
 
 def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
@@ -88,14 +89,17 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
     """
     region = node.attr
     known = dict(made)
-    wide = max([1, *(_size(dep) for dep in copy.deps)])
-    wide = max([wide, *(address.size for address in addresses.values())])
-    for old, new in zip(node.deps, copy.deps, strict=True):
+    wide = max([_lanes(copy), *(address.size for address in addresses.values())])
+    # An operand may be both a value, which has changed, and an array that is indexed.
+    # Of two values that were one node, `regions` means the last.
+    for old, new in zip(value_deps(node), value_deps(copy), strict=True):
         known[id(old)] = new
     inner_args: tuple[Node, ...] = ()
     scope = Scope(copy.scope, region.label, wide)
     if isinstance(region, Loop):
         inner_args = tuple(_node(arg, scope, ()) for arg in region.args)
+        for arg in inner_args:
+            arg.size = max(arg.size, wide)
         known.update(
             (id(old), new) for old, new in zip(region.args, inner_args, strict=True)
         )
@@ -112,8 +116,6 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
         blocks.append(Block(tuple(nodes), outputs, block.is_consumed))
     copy.attr = _with_blocks(region, inner_args, blocks)
     copy.size = max(node.size, wide)
-    if copy.size > node.size:
-        _widen(copy)
     regions.recapture(copy)
 
 
@@ -130,17 +132,3 @@ def _with_blocks(region: Any, args: tuple[Node, ...], blocks: list[Block]) -> An
     new.pointers, new.targets = region.pointers, region.targets
     new.written = []
     return new
-
-
-def _widen(node: Node) -> None:
-    """Give all in a region of one element the region's size."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if current.op is not WRITTEN:
-            current.size = node.size
-        if current.op in REGIONS:
-            if isinstance(current.attr, Loop):
-                stack.extend(current.attr.args)
-            for block in current.attr.blocks:
-                stack.extend(block.nodes)

@@ -225,6 +225,12 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
         return source
     if mask.op is LITERAL and not mask.attr:
         return trace.literal(source.type, source.type.wrap(0), size)
+    return read(source, index, mask, offset)
+
+
+def read(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
+    """Append a gather without checks: of an array in memory, inside its bounds."""
+    size = trace.broadcast_size(GATHER, (index, mask))
     deps = (source, index, mask)
     return trace.append(GATHER, source.type, deps, offset or None, size=size)
 

@@ -236,7 +236,7 @@ class Closures:
                 columns = [c for c in found.columns if _width(c) == bits]
                 for k, (uses, _) in enumerate(columns):
                     true = trace.make_true(1)
-                    node = memory.gather(self.data[bits], offsets[bits], true, k)
+                    node = memory.read(self.data[bits], offsets[bits], true, k)
                     if not uses[0].is_address:
                         node = _restored(node, uses[0].node.type)
                     for use in uses:

@@ -86,7 +86,8 @@ class _Printer:
 
     def node(self, node: Node) -> None:
         """Print one node, a region with its body."""
-        name = self.names[id(node)] = f"%{len(self.names)}"
+        # Bodies of a call may share nodes, which keep their names.
+        name = self.names.setdefault(id(node), f"%{len(self.names)}")
         kind = "" if node.type is VOID else node.type.short
         text = f"{name} = {node.op.name} {kind}[{node.size}]"
         if node.op in REGIONS:

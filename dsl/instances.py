@@ -54,7 +54,7 @@ class InstanceArray(FlatArray):
                     )
                 )
             self._node = value._node
-        elif value == 0 and type(value) is int:
+        elif type(value) is int and value == 0:
             # What `zeros` and masked results consist of.
             self._node = trace.literal(UINT32, 0)
         elif isinstance(value, (list, tuple, np.ndarray)):

@@ -29,7 +29,7 @@ def lower_call(flow: Divergence, node: Node) -> None:
     flow.widen_captures(node)
     if call.label:
         flow.b.line(f"; call: {comment(call.label)}")
-    if is_flat(call.bodies):
+    if is_flat(call.bodies, flow.demand):
         results = _flat(flow, node)
     elif len(call.bodies) <= CHAIN:
         results = _chain(flow, node)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.blocks import Block, Branch, Loop
-from lumijit.compiler.lower.demand import has_effect
+from lumijit.compiler.lower.demand import Demand, has_effect
 from lumijit.compiler.ops.structural import EFFECTS, READS, REGIONS
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, DType
@@ -128,7 +128,7 @@ class Divergence:
         self.widen_captures(node)
         condition = self.low.values[node.deps[0]]
         used = self.demand.results(node)
-        if is_flat(branch.blocks):
+        if is_flat(branch.blocks, self.demand):
             self.block(branch.true)
             self.block(branch.false)
             results = {
@@ -211,11 +211,13 @@ def comment(label: str) -> str:
     return label.replace("\n", " ")
 
 
-def is_flat(blocks: Iterable[Block]) -> bool:
+def is_flat(blocks: Iterable[Block], demand: Demand) -> bool:
     """Tell whether executing all blocks is cheaper than testing the lanes."""
     cost = 0
     for block in blocks:
         for node in block.nodes:
+            if node not in demand.wanted:
+                continue
             if node.op in REGIONS or node.op in EFFECTS or node.op in READS:
                 return False
             cost += node.op.cost

@@ -63,8 +63,11 @@ class Code:
 class PacketLowering:
     """Writes one program as LLVM IR."""
 
-    def __init__(self, program: Program, width: int, target: TargetInfo) -> None:
+    def __init__(
+        self, program: Program, demand: Demand, width: int, target: TargetInfo
+    ) -> None:
         self.program = program
+        self.demand = demand
         self.b = Builder(width, target)
         self.entry: list[str] = []
         self.values: dict[Node, str] = {}
@@ -72,7 +75,6 @@ class PacketLowering:
         self.mask: str | None = None
         self.count = 0
         self.index_name = "%index"
-        self.demand = Demand(program)
         # The wanted results of each region, by position.
         self.results: dict[Node, dict[int, str]] = {}
         self.access = Access(self)
@@ -393,9 +395,10 @@ def _late_literals(program: Program) -> dict[Node, int]:
 
 def lower(program: Program, name: str, target: TargetInfo) -> Code:
     """Lower a program to LLVM IR text."""
-    width = choose_width(program, target)
-    count, cost, _ = operation_cost(program)
-    lowering = PacketLowering(program, width, target)
+    demand = Demand(program)
+    width = choose_width(program, demand, target)
+    count, cost, _ = operation_cost(program, demand)
+    lowering = PacketLowering(program, demand, width, target)
     ir = lowering.lower(name)
     loops = any(n.op is LOOP for n in iterate_all(program.nodes))
     return Code(ir, width, count, cost, loops)

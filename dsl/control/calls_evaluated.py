@@ -26,19 +26,27 @@ def run(call: Invocation) -> Any:
     """Call each function that has elements with just these; return the results."""
     arrays = [leaf.value._node for leaf in call.leaves if leaf.is_array]
     evaluate([call.index, call.active, *arrays])
-    called: list[tuple[Node, Any]] = []
-    for callee, chosen in _chosen(call):
-        called.append((chosen, _subset(call, callee, chosen)))
-    if not called:
-        empty = trace.literal(UINT32, 0, 0)
-        _subset(call, call.callees[0], empty)
-        called.append((empty, None))
+    # If a function raises, what the others wrote is undone, too.
+    with memory.watched():
+        places = _call_all(call)
     nodes = {}
     for entry in call.results.arrays():
         found = [array._node for array in entry.arrays]
-        places = [place for place, _ in called]
         nodes[entry.name] = _joined(call, entry.zero(), places, found)
     return call.results.result(nodes, call.lanes)
+
+
+def _call_all(call: Invocation) -> list[Node]:
+    """Call each function that has elements; return which elements these are."""
+    places = []
+    for callee, chosen in _chosen(call):
+        _subset(call, callee, chosen)
+        places.append(chosen)
+    if not places:
+        empty = trace.literal(UINT32, 0, 0)
+        _subset(call, call.callees[0], empty)
+        places.append(empty)
+    return places
 
 
 def _chosen(call: Invocation) -> Iterator[tuple[Callee, Node]]:
@@ -93,7 +101,7 @@ def _joined(
     return found
 
 
-def _subset(call: Invocation, callee: Callee, chosen: Node) -> Any:
+def _subset(call: Invocation, callee: Callee, chosen: Node) -> None:
     """Call a function with the entries at some positions; enter its results."""
     # Arrays that the callable indexes: it gets all of their entries.
     tables: set[int] = set()
@@ -114,7 +122,6 @@ def _subset(call: Invocation, callee: Callee, chosen: Node) -> Any:
         size = leaf.value._node.size
         if size not in (1, chosen.size) and not (is_whole and chosen.size == 1):
             raise call.wrong_size(callee, f"'{entry.name}'", size, chosen.size)
-    return value
 
 
 def _entries(

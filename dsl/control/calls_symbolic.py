@@ -73,7 +73,8 @@ def _trace(
         # The other functions see arrays as they were before this one wrote to them.
         regions.restore_writes(inner)
         inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
-        inner.effects, inner.writes = [], {}
+    # What the next function writes belongs to the next body only.
+    inner.effects, inner.writes = [], {}
     return body
 
 
