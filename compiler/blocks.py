@@ -14,7 +14,7 @@ from lumijit.compiler.ops.structural import (
     GATHER,
     LOCALS,
     REGIONS,
-    SCATTER_INC,
+    RETURNING,
     WRITTEN,
 )
 from lumijit.compiler.trace import Node
@@ -44,7 +44,7 @@ class Block:
         rest = []
         gone: set[int] = set()
         for node in self.nodes:
-            if node.op is SCATTER_INC:
+            if node.op in RETURNING:
                 node.attr = CONSUMED
             if node.op in EFFECTS or node.op is WRITTEN:
                 gone.add(id(node))
@@ -145,7 +145,42 @@ class Branch:
         return branch
 
 
-Region = Loop | Branch
+class Call:
+    """A call of one of several bodies, chosen per element.
+
+    deps[0] is a UInt32: a body's position plus 1; for any other number, nothing runs
+    and the results are zero. Captures follow as in `Loop`.
+    """
+
+    __slots__ = ("bodies", "key", "label", "pointers", "targets", "written")
+    bodies: tuple[Block, ...]
+    pointers: int
+    targets: int
+    label: str
+    key: Any
+    written: list[ref[Node]]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The code blocks in order."""
+        return self.bodies
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the results need counters as they were during an earlier run."""
+        return any(body.is_consumed for body in self.bodies)
+
+    def without_effects(self) -> Call:
+        """Return the same call without its writes to memory."""
+        call = Call()
+        call.label = self.label
+        call.bodies = tuple(body.pure() for body in self.bodies)
+        call.pointers, call.targets = self.pointers, self.targets
+        call.key, call.written = ("pure", self.key), []
+        return call
+
+
+Region = Loop | Branch | Call
 
 
 def pointer_deps(node: Node) -> tuple[Node, ...]:
@@ -155,6 +190,15 @@ def pointer_deps(node: Node) -> tuple[Node, ...]:
     if node.op in REGIONS:
         return node.deps[node.attr.pointers :]
     return ()
+
+
+def addressed(node: Node) -> range:
+    """Return which dependencies are arrays that a node reads by index."""
+    if node.op is GATHER:
+        return range(1)
+    if node.op in REGIONS:
+        return range(node.attr.pointers, node.attr.targets)
+    return range(0)
 
 
 def value_deps(node: Node) -> tuple[Node, ...]:

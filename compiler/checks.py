@@ -21,6 +21,7 @@ _KINDS = {
     "scatter_inc": "out-of-bounds write to",
     "Local.read": "out-of-bounds read from",
     "Local.write": "out-of-bounds write to",
+    "scatter_add_kahan": "out-of-bounds write to",
 }
 
 

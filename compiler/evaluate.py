@@ -28,7 +28,7 @@ from lumijit.compiler.ops.structural import (
     EVALUATED,
     LITERAL,
     REGIONS,
-    SCATTER_INC,
+    RETURNING,
     UNDEFINED,
     WRITTEN,
 )
@@ -353,7 +353,7 @@ def _settle_effects(level: list[Group], found: Plan, launched: list[_Launch]) ->
         if effect.op in REGIONS:
             effect.attr = effect.attr.without_effects()
             effect.deps = effect.deps[: effect.attr.targets]
-        elif effect.op is SCATTER_INC:
+        elif effect.op in RETURNING:
             effect.attr = CONSUMED
 
 

@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.blocks import Block, Branch, Loop
+from lumijit.compiler.blocks import Block, Branch, Call, Loop
 from lumijit.compiler.local import CHUNK, LocalType, stored_lanes
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
+    CALL,
     CAST,
     COUNTER,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOCAL,
     LOCAL_READ,
@@ -30,6 +32,7 @@ from lumijit.compiler.ops.structural import (
     PROJECT,
     REGIONS,
     SCATTER,
+    SCATTER_ERROR,
     SCATTER_INC,
     UNDEFINED,
     WRITTEN,
@@ -84,6 +87,8 @@ class _Interpreter:
         self.results: dict[int, list[Array]] = {}
         self.versions: dict[int, list[Array]] = {}
         self.memory: dict[int, Array] = {}
+        # The arrays whose addresses are the entries of another.
+        self.addressed: dict[int, Node] = {}
 
     def result(self, root: Node) -> Array:
         """Return the contents of a node, computing what it depends on first."""
@@ -120,6 +125,8 @@ class _Interpreter:
             assert node.buffer is not None
             if isinstance(node.type, LocalType):
                 return _stored_buffer(node, node.type)
+            for source in node.attr or ():
+                self.addressed[source.buffer.address] = source
             return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
         if op is CAST:
             source = node.deps[0]
@@ -129,10 +136,14 @@ class _Interpreter:
             return bits
         if op is GATHER:
             return self._gather(node, mask)
+        if op is GATHER_AT:
+            return self._gather_at(node, mask)
         if op is SCATTER:
             return self._scatter(node, mask)
         if op is SCATTER_INC:
             return self._scatter_inc(node, mask)
+        if op is SCATTER_ERROR:
+            return self._scatter_error(node, mask)
         if op in LOCALS:
             return self._local(node, mask)
         if op is PROJECT:
@@ -185,6 +196,19 @@ class _Interpreter:
         found[lanes] = contents[places[lanes] + (node.attr or 0)]
         return found
 
+    def _gather_at(self, node: Node, mask: Array | None) -> Array:
+        address, index, wanted = node.deps
+        size = node.size if mask is None else max(node.size, len(mask))
+        addresses = np.broadcast_to(self.values[id(address)], (size,))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        found = np.zeros(size, dtype=node.type.numpy)
+        for lane in self._lanes(wanted, size, mask):
+            source = self.addressed[int(addresses[lane])]
+            assert source.buffer is not None
+            contents = buffers.as_numpy(source.buffer, source.type, source.size)
+            found[lane] = contents[places[lane] + (node.attr or 0)]
+        return found
+
     def _target(self, effect: Node) -> Array:
         """Return the array that an effect changes: a copy at program level."""
         target = effect.deps[0]
@@ -219,6 +243,23 @@ class _Interpreter:
             contents[places[lane]] += np.uint32(1)
         return found
 
+    def _scatter_error(self, node: Node, mask: Array | None) -> Array:
+        assert node.attr is not CONSUMED, "the sums at that time are gone"
+        _, value, index, wanted = node.deps
+        contents = self._target(node)
+        size = node.size if mask is None else max(node.size, len(mask))
+        places = np.broadcast_to(self.values[id(index)], (size,))
+        items = np.broadcast_to(self.values[id(value)], (size,))
+        errors = np.zeros(size, dtype=node.type.numpy)
+        for lane in self._lanes(wanted, size, mask):
+            old, new = contents[places[lane]], items[lane]
+            total = old + new
+            large, small = (old, new) if abs(old) >= abs(new) else (new, old)
+            if np.isfinite(total):
+                errors[lane] = (large - total) + small
+            contents[places[lane]] = total
+        return errors
+
     def _copy(self, node: Node) -> Array:
         return np.array(np.broadcast_to(self.values[id(node)], (node.size,)))
 
@@ -242,6 +283,8 @@ class _Interpreter:
         """Run a region for the lanes of a mask."""
         if node.op is LOOP:
             results = self._loop(node, mask)
+        elif node.op is CALL:
+            results = self._call(node, mask)
         else:
             results = self._branch(node, mask)
         self.results[id(node)] = results
@@ -276,12 +319,31 @@ class _Interpreter:
             sides.append([self.values[id(out)] for out in block.outputs])
         return [np.where(chosen, yes, no) for yes, no in zip(*sides, strict=True)]
 
+    def _call(self, node: Node, mask: Array) -> list[Array]:
+        call: Call = node.attr
+        chosen = np.broadcast_to(self.values[id(node.deps[0])], (len(mask),))
+        outputs = call.bodies[0].outputs
+        results = [_zeros(out.type, len(mask)) for out in outputs]
+        for k, body in enumerate(call.bodies):
+            active = mask & (chosen == k + 1)
+            self._block(body, active)
+            for position, out in enumerate(body.outputs):
+                old = results[position]
+                results[position] = np.where(active, self.values[id(out)], old)
+        return results
+
     def _block(self, block: Block, mask: Array) -> None:
         for node in block.nodes:
             if node.op in REGIONS:
                 self._region(node, mask)
             else:
                 self.values[id(node)] = self._value(node, mask)
+
+
+def _zeros(dtype: DType, lanes: int) -> Array:
+    if isinstance(dtype, LocalType):
+        return np.zeros((dtype.length, lanes), dtype=dtype.element.numpy)
+    return np.zeros(lanes, dtype=dtype.numpy)
 
 
 def _stored_buffer(node: Node, kind: LocalType) -> Array:

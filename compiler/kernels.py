@@ -1,17 +1,21 @@
 """Kernels by structure: look up, or lower, build, link and remember.
 
 The memory cache maps a program's key to its kernel. A miss consults the disk
-cache under a hash of the key; only then is IR written and compiled. Every miss
-is explained: what differs from the most similar kernel known.
+cache under a hash of the key; only then is IR written and compiled. What is built is
+the general form of a program, in which equal numbers are arguments of their own
+(`general`). Every miss is explained: what differs from the most similar kernel known.
 """
 
 from __future__ import annotations
 
 import struct
 import time
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lumijit.compiler import general
+from lumijit.compiler.general import General, Source
 from lumijit.compiler.lower import packet
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.ops.structural import LITERAL
@@ -45,6 +49,9 @@ class Built:
 
 
 _KERNELS: dict[Any, Built] = {}
+# By the key of the general form; and the newest of them, with their programs.
+_GENERAL: dict[Any, Built] = {}
+_RECENT: deque[tuple[Program, Built]] = deque(maxlen=64)
 _target: TargetInfo | None = None
 
 
@@ -65,12 +72,14 @@ def target() -> TargetInfo:
 
 def count() -> int:
     """Return how many kernels are in memory."""
-    return len(_KERNELS)
+    return len(_GENERAL)
 
 
 def flush() -> None:
     """Forget all kernels in memory; those on disk stay."""
     _KERNELS.clear()
+    _GENERAL.clear()
+    _RECENT.clear()
 
 
 def structural_hash(key: Any) -> str:
@@ -99,13 +108,39 @@ def lookup(program: Program) -> Built:
     if built is not None and not flags.print_ir:
         built.is_hit = True
         return built
-    built = _build(program)
-    _KERNELS[program.key] = built
-    return built
+    wanted = general.generalized(program)
+    built, sources = _known(program, wanted)
+    if built is None:
+        built = _build(program, wanted.program)
+        sources = wanted.sources
+        _GENERAL[wanted.program.key] = built
+        # Copies only: the program itself would keep its arrays in memory.
+        if wanted.program is not program:
+            _RECENT.append((wanted.program, built))
+    found = replace(built, pack=general.packer(built.pack, program, sources))
+    _KERNELS[program.key] = found
+    return found
 
 
-def _build(program: Program) -> Built:
-    name = structural_hash(program.key)
+def _known(program: Program, wanted: General) -> tuple[Built | None, list[Source]]:
+    """Return a kernel in memory that computes a program, and from what."""
+    if flags.print_ir:
+        return None, []
+    built = _GENERAL.get(wanted.program.key)
+    if built is not None:
+        built.is_hit = True
+        return built, wanted.sources
+    for known, built in reversed(_RECENT):
+        sources = general.match(known, program)
+        if sources is not None:
+            built.is_hit = True
+            return built, sources
+    return None, []
+
+
+def _build(program: Program, wanted: Program) -> Built:
+    """Read a kernel from disk or make it, for the general form of a program."""
+    name = structural_hash(wanted.key)
     reason = explain(program) if not flags.print_ir else "IR wanted for printing"
     started = time.perf_counter()
     stored = None if flags.print_ir else cache.lookup(name)
@@ -115,7 +150,7 @@ def _build(program: Program) -> Built:
         return Built(
             kernel,
             name,
-            packer(program, meta["scratch"] > 0),
+            packer(wanted, meta["scratch"] > 0),
             meta["width"],
             meta["operations"],
             meta["cost"],
@@ -125,7 +160,7 @@ def _build(program: Program) -> Built:
             reason=reason,
             scratch_bytes=meta["scratch"],
         )
-    lowered = packet.lower(program, _symbol(name), target())
+    lowered = packet.lower(wanted, _symbol(name), target())
     codegen_us = (time.perf_counter() - started) * 1e6
     if flags.print_ir:
         print(lowered.ir)
@@ -143,7 +178,7 @@ def _build(program: Program) -> Built:
     return Built(
         kernel,
         name,
-        packer(program, lowered.scratch_bytes > 0),
+        packer(wanted, lowered.scratch_bytes > 0),
         lowered.width,
         lowered.operation_count,
         lowered.cost,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from lumijit.compiler import memory, trace
 from lumijit.compiler.ops.structural import (
@@ -83,16 +83,18 @@ def stored_lanes(node: Node) -> int:
 class Holder:
     """What stands for one buffer: its last version.
 
-    `home` is the scope in which it was made, `guard` what restricted indexing then.
+    `home` is the scope in which it was made, `part` which callable was traced there,
+    `guard` what restricted indexing then.
     `width` is the number of lanes that a loop has shown it to need.
     """
 
-    __slots__ = ("__weakref__", "_node", "guard", "home", "width")
+    __slots__ = ("__weakref__", "_node", "guard", "home", "part", "width")
     _node: Node
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self.home = trace.state.scope
+        self.part = self.home.part
         self.guard = trace.state.guard
         self.width = 1
 
@@ -102,6 +104,19 @@ class Holder:
         found = self._node.type
         assert isinstance(found, LocalType)
         return found
+
+
+class _ReadSerial(int):
+    """The serial number of a read.
+
+    For value numbering, all are equal: the first of several equal reads counts.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ReadSerial)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 class NeedsAllLanes(BaseException):
@@ -158,6 +173,8 @@ def _enter(holder: Holder) -> None:
             raise _left_behind(holder)
         scopes.append(scope)
         scope = scope.parent
+    if scope is holder.home and holder.part != scope.part:
+        raise _left_behind(holder)
     for scope in reversed(scopes):
         argument = None
         before = holder._node
@@ -185,6 +202,9 @@ def read(holder: Holder, index: Node, mask: Node) -> Node:
     """Return the entry at `index` where the mask is set, and zero elsewhere."""
     buffer = _current(holder)
     element = holder.type.element
+    lane = trace.state.lane
+    if lane is not None:
+        index, mask = lane.place(index, mask, holder.type.length, "Local.read")
     size = trace.broadcast_size(LOCAL_READ, (buffer, index, mask))
     is_off = mask.op is LITERAL and not mask.attr
     if is_off or holder.type.length == 0 or size == 0:
@@ -194,17 +214,19 @@ def read(holder: Holder, index: Node, mask: Node) -> Node:
         is_all = all(m.op is LITERAL and m.attr for m in (mask, written))
         if place is index and is_all and value.size == size:
             return value
-    node = trace.append(LOCAL_READ, element, (buffer, index, mask), None, size)
-    if node.attr is None:
-        # After value numbering: the first of several equal reads counts.
-        node.attr = next(_serials)
-    return node
+    serial = _ReadSerial(next(_serials))
+    node = trace.append(LOCAL_READ, element, (buffer, index, mask), serial, size)
+    return node if lane is None else cast(Node, lane.known(node))
 
 
 def write(holder: Holder, value: Node, index: Node, mask: Node) -> None:
     """Replace the entry at `index` where the mask is set."""
     mask = trace.under_mask(mask)
     buffer = _current(holder)
+    lane = trace.state.lane
+    if lane is not None:
+        index, mask = lane.place(index, mask, holder.type.length, "Local.write")
+        value = lane.known(value)
     deps = (buffer, index, value, mask)
     size = trace.broadcast_size(LOCAL_WRITE, deps)
     is_off = mask.op is LITERAL and not mask.attr
@@ -229,7 +251,7 @@ def _publish(holder: Holder, node: Node) -> None:
 # Regions
 
 
-def suspend(scope: Scope) -> None:
+def suspend(scope: Touching) -> None:
     """Give the holders touched in a scope their versions from outside again."""
     for carried in scope.locals.values():
         if carried.final is None:
@@ -248,6 +270,14 @@ def check_condition(scope: Scope, construct: str) -> None:
                     "write to it in the body.",
                 )
             )
+
+
+def decides(scope: Scope, reached: set[int]) -> bool:
+    """Tell whether a loop changes a buffer among the arguments `reached`, by id."""
+    return any(
+        id(carried.argument) in reached and carried.holder._node is not carried.argument
+        for carried in scope.locals.values()
+    )
 
 
 def has_grown(scope: Scope) -> bool:
@@ -293,7 +323,13 @@ def enter_results(state: Iterable[State], results: Iterable[Node]) -> None:
 Sides = list[tuple[Holder, tuple[Node, ...]]]
 
 
-def side_versions(scopes: Iterable[Scope]) -> Sides:
+class Touching(Protocol):
+    """What has touched buffers from outside: a scope, or a body traced in one."""
+
+    locals: dict[int, Any]
+
+
+def side_versions(scopes: Iterable[Touching]) -> Sides:
     """Return the holders that differ after alternative blocks, with all versions."""
     scopes = list(scopes)
     touched: dict[int, Carried] = {}
@@ -307,6 +343,14 @@ def side_versions(scopes: Iterable[Scope]) -> Sides:
         if any(version is not carried.original for version in versions):
             found.append((carried.holder, versions))
     return found
+
+
+def originals(scopes: Iterable[Touching], sides: Sides) -> tuple[Node, ...]:
+    """Return the versions that holders had before alternative blocks."""
+    touched: dict[int, Carried] = {}
+    for scope in scopes:
+        touched.update(scope.locals)
+    return tuple(touched[id(holder)].original for holder, _ in sides)
 
 
 def enter_versions(sides: Sides, results: Iterable[Node]) -> None:

@@ -25,6 +25,7 @@ from lumijit.compiler.ops.structural import (
     GATHER,
     LITERAL,
     SCATTER,
+    SCATTER_ERROR,
     SCATTER_INC,
     SYMBOLIC,
     UNDEFINED,
@@ -32,11 +33,12 @@ from lumijit.compiler.ops.structural import (
 )
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import UINT32, VOID
+from lumijit.runtime.dtypes import UINT32, VOID, DType
 from lumijit.runtime.errors import SizeError, SymbolicError, message
 
 OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
-MODES = ("auto", "direct", "local", "no_conflicts", "permute", "expand")
+# "apart" is "auto" without flag ScatterReduceLocal: lanes aren't combined.
+MODES = ("auto", "apart", "direct", "local", "no_conflicts", "permute", "expand")
 CONSUMED = "consumed"
 MAX_INDEXED = (1 << 31) - 1
 
@@ -85,14 +87,18 @@ class IndexedArgument(BaseException):
 
 
 class Writes:
-    """The writes to one array: its first and its last version."""
+    """The writes to one array: its first and its last version.
 
-    __slots__ = ("first", "holder", "last")
+    `is_single` tells whether one of them was a single write, not one per element.
+    """
+
+    __slots__ = ("first", "holder", "is_single", "last")
 
     def __init__(self, holder: Holder, first: Node, last: Node) -> None:
         self.holder = holder
         self.first = first
         self.last = last
+        self.is_single = False
 
 
 @contextmanager
@@ -113,6 +119,7 @@ def watched() -> Iterator[dict[int, Writes]]:
         for key, writes in found.items():
             before = outer.setdefault(key, writes)
             before.last = writes.last
+            before.is_single |= writes.is_single
 
 
 @contextmanager
@@ -132,6 +139,15 @@ def note_write(holder: Holder, before: Node) -> None:
     if found is not None:
         entry = found.setdefault(id(holder), Writes(holder, before, before))
         entry.last = holder._node
+
+
+def _note_single(holder: Holder, *operands: Node) -> None:
+    """Note a write of one entry under an evaluated condition of one entry."""
+    found, mask = trace.state.watched, trace.state.mask
+    if found and mask is not None and mask.op is not LITERAL:
+        entry = found.get(id(holder))
+        if entry is not None and all(node.size == 1 for node in operands):
+            entry.is_single = True
 
 
 def _is_open(scope: trace.Scope) -> bool:
@@ -179,11 +195,14 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
     Gathers that differ in their offset only are read together.
     """
     _check_indexable(source, "gather")
+    if trace.running_lanes and trace.state.lane is not None:
+        entry: Node | None = trace.state.lane.gather(source, index, mask, offset)
+        if entry is not None:
+            return entry
     mask = trace.under_mask(mask)
-    zero = trace.literal(source.type, source.type.wrap(0))
     size = trace.broadcast_size(GATHER, (index, mask))
     if source.size == 0:
-        return trace.resized(zero, size)
+        return trace.literal(source.type, source.type.wrap(0), size)
     if flags.debug:
         from lumijit.compiler import checks
 
@@ -193,21 +212,31 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
         mask = checks.in_bounds("gather", source.size, place, mask)
     elif source.op is LITERAL:
         value = trace.literal(source.type, source.attr, size)
-        return trace.select(mask, value, zero)
+        return trace.select(mask, value, _zero(source.type))
     elif source.op is UNDEFINED:
         return trace.undefined(source.type, size)
     elif source.size == 1:
         if mask.op is LITERAL and mask.attr and size == 1:
             return source
-        return trace.select(trace.resized(mask, size), source, zero)
+        return trace.select(trace.resized(mask, size), source, _zero(source.type))
     is_all = mask.op is LITERAL and bool(mask.attr)
     is_identity = index.op is COUNTER and index.size == source.size and not offset
     if is_all and is_identity:
         return source
     if mask.op is LITERAL and not mask.attr:
         return trace.literal(source.type, source.type.wrap(0), size)
+    return read(source, index, mask, offset)
+
+
+def read(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
+    """Append a gather without checks: of an array in memory, inside its bounds."""
+    size = trace.broadcast_size(GATHER, (index, mask))
     deps = (source, index, mask)
     return trace.append(GATHER, source.type, deps, offset or None, size=size)
+
+
+def _zero(dtype: DType) -> Node:
+    return trace.literal(dtype, dtype.wrap(0))
 
 
 def _write(holder: Holder, effect: Node) -> None:
@@ -249,6 +278,8 @@ def _claim(holder: Holder) -> None:
     not show in another. Inside a region, its bookkeeping refers to the nodes, too.
     """
     node = holder._node
+    if node.op in (LITERAL, UNDEFINED) and _is_claimed(holder, node):
+        return
     if node.op is LITERAL:
         holder._node = trace.make_root(LITERAL, node.type, node.size, node.attr)
     elif node.op is UNDEFINED:
@@ -258,6 +289,16 @@ def _claim(holder: Holder) -> None:
         if _references(holder) > _UNSHARED:
             node = holder._node
             holder._node = trace.make(COPY, node.type, node.size, (node,), None)
+
+
+def _is_claimed(holder: Holder, node: Node) -> bool:
+    """Tell whether another side of the same region has claimed the node."""
+    scope: trace.Scope | None = trace.state.scope
+    while scope is not None:
+        if scope.claimed.get(id(holder)) is node:
+            return True
+        scope = scope.parent
+    return False
 
 
 def _check_target(holder: Holder, construct: str) -> None:
@@ -278,12 +319,16 @@ def scatter(
 ) -> None:
     """Combine `value` into `holder[index]` where the mask is set."""
     _check_target(holder, "scatter")
+    if trace.running_lanes and trace.state.lane is not None:
+        index, mask = trace.state.lane.target(holder, index, mask, "scatter")
+        value = trace.state.lane.known(value)
     mask = trace.under_mask(mask)
     if flags.debug:
         from lumijit.compiler import checks
 
         mask = checks.in_bounds("scatter", holder._node.size, index, mask)
     write(holder, value, index, mask, op, mode, group)
+    _note_single(holder, value, index, mask)
 
 
 def write(
@@ -300,6 +345,8 @@ def write(
     is_masked = mask.op is LITERAL and not mask.attr
     if size == 0 or holder._node.size == 0 or is_masked:
         return
+    if mode == "auto" and op != "identity" and not flags.scatter_reduce_local:
+        mode = "apart"
     _claim(holder)
     deps = (holder._node, value, index, mask)
     effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
@@ -309,6 +356,9 @@ def write(
 def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     """Add 1 to `holder[index]` where the mask is set; return the entries before."""
     _check_target(holder, "scatter_inc")
+    lane = trace.state.lane
+    if lane is not None:
+        index, mask = lane.target(holder, index, mask, "scatter_inc")
     mask = trace.under_mask(mask)
     if flags.debug:
         from lumijit.compiler import checks
@@ -321,4 +371,27 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     deps = (holder._node, index, mask)
     effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
     _write(holder, effect)
-    return effect
+    _note_single(holder, index, mask)
+    return effect if lane is None else lane.count(effect)
+
+
+def scatter_kahan(
+    sums: Holder, errors: Holder, value: Node, index: Node, mask: Node
+) -> None:
+    """Add `value` to `sums[index]`, and what rounding took away to `errors[index]`."""
+    _check_target(sums, "scatter_add_kahan")
+    _check_target(errors, "scatter_add_kahan")
+    mask = trace.under_mask(mask)
+    if flags.debug:
+        from lumijit.compiler import checks
+
+        mask = checks.in_bounds("scatter_add_kahan", sums._node.size, index, mask)
+    size = trace.broadcast_size(SCATTER_ERROR, (value, index, mask))
+    is_masked = mask.op is LITERAL and not mask.attr
+    if size == 0 or sums._node.size == 0 or is_masked:
+        return
+    _claim(sums)
+    deps = (sums._node, value, index, mask)
+    effect = trace.make(SCATTER_ERROR, value.type, size, deps, None)
+    _write(sums, effect)
+    write(errors, effect, index, mask, "add", "direct")

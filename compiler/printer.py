@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lumijit.compiler.blocks import Block, Loop
+from lumijit.compiler.blocks import Block, Call, Loop
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
     EVALUATED,
@@ -86,7 +86,8 @@ class _Printer:
 
     def node(self, node: Node) -> None:
         """Print one node, a region with its body."""
-        name = self.names[id(node)] = f"%{len(self.names)}"
+        # Bodies of a call may share nodes, which keep their names.
+        name = self.names.setdefault(id(node), f"%{len(self.names)}")
         kind = "" if node.type is VOID else node.type.short
         text = f"{name} = {node.op.name} {kind}[{node.size}]"
         if node.op in REGIONS:
@@ -101,12 +102,17 @@ class _Printer:
         label = f' "{region.label}"' if region.label else ""
         self.line(f"{text}{label} {{")
         self.depth += 1
+        titles: tuple[str, ...]
         if isinstance(region, Loop):
             for arg, init in zip(region.args, node.deps, strict=False):
                 name = self.names[id(arg)] = f"%{len(self.names)}"
                 kind = f"{arg.type.short}[{arg.size}]"
                 self.line(f"{name} = argument {kind} from {self.operand(init)}")
             first, titles = len(region.args), ("while", "body")
+        elif isinstance(region, Call):
+            self.line(f"select {self.operand(node.deps[0])}")
+            count = len(region.bodies)
+            first, titles = 1, tuple(f"body {k + 1}" for k in range(count))
         else:
             self.line(f"if {self.operand(node.deps[0])}")
             first, titles = 1, ("true", "false")

@@ -8,11 +8,11 @@ block. So other numbers in a program never mean another kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from lumijit.compiler import local
 from lumijit.compiler.blocks import attr_key, pointer_deps, value_deps
+from lumijit.compiler.local import accesses, in_use
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -31,7 +31,14 @@ from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
 from lumijit.runtime.errors import SymbolicError, message
 
-_PLAIN = frozenset({LITERAL, COUNTER, EVALUATED, UNDEFINED, CAST, BITCAST})
+_LEAVES = frozenset({LITERAL, COUNTER, EVALUATED, UNDEFINED})
+_PLAIN = _LEAVES | {CAST, BITCAST}
+# What a leaf is in a key, to which the index of its type is added (below 16).
+_ARGUMENT = 0
+_UNDEFINED = 16
+_BAKED = 32
+_MEMORY = 64
+_COUNTER = 255
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
 
 
@@ -70,6 +77,7 @@ class Program:
     __slots__ = (
         "arguments",
         "effects",
+        "expand_limit",
         "has_loops",
         "is_streaming",
         "key",
@@ -94,28 +102,31 @@ class Program:
         self.size = size
         self.outputs = outputs
         self.effects = effects
+        self.expand_limit = expand_limit
         self.arguments = []
         self.targets = {}
         self.pointer_ids: set[int] = set()
-        self.value_ids: set[int] = set()
+        self.value_ids: Collection[int] = ()
         self.is_streaming = size > 1 << 22 and _is_streaming(outputs, size)
         if nodes is None:
             self.nodes = self._walk()
-            first = local.accesses(self.nodes) if local.in_use() else []
+            first = accesses(self.nodes) if in_use() else []
             if first:
                 self.nodes = self._walk(first)
             self._choose_reductions(expand_limit)
             self.has_loops = has_loops(self.nodes)
+            self.key = self._make_key({})
         else:
             self.nodes = nodes
-            self.value_ids.update(map(id, nodes))
             self.has_loops = False
-        self.key = self._make_key()
+            local: dict[int, int] = {}
+            self.value_ids = local
+            self.key = self._make_key(local)
 
     def _walk(self, first: Iterable[Node] = ()) -> list[Node]:
         order: list[Node] = []
         done: set[int] = set()
-        values = self.value_ids
+        self.value_ids = values = set[int]()
         pointers = self.pointer_ids
         for root in (*first, *self.outputs, *self.effects):
             values.add(id(root))
@@ -180,35 +191,44 @@ class Program:
             if op is not None and (small or forced):
                 target.private_op = op
 
-    def _make_key(self) -> Any:
-        local: dict[int, int] = {}
+    def _make_key(self, local: dict[int, int]) -> Any:
+        """Describe the nodes by local indices, which go to `local` by id.
+
+        One entry for each node: a number for a leaf, a tuple for an operation.
+        """
         rows: list[Any] = []
         args = self.arguments
-        size = self.size
+        pointers = self.pointer_ids
+        root_scope = ROOT
         for k, node in enumerate(self.nodes):
-            if node.scope is not ROOT:
+            if node.scope is not root_scope:
                 raise leaked_symbol(node)
             local[id(node)] = k
             op = node.op
             if op is LITERAL:
-                if is_baked(node):
-                    rows.append((0, node.type.index, bool(node.attr)))
+                if (node.attr == 0 or node.type is BOOL) and is_baked(node):
+                    rows.append(_BAKED + 2 * node.type.index + bool(node.attr))
                 else:
-                    rows.append((0, node.type.index))
+                    rows.append(_ARGUMENT + node.type.index)
                     args.append(node)
             elif op is EVALUATED:
-                used_as = (id(node) in self.value_ids) + 2 * (
-                    id(node) in self.pointer_ids
-                )
-                rows.append((1, node.type.index, used_as, node.size == 1))
+                used_as = 2
+                if pointers:
+                    values = self.value_ids
+                    used_as = 2 * (id(node) in values) + 4 * (id(node) in pointers)
+                rows.append(_MEMORY + 8 * node.type.index + used_as + (node.size == 1))
                 args.append(node)
             elif op is COUNTER:
-                rows.append(2)
+                rows.append(_COUNTER)
             elif op is UNDEFINED:
-                rows.append((3, node.type.index))
+                rows.append(_UNDEFINED + node.type.index)
             else:
-                refs = tuple([local.get(id(d), -1) for d in node.deps])
-                rows.append((op.index, node.type.index, attr_key(node), refs))
+                refs = [local.get(id(d), -1) for d in node.deps]
+                attr = node.attr
+                if attr is not None:
+                    attr = attr_key(node)
+                rows.append((op.index, node.type.index, attr, *refs))
+        size = self.size
         for position, target in enumerate(self.targets.values()):
             root = target.root
             local.setdefault(id(root), -2 - position)
@@ -233,15 +253,6 @@ def _is_streaming(outputs: list[Node], size: int) -> bool:
     return max((n.type.size_bytes for n in outputs), default=0) * size >= 64 << 20
 
 
-def elementwise(wanted: list[Node]) -> Program | None:
-    """Return the program of nodes of one size if it is free of memory access."""
-    order = elementwise_order(wanted)
-    if order is None:
-        return None
-    outputs = list(dict.fromkeys(wanted))
-    return Program(outputs[0].size, outputs, [], 0, order)
-
-
 def elementwise_order(wanted: list[Node]) -> list[Node] | None:
     """Return what nodes of one size need, in order, if it is free of memory access.
 
@@ -257,20 +268,23 @@ def elementwise_order(wanted: list[Node]) -> list[Node] | None:
         stack = [root]
         while stack:
             node = stack[-1]
-            key = id(node)
-            if key in done:
-                stack.pop()
-                continue
-            op = node.op
-            if op.lower is None and op not in _PLAIN:
-                return None
-            pending = [d for d in node.deps if id(d) not in done]
-            if pending:
-                stack += pending
-            else:
-                done.add(key)
+            if id(node) not in done:
+                op = node.op
+                if op.lower is None and op not in _PLAIN:
+                    return None
+                count = len(stack)
+                for dep in node.deps:
+                    if id(dep) not in done:
+                        if dep.op in _LEAVES:
+                            done.add(id(dep))
+                            order.append(dep)
+                        else:
+                            stack.append(dep)
+                if len(stack) > count:
+                    continue
+                done.add(id(node))
                 order.append(node)
-                stack.pop()
+            stack.pop()
     return order
 
 
@@ -304,7 +318,7 @@ def _private_op(reductions: set[Any]) -> str | None:
     for found in reductions:
         if not isinstance(found, Reduction):
             return None
-        if found.mode not in ("auto", "expand", "local") or found.op == "identity":
+        if found.mode not in ("auto", "apart", "expand") or found.op == "identity":
             return None
         ops.add(found.op)
     return ops.pop() if len(ops) == 1 else None

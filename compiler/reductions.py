@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lumijit.compiler import special, trace, transfer
+from lumijit.compiler import memory, special, trace, transfer
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.lower.access import identity
 from lumijit.compiler.ops import arithmetic as ar
@@ -22,7 +22,7 @@ from lumijit.compiler.trace import Node, from_buffer, literal
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
-from lumijit.runtime.errors import SizeError, message
+from lumijit.runtime.errors import SizeError, SymbolicError, message
 
 if TYPE_CHECKING:
     from lumijit.compiler.ops.record import Op
@@ -56,6 +56,7 @@ def reduce(op: str, node: Node) -> Node:
     if node.size == 0:
         return literal(t, t.wrap(identity(op, t)))
     if node.size == 1:
+        _check_lane("reduce", node)
         return node
     if node.op is LITERAL:
         return _reduce_literal(op, node)
@@ -72,6 +73,42 @@ def reduce(op: str, node: Node) -> Node:
         _reduce_launch(kernel, source, partial, node.size, REDUCE_BLOCK)
         _reduce_launch(kernel, partial, result, blocks, blocks)
     return from_buffer(t, result, 1)
+
+
+class _Total:
+    """The array that a symbolic reduction writes to."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+
+def reduce_symbolically(op: str, node: Node) -> Node:
+    """Combine all entries to one in the kernel that computes them."""
+    t = node.type
+    if node.size == 0 or node.op is LITERAL:
+        return reduce(op, node)
+    if t is FLOAT16 and op in ("add", "mul"):
+        wide = reduce_symbolically(op, trace.cast_to(node, FLOAT32))
+        return trace.cast_to(wide, FLOAT16)
+    if trace.is_symbolic(node):
+        raise SymbolicError(
+            message(
+                "symbolic reduction",
+                "a symbolic variable can't be reduced to a value inside of its region: "
+                "the other entries are computed later",
+                "use lumijit.scatter_reduce on an array made before the region, and "
+                "read it afterwards.",
+            )
+        )
+    total = _Total(literal(t, t.wrap(identity(op, t))))
+    memory.scatter(total, node, literal(UINT32, 0), trace.make_true(1), op)
+    return total._node
+
+
+def _check_lane(construct: str, node: Node) -> None:
+    """Refuse to combine the entries of an array of which one lane is known."""
+    if trace.running_lanes and trace.state.lane is not None and node.size == 1:
+        trace.state.lane.refuse_reduction(construct)
 
 
 def _reduce_launch(
@@ -111,6 +148,7 @@ def _reduce_literal(op: str, node: Node) -> Node:
 def block_reduce(op: str, node: Node, block: int) -> Node:
     """Combine each run of `block` entries."""
     t = node.type
+    _check_lane("block_reduce", node)
     if block < 1 or node.size % block:
         raise SizeError(
             message(
@@ -145,6 +183,7 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
     size = node.size
     if size == 0:
         return node
+    _check_lane("prefix_sum", node)
     if t is FLOAT16:
         wide = prefix_sum(trace.cast_to(node, FLOAT32), exclusive)
         return trace.cast_to(wide, FLOAT16)
@@ -174,6 +213,7 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
 def compress(mask: Node) -> Node:
     """Return the indices of the set entries; waits for the mask."""
     size = mask.size
+    _check_lane("compress", mask)
     if size == 0:
         return from_buffer(UINT32, buffers.allocate(0), 0)
     source = evaluated(mask)

@@ -18,15 +18,17 @@ from lumijit.compiler import local, trace
 from lumijit.compiler.blocks import (
     Block,
     Branch,
+    Call,
     Loop,
     Region,
     attr_key,
     pointer_deps,
     value_deps,
 )
-from lumijit.compiler.memory import note_write
+from lumijit.compiler.memory import guarded, note_write
 from lumijit.compiler.ops.structural import (
     BRANCH,
+    CALL,
     EFFECTS,
     LOOP,
     PROJECT,
@@ -41,15 +43,23 @@ from lumijit.runtime.errors import StateError, message
 
 
 @contextmanager
-def scope(label: str = "", width: int = 1, is_loop: bool = False) -> Iterator[Scope]:
+def scope(
+    label: str = "",
+    width: int = 1,
+    siblings: Iterable[Scope] = (),
+    is_loop: bool = False,
+) -> Iterator[Scope]:
     """Trace into a new scope; leaving it returns to the surrounding one.
 
-    `width` is the number of elements, as far as known; `is_loop`: the code will be
-    repeated. If the body raises, arrays that it wrote to get their former contents
-    back.
+    `width` is the number of elements, as far as known; `siblings` are the other
+    blocks of the same region so far, whose writes have been undone; `is_loop`: the
+    code will be repeated. If the body raises, arrays that it wrote to get their
+    former contents back.
     """
     inner = Scope(trace.state.scope, label, width)
     inner.is_loop = is_loop
+    for other in siblings:
+        inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
     outer = trace.state.scope
     trace.state.scope = inner
     was_symbolic = flags.symbolic_scope
@@ -59,7 +69,7 @@ def scope(label: str = "", width: int = 1, is_loop: bool = False) -> Iterator[Sc
         local.suspend(inner)
     except BaseException:
         restore_writes(inner)
-        _forget(inner)
+        forget(inner)
         raise
     finally:
         trace.state.scope = outer
@@ -82,6 +92,23 @@ def undone_on_error(*scopes: Scope) -> Iterator[None]:
         for inner in scopes:
             restore_writes(inner)
         raise
+
+
+@contextmanager
+def reopened(inner: Scope) -> Iterator[None]:
+    """Trace more into a scope that was left but whose region isn't made yet."""
+    outer, was_symbolic = trace.state.scope, flags.symbolic_scope
+    trace.state.scope, flags.symbolic_scope = inner, True
+    try:
+        with trace.masked_only(None), guarded(None):
+            yield
+    finally:
+        trace.state.scope, flags.symbolic_scope = outer, was_symbolic
+
+
+def ordered(roots: Iterable[Node], inner: Scope) -> tuple[Node, ...]:
+    """Return the nodes of a scope that `roots` need, operands first."""
+    return _in_order(roots, inner, set(), _Captures())
 
 
 def argument(dtype: DType, size: int, position: int) -> Node:
@@ -137,6 +164,33 @@ def _in_order(
     return _linearize(roots, inner, done, captures)
 
 
+def recapture(node: Node) -> None:
+    """Find anew what a region refers to, after its nodes got other operands.
+
+    The arrays that it writes stay the same.
+    """
+    region = node.attr
+    heads = len(region.args) if isinstance(region, Loop) else 1
+    inside = {id(n) for block in region.blocks for n in block.nodes}
+    if isinstance(region, Loop):
+        inside.update(map(id, region.args))
+    values: dict[int, Node] = {}
+    pointers: dict[int, Node] = {}
+    for block in region.blocks:
+        for inner in block.nodes:
+            values.update((id(d), d) for d in value_deps(inner))
+            pointers.update((id(d), d) for d in _indexed(inner)[0])
+        values.update((id(out), out) for out in block.outputs)
+    known = inside | set(map(id, node.deps[:heads]))
+    found = [n for key, n in values.items() if key not in known]
+    read = [n for key, n in pointers.items() if key not in inside]
+    targets = node.deps[region.targets :]
+    region.pointers = heads + len(found)
+    region.targets = region.pointers + len(read)
+    node.deps = (*node.deps[:heads], *found, *read, *targets)
+    region.key = structure(region, node.deps)
+
+
 def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """Return the arrays that a node reads by index, and those that it writes.
 
@@ -172,7 +226,7 @@ def _finish(
     region.pointers = len(heads) + len(values)
     region.targets = region.pointers + len(pointers)
     deps = (*heads, *values, *pointers, *targets)
-    region.key = _structure(region, deps)
+    region.key = structure(region, deps)
     region.written = []
     node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
     if node.size:
@@ -188,7 +242,7 @@ def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
     node.deps = node.deps[: node.attr.targets]
     for inner in scopes:
         restore_writes(inner)
-        _forget(inner)
+        forget(inner)
 
 
 def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
@@ -225,10 +279,10 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
         else:
             current.writes.setdefault(key, (holder, original))
     for inner in scopes:
-        _forget(inner)
+        forget(inner)
 
 
-def _forget(inner: Scope) -> None:
+def forget(inner: Scope) -> None:
     """Drop what a closed scope refers to: its nodes refer to the scope."""
     inner.effects = []
     inner.writes = {}
@@ -322,25 +376,52 @@ def close_branch(
     return node, results[:count]
 
 
+def close_call(
+    selector: Node,
+    bodies: Sequence[tuple[Scope, Sequence[Node], tuple[Node, ...]]],
+    written: Scope,
+    label: str,
+) -> list[Node]:
+    """Make a call node; return one node per result.
+
+    `selector` is a UInt32: the position of the body that an element runs plus 1.
+    Elements that run none get zeros. A body is given by its scope, its effects and
+    its results. Bodies may share nodes. `written` holds the writes of all.
+    """
+    _check_single_version([written])
+    captures = _Captures()
+    call = Call()
+    blocks = []
+    for inner, effects, outs in bodies:
+        nodes = _in_order((*effects, *outs), inner, set(), captures)
+        blocks.append(Block(nodes, outs))
+    _note_targets(written, captures)
+    call.bodies = tuple(blocks)
+    call.label = label
+    node = _finish(call, CALL, (selector,), captures, [written])
+    first = blocks[0].outputs
+    return [project(node, out.type, k) for k, out in enumerate(first)]
+
+
 def project(region: Node, dtype: DType, position: int) -> Node:
     """Make the node for one result of a region."""
     return trace.make(PROJECT, dtype, region.size, (region,), position)
 
 
-def _structure(region: Region, deps: tuple[Node, ...]) -> Any:
+def structure(region: Region, deps: tuple[Node, ...]) -> Any:
     """Describe a region's code by local indices; captures count from -1 down."""
-    local: dict[int, int] = {id(d): -1 - k for k, d in enumerate(deps)}
+    known: dict[int, int] = {id(d): -1 - k for k, d in enumerate(deps)}
     count = 0
     if isinstance(region, Loop):
         for arg in region.args:
-            local[id(arg)] = count
+            known[id(arg)] = count
             count += 1
     rows: list[Any] = [type(region).__name__]
     for block in region.blocks:
         for node in block.nodes:
-            local[id(node)] = count
+            known[id(node)] = count
             count += 1
-            refs = tuple(local[id(d)] for d in node.deps)
+            refs = tuple(known[id(d)] for d in node.deps)
             rows.append((node.op.index, node.type.index, attr_key(node), refs))
-        rows.append(tuple(local[id(n)] for n in block.outputs))
+        rows.append(tuple(known[id(n)] for n in block.outputs))
     return tuple(rows)

@@ -19,7 +19,7 @@ from lumijit.compiler.ops.structural import (
     LITERAL,
     PROJECT,
     REGIONS,
-    SCATTER_INC,
+    RETURNING,
     UNDEFINED,
     WRITTEN,
 )
@@ -143,7 +143,8 @@ class _Planner:
         phase[id(node)] = level
         if is_effect(node):
             self.effects.append(node)
-        if node.op is SCATTER_INC or (node.op is PROJECT and is_effect(node.deps[0])):
+        is_result = node.op is PROJECT and is_effect(node.deps[0])
+        if node.op in RETURNING or is_result:
             self.carriers.append(node)
 
     def _address(self, node: Node) -> int:
@@ -218,7 +219,7 @@ def _may_share_kernel(first: Node, second: Node) -> bool:
     """Tell whether two writes to one array may run interleaved in one kernel."""
     if first.size != second.size or first.op is not second.op:
         return False
-    if first.op is SCATTER_INC:
+    if first.op in RETURNING:
         return True
     if first.op in REGIONS:
         return False

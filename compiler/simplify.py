@@ -25,10 +25,19 @@ from lumijit.runtime.dtypes import BOOL, DType
 Rule = Callable[[Node, Node], Node | None]
 
 
+# What floats are multiplied by, or get added, matters for these numbers only.
+_BY_UNIT = frozenset({ar.ADD, ar.SUB, ar.MUL})
+_UNITS = frozenset({-1, 0, 1})
+
+
 def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     """Evaluate an operation on literals."""
     if not flags.constant_propagation or op.reference is None:
         return None
+    if trace.running_lanes and trace.state.lane is not None:
+        found: Node | None = trace.state.lane.fold(op, args)
+        if found is not None:
+            return found
     size = trace.broadcast_size(op, args)
     values = [a.type.numpy.type(a.attr) for a in args]
     with np.errstate(all="ignore"):
@@ -45,6 +54,11 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     """Fold or simplify a binary operation; None where nothing applies."""
     if a.op is LITERAL and b.op is LITERAL:
         return fold(op, op.result or a.type, (a, b))
+    if trace.running_lanes and trace.state.lane is not None:
+        known: Node | None = trace.state.lane.binary(op, a, b)
+        return known
+    if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
+        return None
     if not flags.constant_propagation:
         return None
     if a.size != b.size and a.size != 1 and b.size != 1:
@@ -70,6 +84,9 @@ def ternary(op: Op, a: Node, b: Node, c: Node) -> Node | None:
     """Fold or simplify fma and select."""
     if a.op is LITERAL and b.op is LITERAL and c.op is LITERAL:
         return fold(op, c.type, (a, b, c))
+    if trace.running_lanes and trace.state.lane is not None:
+        known: Node | None = trace.state.lane.ternary(op, a, b, c)
+        return known
     if not flags.constant_propagation:
         return None
     size = trace.broadcast_size(op, (a, b, c))
@@ -99,22 +116,34 @@ def _select(mask: Node, a: Node, b: Node) -> Node | None:
 
 
 def _fma(a: Node, b: Node, c: Node) -> Node | None:
-    for x, y in ((a, b), (b, a)):
-        if x.op is LITERAL:
-            if x.attr == 1:
-                return trace.emit2(ar.ADD, y, c)
-            if x.attr == -1 and c.type.is_float:
-                return trace.emit2(ar.SUB, c, y)
-            if x.attr == 0 and _may_drop(y):
-                return c
+    if a.op is LITERAL:
+        found = _fma_by(a, b, c)
+        if found is not None:
+            return found
+    if b.op is LITERAL:
+        found = _fma_by(b, a, c)
+        if found is not None:
+            return found
     if a.op is LITERAL and b.op is LITERAL and not _is_signed_zero(a, b):
         product = fold(ar.MUL, a.type, (a, b))
         if product is not None and _is_exact(a, b, product):
             return trace.emit2(ar.ADD, product, c)
-    if _is_negative_zero(c) or (c.op is LITERAL and c.type.is_int and c.attr == 0):
+    if c.op is not LITERAL or c.attr != 0:
+        return None
+    if c.type.is_int or _is_negative_zero(c) or flags.fast_math:
         return trace.emit2(ar.MUL, a, b)
-    if c.op is LITERAL and c.attr == 0 and flags.fast_math:
-        return trace.emit2(ar.MUL, a, b)
+    return None
+
+
+def _fma_by(factor: Node, x: Node, c: Node) -> Node | None:
+    """Simplify factor * x + c for a literal factor."""
+    value = factor.attr
+    if value == 1:
+        return trace.emit2(ar.ADD, x, c)
+    if value == -1 and c.type.is_float:
+        return trace.emit2(ar.SUB, c, x)
+    if value == 0 and _may_drop(x):
+        return c
     return None
 
 

@@ -1,9 +1,9 @@
-"""The trace: nodes, scopes, and value numbering while nodes are made.
+"""The trace: nodes, scopes, and what makes nodes.
 
-Owns `Node` and the functions that append to the trace. Algebraic simplification
-is in `simplify`, control flow in `regions`, memory access in `memory`. Nobody
-owns a node but the arrays and nodes that refer to it: Python's reference counts
-are the dead-code elimination.
+Owns `Node` and the functions that append to the trace. `numbering` finds equal
+nodes, `simplify` has the algebra; control flow is in `regions`, memory access in
+`memory`. Nobody owns a node but the arrays and nodes that refer to it: Python's
+reference counts are the dead-code elimination.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from contextvars import ContextVar
+from typing import Any
 from weakref import ref
 
+from lumijit.compiler import numbering
+from lumijit.compiler.ops.logic import AND, SELECT
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import (
     BITCAST,
@@ -50,6 +53,7 @@ class Node:
         "scope",
         "size",
         "type",
+        "uses",
     )
     op: Op
     type: DType
@@ -58,30 +62,25 @@ class Node:
     attr: Any
     buffer: Buffer | None
     scope: Scope
+    # What `numbering` finds equal operations by.
+    uses: Any
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.type.name}[{self.size}]>"
 
 
-_new_node = cast(Any, Node.__new__)
-
-
 class Scope:
-    """Where nodes are made: the program itself, or the body of a region.
-
-    Holds the value-numbering table of that body: from (op, ids of the operands)
-    to a weak reference. Ids get reused, so a hit is checked against the operands.
-    """
+    """Where nodes are made: the program itself, or the body of a region."""
 
     __slots__ = (
+        "claimed",
         "depth",
         "effects",
         "is_loop",
         "label",
-        "limit",
         "locals",
         "parent",
-        "table",
+        "part",
         "width",
         "writes",
     )
@@ -94,18 +93,21 @@ class Scope:
         # Over how many elements the region runs, as far as known.
         self.width: int = max(width, parent.width if parent is not None else 1)
         self.depth: int = parent.depth + 1 if parent is not None else 0
-        self.table: dict[Any, ref[Node]] = {}
-        self.limit = 1024
         self.effects: list[Node] = []
         self.writes: dict[int, Any] = {}
         # Local buffers from outside that are accessed here (see `local`).
         self.locals: dict[int, Any] = {}
         self.is_loop = False
+        # Counts the functions that are traced here one after the other.
+        self.part = 0
+        # Arrays that a sibling wrote to already: nodes nobody else refers to.
+        self.claimed: dict[int, Node] = {}
 
-    def sweep(self) -> None:
-        """Forget expired entries; the next sweep is due at twice the rest."""
-        self.table = {k: r for k, r in self.table.items() if r() is not None}
-        self.limit = max(1024, 2 * len(self.table))
+
+ROOT = Scope()
+# A context variable is read in a third of the time of a thread-local attribute.
+_scope: ContextVar[Scope] = ContextVar("scope", default=ROOT)
+_current_scope = _scope.get
 
 
 class _State(threading.local):
@@ -113,17 +115,28 @@ class _State(threading.local):
 
     `watched` notes who is written outside of regions, and `guard` is asked before
     an array outside of regions is indexed; both serve evaluated control flow.
+    `lane` is set while a single lane runs (`lane.Lane`).
     """
 
     def __init__(self) -> None:
-        self.scope = ROOT
         self.mask: Node | None = None
         self.watched: dict[int, Any] | None = None
         self.guard: Callable[[Node], None] | None = None
+        self.lane: Any = None
+
+    @property
+    def scope(self) -> Scope:
+        """The innermost scope, to which new nodes belong."""
+        return _scope.get()
+
+    @scope.setter
+    def scope(self, inner: Scope) -> None:
+        _scope.set(inner)
 
 
-ROOT = Scope()
 state = _State()
+#: The lanes that run in any thread: where it is empty, `state.lane` is None.
+running_lanes: list[Any] = []
 
 
 @contextmanager
@@ -160,8 +173,6 @@ def under_mask(mask: Node) -> Node:
     outer = state.mask
     if outer is None:
         return mask
-    from lumijit.compiler.ops.logic import AND
-
     return emit2(AND, mask, outer)
 
 
@@ -172,14 +183,15 @@ def is_symbolic(node: Node) -> bool:
 
 def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> Node:
     """Append a node without value numbering."""
-    node = cast(Node, _new_node(Node))
+    node = Node()
     node.op = op
     node.type = dtype
     node.size = size
     node.deps = deps
     node.attr = attr
     node.buffer = None
-    node.scope = state.scope
+    node.scope = _current_scope()
+    node.uses = None
     return node
 
 
@@ -188,18 +200,6 @@ def make_root(op: Op, dtype: DType, size: int, attr: Any = None) -> Node:
     node = make(op, dtype, size, (), attr)
     node.scope = ROOT
     return node
-
-
-def _find_outer(key: Any, deps: tuple[Node, ...]) -> Node | None:
-    scope = state.scope.parent
-    while scope is not None:
-        entry = scope.table.get(key)
-        if entry is not None:
-            node = entry()
-            if node is not None and node.deps == deps:
-                return node
-        scope = scope.parent
-    return None
 
 
 def size_mismatch(op: Op, deps: tuple[Node, ...]) -> SizeError:
@@ -233,16 +233,13 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
         key = (dtype, str(value), size)
         if value != value:
             value = math.nan
-    table = ROOT.table
-    entry = table.get(key)
+    entry = numbering.literals.get(key)
     if entry is not None:
         node = entry()
         if node is not None and node.op is LITERAL:
             return node
     node = make_root(LITERAL, dtype, size, value)
-    table[key] = ref(node)
-    if len(table) > ROOT.limit:
-        ROOT.sweep()
+    numbering.literals.remember(key, node)
     return node
 
 
@@ -251,11 +248,11 @@ def counter(size: int) -> Node:
     if size == 1:
         return literal(UINT32, 0)
     key = (COUNTER, size)
-    entry = ROOT.table.get(key)
+    entry = numbering.literals.get(key)
     node = entry() if entry is not None else None
     if node is None or node.op is not COUNTER:
         node = make_root(COUNTER, UINT32, size)
-        ROOT.table[key] = ref(node)
+        numbering.literals.remember(key, node)
     return node
 
 
@@ -299,25 +296,21 @@ def append(
 
     The operands broadcast, unless `size` says how many entries the result has.
     """
-    key = (op, dtype, attr, *map(id, deps))
-    scope = state.scope
-    if flags.value_numbering:
-        entry = scope.table.get(key)
-        if entry is not None:
-            node = entry()
-            if node is not None and node.deps == deps:
-                return node
-        if scope.parent is not None:
-            found = _find_outer(key, deps)
-            if found is not None:
-                return found
+    host = deps[0]
+    if host.op is LITERAL:
+        host = next((d for d in deps if d.op is not LITERAL), host)
+    if host.uses is not None and flags.value_numbering:
+        scope = _current_scope()
+        found = numbering.find(host, op, dtype, deps, attr, scope)
+        if found is not None:
+            return found
     if size is None:
         size = broadcast_size(op, deps)
     node = make(op, dtype, size, deps, attr)
-    table = scope.table
-    table[key] = ref(node)
-    if len(table) > scope.limit:
-        scope.sweep()
+    if host.uses is None:
+        host.uses = ref(node)
+    else:
+        numbering.note(host, node)
     return node
 
 
@@ -333,46 +326,42 @@ def emit1(op: Op, a: Node) -> Node:
 def emit2(op: Op, a: Node, b: Node) -> Node:
     """Apply a binary operation to operands of the same type.
 
-    This is the tracer's innermost path: the common case makes one look-up and
-    one node and calls nothing else.
+    This is the tracer's innermost path: the common case makes one node and one weak
+    reference, and calls nothing else.
     """
+    host = a
     if a.op is LITERAL or b.op is LITERAL or a is b:
         folded = simplify.binary(op, a, b)
         if folded is not None:
             return folded
-    scope = state.scope
-    table = scope.table
-    # Only integers, so that the garbage collector stops looking at the tuple.
-    key = (op.index, id(a), id(b))
-    if flags.value_numbering:
-        entry = table.get(key)
-        if entry is not None:
-            node = entry()
-            if node is not None:
-                deps = node.deps
-                if deps and deps[0] is a and deps[1] is b:
-                    return node
-        if scope.parent is not None:
-            found = _find_outer(key, (a, b))
-            if found is not None:
-                return found
+        if a.op is LITERAL:
+            host = b
+    dtype = op.result or a.type
+    deps = (a, b)
+    scope = _current_scope()
+    if host.uses is not None and flags.value_numbering:
+        found = numbering.find(host, op, dtype, deps, None, scope)
+        if found is not None:
+            return found
     size = a.size
     if size != b.size:
         if size == 1:
             size = b.size
         elif b.size != 1:
-            raise size_mismatch(op, (a, b))
-    made: Node = _new_node(Node)
+            raise size_mismatch(op, deps)
+    made = Node()
     made.op = op
-    made.type = op.result or a.type
+    made.type = dtype
     made.size = size
-    made.deps = (a, b)
+    made.deps = deps
     made.attr = None
     made.buffer = None
     made.scope = scope
-    table[key] = ref(made)
-    if len(table) > scope.limit:
-        scope.sweep()
+    made.uses = None
+    if host.uses is None:
+        host.uses = ref(made)
+    else:
+        numbering.note(host, made)
     return made
 
 
@@ -427,8 +416,6 @@ def make_true(size: int) -> Node:
 
 def select(mask: Node, a: Node, b: Node) -> Node:
     """Blend two nodes of one type by a mask."""
-    from lumijit.compiler.ops.logic import SELECT
-
     if mask.op is LITERAL and mask.size > max(a.size, b.size):
         return append(SELECT, b.type, (mask, a, b))
     return emit3(SELECT, mask, a, b)

@@ -12,14 +12,7 @@ from collections.abc import Iterable
 
 from lumijit.compiler import trace
 from lumijit.compiler.blocks import value_deps
-from lumijit.compiler.grammar import (
-    VerificationError,
-    check_node,
-    open_scopes,
-    require,
-    sources,
-    targets,
-)
+from lumijit.compiler.grammar import check_node
 from lumijit.compiler.local import is_local
 from lumijit.compiler.ops.structural import (
     EFFECTS,
@@ -30,6 +23,13 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.program import Program, target_root
+from lumijit.compiler.rules import (
+    VerificationError,
+    open_scopes,
+    require,
+    sources,
+    targets,
+)
 from lumijit.compiler.schedule import Plan
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import VALUES
@@ -51,7 +51,7 @@ def verify(nodes: Iterable[Node]) -> None:
     >>> verify([total])
     Traceback (most recent call last):
     ...
-    lumijit.compiler.grammar.VerificationError: the size is that of the operands \
+    lumijit.compiler.rules.VerificationError: the size is that of the operands \
 (expected 4, got 5) at <add UInt32[5]>(<counter UInt32[4]>, <counter UInt32[4]>)
     """
     scopes = open_scopes(trace.state.scope)

@@ -38,8 +38,11 @@ class FlatArray(ArrayBase):
         """Make an array of numbers, a sequence, a NumPy array or another array."""
         if len(args) == 1:
             value = args[0]
-            if type(value) is type(self):
+            kind = type(value)
+            if kind is type(self):
                 self._node = value._node
+            elif kind in self._numbers:
+                self._node = type(self)._literal(value)
             else:
                 self._node = node_of(type(self), value)
         else:
@@ -106,6 +109,8 @@ class FlatArray(ArrayBase):
             if self._node.op is LITERAL:
                 return bool(self._node.size and self._node.attr)
             return bool(self._data("__bool__").any())
+        if trace.state.lane is not None and not self._spec.dtype.is_float:
+            return bool(trace.state.lane.known(self._node).attr)
         return super().__bool__()
 
     def __float__(self) -> float:
@@ -117,6 +122,9 @@ class FlatArray(ArrayBase):
         return int(self._only_entry("int"))
 
     def _only_entry(self, wanted: str) -> Any:
+        lane = trace.state.lane
+        if lane is not None and self._node.size == lane.width:
+            return lane.known(self._node).attr
         if self._node.size != 1:
             name = type(self).__name__
             raise ArrayTypeError(

@@ -75,7 +75,9 @@ class ReduceOp(enum.IntEnum):
 class ReduceMode(enum.IntEnum):
     """How conflicting updates of a scatter-reduction are resolved.
 
-    `Auto` chooses. `Direct` updates memory atomically; `Local` combines equal
+    `Auto` chooses: `Expand` for targets of up to `expand_threshold()` entries, else
+    `Local` (`Direct` without flag `ScatterReduceLocal`). `Direct` updates memory
+    atomically; `Local` combines equal
     indices of a packet first; `NoConflicts` and `Permute` are promises that no two
     updates hit the same entry; `Expand` gives each thread a copy of the target.
 

@@ -44,6 +44,8 @@ class _Common:
 
 
 _WEAK_ORDER = (bool, int, float)
+# What operands of these types have in common.
+_KNOWN: dict[tuple[type[Any], ...], ArraySpec] = {}
 
 
 def is_convertible(value: Any) -> bool:
@@ -57,10 +59,43 @@ def is_convertible(value: Any) -> bool:
 
 def common_spec(values: Iterable[Any], construct: str) -> ArraySpec:
     """Return what class the operands have in common, or raise."""
+    values = tuple(values)
+    kinds = tuple(map(type, values))
+    known = _KNOWN.get(kinds)
+    if known is not None:
+        return known
+    for value in values:
+        if isinstance(value, ArrayBase) and value._spec.is_instance:
+            return _instance_spec(value._spec, values, construct)
     seen = _Common()
     for value in values:
         _look_at(value, seen, construct, depth=0)
-    return ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
+    spec = ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
+    if all(is_told_by_type(kind) for kind in kinds):
+        _KNOWN[kinds] = spec
+    return spec
+
+
+def is_told_by_type(kind: type[Any]) -> bool:
+    """Tell whether an operand's type alone says how it is promoted."""
+    return kind in _WEAK_ORDER or issubclass(kind, ArrayBase)
+
+
+def _instance_spec(
+    spec: ArraySpec, values: tuple[Any, ...], construct: str
+) -> ArraySpec:
+    """Return the spec of an instance array that stands beside instances or None."""
+    for value in values:
+        if isinstance(value, ArrayBase) and value._spec is not spec:
+            raise ArrayTypeError(
+                message(
+                    construct,
+                    "an instance array can't be combined with "
+                    f"{type(value).__name__!r}",
+                    "combine it with instances, None or an array of its own type.",
+                )
+            )
+    return spec
 
 
 def common_of_types(kinds: Iterable[type[Any]], construct: str) -> ArraySpec:

@@ -1,11 +1,12 @@
 """What an array class is: its namespace, entry type and static dimensions.
 
 Owns `ArraySpec` and the registry that finds the class for one. The classes are
-made by `typezoo`; questions about them are answered by `traits`.
+made by `typezoo`, when somebody asks for them; `traits` answers questions about them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,24 +46,51 @@ class ArraySpec:
         """The static dimensions, DYNAMIC where only an instance knows."""
         return (*self.outer, DYNAMIC) if self.is_jit else self.outer
 
+    @property
+    def is_instance(self) -> bool:
+        """Whether the entries stand for Python objects (see `instances`)."""
+        return self.kind.startswith("instances")
+
     def replaced(self, **changes: Any) -> ArraySpec:
-        """Return a changed copy."""
-        return replace(self, **changes)
+        """Return a changed copy; with other entries or dimensions, a plain array."""
+        key = (self, *changes.items())
+        found = _REPLACED.get(key)
+        if found is None:
+            if self.is_instance and changes.keys() != {"space"}:
+                changes.setdefault("kind", "array")
+            found = _REPLACED[key] = replace(self, **changes)
+        return found
 
 
+# Copies made before: there are few, and making one takes longer than looking it up.
+_REPLACED: dict[Any, ArraySpec] = {}
 _CLASSES: dict[ArraySpec, type[Any]] = {}
+_DECLARED: dict[ArraySpec, Callable[[], type[Any]]] = {}
+
+
+def declare(spec: ArraySpec, make: Callable[[], type[Any]]) -> None:
+    """Say how a class is made, which `find` does when it is first asked for."""
+    _DECLARED[spec] = make
 
 
 def register(spec: ArraySpec, cls: type[Any]) -> None:
-    """Enter a class, so that `find` returns it."""
+    """Enter a finished class, so that `find` returns it."""
     _CLASSES[spec] = cls
+
+
+def registered(spec: ArraySpec) -> type[Any] | None:
+    """Return the class for a spec if it has been made."""
+    return _CLASSES.get(spec)
 
 
 def find(spec: ArraySpec) -> type[Any] | None:
     """Return the class for a spec, a Python type for scalars, or None."""
     if not spec.outer and not spec.is_jit:
         return python_type(spec.dtype)
-    return _CLASSES.get(spec)
+    cls = _CLASSES.get(spec)
+    if cls is None and spec in _DECLARED:
+        return _DECLARED[spec]()
+    return cls
 
 
 def require(spec: ArraySpec, construct: str) -> type[Any]:

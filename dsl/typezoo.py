@@ -1,18 +1,22 @@
-"""Makes every array type of a namespace, and gives each its operators.
+"""Makes the array types of a namespace, and gives each its operators.
 
-Owns the naming scheme (`Array3f64` is three components of Float64). The packages
-`scalar`, `llvm`, `llvm.ad` and `auto` hold the results.
+Owns the naming scheme (`Array3f64` is three components of Float64). A namespace has
+almost a hundred types, of which a program uses few: each is made when its name, or a
+type that refers to it, is first asked for. The packages `scalar`, `llvm`, `llvm.ad`
+and `auto` hold the results.
 """
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from typing import Any
 
 from lumijit import infix, operators
 from lumijit.arrays import FlatArray
-from lumijit.base import ArrayBase
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
+from lumijit.random import make_pcg32
 from lumijit.runtime.dtypes import (
     BOOL,
     FLOAT16,
@@ -30,7 +34,16 @@ from lumijit.runtime.dtypes import (
     VALUES,
     DType,
 )
-from lumijit.spec import DYNAMIC, ArraySpec, find, python_type, register
+from lumijit.spec import (
+    DYNAMIC,
+    ArraySpec,
+    declare,
+    find,
+    python_type,
+    register,
+    registered,
+    require,
+)
 
 SUFFIXES: dict[DType, str] = {
     BOOL: "b",
@@ -56,6 +69,9 @@ ALIASES = {"Int": "Int32", "UInt": "UInt32", "Float": "Float32"}
 VECTOR_SIZES = (0, 1, 2, 3, 4)
 GRID_SIZES = (2, 3, 4)
 MATRIX_TYPES = (BOOL, *FLOATS)
+_MEMBERS: dict[str, dict[str, ArraySpec]] = {}
+# One class per spec, also where threads ask for it at once.
+_lock = threading.RLock()
 
 
 def _name(outer: tuple[int, ...], dtype: DType) -> str:
@@ -69,17 +85,24 @@ def _storage(spec: ArraySpec) -> type[Any]:
     return NestedArray if spec.outer else FlatArray
 
 
-def _declare(spec: ArraySpec, name: str) -> type[Any]:
-    """Make a class without operators and enter it into the registry."""
-    body = {
-        "__slots__": (),
-        "__module__": f"lumijit.{spec.space}",
-        "__doc__": _doc(spec),
-        "_spec": spec,
-    }
-    cls = type(name, (_storage(spec),), body)
-    register(spec, cls)
-    return cls
+def _make(spec: ArraySpec, name: str) -> type[Any]:
+    """Make the class of a spec, and those that it refers to."""
+    with _lock:
+        made = registered(spec)
+        if made is not None:
+            return made
+        body = {
+            "__slots__": (),
+            "__module__": f"lumijit.{spec.space}",
+            "__doc__": _doc(spec),
+            "_spec": spec,
+        }
+        cls = type(name, (_storage(spec),), body)
+        _link(cls)
+        operators.install(cls)
+        # Last, as another thread may find the class from here on.
+        register(spec, cls)
+        return cls
 
 
 def _doc(spec: ArraySpec) -> str:
@@ -91,36 +114,66 @@ def _doc(spec: ArraySpec) -> str:
 def _link(cls: Any) -> None:
     """Connect a class to its mask and item classes."""
     spec: ArraySpec = cls._spec
-    cls._mask = find(spec.replaced(dtype=BOOL))
+    is_mask = spec.dtype is BOOL
+    cls._mask = cls if is_mask else find(spec.replaced(dtype=BOOL))
     if spec.outer:
         cls._item = find(spec.replaced(outer=spec.outer[1:]))
     else:
         cls._item = python_type(spec.dtype)
 
 
-def make_namespace(space: str) -> dict[str, Any]:
-    """Return all array types of a namespace by name."""
-    types: dict[str, Any] = {}
+def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) -> Any:
+    """Make a flat class whose entries stand for Python objects."""
+    cls: Any = type(
+        body["__name__"], (storage,), {**body, "_spec": spec, "__slots__": ()}
+    )
+    plain: Any = require(spec.replaced(dtype=UINT32), "instance_array_t")
+    cls._mask = plain._mask
+    cls._item = object
+    cls._numbers = ()
+    cls._literal = plain._literal
+    register(spec, cls)
+    return cls
+
+
+def _shapes(dtype: DType) -> list[tuple[int, ...]]:
+    """List the dimensions of a namespace's nested types."""
+    shapes: list[tuple[int, ...]] = [(n,) for n in VECTOR_SIZES]
+    shapes.append((DYNAMIC,))
+    if dtype in MATRIX_TYPES:
+        shapes += [(n, n) for n in GRID_SIZES]
+    return shapes
+
+
+def declare_namespace(space: str) -> list[str]:
+    """Make the array types of a namespace known; return the names of its members."""
+    specs: dict[str, ArraySpec] = {}
     for dtype in VALUES:
-        name = FLAT_NAMES[dtype]
-        if space == "scalar":
-            types[name] = python_type(dtype)
-        else:
-            types[name] = _declare(ArraySpec(space, dtype, ()), name)
-    for dtype in VALUES:
-        shapes: list[tuple[int, ...]] = [(n,) for n in VECTOR_SIZES]
-        shapes.append((DYNAMIC,))
-        if dtype in MATRIX_TYPES:
-            shapes += [(n, n) for n in GRID_SIZES]
-        for outer in shapes:
-            name = _name(outer, dtype)
-            types[name] = _declare(ArraySpec(space, dtype, outer), name)
-    classes = [t for t in types.values() if issubclass(t, ArrayBase)]
-    for cls in classes:
-        _link(cls)
-    for cls in classes:
-        operators.install(cls)
+        specs[FLAT_NAMES[dtype]] = ArraySpec(space, dtype, ())
+        for outer in _shapes(dtype):
+            specs[_name(outer, dtype)] = ArraySpec(space, dtype, outer)
+    for name, spec in specs.items():
+        if spec.is_jit or spec.outer:
+            declare(spec, partial(_make, spec, name))
+    for alias, name in ALIASES.items():
+        specs[name] = specs[alias]
+    _MEMBERS[space] = specs
     infix.install()
-    for short, name in ALIASES.items():
-        types[name] = types[short]
-    return types
+    return sorted([*specs, "PCG32"])
+
+
+def member(space: str, name: str, members: dict[str, Any]) -> Any:
+    """Return a type of a namespace by name, and enter it into `members`.
+
+    Raises:
+        AttributeError: if the namespace has no such type.
+    """
+    spec = _MEMBERS[space].get(name)
+    if spec is not None:
+        found: Any = find(spec)
+    elif name == "PCG32":
+        found = make_pcg32(space)
+    else:
+        raise AttributeError(f"module 'lumijit.{space}' has no attribute {name!r}")
+    with _lock:
+        return members.setdefault(name, found)

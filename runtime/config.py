@@ -129,7 +129,12 @@ assert {v.setting for v in ENVIRONMENT} == {f.name for f in fields(Settings)}
 
 
 class JitFlag(enum.IntFlag):
-    """Flags that control how programs are traced, compiled and launched."""
+    """Flags that control how programs are traced, compiled and launched.
+
+    What each does is in the guide. `ReuseIndices` and `ForceOptiX` can be set and read
+    as in Dr.Jit, and change nothing: nodes have no numbers that could be reused, and
+    there is no OptiX.
+    """
 
     Debug = 1 << 0
     ReuseIndices = 1 << 1

@@ -52,6 +52,10 @@ class StateError(LumijitError, RuntimeError, TypeError):
     """The state of a loop, branch or call is inconsistent."""
 
 
+class RecursionBoundError(LumijitError, RecursionError):
+    """A function calls itself under array conditions, without or past a bound."""
+
+
 class SyntaxTransformError(LumijitError, SyntaxError, TypeError):
     """A decorated function holds syntax that can't be vectorized."""
 

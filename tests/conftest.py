@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lumijit.compiler import evaluate, pending, program, schedule
+from lumijit.compiler import evaluate, general, pending, program, schedule
 from lumijit.compiler.trace import Node
 from lumijit.compiler.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
@@ -60,6 +60,7 @@ def _verified_stages() -> Iterator[None]:
         patch.setattr(evaluate, "plan", _checked_plan)
         patch.setattr(evaluate, "elementwise_order", _checked_order)
         patch.setattr(evaluate, "Program", _CheckedProgram)
+        patch.setattr(general, "Program", _CheckedProgram)
         yield
 
 

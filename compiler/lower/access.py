@@ -3,7 +3,8 @@
 A reduction into an array goes to a private copy per thread where `program`
 decided so (plain loads and stores, a few interleaved copies against store-to-load
 stalls); the copies are merged by a kernel of their own (`reductions`). Otherwise
-it combines the lanes that hit one entry and updates memory atomically.
+it combines the lanes that hit one entry and updates memory atomically. How plain
+entries are stored is in `stores`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import float_hex
 from lumijit.compiler.lower.gathers import gather_call
+from lumijit.compiler.lower.stores import scatter_lanes
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import EFFECTS
 from lumijit.compiler.program import Target, target_root
@@ -101,68 +103,6 @@ class Access:
         self.private[key] = (copies, lane_copy, dummy)
         return PRIVATE_SLOTS
 
-    def _scatter_call(
-        self, element: str, ty: str, value: str, base: str, index: str, mask: str
-    ) -> None:
-        b = self.b
-        w = b.width
-        pointers = b.emit(
-            f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}"
-        )
-        stem = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
-        name = f"llvm.masked.scatter.v{w}{stem}.v{w}p0"
-        masks = b.type(BOOL)
-        b.declarations[name] = f"declare void @{name}({ty}, <{w} x ptr>, {masks})"
-        size = {"half": 2, "float": 4, "double": 8}.get(element)
-        align = size or max(1, int(element[1:]) // 8)
-        b.line(
-            f"call void @{name}({ty} {value}, <{w} x ptr> align {align} {pointers}, "
-            f"{masks} {mask})"
-        )
-
-    def _scatter(
-        self, element: str, ty: str, value: str, base: str, index: str, mask: str
-    ) -> None:
-        """Write entries under a mask; of lanes with one index the last one stays.
-
-        Without AVX-512, LLVM would test and branch for every lane. One test for the
-        whole packet does instead: mostly all lanes are active.
-        """
-        low, b = self.low, self.b
-        if b.target.has_avx512:
-            self._scatter_call(element, ty, value, base, index, mask)
-            return
-        outer = None if low.mask is None else b.wide(low.mask)
-        packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
-        bits = self._mask_bits(mask)
-        is_full = b.emit(f"icmp eq i{b.width} {bits}, -1")
-        b.branch_if(is_full, packed, some)
-        b.block(packed)
-        for lane in range(b.width):
-            self._store_lane(element, ty, value, base, index, str(lane))
-        b.branch(done)
-        b.block(some)
-        loop = self._open_lanes(bits)
-        self._store_lane(element, ty, value, base, index, loop.lane)
-        negative = b.emit(f"sub i{b.width} 0, %{loop.left}")
-        served = b.emit(f"and i{b.width} {negative}, %{loop.left}")
-        self._close_lanes(loop, served)
-        b.branch(done)
-        b.block(done)
-        low.set_mask(outer)
-
-    def _store_lane(
-        self, element: str, ty: str, value: str, base: str, index: str, lane: str
-    ) -> None:
-        b = self.b
-        at = self._lane(b.type(UINT32), index, lane)
-        wide = b.emit(f"zext i32 {at} to i64")
-        address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
-        item = self._lane(ty, value, lane)
-        b.line(f"store {element} {item}, ptr {address}")
-
-    # Writes
-
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""
         low, b = self.low, self.b
@@ -179,15 +119,15 @@ class Access:
         if t is BOOL:
             value = b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
         if reduction.op == "identity":
-            self._scatter(element, ty, value, base, index, mask)
+            scatter_lanes(low, element, value, base, index, mask)
         elif id(root) in self.private:
             self._private_update(reduction.op, t, id(root), value, index, mask)
         elif reduction.mode == "no_conflicts":
             old = gather_call(self.b, element, ty, base, index, mask)
             new = self._combine(reduction.op, t, ty, old, value)
-            self._scatter(element, ty, new, base, index, mask)
+            scatter_lanes(low, element, new, base, index, mask)
         else:
-            merge = reduction.mode != "direct"
+            merge = reduction.mode not in ("direct", "apart")
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)
 
     def _combine(self, op: str, t: DType, ty: str, x: str, y: str) -> str:
@@ -425,6 +365,57 @@ class Access:
         )
         low.set_mask(outer)
         return result
+
+    def scatter_error(self, node: Node) -> str:
+        """Add atomically, lane by lane; return what rounding took from each sum.
+
+        Source: Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation
+        endlicher Summen" (1974). Sums that aren't finite have no error.
+        """
+        low, b = self.low, self.b
+        target, value_node, index_node, mask_node = node.deps
+        root = target_root(target)
+        t = root.type
+        outer = None if low.mask is None else b.wide(low.mask)
+        mask = b.narrow(low.under_mask(low.values[mask_node]))
+        element, ty = t.memory_llvm, b.type(t)
+        errors = low.in_entry(f"alloca {ty}, align 32")
+        b.line(f"store {ty} zeroinitializer, ptr {errors}, align 32")
+        loop = self._open_lanes(self._mask_bits(mask))
+        at = self._lane(b.type(UINT32), low.values[index_node], loop.lane)
+        new = self._lane(ty, low.values[value_node], loop.lane)
+        offset = b.emit(f"zext i32 {at} to i64")
+        place = b.emit(
+            f"getelementptr {element}, ptr {self.bases[id(root)]}, i64 {offset}"
+        )
+        align = t.size_bytes
+        old = b.emit(
+            f"atomicrmw fadd ptr {place}, {element} {new} monotonic, align {align}"
+        )
+        total = b.emit(f"fadd {element} {old}, {new}")
+        old_size, new_size = (self._fabs(t, v) for v in (old, new))
+        is_larger = b.emit(f"fcmp oge {element} {old_size}, {new_size}")
+        large = b.emit(f"select i1 {is_larger}, {element} {old}, {element} {new}")
+        small = b.emit(f"select i1 {is_larger}, {element} {new}, {element} {old}")
+        rest = b.emit(f"fsub {element} {large}, {total}")
+        error = b.emit(f"fadd {element} {rest}, {small}")
+        nothing = b.emit(f"fsub {element} {total}, {total}")
+        is_finite = b.emit(f"fcmp ord {element} {nothing}, {nothing}")
+        zero = float_hex(t, 0.0)
+        error = b.emit(f"select i1 {is_finite}, {element} {error}, {element} {zero}")
+        slot = b.emit(f"getelementptr {element}, ptr {errors}, i32 {loop.lane}")
+        b.line(f"store {element} {error}, ptr {slot}")
+        left = f"%{loop.left}"
+        negative = b.emit(f"sub i{b.width} 0, {left}")
+        self._close_lanes(loop, b.emit(f"and i{b.width} {negative}, {left}"))
+        low.set_mask(outer)
+        return b.emit(f"load {ty}, ptr {errors}, align 32")
+
+    def _fabs(self, t: DType, value: str) -> str:
+        b = self.b
+        name = f"llvm.fabs.f{t.bits}"
+        b.declarations[name] = f"declare {t.memory_llvm} @{name}({t.memory_llvm})"
+        return b.emit(f"call {t.memory_llvm} @{name}({t.memory_llvm} {value})")
 
     def _ranks(self, mask: str) -> str:
         """Return for each lane how many set lanes lie below it."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lumijit.compiler.lower.builder import Builder
 from lumijit.compiler.ops.structural import GATHER, LITERAL
 from lumijit.compiler.program import iterate_all
-from lumijit.runtime.dtypes import BOOL, INT32, UINT32
+from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64
 
 if TYPE_CHECKING:
     from lumijit.compiler.lower.packet import PacketLowering
@@ -50,7 +50,8 @@ class Gathers:
         self.b = lowering.b
         self.families: dict[Key, list[Node]] = {}
         for node in iterate_all(lowering.program.nodes):
-            if node.op is GATHER and node.type.size_bytes in (4, 8):
+            is_wanted = node.op is GATHER and node in lowering.demand.wanted
+            if is_wanted and node.type.size_bytes in (4, 8):
                 self.families.setdefault(_family(node), []).append(node)
 
     def lower(self, node: Node) -> None:
@@ -99,6 +100,35 @@ class Gathers:
         if t is BOOL:
             return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
         return raw
+
+    def read_at(self, node: Node) -> str:
+        """Read an entry of another array per lane; the first operand tells where."""
+        low, b = self.low, self.b
+        t = node.type
+        active = low.under_mask(low.values[node.deps[2]])
+        # Idle lanes read the arguments, which are there in any case.
+        somewhere = b.splat(UINT64, self._arguments_address())
+        bases = b.select(UINT64, active, low.values[node.deps[0]], somewhere)
+        index = b.select(UINT32, active, low.values[node.deps[1]], 0)
+        ty = f"<{b.width} x {t.memory_llvm}>"
+        raw = "poison"
+        for lane in range(b.width):
+            base = b.emit(f"extractelement {b.type(UINT64)} {bases}, i32 {lane}")
+            start = b.emit(f"inttoptr i64 {base} to ptr")
+            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
+            wide = b.emit(f"zext i32 {at} to i64")
+            place = b.emit(f"getelementptr {t.memory_llvm}, ptr {start}, i64 {wide}")
+            if _offset(node):
+                place = self._shifted(place, t.memory_llvm, _offset(node))
+            entry = b.emit(f"load {t.memory_llvm}, ptr {place}")
+            raw = b.emit(
+                f"insertelement {ty} {raw}, {t.memory_llvm} {entry}, i32 {lane}"
+            )
+        raw = self._cleared(node, raw, ty)
+        return b.emit(f"icmp ne {ty} {raw}, zeroinitializer") if t is BOOL else raw
+
+    def _arguments_address(self) -> str:
+        return self.low.in_entry("ptrtoint ptr %args to i64")
 
     def _read_lanes(self, element: str, ty: str, base: str, index: str) -> str:
         """Read lane by lane, with 32-bit indices: no vector of addresses is made."""

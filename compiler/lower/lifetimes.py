@@ -8,7 +8,8 @@ and copies where they say no.
 What may be overwritten in a block: buffers made in it, a loop's arguments, and what
 the surrounding block no longer needs after the region. Sides of a branch run for
 different lanes, so one may overwrite what the other still reads. A loop's body runs
-again, so it may not overwrite what it captures.
+again, so it may not overwrite what it captures. Bodies of a call may share nodes: then
+what holds in all of them counts. What nobody wants isn't lowered, and needs nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from lumijit.compiler.blocks import Loop
 from lumijit.compiler.local import is_local, local_deps
+from lumijit.compiler.lower.demand import Demand
 from lumijit.compiler.ops.structural import EVALUATED, LOCAL_WRITE, REGIONS
 from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node
@@ -25,7 +27,8 @@ from lumijit.compiler.trace import Node
 class Lifetimes:
     """For each write and region: the operands that it may overwrite."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, demand: Demand) -> None:
+        self._demand = demand
         self._overwritten: dict[Node, set[Node]] = {}
         self._block(program.nodes, program.outputs, set())
 
@@ -33,9 +36,14 @@ class Lifetimes:
         """Tell whether nobody needs an operand of a write or region after it."""
         return version in self._overwritten.get(user, ())
 
+    def _note(self, user: Node, free: set[Node]) -> None:
+        known = self._overwritten.get(user)
+        self._overwritten[user] = free if known is None else free & known
+
     def _block(
         self, nodes: Sequence[Node], outputs: Iterable[Node], owned: set[Node]
     ) -> None:
+        nodes = [node for node in nodes if node in self._demand.wanted]
         last: dict[Node, int] = {}
         for k, node in enumerate(nodes):
             for dep in local_deps(node):
@@ -48,7 +56,7 @@ class Lifetimes:
                 owned.add(node)
             if node.op is LOCAL_WRITE:
                 free = {d for d in node.deps[:1] if d in owned and last[d] == k}
-                self._overwritten[node] = free
+                self._note(node, free)
             elif node.op in REGIONS:
                 free = {d for d in local_deps(node) if d in owned and last[d] == k}
                 self._region(node, free)
@@ -58,7 +66,7 @@ class Lifetimes:
         if isinstance(region, Loop):
             self._loop(node, region, free)
             return
-        self._overwritten[node] = free
+        self._note(node, free)
         for block in region.blocks:
             self._block(block.nodes, block.outputs, free)
 
@@ -67,9 +75,7 @@ class Lifetimes:
         inits = node.deps[: len(loop.args)]
         captured = {dep for inner in nodes for dep in local_deps(inner)}
         captured.update(loop.body.outputs)
-        self._overwritten[node] = {
-            d for d in free if d not in captured and inits.count(d) == 1
-        }
+        self._note(node, {d for d in free if d not in captured and inits.count(d) == 1})
         changed = {
             arg
             for arg, out in zip(loop.args, loop.body.outputs, strict=True)

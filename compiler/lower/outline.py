@@ -2,23 +2,41 @@
 
 Writing a function out at every use is fastest to run, but LLVM's time grows with
 the code. A function that is used several times becomes an internal function where
-the call is rare: heavy functions everywhere, lighter ones outside of loops.
+the call is rare: heavy functions everywhere, lighter ones outside of the innermost
+loops of kernels that have loops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lumijit.compiler.lower.builder import Builder
 from lumijit.compiler.ops.record import Op
-from lumijit.compiler.ops.structural import LOOP
-from lumijit.compiler.program import Program, iterate_all
+from lumijit.compiler.ops.structural import LOOP, REGIONS
+from lumijit.compiler.program import Program
+from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import DType
 
 HEAVY_COST = 40
 HEAVY_USES = 2
 LIGHT_COST = 12
-LIGHT_USES = 4
+LIGHT_USES = 3
 
 Key = tuple[Op, DType]
+
+
+def with_depths(program: Program) -> list[tuple[Node, int]]:
+    """Return all nodes with the number of loops that each is in."""
+    found: list[tuple[Node, int]] = []
+    stack: list[tuple[Sequence[Node], int]] = [(program.nodes, 0)]
+    while stack:
+        nodes, depth = stack.pop()
+        for node in nodes:
+            found.append((node, depth))
+            if node.op in REGIONS:
+                inner = depth + (node.op is LOOP)
+                stack += [(block.nodes, inner) for block in node.attr.blocks]
+    return found
 
 
 class Outlined:
@@ -26,23 +44,23 @@ class Outlined:
 
     def __init__(self, program: Program) -> None:
         uses: dict[Key, int] = {}
-        has_loops = False
-        for node in iterate_all(program.nodes):
-            has_loops |= node.op is LOOP
+        nodes = with_depths(program)
+        self.deepest = max((depth for _, depth in nodes), default=0)
+        for node, _ in nodes:
             if node.op.cost >= LIGHT_COST and node.op.lower is not None:
                 key = (node.op, node.deps[0].type)
                 uses[key] = uses.get(key, 0) + 1
         self.heavy = {
             k for k, n in uses.items() if n >= HEAVY_USES and k[0].cost >= HEAVY_COST
         }
-        self.light = {k for k, n in uses.items() if has_loops and n >= LIGHT_USES}
+        self.light = {k for k, n in uses.items() if n >= LIGHT_USES}
 
     def wants(self, op: Op, dtype: DType, loop_depth: int) -> bool:
         """Tell whether a use at some depth of loops should be a call."""
         if op.cost < LIGHT_COST:
             return False
         key = (op, dtype)
-        return key in self.heavy or (loop_depth == 0 and key in self.light)
+        return key in self.heavy or (loop_depth < self.deepest and key in self.light)
 
     def call(self, b: Builder, op: Op, dtype: DType, args: list[str]) -> str:
         """Write a call, and the function with its first call.

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
+from lumijit.compiler.lower.calls import lower_call
+from lumijit.compiler.lower.demand import Demand
 from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
-from lumijit.compiler.lower.outline import Outlined
+from lumijit.compiler.lower.outline import Outlined, with_depths
 from lumijit.compiler.lower.scratch import Scratch
 from lumijit.compiler.lower.uniform import Uniform
 from lumijit.compiler.lower.width import choose_width, operation_cost
@@ -26,16 +28,20 @@ from lumijit.compiler.ops.logic import SELECT
 from lumijit.compiler.ops.structural import (
     BITCAST,
     BRANCH,
+    CALL,
     CAST,
     COUNTER,
     EFFECTS,
     EVALUATED,
     GATHER,
+    GATHER_AT,
     LITERAL,
     LOCALS,
     LOOP,
     PROJECT,
+    REGIONS,
     SCATTER,
+    SCATTER_INC,
     UNDEFINED,
     WRITTEN,
 )
@@ -43,6 +49,8 @@ from lumijit.compiler.program import Program, is_baked, iterate_all
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
 
+# With more literals than this, those of one use are loaded where they are used.
+MANY_LITERALS = 32
 _SINCOS = {m.SIN: 0, m.COS: 1}
 
 
@@ -61,8 +69,11 @@ class Code:
 class PacketLowering:
     """Writes one program as LLVM IR."""
 
-    def __init__(self, program: Program, width: int, target: TargetInfo) -> None:
+    def __init__(
+        self, program: Program, demand: Demand, width: int, target: TargetInfo
+    ) -> None:
         self.program = program
+        self.demand = demand
         self.b = Builder(width, target)
         self.entry: list[str] = []
         self.values: dict[Node, str] = {}
@@ -70,11 +81,15 @@ class PacketLowering:
         self.mask: str | None = None
         self.count = 0
         self.index_name = "%index"
+        # The wanted results of each region, by position.
+        self.results: dict[Node, dict[int, str]] = {}
         self.access = Access(self)
         self.divergence = Divergence(self)
         self.gathers = Gathers(self)
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.loop_depth = 0
+        self.late: dict[Node, int] = {}
+        self.stack: dict[tuple[str, str], str] = {}
         self.outlined = Outlined(program)
         self.scratch = Scratch(self)
         self.uniform = Uniform(self)
@@ -145,18 +160,23 @@ class PacketLowering:
 
     def _load_arguments(self) -> None:
         program = self.program
+        self.late = _late_literals(program)
         for slot, node in enumerate(program.arguments):
-            if node.op is LITERAL:
+            if node.op is LITERAL and node in self.uniform.needed:
                 scalar = self.load_slot(slot, node.type.llvm)
                 self.uniform.scalars[node] = scalar
-                self.values[node] = self.splat_in_entry(node.type, scalar)
-                continue
-            address = self.load_slot(slot, "ptr")
-            self.addresses[node] = address
-            if is_local(node):
-                continue
-            if node.size == 1 and id(node) in program.value_ids:
-                self.values[node] = self._load_uniform(node, address)
+            if node in self.late:
+                self.late[node] = slot
+            elif node.op is LITERAL:
+                lines, self.b.lines = self.b.lines, self.entry
+                self.values[node] = self._load_literal(node.type, slot)
+                self.b.lines = lines
+            else:
+                address = self.load_slot(slot, "ptr")
+                self.addresses[node] = address
+                is_value = node.size == 1 and id(node) in program.value_ids
+                if is_value and not is_local(node):
+                    self.values[node] = self._load_uniform(node, address)
         slot = self._output_slot = len(program.arguments)
         self.output_addresses = [
             self.load_slot(slot + k, "ptr") for k in range(len(program.outputs))
@@ -170,6 +190,24 @@ class PacketLowering:
             slot += self.access.bind_target(target, slot)
         self.scratch.slot = slot
 
+    def _operand(self, node: Node) -> str:
+        """Return a value for an operation, loading a late literal."""
+        slot = self.late.get(node)
+        return (
+            self.values[node] if slot is None else self._load_literal(node.type, slot)
+        )
+
+    def _load_literal(self, dtype: DType, slot: int) -> str:
+        """Load an argument into all lanes, in as few instructions as LLVM takes."""
+        b = self.b
+        one = f"<1 x {dtype.llvm}>"
+        address = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+        entry = b.emit(f"load {one}, ptr {address}, align 8")
+        return b.emit(
+            f"shufflevector {one} {entry}, {one} poison, "
+            f"<{b.width} x i32> zeroinitializer"
+        )
+
     def _load_uniform(self, node: Node, address: str) -> str:
         dtype = node.type
         scalar = self.in_entry(f"load {dtype.memory_llvm}, ptr {address}")
@@ -182,7 +220,7 @@ class PacketLowering:
         return self.splat_in_entry(dtype, scalar)
 
     def _needs_tail_mask(self) -> bool:
-        guarded = {GATHER, LOOP, *EFFECTS}
+        guarded = {GATHER, GATHER_AT, LOOP, *EFFECTS}
         return any(n.op in guarded for n in iterate_all(self.program.nodes))
 
     def lane_numbers(self) -> str:
@@ -227,6 +265,8 @@ class PacketLowering:
     def node(self, node: Node) -> None:
         """Lower one node, whose operands have been lowered."""
         op = node.op
+        if node not in self.demand.wanted:
+            return
         if node in self.uniform.needed:
             self.uniform.lower(node)
         if op.lower is not None:
@@ -234,7 +274,7 @@ class PacketLowering:
             if op in _SINCOS and self._sincos(node):
                 return
             operand_type = node.type if op is SELECT else node.deps[0].type
-            args = [self.values[d] for d in node.deps]
+            args = [self._operand(d) for d in node.deps]
             if node.attr is not None:
                 args.append(node.attr)
             if self.outlined.wants(op, operand_type, self.loop_depth):
@@ -266,12 +306,17 @@ class PacketLowering:
         elif op is GATHER:
             self.count += 1
             self.gathers.lower(node)
+        elif op is GATHER_AT:
+            self.count += 1
+            self.values[node] = self.gathers.read_at(node)
         elif op is SCATTER:
             self.count += 1
             self.access.scatter(node)
         elif op in EFFECTS:
             self.count += 1
-            self.values[node] = self.access.scatter_inc(node)
+            is_count = op is SCATTER_INC
+            write = self.access.scatter_inc if is_count else self.access.scatter_error
+            self.values[node] = write(node)
         elif op in LOCALS:
             self.count += 1
             self.scratch.access(node)
@@ -279,7 +324,11 @@ class PacketLowering:
             self.divergence.loop(node)
         elif op is BRANCH:
             self.divergence.branch(node)
-        elif op is PROJECT or op is WRITTEN:
+        elif op is CALL:
+            lower_call(self.divergence, node)
+        elif op is PROJECT:
+            self.values[node] = self.results[node.deps[0]][node.attr]
+        elif op is WRITTEN:
             return
         else:
             raise AssertionError(f"no lowering for {op.name}")
@@ -293,7 +342,7 @@ class PacketLowering:
             return False
         pair = self.pairs.get(arg)
         if pair is None:
-            pair = FUNCTIONS["sincos"](self.b, arg.type, self.values[arg])
+            pair = FUNCTIONS["sincos"](self.b, arg.type, self._operand(arg))
             self.pairs[arg] = pair
         self.values[node] = pair[_SINCOS[node.op]]
         return True
@@ -304,7 +353,7 @@ class PacketLowering:
         if cached is None:
             seen: dict[Node, set[tuple[int, int]]] = {}
             for node in iterate_all(self.program.nodes):
-                if node.op in _SINCOS:
+                if node.op in _SINCOS and node in self.demand.wanted:
                     use = (_SINCOS[node.op], id(node.scope))
                     seen.setdefault(node.deps[0], set()).add(use)
             cached = {
@@ -344,11 +393,38 @@ class PacketLowering:
         b.line(f"store {ty} {value}, ptr {address}, align {align}{streaming}")
 
 
+def _late_literals(program: Program) -> dict[Node, int]:
+    """Return the literals that are loaded where they are used: by one operation.
+
+    Many values that are kept from the kernel's entry on would take LLVM's register
+    allocation long, only to end up in memory. What innermost loops use is kept.
+    """
+    literals = [n for n in program.arguments if n.op is LITERAL]
+    if len(literals) <= MANY_LITERALS:
+        return {}
+    uses = dict.fromkeys(literals, 0)
+    nodes = with_depths(program)
+    hot = max(1, *(depth for _, depth in nodes))
+    for node, depth in nodes:
+        weight = 1 if node.op.lower is not None and depth < hot else 2
+        used = node.deps
+        if node.op in REGIONS:
+            # Captures are used inside; what begins or leaves a region is kept.
+            heads = len(node.attr.args) if node.op is LOOP else 1
+            used = node.deps[:heads]
+            used += tuple(n for block in node.attr.blocks for n in block.outputs)
+        for dep in used:
+            if dep in uses:
+                uses[dep] += weight
+    return {n: 0 for n in literals if uses[n] == 1}
+
+
 def lower(program: Program, name: str, target: TargetInfo) -> Code:
     """Lower a program to LLVM IR text."""
-    width = choose_width(program, target)
-    count, cost, _ = operation_cost(program)
-    lowering = PacketLowering(program, width, target)
+    demand = Demand(program)
+    width = choose_width(program, demand, target)
+    count, cost, _ = operation_cost(program, demand)
+    lowering = PacketLowering(program, demand, width, target)
     ir = lowering.lower(name)
     loops = any(n.op is LOOP for n in iterate_all(program.nodes))
     return Code(ir, width, count, cost, loops, lowering.scratch.thread_bytes)

@@ -61,7 +61,7 @@ class Scratch:
     def lifetimes(self) -> Lifetimes:
         """The analysis of this kernel; made when first needed."""
         if self._lifetimes is None:
-            self._lifetimes = Lifetimes(self.low.program)
+            self._lifetimes = Lifetimes(self.low.program, self.low.demand)
         return self._lifetimes
 
     # Areas
@@ -344,10 +344,16 @@ class Scratch:
 
     def leave_body(self, node: Node, buffers: list[int], mask: str) -> None:
         """Copy what an iteration has not left in the area of its argument."""
-        values = self.low.values
         loop: Loop = node.attr
-        homes = {k: values[loop.args[k]] for k in buffers}
-        moved = {k: values[loop.body.outputs[k]] for k in buffers}
+        outputs = {k: loop.body.outputs[k] for k in buffers}
+        homes = {k: self.low.values[loop.args[k]] for k in buffers}
+        self.leave_block(outputs, homes, mask)
+
+    def leave_block(
+        self, outputs: dict[int, Node], homes: dict[int, str], mask: str
+    ) -> None:
+        """Copy the buffers that a block has not left in the areas meant for them."""
+        moved = {k: self.low.values[out] for k, out in outputs.items()}
         moved = {k: name for k, name in moved.items() if name != homes[k]}
         if not moved:
             return
@@ -356,6 +362,20 @@ class Scratch:
                 moved[k] = self._duplicate(name)
         for k, name in moved.items():
             self._copy_entries(self.areas[name], self.areas[homes[k]], mask)
+
+    def homes(self, node: Node, before: dict[int, Node]) -> dict[int, str]:
+        """Return the areas for the results of a call, with their contents `before`.
+
+        That is the area where a buffer was, if only one result may overwrite it.
+        """
+        free = self.free_areas(node)
+        found = {}
+        for k, version in before.items():
+            name = self.low.values[version]
+            is_free = name in free
+            free.discard(name)
+            found[k] = name if is_free else self._duplicate(name)
+        return found
 
     def free_areas(self, node: Node) -> set[str]:
         """Return the areas that the sides of a branch may leave changed."""

@@ -44,7 +44,8 @@ class Uniform:
         self._builder = Builder(0, lowering.b.target)
         self._builder.declarations = lowering.b.declarations
         nodes = list(iterate_all(lowering.program.nodes))
-        indices = [n.deps[1] for n in nodes if n.op in (LOCAL_READ, LOCAL_WRITE)]
+        accesses = [n for n in nodes if n.op in (LOCAL_READ, LOCAL_WRITE)]
+        indices = [n.deps[1] for n in accesses if n in lowering.demand.wanted]
         if indices:
             self._analyze(nodes, indices)
 

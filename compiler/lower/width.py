@@ -1,11 +1,15 @@
-"""Chooses how many elements a kernel processes at once, from what its code costs."""
+"""Chooses how many elements a kernel processes at once, from what its code costs.
+
+What nobody needs inside of regions isn't lowered, so it doesn't count.
+"""
 
 from __future__ import annotations
 
-from lumijit.compiler.blocks import Loop
+from lumijit.compiler.blocks import Block, Loop
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.builder import TargetInfo
-from lumijit.compiler.ops.structural import GATHER, LITERAL, LOCALS, LOOP, REGIONS
+from lumijit.compiler.lower.demand import Demand
+from lumijit.compiler.ops.structural import LITERAL, LOCALS, LOOP, READS, REGIONS
 from lumijit.compiler.program import Program, iterate_all
 from lumijit.compiler.trace import Node
 
@@ -13,23 +17,27 @@ MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
 
 
-def operation_cost(program: Program) -> tuple[int, int, int]:
+def operation_cost(program: Program, demand: Demand) -> tuple[int, int, int]:
     """Return operations, cost per element (loops count 16 times) and gathers."""
     count = cost = gathers = 0
-    stack: list[tuple[tuple[Node, ...] | list[Node], int]] = [(program.nodes, 1)]
+    stack = [(program.nodes, 1)]
     while stack:
         nodes, weight = stack.pop()
         for node in nodes:
             count += 1
             cost += weight * node.op.cost
-            gathers += node.op is GATHER or node.op in LOCALS
+            gathers += node.op in READS or node.op in LOCALS
             if node.op in REGIONS:
                 inner = weight * 16 if node.op is LOOP else weight
-                stack.extend((block.nodes, inner) for block in node.attr.blocks)
+                stack.extend((_wanted(b, demand), inner) for b in node.attr.blocks)
     return count, cost, gathers
 
 
-def choose_width(program: Program, target: TargetInfo) -> int:
+def _wanted(block: Block, demand: Demand) -> list[Node]:
+    return [node for node in block.nodes if node in demand.wanted]
+
+
+def choose_width(program: Program, demand: Demand, target: TargetInfo) -> int:
     """Pick the packet width: two registers; four for lean loops; one for huge code.
 
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
@@ -38,40 +46,40 @@ def choose_width(program: Program, target: TargetInfo) -> int:
     several instructions each, do best at one, and programs with most of their code
     outside of loops build fastest so (measured, see docs/decisions.md).
     """
-    count, _, gathers = operation_cost(program)
+    count, _, gathers = operation_cost(program, demand)
     lanes = target.lanes_f32
     if count > MANY_OPERATIONS or gathers > 64:
         return lanes
-    loops = [n for n in iterate_all(program.nodes) if n.op is LOOP]
+    found = [n for n in iterate_all(program.nodes) if n.op is LOOP]
+    loops = [n for n in found if n in demand.wanted]
     if not loops:
         return 2 * lanes
-    if _wide_share(loops) > 0.3 or _is_mostly_outside(loops, count):
+    if _wide_share(loops, demand) > 0.3 or _is_mostly_outside(loops, count, demand):
         return lanes
-    is_lean = gathers == 0 and max(map(_loop_bytes, loops)) <= 11
+    is_lean = gathers == 0 and max(_loop_bytes(n, demand) for n in loops) <= 11
     return 4 * lanes if is_lean else 2 * lanes
 
 
-def _is_mostly_outside(loops: list[Node], count: int) -> bool:
+def _is_mostly_outside(loops: list[Node], count: int, demand: Demand) -> bool:
     """Tell whether little of the code is in loops, where the time goes.
 
     Then wide packets would make the build long for code that hardly matters.
     """
-    inside = sum(len(block.nodes) for n in loops for block in n.attr.blocks)
+    inside = sum(len(_wanted(b, demand)) for n in loops for b in n.attr.blocks)
     return count > SHORT_PROGRAM and 3 * inside < count
 
 
-def _wide_share(loops: list[Node]) -> float:
+def _wide_share(loops: list[Node], demand: Demand) -> float:
     """Return which share of the loops' operations has 64-bit results."""
-    nodes: list[Node] = [n for loop in loops for n in loop.attr.body.nodes]
+    nodes: list[Node] = [n for loop in loops for n in _wanted(loop.attr.body, demand)]
     bodies = [n for n in nodes if n.op.lower is not None]
     wide = sum(n.type.size_bytes == 8 for n in bodies)
     return wide / max(1, len(bodies))
 
 
-def _loop_bytes(node: Node) -> int:
+def _loop_bytes(node: Node, demand: Demand) -> int:
     """Return the bytes per lane that a loop keeps in registers all the time."""
     loop: Loop = node.attr
     kept = (*loop.args, *node.deps[len(loop.args) : loop.pointers])
-    return sum(
-        n.type.size_bytes for n in kept if n.op is not LITERAL and not is_local(n)
-    )
+    live = [n for n in kept if n in demand.wanted and n.op is not LITERAL]
+    return sum(n.type.size_bytes for n in live if not is_local(n))

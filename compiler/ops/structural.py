@@ -21,11 +21,20 @@ BITCAST = define("bitcast", 1, doc="The same bits read as another type.")
 
 # Memory
 GATHER = define("gather", 3, cost=8, doc="deps: source, index, mask.")
+GATHER_AT = define(
+    "gather_at", 3, cost=8, doc="deps: address (UInt64) of an array, index, mask."
+)
 SCATTER = define(
     "scatter", 4, cost=8, doc="deps: target, value, index, mask; attr: Reduction."
 )
 SCATTER_INC = define(
     "scatter_inc", 3, cost=16, doc="deps: target, index, mask; the old value."
+)
+SCATTER_ERROR = define(
+    "scatter_error",
+    4,
+    cost=16,
+    doc="deps: target, value, index, mask; what rounding took from the sum.",
 )
 WRITTEN = define(
     "written", 1, doc="A target after an effect; deps: effect (or region)."
@@ -49,5 +58,8 @@ PROJECT = define("project", 1, doc="One result of a region; attr is its position
 
 SOURCES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
-EFFECTS = frozenset({SCATTER, SCATTER_INC})
+READS = frozenset({GATHER, GATHER_AT})
+# Effects with a result, which only the kernel that carries them out can have.
+RETURNING = frozenset({SCATTER_INC, SCATTER_ERROR})
+EFFECTS = RETURNING | {SCATTER}
 LOCALS = frozenset({LOCAL, LOCAL_READ, LOCAL_WRITE})

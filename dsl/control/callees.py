@@ -6,6 +6,7 @@ is the work of `calls`.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,14 +18,20 @@ import numpy as np
 from lumijit.base import ArrayBase
 from lumijit.compiler import memory, trace
 from lumijit.compiler.evaluate import from_numpy
-from lumijit.compiler.ops.logic import AND, EQ, LE, LT, OR
+from lumijit.compiler.ops.logic import EQ, LE, LT, OR
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.control.state import is_array
+from lumijit.domains import Domain, contents
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64
-from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, message
+from lumijit.runtime.errors import (
+    ArrayIndexError,
+    ArrayTypeError,
+    ArrayValueError,
+    message,
+)
 
-# Positions per callable, on average, from which on a table tells the callable.
+# Positions of a callable, from which on a table tells where it is selected.
 LOOKUP = 8
 
 
@@ -37,6 +44,8 @@ class Callee:
 
     def __str__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
+        if not self.positions:
+            return name
         return f"callable {self.positions[0]} ({name})"
 
 
@@ -102,28 +111,78 @@ def index_node(index: ArrayBase, name: str) -> Node:
     return trace.cast_to(node, UINT32)
 
 
-def conditions(
-    index: Node, callees: list[Callee], count: int, active: Node
-) -> list[Node]:
-    """Return for each callable where the index is one of its positions.
+def of_instances(
+    inst: Any, target: Callable[..., Any], name: str
+) -> tuple[list[Callee], int]:
+    """List the instances that an array may contain, and how many numbers there are."""
+    domain: Domain = type(inst)._domain
+    if not callable(target):
+        raise ArrayTypeError(
+            message(
+                name,
+                f"the target is of type {type(target).__name__!r} "
+                "(expected a callable)",
+                "pass a function of an instance and the arguments.",
+            )
+        )
+    callees = [
+        Callee(_Bound(target, instance), [number - 1])
+        for number, instance in domain.instances(contents(inst._node))
+    ]
+    if not callees:
+        # Any object tells the type of the result.
+        callees = [
+            Callee(_Bound(target, instance), [])
+            for _, instance in itertools.islice(domain.instances(None), 1)
+        ]
+    if not callees:
+        raise ArrayValueError(
+            message(
+                name,
+                f"no instance of {domain.base.__name__!r} is alive, so the type of the "
+                "result isn't known",
+                "keep the objects that instance arrays refer to.",
+            )
+        )
+    return callees, domain.limit - 1
+
+
+class _Bound:
+    """A function with its first argument."""
+
+    def __init__(self, function: Callable[..., Any], instance: Any) -> None:
+        self.function = function
+        self.instance = instance
+        self.__name__ = type(instance).__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self.instance, *args, **kwargs)
+
+
+def body_numbers(callees: Sequence[Callee], count: int) -> Any:
+    """Return for each position the number of its callable plus 1, or 0."""
+    kind = np.uint16 if len(callees) < 1 << 16 else np.uint32
+    numbers = np.zeros(count, kind)
+    for k, callee in enumerate(callees):
+        numbers[callee.positions] = k + 1
+    return numbers
+
+
+def is_selected(index: Node, callee: Callee) -> Node:
+    """Return where an index is one of a callable's positions.
 
     Many positions are looked up in a table: one read instead of many comparisons,
     and the kernel stays the same when their number changes.
     """
-    is_looked_up = count >= LOOKUP * len(callees) and index.op is not LITERAL
-    if is_looked_up:
-        numbers = np.zeros(count, dtype=np.uint32)
-        for k, callee in enumerate(callees):
-            numbers[callee.positions] = k
-        inside = trace.emit2(LT, index, trace.literal(UINT32, count))
-        active = trace.emit2(AND, inside, active)
-        with trace.masked_only(None), memory.guarded(None):
-            index = memory.gather(from_numpy(numbers), index, active)
-    found = []
-    for k, callee in enumerate(callees):
+    positions = callee.positions
+    if len(positions) <= LOOKUP or index.op is LITERAL:
         chosen = trace.literal(BOOL, False)
-        for position in [k] if is_looked_up else callee.positions:
+        for position in positions:
             number = trace.literal(UINT32, position)
             chosen = trace.emit2(OR, chosen, trace.emit2(EQ, index, number))
-        found.append(trace.emit2(AND, chosen, active) if is_looked_up else chosen)
-    return found
+        return chosen
+    table = np.zeros(max(positions) + 1, np.bool_)
+    table[positions] = True
+    inside = trace.emit2(LT, index, trace.literal(UINT32, len(table)))
+    with trace.masked_only(None), memory.guarded(None):
+        return memory.gather(from_numpy(table), index, inside)

@@ -10,11 +10,17 @@ from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.ops.logic import NOT
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
+from lumijit.control.recursion import LEFT_OUT, left_out
 from lumijit.control.state import (
+    NUMBERS,
     Leaf,
+    check_contents,
+    check_depth,
     check_mode,
+    check_writes,
     common_type,
     condition_node,
+    contents,
     describe,
     flatten,
     is_array,
@@ -25,6 +31,7 @@ from lumijit.control.state import (
     with_node,
     zeros_like,
 )
+from lumijit.rewriting.recursion import BoundReached
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
@@ -78,6 +85,9 @@ def if_stmt(
             )
         )
     name = label or "if_stmt"
+    check_depth(cond, name)
+    if trace.state.lane is not None:
+        mode = "scalar"
     if mode is None:
         if isinstance(cond, bool) or not is_array(cond):
             mode = "scalar"
@@ -91,10 +101,16 @@ def if_stmt(
     if node.op is LITERAL and node.size == 1:
         return true_fn(*args) if node.attr else false_fn(*args)
     sides = _Sides(args, arg_labels, rv_labels, name, strict, type(cond))
-    if mode == "symbolic":
-        return sides.symbolic(node, true_fn, false_fn)
-    refuse_in_region(name)
-    return sides.evaluated(node, true_fn, false_fn)
+    if mode == "evaluated":
+        refuse_in_region(name)
+    run = sides.symbolic if mode == "symbolic" else sides.evaluated
+    try:
+        return run(node, true_fn, false_fn)
+    except BoundReached as reached:
+        # One side recurses too deeply: it is left out, unless both do.
+        if sides.running is true_fn:
+            return run(node, left_out(reached), false_fn)
+        return run(node, true_fn, left_out(reached))
 
 
 class _Sides:
@@ -116,6 +132,7 @@ class _Sides:
         self.strict = strict
         self.mask_type = mask_type
         self.sources: dict[int, tuple[Any, Any]] = {}
+        self.running: Callable[..., Any] | None = None
 
     def _run(
         self, function: Callable[..., Any], written: Callable[[], dict[int, Node]]
@@ -126,10 +143,13 @@ class _Sides:
         changes: `written` gives the last versions of the arrays written so far, and
         such arrays are returned as they are.
         """
+        self.running = function
+        objects = contents(self.arg_leaves)
         arrays = [f.value for f in self.arg_leaves if f.is_array]
         before = {id(a): a._node for a in arrays}
         try:
             value = function(*rebuild(self.args, [f.value for f in self.arg_leaves]))
+            check_contents(self.name, objects)
             versions = written()
             before.update((k, v) for k, v in versions.items() if k in before)
             kept = []
@@ -159,6 +179,25 @@ class _Sides:
         """Return the array that a side handed back but for writes by index."""
         return self.sources.get(id(kept), (None, None))[1]
 
+    def stand_in(self, value: Any) -> Any:
+        """Return what a side that is left out has for results of the other.
+
+        Arrays from outside of the branch stay; what was computed is replaced by
+        zeros. Nobody reads them: the elements that would are reported.
+        """
+        depth = max(trace.state.scope.depth, 1)
+        kept = []
+        for leaf in flatten((value,), ("",)):
+            source = self.source(leaf.value) if leaf.is_array else None
+            same = zeros_like(leaf.value)
+            if source is leaf.value:
+                # It has been written to, and is what both sides return.
+                self.sources[id(same)] = (same, source)
+            elif source is not None and source._node.scope.depth < depth:
+                same = with_node(type(source), source._node)
+            kept.append(same)
+        return rebuild((value,), kept)[0]
+
     def symbolic(
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
     ) -> Any:
@@ -169,7 +208,7 @@ class _Sides:
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
             trace.state.scope = first.parent or trace.ROOT
-            with regions.scope(self.name, cond.size) as second:
+            with regions.scope(self.name, cond.size, [first]) as second:
                 no = self._run(false_fn, lambda: versions_in(second, self.name))
                 merge = _Merge(self, yes, no)
                 is_root = first.parent is trace.ROOT
@@ -201,7 +240,13 @@ class _Sides:
             with memory.watched() as second, trace.masked(opposite):
                 no = self._run(false_fn, lambda: _last_versions(second))
             merge = _Merge(self, yes, no)
-        merge.share(set(first), set(second), True)
+            merge.share(set(first), set(second), True)
+            wide = [
+                (merge.yes[k].name, max(merge.pairs[k], key=lambda node: node.size))
+                for k in merge.traced
+                if merge.pairs[k][0] is not merge.pairs[k][1]
+            ]
+            check_writes(self.name, cond, (*first.values(), *second.values()), wide)
         for k in (*merge.traced, *merge.late):
             merge.enter(k, trace.select(cond, *merge.current(k)))
         return merge.result()
@@ -217,6 +262,10 @@ class _Merge:
 
     def __init__(self, sides: _Sides, yes: Any, no: Any) -> None:
         self.sides = sides
+        if yes is LEFT_OUT:
+            yes = sides.stand_in(no)
+        elif no is LEFT_OUT:
+            no = sides.stand_in(yes)
         if type(yes) is tuple and type(no) is tuple and len(yes) == len(no):
             entries = [_defined(a, b) for a, b in zip(yes, no, strict=True)]
             yes = tuple(a for a, _ in entries)
@@ -278,12 +327,16 @@ class _Merge:
         return None
 
     def _disagreement(self, name: str, yes: Any, no: Any, what: str) -> StateError:
+        has_arrays = any(is_array(v) or isinstance(v, NUMBERS) for v in (yes, no))
         return StateError(
             message(
                 self.sides.name,
                 f"the branches disagree on '{name}' (the true branch gives "
                 f"{describe(yes)}, the false branch {describe(no)})",
-                f"let both branches give '{name}' the same {what}.",
+                f"let both branches give '{name}' the same {what}."
+                if has_arrays
+                else f"a Python object can't differ between elements: use arrays, or "
+                f"lumijit.switch to choose between functions, in place of '{name}'.",
             )
         )
 

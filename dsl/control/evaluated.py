@@ -18,23 +18,33 @@ from lumijit.control.state import (
     Leaf,
     State,
     call,
+    check_contents,
     check_sizes,
+    check_writes,
     common_type,
     condition_node,
+    contents,
     distinct,
     flatten,
     inconsistent,
+    is_array,
     is_late,
+    never_ends,
     node_of,
     rebuild,
     same_object,
     same_structure,
     structure_changed,
     with_node,
+    wrong_width,
     zeros_like,
 )
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import SizeError, StateError
+
+#: A body may change what the condition depends on after some iterations, by means of
+#: Python; not after as many as these.
+MAX_REPEATED = 1000
 
 
 class EvaluatedLoop:
@@ -54,6 +64,9 @@ class EvaluatedLoop:
         self.name = name
         self.strict = strict
         self.mask_type: type[Any] = object
+        # What the condition was computed from, and how often it was the same.
+        self.sources: dict[int, Node] = {}
+        self.repeated = 0
 
     def run(self, state: State, is_compressed: bool) -> State:
         """Iterate until no element is active; if the body raises, undo its writes."""
@@ -69,7 +82,17 @@ class EvaluatedLoop:
         condition = self.cond(*state)
         node = condition_node(condition, self.name)
         self.mask_type = type(condition)
+        self._check_progress(node)
         return node
+
+    def _check_progress(self, condition: Node) -> None:
+        """Refuse a loop whose condition is computed from the same data for ever."""
+        sources = _sources(condition, trace.state.mask)
+        self.repeated = self.repeated + 1 if sources == self.sources else 0
+        self.sources = sources
+        if self.repeated >= MAX_REPEATED:
+            reason = f"hasn't depended on anything new for {MAX_REPEATED} iterations"
+            raise never_ends(self.name, reason)
 
     def _materialize(self, state: State, size: int) -> None:
         """Put literals into memory: later iterations then reuse the first's kernel."""
@@ -134,6 +157,7 @@ class EvaluatedLoop:
         """Run the body for the active elements."""
         arrays = distinct(flatten(state, self.labels))
         given = rebuild(state, [f.value for f in arrays])
+        objects = contents(arrays)
         before = {id(f.value): f.value._node for f in arrays if f.is_array}
         holders = [f.value for f in arrays if f.is_array]
         try:
@@ -142,6 +166,7 @@ class EvaluatedLoop:
                 new = flatten(returned, self.labels)
                 nodes = [node_of(f.value) for f in new]
                 before.update((k, w.last) for k, w in writes.items() if k in before)
+            check_contents(self.name, objects)
         finally:
             for holder in holders:
                 holder._node = before[id(holder)]
@@ -159,6 +184,12 @@ class EvaluatedLoop:
             self._merge(active, f, g.value, node)
             for f, g, node in zip(old, new, nodes, strict=True)
         ]
+        changed = [
+            (f.name, value._node)
+            for f, value in zip(old, merged, strict=True)
+            if value is not f.value and is_array(value)
+        ]
+        check_writes(self.name, active, writes.values(), changed)
         return rebuild(given, merged)
 
     def _merge(self, active: Node, old: Leaf, value: Any, node: Node | None) -> Any:
@@ -183,13 +214,25 @@ class EvaluatedLoop:
             value = value if type(value) is common else common(value)
         check_sizes(self.name, old.name, before, value)
         if value._node.size not in (1, active.size) and active.size != 1:
-            raise inconsistent(
-                self.name,
-                old.name,
-                before,
-                value,
-                f"the loop runs over {active.size} elements: replace '{old.name}' by "
-                "an array of that size, or change it with lumijit.scatter.",
-            )
+            raise wrong_width(self.name, old.name, before, value, active.size)
         blended = trace.select(active, value._node, before._node)
         return with_node(type(value), blended)
+
+
+def _sources(root: Node, mask: Node | None) -> dict[int, Node]:
+    """Return the data that a node is computed from, by id; this keeps it alive.
+
+    The mask of the active elements, which indexing takes part in, doesn't count.
+    """
+    found: dict[int, Node] = {}
+    seen: dict[int, Node] = {} if mask is None else {id(mask): mask}
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen[id(node)] = node
+        if not node.deps:
+            found[id(node)] = node
+        pending.extend(node.deps)
+    return found

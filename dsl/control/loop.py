@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lumijit.compiler import trace
+from lumijit.control.conditional import if_stmt
 from lumijit.control.evaluated import EvaluatedLoop
-from lumijit.control.state import State, call, check_mode, refuse_in_region
+from lumijit.control.recursion import left_out
+from lumijit.control.state import (
+    State,
+    call,
+    check_depth,
+    check_mode,
+    refuse_in_region,
+)
 from lumijit.control.symbolic import SymbolicLoop
+from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
 
@@ -71,13 +81,40 @@ def while_loop(
     del max_iterations
     name = label or "while_loop"
     first: Any = None
+    if trace.state.lane is not None:
+        mode = "scalar"
     if mode is None:
         first = cond(*state)
+        check_depth(first, name)
         if isinstance(first, bool) or not hasattr(first, "_node"):
             return _scalar(state, cond, body, name, first)
         mode = "symbolic" if flags.symbolic_loops else "evaluated"
     if mode == "scalar":
         return _scalar(state, cond, body, name, cond(*state))
+    try:
+        return _vectorized(
+            mode, state, cond, body, labels, name, strict, compress, first
+        )
+    except BoundReached as reached:
+        # The body always recurses too deeply: nobody is to enter the loop.
+        condition = cond(*state)
+        block = left_out(reached)
+        result: State = if_stmt(state, condition, block, lambda *s: s, mode=mode)
+        return result
+
+
+def _vectorized(
+    mode: str,
+    state: State,
+    cond: Callable[..., Any],
+    body: Callable[..., State],
+    labels: Sequence[str],
+    name: str,
+    strict: bool,
+    compress: bool | None,
+    first: Any,
+) -> State:
+    """Run a loop over arrays; `first` is its first condition, if it is known."""
     if mode == "symbolic":
         node = getattr(first, "_node", None)
         width = node.size if node is not None else 1

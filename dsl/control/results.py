@@ -30,51 +30,39 @@ from lumijit.runtime.errors import StateError, message
 
 @dataclass
 class Entry:
-    """One leaf of the results: an array type and its node, once they are known.
+    """One leaf of the results: the array type, once it is known, and all values.
 
-    `numbers` are results that were Python numbers while no callable had returned
-    an array, with the masks of those who returned them. Any other object stays in
-    `value`, and all callables must return the same.
+    `numbers` are Python numbers that were returned while no callable had returned
+    an array. Any other object stays in `value`, and all callables must return it.
     """
 
     name: str
     value: Any
     cls: type[Any] | None = None
-    node: Node | None = None
-    numbers: list[tuple[Node, Any]] = field(default_factory=list)
+    numbers: list[Any] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
 
     @property
     def sample(self) -> Any:
         """A value to describe the entry by in messages."""
-        if self.cls is None:
-            return self.value
-        assert self.node is not None
-        return with_node(self.cls, self.node)
+        return self.value if self.cls is None else self.zero()
 
-    def known(self) -> Node:
-        """Return the node so far."""
-        assert self.node is not None
-        return self.node
+    def zero(self) -> Any:
+        """Return an array of one zero."""
+        assert self.cls is not None
+        dtype = self.cls._spec.dtype
+        return with_node(self.cls, trace.literal(dtype, dtype.wrap(0)))
 
-    def adopt(self, cls: type[Any]) -> None:
-        """Settle the array type and enter the numbers returned so far."""
-        self.cls = cls
-        dtype = cls._spec.dtype
-        self.node = trace.literal(dtype, dtype.wrap(0))
-        numbers, self.numbers = self.numbers, []
-        for mask, number in numbers:
-            self.enter_number(mask, number)
-
-    def enter_number(self, mask: Node, number: Any) -> None:
-        """Enter a number for the elements of a mask."""
-        if self.cls is None:
-            self.numbers.append((mask, number))
-        else:
-            self.node = trace.select(mask, self.cls(number)._node, self.known())
+    @property
+    def arrays(self) -> list[Any]:
+        """What each callable returned, as arrays of one type."""
+        cls = self.cls
+        assert cls is not None
+        return [v if type(v) is cls else cls(v) for v in self.values]
 
 
 class Results:
-    """The results so far; elements that no callable was run for are zero."""
+    """What the callables returned so far, one value of each entry per callable."""
 
     def __init__(self, construct: str, mask_type: type[Any]) -> None:
         self.construct = construct
@@ -84,30 +72,39 @@ class Results:
         self.containers: dict[str, type[Any]] = {}
         self.entries: list[Entry] = []
 
-    def match(self, callee: Callee, value: Any, mask: Node) -> list[tuple[Entry, Leaf]]:
-        """Check what a callable returned; return the entries that are arrays.
-
-        Numbers are entered here, for the elements of its mask.
-        """
+    def match(self, callee: Callee, value: Any) -> list[Leaf]:
+        """Check what a callable returned and enter it; return its leaves."""
+        only = self.entries[0] if len(self.entries) == 1 else None
+        if only is not None and type(value) is only.cls and not self.containers:
+            only.values.append(value)
+            return [Leaf("result", value)]
         leaves = flatten((value,), ("result",))
         if self.first is None:
             self.first, self.value = callee, value
             self.containers = dict(_containers(value, "result"))
             self.entries = [Entry(leaf.name, leaf.value) for leaf in leaves]
         self._check_structure(callee, value, leaves)
-        arrays = []
         for entry, leaf in zip(self.entries, leaves, strict=True):
             if not self._fits(entry, leaf.value):
                 raise self._disagreement(
                     callee, entry.name, describe(entry.sample), describe(leaf.value)
                 )
             if leaf.is_array:
-                if entry.cls is None:
-                    entry.adopt(type(leaf.value))
-                arrays.append((entry, leaf))
+                entry.cls = entry.cls or type(leaf.value)
             elif isinstance(leaf.value, NUMBERS):
-                entry.enter_number(mask, leaf.value)
-        return arrays
+                entry.numbers.append(leaf.value)
+            entry.values.append(leaf.value)
+        return leaves
+
+    def arrays(self) -> list[Entry]:
+        """Return the entries that are arrays, or numbers that make one."""
+        for entry in self.entries:
+            if entry.cls is None and entry.numbers:
+                widest = max(
+                    entry.numbers, key=lambda v: (isinstance(v, float), abs(v))
+                )
+                entry.cls = promoted_type(widest, self.mask_type)
+        return [entry for entry in self.entries if entry.cls is not None]
 
     def _check_structure(self, callee: Callee, value: Any, leaves: list[Leaf]) -> None:
         mine = {**self.containers, **{e.name: None for e in self.entries}}
@@ -147,28 +144,25 @@ class Results:
         if value is entry.value and entry.cls is None and not entry.numbers:
             return True
         if entry.cls is not None:
-            sample = entry.sample
             is_same = type(value) is entry.cls
-            return is_same or common_type(sample, value, self.mask_type) is not None
+            return (
+                is_same or common_type(entry.sample, value, self.mask_type) is not None
+            )
         if entry.numbers:
             return all(
                 common_type(number, value, self.mask_type) is not None
-                for _, number in entry.numbers
+                for number in entry.numbers
             )
         return same_object(entry.value, value)
 
-    def result(self, size: int) -> Any:
+    def result(self, nodes: dict[str, Node], size: int) -> Any:
         """Put the results together; uniform ones become as wide as `size`."""
         values = []
         for entry in self.entries:
-            if entry.numbers:
-                listed = [number for _, number in entry.numbers]
-                widest = max(listed, key=lambda v: (isinstance(v, float), abs(v)))
-                entry.adopt(promoted_type(widest, self.mask_type))
             if entry.cls is None:
                 values.append(entry.value)
                 continue
-            node = entry.known()
+            node = nodes[entry.name]
             if node.size == 1:
                 node = trace.resized(node, size)
             values.append(with_node(entry.cls, node))

@@ -8,18 +8,25 @@ which tracing can't follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+import reprlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lumijit import pytree, traits, type_traits
-from lumijit.compiler import trace
+from lumijit.compiler import memory, trace
 from lumijit.compiler.ops.structural import WRITTEN
 from lumijit.compiler.trace import Node, Scope
+from lumijit.nested import NestedArray
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError, message
 
 NUMBERS = (bool, int, float)
+_MUTABLE = (set, bytearray, deque, np.ndarray)
 MODES = ("scalar", "symbolic", "evaluated", None)
 State = tuple[Any, ...]
 
@@ -192,6 +199,31 @@ def check_sizes(construct: str, name: str, before: Any, after: Any) -> None:
         )
 
 
+def wrong_width(
+    construct: str, name: str, before: Any, after: Any, width: int
+) -> StateError:
+    """Word the error for a value that has other elements than the loop."""
+    return inconsistent(
+        construct,
+        name,
+        before,
+        after,
+        f"the loop runs over {width} elements: replace '{name}' by an array of that "
+        "size, or change it with lumijit.scatter.",
+    )
+
+
+def never_ends(construct: str, reason: str) -> StateError:
+    """Word the error for a loop that nothing can end."""
+    return StateError(
+        message(
+            construct,
+            f"the loop would never end: its condition {reason}",
+            "compute the condition from a state variable that the body changes.",
+        )
+    )
+
+
 def promoted_type(value: Any, mask_type: type[Any]) -> type[Any]:
     """Return the array type for a Python number next to masks of a type."""
     if isinstance(value, bool):
@@ -244,6 +276,10 @@ def describe(value: Any) -> str:
         return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}[{value._node.size}]"
     if isinstance(value, NUMBERS):
         return f"Python {cls.__name__} {value!r}"
+    if traits.is_array_v(value):
+        return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}"
+    if isinstance(value, (str, bytes, complex)):
+        return f"Python object of type {cls.__name__}, {reprlib.repr(value)}"
     return f"Python object of type {cls.__name__}"
 
 
@@ -256,16 +292,61 @@ def inconsistent(
             construct,
             f"the state variable '{name}' is inconsistent "
             f"(expected {describe(before)}, got {describe(after)})",
-            fix
-            or (
-                f"keep the same object in '{name}' and change its contents."
-                if type(before) is type(after) and not is_array(before)
-                else ""
-            )
-            or f"give '{name}' the same array type everywhere, for example by "
-            f"starting with an array instead of a Python number.",
+            fix or _mend(name, before, after),
         )
     )
+
+
+def _mend(name: str, before: Any, after: Any) -> str:
+    """Say what to do about a state variable that changed what it is."""
+    kinds = (before, after)
+    if any(is_array(v) for v in kinds) or all(isinstance(v, NUMBERS) for v in kinds):
+        return (
+            f"give '{name}' the same array type everywhere, for example by "
+            f"starting with an array instead of a Python number."
+        )
+    if hasattr(before, "_holders") and type(before) is type(after):
+        return f"keep the same object in '{name}' and change its contents."
+    return (
+        f"a Python object can't differ between elements or iterations: use an array "
+        f"for '{name}', or change it outside; strict=False lets it change while "
+        f"tracing."
+    )
+
+
+def contents(leaves: Sequence[Leaf]) -> list[tuple[Leaf, Any]]:
+    """Copy what is in mutable Python objects of the state."""
+    return [
+        (leaf, copy.copy(leaf.value))
+        for leaf in leaves
+        if isinstance(leaf.value, _MUTABLE)
+    ]
+
+
+def check_contents(construct: str, before: list[tuple[Leaf, Any]]) -> None:
+    """Refuse Python objects that were changed in place."""
+    for leaf, old in before:
+        if isinstance(old, np.ndarray):
+            is_same = old.tobytes() == leaf.value.tobytes()
+        else:
+            is_same = old == leaf.value
+        if not is_same:
+            kind = type(old).__name__
+            raise StateError(
+                message(
+                    construct,
+                    f"the Python object '{leaf.name}' (of type {kind}) was changed in "
+                    "place, for all elements alike and once per tracing",
+                    f"use an array for '{leaf.name}', and lumijit.scatter to change "
+                    "its entries; or change it outside.",
+                )
+            )
+
+
+def check_depth(cond: Any, construct: str) -> None:
+    """Refuse nested arrays as conditions."""
+    if isinstance(cond, NestedArray) and trace.state.lane is None:
+        condition_node(cond, construct)
 
 
 def condition_node(cond: Any, construct: str) -> Node:
@@ -312,6 +393,33 @@ def distinct(leaves: list[Leaf]) -> list[Leaf]:
             leaf.value = with_node(type(leaf.value), leaf.value._node)
         seen.add(id(leaf.value))
     return leaves
+
+
+def check_writes(
+    construct: str,
+    active: Node,
+    writes: Iterable[memory.Writes],
+    results: Iterable[tuple[str, Node]],
+) -> None:
+    """Refuse single writes of an evaluated construct beside wide results.
+
+    The condition has one entry. Symbolic mode would write once per element of the
+    results, evaluated mode once in all.
+    """
+    if active.size != 1 or not any(w.is_single for w in writes):
+        return
+    for name, node in results:
+        if node.size > 1:
+            raise StateError(
+                message(
+                    construct,
+                    "an array is written to by an index, a value and a condition of "
+                    f"one entry each, beside '{name}' of {node.size} entries: "
+                    "evaluated mode would write once, symbolic mode once per element",
+                    f"make the index as wide as '{name}', write outside of the "
+                    "construct, or use symbolic mode.",
+                )
+            )
 
 
 def versions_in(scope: Scope, construct: str) -> dict[int, Node]:

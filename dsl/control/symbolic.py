@@ -12,25 +12,29 @@ from contextlib import contextmanager
 from typing import Any
 
 from lumijit.compiler import local, memory, regions, trace
-from lumijit.compiler.ops.structural import LITERAL, WRITTEN
+from lumijit.compiler.ops.structural import LITERAL, SYMBOLIC, WRITTEN
 from lumijit.compiler.trace import Node, Scope
 from lumijit.control.state import (
     NUMBERS,
     Leaf,
     State,
     call,
+    check_contents,
     check_sizes,
     common_type,
     condition_node,
+    contents,
     flatten,
     inconsistent,
     is_late,
+    never_ends,
     node_of,
     rebuild,
     same_object,
     same_structure,
     structure_changed,
     with_node,
+    wrong_width,
     zeros_like,
 )
 from lumijit.runtime.config import flags
@@ -63,6 +67,7 @@ class SymbolicLoop:
         self.name = name
         self.strict = strict
         self.leaves = flatten(state, labels)
+        self.contents = contents(self.leaves)
         self.width = width
         # The sizes of the arguments, where the initial value is of size 1.
         self.sizes: dict[int, int] = {}
@@ -135,9 +140,11 @@ class SymbolicLoop:
             except memory.IndexedArgument as used:
                 raise self._note_indexed(used, args) from None
             self._define(returned)
+            check_contents(self.name, self.contents)
             self._check_in_place(before, inner)
             outputs = self._outputs(values, flatten(returned, self.labels), args, inner)
-            self._check_progress(cond_node)
+            if not inner.writes:
+                self._check_progress(cond_node, args, outputs, inner)
             if local.has_grown(inner):
                 raise _Retrace
         order = list(args)
@@ -169,18 +176,29 @@ class SymbolicLoop:
         self.numbers.clear()
         raise _Retrace
 
-    def _check_progress(self, cond_node: Node) -> None:
+    def _check_progress(
+        self,
+        cond_node: Node,
+        args: dict[int, Node],
+        outputs: dict[int, Node],
+        inner: Scope,
+    ) -> None:
         """Refuse a loop whose condition no iteration can change."""
-        if cond_node.op is LITERAL and cond_node.attr:
-            raise StateError(
-                message(
-                    self.name,
-                    "the loop would never end: its condition is the constant True "
-                    "and doesn't depend on the loop state",
-                    "compute the condition from a state variable that the body "
-                    "changes.",
-                )
-            )
+        reason = "is the constant True and doesn't depend on the loop state"
+        if cond_node.op is not LITERAL:
+            reached = arguments_in(cond_node, inner)
+            used = [k for k, arg in args.items() if id(arg) in reached]
+            if any(outputs[k] is not args[k] for k in used):
+                return
+            if local.decides(inner, reached):
+                return
+            names = ", ".join(f"'{self.leaves[k].name}'" for k in used)
+            reason = "depends on nothing that the body changes"
+            if names:
+                reason += f" (only on {names})"
+        elif not cond_node.attr:
+            return
+        raise never_ends(self.name, reason)
 
     def _note_indexed(
         self, used: memory.IndexedArgument, args: dict[int, Node]
@@ -259,6 +277,8 @@ class SymbolicLoop:
         check_sizes(self.name, leaf.name, leaf.value, value)
         node: Node = value._node
         if node is not arg:
+            if node.size > 1 < self.width != node.size:
+                raise wrong_width(self.name, leaf.name, leaf.value, value, self.width)
             if node.size > arg.size == 1:
                 self.sizes[k] = node.size
                 return None
@@ -304,6 +324,22 @@ class SymbolicLoop:
             raise inconsistent(self.name, leaf.name, leaf.value, new.value)
         self.replaced[k] = new.value
         return False
+
+
+def arguments_in(root: Node, inner: Scope) -> set[int]:
+    """Return the ids of the arguments of a scope that a node depends on."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if id(node) in seen or node.scope.depth < inner.depth:
+            continue
+        seen.add(id(node))
+        if node.op is SYMBOLIC:
+            found.add(id(node))
+        pending.extend(node.deps)
+    return found
 
 
 def _is_same(a: Node, b: Node) -> bool:

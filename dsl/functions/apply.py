@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from lumijit import initialize, operators, promotion
+from lumijit.arrays import wrap
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler import trace
 from lumijit.compiler.ops.record import Op
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError, message
@@ -21,6 +23,9 @@ from lumijit.runtime.errors import ArrayTypeError, message
 
 def apply(op: Op, construct: str, *args: Any) -> Any:
     """Apply an operation to arrays or Python numbers, promoting as needed."""
+    flat = operators.apply_flat(op, args)
+    if flat is not None:
+        return flat
     for arg in args:
         if isinstance(arg, ArrayBase):
             return operators.apply(op, construct, *args)
@@ -109,8 +114,13 @@ def unary_function(
 ) -> Callable[[Any], Any]:
     """Make the public function of a unary float operation."""
     construct = f"lumijit.{op.name}"
+    flat_classes = operators.RESULTS[op]
+    emit1 = trace.emit1
 
     def function(arg: Array, /) -> Array:
+        result_class = flat_classes.get(type(arg))
+        if result_class is not None:
+            return wrap(result_class, emit1(op, arg._node))
         if isinstance(arg, ArrayBase):
             operators.check_accepts(op, arg._spec.dtype, construct)
             return arg._map(op)

@@ -69,7 +69,7 @@ def ones(dtype: type[Any], shape: Shape = 1) -> Any:
     >>> dr.ones(dr.llvm.Bool, 2)
     [True, True]
     """
-    return _make("lumijit.ones", dtype, shape, 1)
+    return _make("lumijit.ones", dtype, shape, _entry(dtype, 1, "lumijit.ones"))
 
 
 def full(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
@@ -77,7 +77,7 @@ def full(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
 
     Args:
         dtype: array class, Python scalar type, or class of a PyTree.
-        value: number that all entries get.
+        value: number (of instance arrays: object or None) that all entries get.
         shape: size of the vectorized dimension, or all dimensions of an array.
 
     Returns:
@@ -87,7 +87,7 @@ def full(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
     >>> dr.full(dr.llvm.Float, 2.5, 3)
     [2.5, 2.5, 2.5]
     """
-    return _make("lumijit.full", dtype, shape, value)
+    return _make("lumijit.full", dtype, shape, _entry(dtype, value, "lumijit.full"))
 
 
 def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
@@ -97,7 +97,7 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
 
     Args:
         dtype: array class, Python scalar type, or class of a PyTree.
-        value: number that all entries get.
+        value: number (of instance arrays: object or None) that all entries get.
         shape: size of the vectorized dimension, or all dimensions of an array.
 
     Returns:
@@ -107,6 +107,8 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
     >>> dr.opaque(dr.llvm.Float, 2).state
     <VarState.Evaluated: 4>
     """
+
+    value = _entry(dtype, value, "lumijit.opaque")
 
     def node(entry: DType, size: int) -> Node:
         stored = initialize.number(value, entry, "lumijit.opaque")
@@ -130,6 +132,12 @@ def empty(dtype: type[Any], shape: Shape = 1) -> Any:
     5
     """
     return _make("lumijit.empty", dtype, shape, 0, trace.undefined)
+
+
+def _entry(dtype: Any, value: Any, construct: str) -> Any:
+    """Return the number that stands for an instance, or any other value as it is."""
+    domain = getattr(dtype, "_domain", None)
+    return value if domain is None else domain.number(value, construct)
 
 
 def _make(

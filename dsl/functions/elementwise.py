@@ -223,3 +223,22 @@ def mulsign(a: Any, b: Any, /) -> Array:
 def _signed(a: Any, b: Any) -> tuple[Any, Any]:
     wide = promoted("lumijit.copysign", a, b)
     return wide[0], wide[1]
+
+
+def square(arg: Any, /) -> Any:
+    """Multiply the argument with itself.
+
+    Args:
+        arg: number or array of numbers.
+
+    Returns:
+        arg * arg.
+
+    >>> import lumijit as dr
+    >>> dr.square(dr.llvm.Float(3, -4)), dr.square(5)
+    ([9, 16], 25)
+    """
+    return apply(ar.MUL, "lumijit.square", arg, arg)
+
+
+sqr = square

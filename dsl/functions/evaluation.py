@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
-from lumijit.compiler import evaluate, kernels, special, trace
-from lumijit.compiler.trace import Node
+from lumijit.compiler import evaluate, kernels, special
+from lumijit.compiler.trace import ROOT, Node
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
 from lumijit.pytree import tree_leaves
@@ -25,18 +25,16 @@ def flat_leaves(value: Any) -> Iterator[FlatArray]:
 
 def _nodes(args: Any, construct: str) -> list[Node]:
     if len(args) == 1 and isinstance(args[0], FlatArray):
-        arrays: Iterable[FlatArray] = args
+        nodes = [args[0]._node]
     else:
-        arrays = flat_leaves(args)
-    nodes = []
-    for array in arrays:
-        if array._is_symbolic():
+        nodes = [array._node for array in flat_leaves(args)]
+    for node in nodes:
+        if node.scope is not ROOT:
             raise symbolic_error(construct)
-        nodes.append(array._node)
     for _, leaf in tree_leaves(args):
         # A local buffer (`control.local`), which isn't an array itself.
         for holder in getattr(leaf, "_holders", ()):
-            if trace.is_symbolic(holder._node):
+            if holder._node.scope is not ROOT:
                 raise symbolic_error(construct)
             nodes.append(holder._node)
     return nodes

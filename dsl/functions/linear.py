@@ -1,7 +1,8 @@
-"""Vectors: dot and cross products, norms."""
+"""Vectors: dot and cross products, norms, directions and angles."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from lumijit import initialize
@@ -12,11 +13,14 @@ from lumijit.compiler import trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.functions.apply import apply, not_numeric, promoted
 from lumijit.functions.elementwise import abs as abs_
-from lumijit.functions.elementwise import fma, rsqrt, sqrt
+from lumijit.functions.elementwise import fma, minimum, rsqrt, sqrt
 from lumijit.functions.reductions import sum
+from lumijit.functions.selection import select
+from lumijit.functions.transcendental import asin, sincos
 from lumijit.nested import NestedArray
 from lumijit.operators import check_accepts
 from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.spec import require
 
 
 def dot(a: Any, b: Any, /) -> Any:
@@ -181,3 +185,59 @@ def cross(a: Any, b: Any, /) -> Array:
     first = cls(a[1], a[2], a[0]) * cls(b[2], b[0], b[1])
     second = cls(a[2], a[0], a[1])
     return apply(ar.FMA, "lumijit.cross", -second, cls(b[1], b[2], b[0]), first)
+
+
+def sphdir(theta: Any, phi: Any, /) -> Array:
+    """Return the direction with given spherical coordinates.
+
+    Args:
+        theta: angle from the positive z axis in radians, array or number of floats.
+        phi: angle from the positive x axis in the xy plane, in radians.
+
+    Returns:
+        A vector of length 1 with three components.
+
+    Raises:
+        ArrayTypeError: if neither argument is a flat array.
+
+    >>> import lumijit as dr
+    >>> dr.sphdir(dr.llvm.Float(0), 1.5)
+    [[0, 0, 1]]
+    """
+    theta, phi = promoted("lumijit.sphdir", theta, phi)
+    spec = getattr(theta, "_spec", None)
+    if spec is None or spec.outer:
+        raise ArrayTypeError(
+            message(
+                "lumijit.sphdir",
+                f"the angles are of type {type(theta).__name__!r}",
+                "pass flat arrays, such as lumijit.llvm.Float.",
+            )
+        )
+    vector = require(spec.replaced(outer=(3,)), "lumijit.sphdir")
+    (sin_theta, cos_theta), (sin_phi, cos_phi) = sincos(theta), sincos(phi)
+    return vector(cos_phi * sin_theta, sin_phi * sin_theta, cos_theta)
+
+
+def unit_angle(a: Array, b: Array, /) -> Any:
+    """Return the angle between two vectors of length 1, also precisely near 0 and pi.
+
+    Args:
+        a: vector of length 1.
+        b: vector of length 1; both are promoted.
+
+    Returns:
+        The angle in radians.
+
+    Source: Hatch, "The Right Way to Calculate Stuff": twice the arc sine of half the
+    distance to `b`, or to `-b` where that is nearer.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array3f
+    >>> dr.unit_angle(Array3f(1, 0, 0), Array3f(0, 1, 0))
+    [1.5708]
+    """
+    a, b = promoted("lumijit.unit_angle", a, b)
+    is_acute = dot(a, b) >= 0
+    half = asin(minimum(norm(b - select(is_acute, a, -a)) * 0.5, 1))
+    return select(is_acute, 2 * half, math.pi - 2 * half)

@@ -6,10 +6,13 @@ are in `compiler.memory`. Nothing is evaluated here.
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler import memory
@@ -18,7 +21,7 @@ from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import children, is_container, rebuild
-from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import (
     ArrayIndexError,
     ArrayTypeError,
@@ -97,7 +100,7 @@ def _gather(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
 
 def _gather_parts(dtype: type[Any], source: Array, index: Array, mask: Array) -> Array:
     """Read flat entries, or the consecutive parts of nested ones."""
-    count = int(np.prod(dtype._spec.outer, dtype=np.int64))
+    count = math.prod(dtype._spec.outer)
     first = index * count if count > 1 else index
     return _gather_at(dtype, source, first, mask, 0)
 
@@ -110,7 +113,7 @@ def _gather_at(
     if not outer:
         node = memory.gather(source._node, first._node, mask._node, offset)
         return wrap_flat(dtype, node)
-    step = int(np.prod(outer[1:], dtype=np.int64))
+    step = math.prod(outer[1:])
     items = [
         _gather_at(dtype._item, source, first, mask, offset + k * step)
         for k in range(outer[0])
@@ -185,14 +188,21 @@ def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
 
 def index_array(space: str, index: Any, construct: str) -> Array:
     """Convert an index argument to a flat UInt32 array of a namespace."""
-    cls = require(ArraySpec(space, UINT32, ()), construct)
+    cls = _flat_class(space, UINT32, construct)
     return _flat_argument(cls, index, "index", construct)
 
 
 def mask_array(space: str, active: Any, construct: str) -> Array:
     """Convert a mask argument to a flat mask of a namespace."""
-    cls = require(ArraySpec(space, BOOL, ()), construct)
+    cls = _flat_class(space, BOOL, construct)
+    if active is True and issubclass(cls, FlatArray):
+        return wrap_flat(cls, cls._literal(True))
     return _flat_argument(cls, active, "active", construct)
+
+
+@cache
+def _flat_class(space: str, dtype: DType, construct: str) -> type[Any]:
+    return require(ArraySpec(space, dtype, ()), construct)
 
 
 def _flat_argument(cls: type[Any], value: Any, name: str, construct: str) -> Array:

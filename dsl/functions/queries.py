@@ -6,6 +6,7 @@ from typing import Any
 
 from lumijit import initialize
 from lumijit.base import ArrayBase
+from lumijit.compiler import trace
 from lumijit.functions.apply import not_numeric
 from lumijit.pytree import tree_leaves
 from lumijit.runtime.errors import SizeError, message
@@ -68,6 +69,8 @@ def width(*args: Any) -> int:
         if not isinstance(leaf, ArrayBase) or leaf._spec.shape[-1] >= 0:
             continue
         size = leaf.shape[-1]
+        if size == 1 and trace.state.lane is not None and leaf._spec.is_jit:
+            size = trace.state.lane.width
         if size != result and 1 not in (size, result):
             raise SizeError(
                 message(

@@ -19,7 +19,7 @@ from lumijit.compiler import reductions
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.record import Op
-from lumijit.enums import ReduceOp
+from lumijit.enums import ReduceOp, VarState
 from lumijit.functions.apply import apply, not_numeric
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible
 from lumijit.host import HostArray
@@ -28,6 +28,9 @@ from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
 from lumijit.spec import require
+
+# Larger arrays are reduced where they are computed.
+HUGE_BYTES = 1 << 30
 
 Axis = int | tuple[int, ...] | None
 
@@ -56,9 +59,12 @@ def reduce(op: ReduceOp, value: Any, axis: Axis = 0, mode: str | None = None) ->
         op: how entries are combined.
         value: array, number or iterable of these.
         axis: axis or axes, negative ones from the end; None for all.
-        mode: None, "evaluated" or "symbolic": how the vectorized dimension is
-            reduced. Both give the same result; symbolic variables need "symbolic",
-            which isn't available inside of symbolic regions.
+        mode: how the vectorized dimension is reduced. "evaluated" computes the
+            array and runs a reduction kernel, in a fixed order. "symbolic" reduces
+            with `scatter_reduce`, in the kernel that computes the array, which
+            never lies in memory; floats are rounded in an order that may differ
+            from run to run. None takes "evaluated" unless the array isn't in memory
+            and would take a GiB there.
 
     Returns:
         An array without the reduced axes. The vectorized dimension stays, with one
@@ -91,7 +97,7 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
         if op is ReduceOp.Identity:
             return value
         check_reducible(op, value._spec.dtype, construct)
-        return _along(op, value, _axes(axis, value.ndim, construct), 0)
+        return _along(op, value, _axes(axis, value.ndim, construct), mode)
     if initialize.is_number(value):
         is_bitwise = op in (ReduceOp.And, ReduceOp.Or)
         if is_bitwise and not isinstance(value, (bool, np.bool_)):
@@ -144,11 +150,16 @@ def _axes(axis: Axis, ndim: int, construct: str) -> set[int]:
     return {k % ndim for k in listed}
 
 
-def _along(op: ReduceOp, value: Any, axes: set[int], depth: int) -> Any:
+def _along(
+    op: ReduceOp, value: Any, axes: set[int], mode: str | None, depth: int = 0
+) -> Any:
     if isinstance(value, FlatArray):
         if depth not in axes:
             return value
-        return wrap_flat(type(value), reductions.reduce(op.trace_name, value._node))
+        combine = reductions.reduce
+        if mode == "symbolic" or (mode is None and _is_huge(value)):
+            combine = reductions.reduce_symbolically
+        return wrap_flat(type(value), combine(op.trace_name, value._node))
     if isinstance(value, HostArray):
         return _host_reduce(op, value) if depth in axes else value
     if not isinstance(value, NestedArray):
@@ -156,10 +167,10 @@ def _along(op: ReduceOp, value: Any, axes: set[int], depth: int) -> Any:
     items = value._items
     if depth in axes:
         if not items:
-            return _neutral(op, value, axes, depth)
+            return _neutral(op, value, axes, mode, depth)
         joined = fold(lambda a, b: a._map(_OPS[op], b), items)
-        return _along(op, joined, axes, depth + 1)
-    parts = [_along(op, v, axes, depth + 1) for v in items]
+        return _along(op, joined, axes, mode, depth + 1)
+    parts = [_along(op, v, axes, mode, depth + 1) for v in items]
     return _regrouped(value, parts)
 
 
@@ -172,9 +183,18 @@ def _regrouped(value: Array, parts: list[Any]) -> Array:
     return require(value._spec.replaced(outer=outer), "lumijit.reduce")(*parts)
 
 
-def _neutral(op: ReduceOp, value: Array, axes: set[int], depth: int) -> Array:
+def _is_huge(value: FlatArray) -> bool:
+    """Tell whether an array isn't in memory yet and would take a GiB there."""
+    node = value._node
+    size_bytes = node.size * node.type.size_bytes
+    return size_bytes >= HUGE_BYTES and value.state is VarState.Unevaluated
+
+
+def _neutral(
+    op: ReduceOp, value: Array, axes: set[int], mode: str | None, depth: int
+) -> Array:
     neutral = value._item(_neutral_entry(op, value._spec.dtype))
-    return _along(op, neutral, axes, depth + 1)
+    return _along(op, neutral, axes, mode, depth + 1)
 
 
 def _neutral_entry(op: ReduceOp, dtype: DType) -> Any:

@@ -24,8 +24,8 @@ from lumijit.functions.memory import (
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.pytree import child_of, children, is_container
-from lumijit.runtime.dtypes import UINT32, DType
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32, DType
+from lumijit.runtime.errors import ArrayTypeError, SizeError, message
 from lumijit.spec import DYNAMIC, require
 
 
@@ -127,6 +127,84 @@ def scatter_add(
     [3, 3]
     """
     _scatter("lumijit.scatter_add", ReduceOp.Add, target, value, index, active, mode)
+
+
+def scatter_add_kahan(
+    target_1: Array, target_2: Array, value: Any, index: Any, active: Any = True
+) -> None:
+    """Add `value` to `target_1[index]`, and what rounding took away to `target_2`.
+
+    `target_1 + target_2` afterwards is the sum almost as if it had been computed in
+    twice the precision. Conflicting updates are atomic, lane by lane.
+
+    Args:
+        target_1: flat array of floats; changed.
+        target_2: another one of the same type and size; changed.
+        value: number or array of their type.
+        index: positions: UInt32 array, or what converts to one; not negative.
+        active: mask of the updates that take place.
+
+    Raises:
+        ArrayTypeError: if the targets aren't flat arrays of Float32 or Float64.
+        SizeError: if their sizes differ.
+        SymbolicError: if a target is a symbolic variable.
+
+    Source: Neumaier's variant of Kahan's summation (1974).
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Float, UInt
+    >>> x, error = Float(1e8), Float(0)
+    >>> dr.scatter_add_kahan(x, error, Float(1, 1, 1), UInt(0))
+    >>> x, error
+    ([1e+08], [3])
+    """
+    construct = "lumijit.scatter_add_kahan"
+    spec: Any = getattr(target_1, "_spec", None)
+    is_fitting = type(target_1) is type(target_2) and target_1 is not target_2
+    if spec is None or spec.dtype not in (FLOAT32, FLOAT64):
+        is_fitting = False
+    if not is_fitting or len(spec.shape) != 1:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"the targets are of types {type(target_1).__name__!r} and "
+                f"{type(target_2).__name__!r} (expected two flat arrays of one "
+                "type, Float32 or Float64)",
+                "pass two arrays, the second one of zeros.",
+            )
+        )
+    if len(target_1) != len(target_2):
+        raise SizeError(
+            message(
+                construct,
+                f"the targets have {len(target_1)} and {len(target_2)} entries",
+                "pass targets of one size.",
+            )
+        )
+    if isinstance(target_1, HostArray):
+        _kahan_host(construct, target_1, target_2, value, index, active)
+        return
+    positions = index_array(spec.space, index, construct)
+    mask = mask_array(spec.space, active, construct)
+    node = _written(construct, target_1, value)._node
+    memory.scatter_kahan(target_1, target_2, node, positions._node, mask._node)
+
+
+def _kahan_host(
+    construct: str, sums: Array, errors: Array, value: Any, index: Any, active: Any
+) -> None:
+    dynamic = require(sums._spec.replaced(outer=(DYNAMIC,)), construct)
+    new = _written(construct, dynamic(sums._data), value)._data
+    positions, mask = host_arguments(sums, index, active, construct)
+    new, positions, mask = np.broadcast_arrays(new, positions, mask)
+    with np.errstate(all="ignore"):
+        for item, at in zip(new[mask], positions[mask], strict=True):
+            old = sums._data[at]
+            total = old + item
+            large, small = (old, item) if abs(old) >= abs(item) else (item, old)
+            if np.isfinite(total):
+                errors._data[at] += (large - total) + small
+            sums._data[at] = total
 
 
 def _scatter(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lumijit import initialize, promotion
+from lumijit.arrays import FlatArray, wrap
 from lumijit.base import Array, ArrayBase
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.elementwise import abs as abs_
@@ -37,6 +38,10 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     >>> dr.select(Bool(True, False), Float(1, 2), 0)
     [1, 0]
     """
+    cls = _SELECTED.get((type(mask), type(a), type(b)))
+    if cls is not None:
+        wide = mask if type(mask) is cls._mask else cls._mask(mask)
+        return _converted(cls, a)._select(wide, _converted(cls, b))
     if isinstance(mask, (bool, np.bool_)):
         return a if mask else b
     if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
@@ -57,13 +62,31 @@ def _select_arrays(mask: Array, a: Any, b: Any) -> Array:
     spec = promotion.common_spec((a, b), construct)
     if not any(isinstance(v, ArrayBase) for v in (a, b)):
         spec = spec.replaced(dtype=_narrow(spec.dtype))
-    shape = promotion.common_spec((mask, _shape_only(a), _shape_only(b)), construct)
-    wanted = shape.replaced(dtype=spec.dtype)
+    if spec.is_instance:
+        wanted = spec
+    else:
+        others = _shape_only(a), _shape_only(b)
+        shape = promotion.common_spec((mask, *others), construct)
+        wanted = shape.replaced(dtype=spec.dtype)
     cls = require(wanted, construct)
-    first = a if type(a) is cls else cls(a)
-    second = b if type(b) is cls else cls(b)
+    kinds = type(mask), type(a), type(b)
+    if all(promotion.is_told_by_type(kind) for kind in kinds):
+        _SELECTED[kinds] = cls
     wide = mask if type(mask) is cls._mask else cls._mask(mask)
-    return first._select(wide, second)
+    return _converted(cls, a)._select(wide, _converted(cls, b))
+
+
+# The class of the result for types met before.
+_SELECTED: dict[tuple[type[Any], ...], type[Any]] = {}
+
+
+def _converted(cls: type[Any], value: Any) -> Array:
+    kind = type(value)
+    if kind is cls:
+        return value
+    if issubclass(cls, FlatArray) and kind in cls._numbers:
+        return wrap(cls, cls._literal(value))
+    return cls(value)
 
 
 def _narrow(dtype: DType) -> DType:
@@ -196,3 +219,23 @@ def _plain(value: Any) -> Any:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise not_numeric("lumijit.allclose", (value,)) from None
+
+
+def step(a: Any, b: Any, /) -> Any:
+    """Return 0 where `a < b` and 1 elsewhere.
+
+    Args:
+        a: array or number.
+        b: array or number; both are promoted.
+
+    Returns:
+        Zeros and ones of the common type.
+
+    >>> import lumijit as dr
+    >>> dr.step(dr.llvm.Float(1, 2, 3), 2)
+    [0, 1, 1]
+    """
+    if initialize.is_number(a) and initialize.is_number(b):
+        return int(not a < b)
+    a, b = promotion.promote("lumijit.step", a, b)
+    return select(a < b, type(a)(0), type(a)(1))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from lumijit.llvm import ad as ad
-from lumijit.random import make_pcg32
-from lumijit.typezoo import make_namespace
+from typing import Any
 
-_types = make_namespace("llvm")
-_types["PCG32"] = make_pcg32("llvm")
-globals().update(_types)
-__all__ = sorted(_types)
+from lumijit.llvm import ad as ad
+from lumijit.typezoo import declare_namespace, member
+
+__all__ = declare_namespace("llvm")
+
+
+def __getattr__(name: str) -> Any:
+    return member("llvm", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from lumijit.random import make_pcg32
-from lumijit.typezoo import make_namespace
+from typing import Any
 
-_types = make_namespace("llvm.ad")
-_types["PCG32"] = make_pcg32("llvm.ad")
-globals().update(_types)
-__all__ = sorted(_types)
+from lumijit.typezoo import declare_namespace, member
+
+__all__ = declare_namespace("llvm.ad")
+
+
+def __getattr__(name: str) -> Any:
+    return member("llvm.ad", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

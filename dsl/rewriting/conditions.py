@@ -48,7 +48,8 @@ class Conditions:
     @staticmethod
     def forced(value: Any, mode: Any) -> Any:
         """Do the same under a hint that chooses the mode."""
-        if mode == "scalar" or (mode is None and not targets.is_array(value)):
+        is_plain = mode is None and not targets.is_array(value)
+        if mode == "scalar" or is_plain or targets.runs_plain():
             return bool(value)
         return Forced(value)
 

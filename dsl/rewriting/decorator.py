@@ -48,6 +48,7 @@ from lumijit.rewriting.names import Scope, scope_of
 from lumijit.rewriting.native import SPLIT, NativeWriter
 from lumijit.rewriting.purity import Purity
 from lumijit.rewriting.rebuild import compiled, outline
+from lumijit.rewriting.recursion import with_bound
 from lumijit.rewriting.regions import RegionWriter
 from lumijit.rewriting.runtime import Runtime
 from lumijit.rewriting.source import Source, read_function
@@ -69,12 +70,18 @@ def syntax(
     recursive: bool = ...,
     print_ast: bool = ...,
     print_code: bool = ...,
+    max_depth: int | None = ...,
 ) -> Callable[[F], F]: ...
 
 
 @overload
 def syntax(
-    f: F, *, recursive: bool = ..., print_ast: bool = ..., print_code: bool = ...
+    f: F,
+    *,
+    recursive: bool = ...,
+    print_ast: bool = ...,
+    print_code: bool = ...,
+    max_depth: int | None = ...,
 ) -> F: ...
 
 
@@ -84,6 +91,7 @@ def syntax(
     recursive: bool = False,
     print_ast: bool = False,
     print_code: bool = False,
+    max_depth: int | None = None,
 ) -> Any:
     """Vectorize the control flow of a function.
 
@@ -96,12 +104,18 @@ def syntax(
         recursive: Whether to transform inner functions as well.
         print_ast: Whether to print the syntax tree of the rewritten code.
         print_code: Whether to print the rewritten code.
+        max_depth: How many calls of this function may be nested by recursion under
+            array conditions, this one included. Recursion is unrolled to that depth.
+            If an element would go deeper, the evaluation raises an error. Evaluated
+            mode needs no bound: recursion ends when no element is active.
 
     Returns:
         A function with the same signature, name, defaults and closure.
 
     Raises:
         SyntaxTransformError: The source can't be found or a hint makes no sense.
+        RecursionBoundError: When called: recursion under an array condition has no
+            bound, or (when evaluated) an element exceeds it.
 
     >>> from lumijit.rewriting import hint
     >>> hint(True)
@@ -113,6 +127,7 @@ def syntax(
             recursive=recursive,
             print_ast=print_ast,
             print_code=print_code,
+            max_depth=max_depth,
         )
     if isinstance(f, (staticmethod, classmethod)):
         inner = syntax(
@@ -120,6 +135,7 @@ def syntax(
             recursive=recursive,
             print_ast=print_ast,
             print_code=print_code,
+            max_depth=max_depth,
         )
         return type(f)(inner)
     if not isinstance(f, FunctionType):
@@ -130,13 +146,14 @@ def syntax(
         return f
     source = read_function(f)
     try:
-        return _rewritten(f, source, recursive, print_ast, print_code)
+        result = _rewritten(f, source, recursive, print_ast, print_code)
     except RecursionError:
         raise source.error(
             source.tree,
             "the control flow of this function is nested too deeply",
             "split it into several functions.",
         ) from None
+    return result if max_depth is None else with_bound(result, max_depth, source)
 
 
 def _rewritten(

@@ -20,6 +20,14 @@ def _never(_value: Any) -> bool:
     return False
 
 
+def _nowhere() -> None:
+    return None
+
+
+def _not_now() -> bool:
+    return False
+
+
 def _is_tree(value: Any) -> bool:
     """Tell whether `value` is a container whose entries may be replaced."""
     return (
@@ -42,6 +50,10 @@ class Targets:
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
+        runs_plain: Tells whether arrays count as numbers, one lane of each.
+        plain_range: Makes the range for bounds of which none is an array.
+        surroundings: Identifies the vectorized control flow around a call.
+        is_idle: Tells whether no lane is active in evaluated control flow.
         logical_and: Combines two conditions, at least one of them an array.
         logical_or: As `logical_and`, for `or`.
         logical_not: Negates an array condition.
@@ -52,6 +64,10 @@ class Targets:
     if_stmt: Callable[..., Any] = _no_primitive
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
+    surroundings: Callable[[], Any] = _nowhere
+    is_idle: Callable[[], bool] = _not_now
+    runs_plain: Callable[[], bool] = _not_now
+    plain_range: Callable[..., Any] = range
     is_tree: Callable[[Any], bool] = _is_tree
     logical_and: Callable[[Any, Any], Any] = _no_primitive
     logical_or: Callable[[Any, Any], Any] = _no_primitive

@@ -195,6 +195,7 @@ class NativeWriter:
 
     def _refusal(self, node: Node) -> list[Any]:
         reason = f"this statement {self.refuse}"
+        self.regions.check_mode(node, node.stmt, reason)
         value = self.regions.refusal(node.stmt, reason)
         return [gast.Expr(value=value)]
 

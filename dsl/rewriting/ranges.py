@@ -45,10 +45,10 @@ def item(start: Any, step: Any, count: Any) -> Any:
     return start + count * step
 
 
-def make_range(*bounds: Any) -> range | ArrayRange:
+def make_range(*bounds: Any) -> Any:
     """Make Python's range, or an `ArrayRange` if a bound is an array."""
     if not any(map(targets.is_array, bounds)):
-        return range(*bounds)
+        return targets.plain_range(*bounds)
     for bound in bounds:
         integral = isinstance(bound, int) or targets.is_integer_array(bound)
         if not integral:

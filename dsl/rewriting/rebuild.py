@@ -41,6 +41,9 @@ def outline(function: FunctionType, tree: Any, helpers: list[Any]) -> Any:
                 type_params=[],
             )
         ]
+    elif tree.name not in free:
+        # The function's own name means what it means to the user, recursion or not.
+        body.insert(0, gast.Global(names=[tree.name]))
     whole = build.function(_OUTLINE, names, body)
     return gast.Module(body=[build.located(whole, tree)], type_ignores=[])
 

@@ -79,6 +79,18 @@ class RegionWriter:
         site = self._site(node, "statement", [], [])
         return build.call("refuse", build.constant(site), build.constant(reason))
 
+    def check_mode(self, node: Node, culprit: Any, reason: str) -> None:
+        """Refuse at once what a hint says will be vectorized in any case."""
+        hints = getattr(node, "hints", None)
+        mode = getattr(hints and hints.mode, "value", None)
+        if mode in ("symbolic", "evaluated"):
+            raise self.source.error(
+                culprit,
+                f"{reason} can't be part of vectorized control flow, which "
+                f"mode={mode!r} asks for around it",
+                "remove the mode, or move the statement out of the conditional block.",
+            )
+
     def is_unsure(self, node: Any) -> bool:
         """Tell whether a variable may be without value when `node` reads it."""
         return id(node) in self.assigned.unsure and node.id in self.scope.variables
@@ -374,6 +386,7 @@ class RegionWriter:
 
     def _refuse(self, node: Node, obstacle: tuple[Any, str]) -> Any:
         culprit, reason = obstacle
+        self.check_mode(node, culprit, reason)
         return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
 
     def _obstacle(self, nodes: list[Node]) -> tuple[Any, str] | None:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
+from lumijit.rewriting.recursion import entered
 from lumijit.rewriting.source import syntax_error
 from lumijit.rewriting.state import Site, State, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
@@ -53,14 +54,15 @@ class Runtime(Conditions):
         """Evaluate a conditional expression whose condition is an array."""
         where = self.sites[site]
         labels = where.ins if values else ()
-        (result,) = targets.if_stmt(
-            values,
-            test,
-            lambda *args: (yes(*args),),
-            lambda *args: (no(*args),),
-            arg_labels=labels,
-            rv_labels=where.outs,
-        )
+        with entered(where):
+            (result,) = targets.if_stmt(
+                values,
+                test,
+                lambda *args: (yes(*args),),
+                lambda *args: (no(*args),),
+                arg_labels=labels,
+                rv_labels=where.outs,
+            )
         return result
 
     # Flags of jumps.
@@ -175,7 +177,7 @@ class Runtime(Conditions):
 
             return run
 
-        with state.restored_on_error():
+        with entered(where), state.restored_on_error():
             merged = targets.if_stmt(
                 state.entries,
                 test,
@@ -241,7 +243,7 @@ class Runtime(Conditions):
             )
             return tuple(new.values())
 
-        with state.restored_on_error():
+        with entered(where), state.restored_on_error():
             final = targets.while_loop(
                 state.entries,
                 run_cond,

@@ -48,10 +48,10 @@ class Place:
         return Place(getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
 
 
-def syntax_error(
+def pointed_text(
     filename: str, function: str, place: Place, problem: str, fix: str = ""
-) -> errors.SyntaxTransformError:
-    """Word an error that shows the source line and a caret below it."""
+) -> str:
+    """Word a message that shows the source line and a caret below it."""
     text = f"{filename}:{place.line} in {function}: @syntax: {problem}."
     if fix:
         text += f" Fix: {fix}"
@@ -61,6 +61,14 @@ def syntax_error(
         before = line.encode()[: place.column].decode(errors="ignore")
         pad = "".join("\t" if c == "\t" else " " for c in before)
         text += f"\n    {line}\n    {pad}^"
+    return text
+
+
+def syntax_error(
+    filename: str, function: str, place: Place, problem: str, fix: str = ""
+) -> errors.SyntaxTransformError:
+    """Make the error for a place in a source file."""
+    text = pointed_text(filename, function, place, problem, fix)
     error = errors.SyntaxTransformError(text)
     error.filename, error.lineno, error.offset = filename, place.line, place.column + 1
     return error

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -210,6 +212,22 @@ def local_sort() -> Metrics:
 # Tracing and launching
 
 
+def empty_turn() -> float:
+    """Return the seconds of a turn of an empty Python loop, to compare machines by."""
+
+    def turns() -> None:
+        for _ in range(300_000):
+            pass
+
+    return min(once(turns) for _ in range(7)) / 300_000
+
+
+def traced(program: Callable[[], Any], operations: int) -> Metrics:
+    """Measure how fast operations are traced, also in turns of an empty loop."""
+    seconds = min(once(program) for _ in range(7)) / operations
+    return {"Mops_per_s": 1e-6 / seconds, "turns": seconds / empty_turn()}
+
+
 @case
 def trace_arith() -> Metrics:
     """A chain of 100,000 products and sums, traced and dropped."""
@@ -222,7 +240,69 @@ def trace_arith() -> Metrics:
         for _ in range(pairs):
             a = a * x + y
 
-    return {"Mops_per_s": 2 * pairs / min(once(program) for _ in range(5)) / 1e6}
+    return traced(program, 2 * pairs)
+
+
+@case
+def trace_numbers() -> Metrics:
+    """The same with Python numbers as second operands."""
+    x = dr.opaque(Float, 1.5, 4)
+    pairs = 25_000
+
+    def program() -> None:
+        a = x
+        for _ in range(pairs):
+            a = a * 1.5 + 0.25
+
+    return traced(program, 2 * pairs)
+
+
+@case
+def trace_functions() -> Metrics:
+    """A chain of calls of free functions."""
+    x = dr.opaque(Float, 1.5, 4)
+    y = dr.opaque(Float, 0.5, 4)
+    pairs = 25_000
+
+    def program() -> None:
+        a = x
+        for _ in range(pairs):
+            a = dr.sqrt(dr.fma(a, x, y))
+
+    return traced(program, 2 * pairs)
+
+
+@case
+def trace_again() -> Metrics:
+    """Operations that have been traced before, on operands used many times."""
+    x = dr.opaque(Float, 1.5, 4)
+    parts = [x + k for k in range(20)]
+    products = [x * part for part in parts]
+
+    def program() -> None:
+        for _ in range(2_000):
+            for part in parts:
+                x * part
+
+    metrics = traced(program, 2_000 * len(parts))
+    assert (x * parts[7]).index == products[7].index
+    return metrics
+
+
+@case
+def import_library() -> Metrics:
+    """Importing the library, once Python's files of it are compiled."""
+    program = (
+        "import numpy, time; start = time.perf_counter(); "
+        f"import {MODULE}; print(time.perf_counter() - start)"
+    )
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+
+    def seconds() -> float:
+        command = [sys.executable, "-c", program]
+        return float(subprocess.check_output(command, env=environment, text=True))
+
+    return {"ms": min(seconds() for _ in range(7)) * 1e3}
 
 
 @case

@@ -95,9 +95,15 @@ ROWS = (
         is_better_when_higher=True,
         limit=0.8,
     ),
+    Row("Tracing", "trace_arith", "turns", "turns"),
+    *(
+        Row("Tracing", name, "Mops_per_s", "M ops/s", is_better_when_higher=True)
+        for name in ("trace_numbers", "trace_functions", "trace_again")
+    ),
     Row("Tracing", "small_launch", "us", "µs", limit=30.0),
     Row("Tracing", "long_chain", "trace_s", "s", has_peer=False),
     Row("Tracing", "long_chain", "eval_s", "s", has_peer=False),
+    Row("Start", "import_library", "ms", "ms"),
     Row("Memory", "fused_memory", "outputs", "outputs", limit=1.1),
 )
 

@@ -282,3 +282,23 @@ def test_too_large_to_be_indexed() -> None:
 def test_all_types_are_covered() -> None:
     assert set(VALUES) == {BOOL, *ARITHMETIC}
     assert set(INTS) < set(ARITHMETIC)
+
+
+def test_lanes_are_combined_under_a_flag() -> None:
+    """ScatterReduceLocal decides about lanes that hit one entry."""
+    size = 2_000_000
+    kernels: list[str] = []
+    for is_local in (True, False):
+        with (
+            scoped_set_flag(JitFlag.ScatterReduceLocal, is_local),
+            scoped_set_flag(JitFlag.KernelHistory, True),
+            scoped_set_flag(JitFlag.PrintIR, False),
+        ):
+            history.kernel_history()
+            holder = Holder(array(np.zeros(size), UINT32))
+            index = emit2(lo.AND, trace.counter(1000), lit(UINT32, 3))
+            memory.scatter(holder, lit(UINT32, 1), index, TRUE, "add")
+            assert data(holder._node)[:5].tolist() == [250, 250, 250, 250, 0]
+            (entry,) = history.kernel_history([history.KernelType.JIT])
+            kernels.append(entry["hash"])
+    assert kernels[0] != kernels[1]

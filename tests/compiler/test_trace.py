@@ -100,17 +100,6 @@ def test_evaluated_nodes_are_no_hits() -> None:
     np.testing.assert_array_equal(data(second), data(first))
 
 
-def test_table_is_swept() -> None:
-    x = floats()
-    for k in range(5000):
-        emit2(ar.MUL, x, lit(FLOAT32, k + 0.25))
-    assert len(trace.ROOT.table) <= trace.ROOT.limit
-    trace.ROOT.sweep()
-    alive = [entry() for entry in trace.ROOT.table.values()]
-    assert None not in alive
-    assert len(alive) < 2500
-
-
 def test_nodes_die_with_their_last_user() -> None:
     gc.collect()
     gc.disable()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import lumijit as dr
@@ -81,3 +83,30 @@ def test_masks_must_be_masks():
         dr.select(llvm.Float(1), 1, 2)
     with pytest.raises(ArrayTypeError, match="the mask has type Int"):
         mask_for(llvm.Int(1), llvm.Float(1), "test")
+
+
+def test_what_is_remembered_depends_on_types_alone() -> None:
+    """Sequences, errors and the sign of zero are looked at each time."""
+    x, mask = llvm.Float(1, -2), llvm.Bool(True, False)
+    for _ in range(2):
+        assert type(llvm.Int(1, 2) + [1, 2]) is llvm.Int
+        assert type(llvm.Int(1, 2) + [1.5, 2]) is llvm.Float
+        assert type(dr.select(mask, x, 1)) is llvm.Float
+        assert type(dr.select(mask, llvm.Int(1), 1.5)) is llvm.Float
+        for zero, sign in ((0.0, 1), (-0.0, -1), (0, 1), (False, 1)):
+            chosen = dr.select(mask, x, zero)
+            assert math.copysign(1, chosen[1]) == sign
+            assert math.copysign(1, llvm.Float(zero)[0]) == sign
+        with pytest.raises(ArrayTypeError, match="unsupported operand of type 'str'"):
+            dr.select(mask, x, "a")
+        with pytest.raises(ArrayTypeError, match="incompatible shapes"):
+            dr.select(mask, llvm.Array2f(1), llvm.Array3f(1))
+
+
+def test_changed_specs_are_remembered() -> None:
+    spec = llvm.Array3f._spec
+    first = spec.replaced(dtype=llvm.Bool._spec.dtype)
+    assert spec.replaced(dtype=llvm.Bool._spec.dtype) is first
+    assert first.outer == (3,)
+    assert spec.replaced(outer=()).dtype is spec.dtype
+    assert spec.replaced(outer=()) != spec.replaced(outer=(2,))

@@ -10,5 +10,6 @@ from lumijit.compiler.lower.collectives.reduce import block_reduce_ir as block_r
 from lumijit.compiler.lower.collectives.reduce import reduce_ir as reduce_ir
 from lumijit.compiler.lower.collectives.scan import compress_ir as compress_ir
 from lumijit.compiler.lower.collectives.scan import scan_ir as scan_ir
+from lumijit.compiler.lower.collectives.transfer import collect_ir as collect_ir
 from lumijit.compiler.lower.collectives.transfer import copy_ir as copy_ir
 from lumijit.compiler.lower.collectives.transfer import fill_ir as fill_ir

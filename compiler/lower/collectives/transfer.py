@@ -1,4 +1,4 @@
-"""Kernels that copy and fill memory in lines of 64 bytes."""
+"""Kernels that copy and fill memory, and that collect single values."""
 
 from __future__ import annotations
 
@@ -40,6 +40,40 @@ next:
   %k = phi i64 [ %begin, %entry ], [ %k.n, %next ]
   %to = getelementptr <8 x i64>, ptr %dst, i64 %k
   store <8 x i64> %p, ptr %to, align 64
+  %k.n = add i64 %k, 1
+  %more = icmp ult i64 %k.n, %end
+  br i1 %more, label %next, label %exit
+exit:
+  ret void
+}}
+"""
+
+
+def collect_ir(name: str, element: str, bits: int) -> str:
+    """Copy single values from many places; the size counts values.
+
+    Slot: pairs of addresses, from (an `element`) and to (an integer of `bits`).
+    """
+    wide = f"i{bits}"
+    if element == "half":
+        convert = "%s = fpext half %v to float\n  %w = bitcast float %s to i32"
+    elif element == wide:
+        convert = f"%w = add {wide} %v, 0"
+    else:
+        convert = f"%w = zext {element} %v to {wide}"
+    return f"""{head(name)}
+entry:
+{arg("pairs", 0)}
+  br label %next
+next:
+  %k = phi i64 [ %begin, %entry ], [ %k.n, %next ]
+  %pair = getelementptr {{ ptr, ptr }}, ptr %pairs, i64 %k
+  %second = getelementptr ptr, ptr %pair, i64 1
+  %from = load ptr, ptr %pair
+  %to = load ptr, ptr %second
+  %v = load {element}, ptr %from
+  {convert}
+  store {wide} %w, ptr %to
   %k.n = add i64 %k, 1
   %more = icmp ult i64 %k.n, %end
   br i1 %more, label %next, label %exit

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import lumijit as lj
 
-from .modes import MODES, Program, flags_of
+from ..programs.modes import MODES, Program, flags_of
 
 NAMES = ("a", "b", "c")
 INDENT = "    "

@@ -47,7 +47,7 @@ def branch(yes: Any, no: Any, mode: str = "symbolic", **options: Any) -> Any:
         (Int(1, 2, 3), Int(1, 2), r"expected llvm\.Int\[3\], got llvm\.Int\[2\]"),
         (Int(1), 2.5, r"expected llvm\.Int\[1\], got Python float 2\.5"),
         (True, Int(1), r"expected Python bool True, got llvm\.Int"),
-        ("a", "b", r"expected Python object of type str, got Python object"),
+        ("a", "b", r"expected Python object of type str, 'a', got Python ob"),
         (None, Float(1), r"expected None, got llvm\.Float"),
     ],
 )

@@ -268,3 +268,51 @@ def test_control_flow_that_is_nested_too_deeply() -> None:
         lines += [f"    elif x == {i}:", f"        y = {i * i}"]
     with pytest.raises(SyntaxTransformError, match="nested too deeply"):
         syntax(define("\n".join([*lines, ""])))
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize(
+    ("text", "match", "caret"),
+    [
+        (
+            "def f(x):\n    while hint(x < 3, mode='MODE'):\n        yield x\n",
+            "'yield' can't be part of vectorized control flow, which mode='MODE' asks",
+            "yield x",
+        ),
+        (
+            "async def f(x):\n    if hint(x < 3, mode='MODE'):\n        await x\n",
+            "'await' can't be part",
+            "await x",
+        ),
+        (
+            "def f(x):\n    try:\n        if hint(x < 3, mode='MODE'):\n"
+            "            x = 1\n    except ValueError:\n        pass\n",
+            "inside 'try' with 'except' can't be part",
+            "if hint",
+        ),
+        (
+            "def f(x):\n    global y\n    if hint(x < 3, mode='MODE'):\n"
+            "        y = 1\n",
+            "an assignment to the global variable 'y' can't be part",
+            "y = 1",
+        ),
+    ],
+)
+def test_a_mode_has_syntax_refused_when_decorating(
+    text: str, match: str, caret: str, mode: str
+) -> None:
+    function = define(text.replace("MODE", mode), hint=hint, y=0)
+    with pytest.raises(SyntaxTransformError, match=match.replace("MODE", mode)) as e:
+        syntax(function)
+    line, pointer = str(e.value).splitlines()[-2:]
+    assert line[pointer.index("^") :].startswith(caret)
+
+
+def test_the_scalar_mode_has_nothing_refused() -> None:
+    text = """
+def f(x):
+    while hint(x < 3, mode="scalar"):
+        yield x
+        x += 1
+"""
+    assert list(syntax(define(text, hint=hint))(1)) == [1, 2]

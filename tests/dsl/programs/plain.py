@@ -115,7 +115,7 @@ def loop_else(t: T, x: Any, y: Any) -> Any:
 
 
 @program(x=INTS, y=MORE)
-def early_return(t: T, x: Any, y: Any) -> Any:
+def return_from_branch_and_loop(t: T, x: Any, y: Any) -> Any:
     if x > y:
         return x
     while x < y:

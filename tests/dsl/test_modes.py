@@ -7,15 +7,28 @@ import pytest
 import lumijit as lj
 import lumijit.llvm.ad
 
-from . import programs_plain, programs_structures
-from .modes import MODES, PROGRAMS, Program, flags_of
+from .programs import functions, names, plain, recursion, statements, structures
+from .programs.modes import MODES, PROGRAMS, Program, compare, flags_of
 
-assert programs_plain
-assert programs_structures
+MODULES = (functions, names, plain, recursion, statements, structures)
 
 
 def _name(value: object) -> str | None:
     return value.function.__name__ if isinstance(value, Program) else None
+
+
+def test_there_are_programs_enough() -> None:
+    assert len({p.function.__name__ for p in PROGRAMS}) == len(PROGRAMS) >= 140
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=_name)
+def test_scalar_mode(program: Program) -> None:
+    rows, shared = program.run_scalar()
+    found, found_shared = program.run_scalar(lj.syntax(program.function))
+    for row, expected in zip(found, rows, strict=True):
+        compare(expected, row, 0, 0)
+    for name, array in shared.items():
+        assert list(found_shared[name]) == list(array)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -9,7 +9,7 @@ from typing import Any
 import lumijit as lj
 
 from .modes import program
-from .programs_plain import FLOATS, INTS, MORE, UINTS
+from .plain import FLOATS, INTS, MORE, UINTS
 
 T = ModuleType
 LANES = ("UInt", [0, 1, 2, 3, 4, 5, 6])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -21,16 +21,17 @@ from lumijit import pytree
 Columns = Mapping[str, tuple[str, list[Any]]]
 Flag = lj.JitFlag
 
+EVALUATED = {
+    Flag.SymbolicLoops: False,
+    Flag.SymbolicConditionals: False,
+    Flag.SymbolicCalls: False,
+}
 MODES: dict[str, dict[lj.JitFlag, bool]] = {
     "symbolic": {},
     "unoptimized": {Flag.OptimizeLoops: False},
     "unfolded": {Flag.ValueNumbering: False, Flag.ConstantPropagation: False},
-    "evaluated": {Flag.SymbolicLoops: False, Flag.SymbolicConditionals: False},
-    "compressed": {
-        Flag.SymbolicLoops: False,
-        Flag.SymbolicConditionals: False,
-        Flag.CompressLoops: True,
-    },
+    "evaluated": EVALUATED,
+    "compressed": {**EVALUATED, Flag.CompressLoops: True},
 }
 
 
@@ -51,6 +52,8 @@ class Program:
     columns: Columns
     shared: Mapping[str, tuple[str, list[Any]]] = field(default_factory=dict)
     rtol: float = 1e-5
+    #: Whether the function takes the namespace as its first argument.
+    takes_space: bool = True
 
     @property
     def lanes(self) -> int:
@@ -63,10 +66,24 @@ class Program:
             name: (kind, [values[k % len(values)] for k in range(size)])
             for name, (kind, values) in self.columns.items()
         }
-        return Program(self.function, columns, self.shared, self.rtol)
+        return replace(self, columns=columns)
 
-    def run_scalar(self) -> tuple[list[Any], dict[str, Any]]:
-        """Run plain Python once per lane."""
+    def call(
+        self,
+        function: Callable[..., Any],
+        space: ModuleType,
+        arguments: Mapping[str, Any],
+        shared: Mapping[str, Any],
+    ) -> Any:
+        """Call the function, or its vectorized version."""
+        first = (space,) if self.takes_space else ()
+        return function(*first, **arguments, **shared)
+
+    def run_scalar(
+        self, function: Callable[..., Any] | None = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Run plain Python, or another version of the function, once per lane."""
+        function = function or self.function
         shared = {
             name: getattr(lj.scalar, f"ArrayX{_SHORT[kind]}")(*values)
             for name, (kind, values) in self.shared.items()
@@ -74,7 +91,7 @@ class Program:
         results = []
         for lane in range(self.lanes):
             arguments = {n: values[lane] for n, (_, values) in self.columns.items()}
-            results.append(self.function(lj.scalar, **arguments, **shared))
+            results.append(self.call(function, lj.scalar, arguments, shared))
         return results, {n: a.numpy() for n, a in shared.items()}
 
     def run_vector(self, space: ModuleType) -> tuple[Any, dict[str, Any]]:
@@ -87,7 +104,7 @@ class Program:
             name: getattr(space, kind)(values)
             for name, (kind, values) in self.shared.items()
         }
-        result = lj.syntax(self.function)(space, **arguments, **shared)
+        result = self.call(lj.syntax(self.function), space, arguments, shared)
         lj.eval(result, shared)
         return result, {n: a.numpy() for n, a in shared.items()}
 
@@ -124,6 +141,8 @@ def lane_of(value: Any, lane: int) -> Any:
     if not isinstance(value, lj.ArrayBase):
         return value
     data = value.numpy()
+    if not lj.is_jit_v(value):
+        return data
     return data[..., lane if data.shape[-1] > 1 else 0]
 
 
@@ -140,3 +159,17 @@ def program(
         return function
 
     return enter
+
+
+#: Programs of `x` and `y` that name no array type.
+PLAIN: list[Callable[..., Any]] = []
+X = [-3, 0, 1, 4, 5, 8, 13]
+Y = [2, -1, 7, 0, 5, 3, 1]
+
+
+def plain_program(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Enter a function of `x` and `y` into the lists of programs."""
+    PLAIN.append(function)
+    columns = {"x": ("Int", X), "y": ("Int", Y)}
+    PROGRAMS.append(Program(function, columns, takes_space=False))
+    return function

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-import pytest
-from lanes import agree
-
-PROGRAMS: list[Callable[..., Any]] = []
-X = [-3, 0, 1, 4, 5, 8, 13]
-Y = [2, -1, 7, 0, 5, 3, 1]
-
-
-def program(function: Callable[..., Any]) -> Callable[..., Any]:
-    PROGRAMS.append(function)
-    return function
+from .modes import plain_program as program
 
 
 @contextlib.contextmanager
@@ -266,13 +255,3 @@ def star_arguments(x, y):
         args, named = (x,), {"k": 2}
         x = g(*args, **named)
     return x + y
-
-
-@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
-def test_a_program_agrees_with_plain_python(function: Callable[..., Any]) -> None:
-    agree(function, X, Y)
-
-
-@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
-def test_a_program_agrees_in_one_lane(function: Callable[..., Any]) -> None:
-    agree(function, [5], [3])

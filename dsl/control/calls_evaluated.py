@@ -1,0 +1,219 @@
+"""Evaluated calls: each function gets the arrays of the elements that select it.
+
+One that accesses local buffers from outside, which belong to all elements, runs for
+all of them, under the mask of those that select it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler import local, memory, reductions, trace
+from lumijit.compiler.evaluate import data, evaluate, from_numpy
+from lumijit.compiler.ops.logic import AND, COPY, LT
+from lumijit.compiler.ops.structural import LITERAL, REGIONS, WRITTEN
+from lumijit.compiler.trace import Node
+from lumijit.control.callees import Callee, body_numbers, is_selected
+from lumijit.control.compressed import entries
+from lumijit.control.invocation import Invocation
+from lumijit.control.state import flatten, rebuild, with_node
+from lumijit.runtime.dtypes import BOOL, UINT32
+
+# Up to so many functions, each looks for its elements; for more, they are sorted.
+SEARCHED = 8
+
+
+def run(call: Invocation) -> Any:
+    """Call each function that has elements with just these; return the results."""
+    arrays = [leaf.value._node for leaf in call.leaves if leaf.is_array]
+    evaluate([call.index, call.active, *arrays])
+    # If a function raises, what the others wrote is undone, too.
+    with memory.watched():
+        places = _call_all(call)
+    nodes = {}
+    for entry in call.results.arrays():
+        found = [array._node for array in entry.arrays]
+        nodes[entry.name] = _joined(call, entry.zero(), places, found)
+    return call.results.result(nodes, call.lanes)
+
+
+def _call_all(call: Invocation) -> list[Node]:
+    """Call each function that has elements; return which elements these are."""
+    places = []
+    for callee, chosen in _chosen(call):
+        _subset(call, callee, chosen)
+        places.append(chosen)
+    if not places:
+        empty = trace.literal(UINT32, 0, 0)
+        _subset(call, call.callees[0], empty)
+        places.append(empty)
+    return places
+
+
+def _chosen(call: Invocation) -> Iterator[tuple[Callee, Node]]:
+    """Tell which elements call what; functions without elements are left out."""
+    if call.index.op is LITERAL and call.active.op is LITERAL:
+        for callee in call.callees:
+            is_called = call.index.attr in callee.positions and call.active.attr
+            if is_called and call.lanes:
+                yield callee, trace.counter(call.lanes)
+    elif len(call.callees) <= SEARCHED:
+        masks = [_mask(call, callee) for callee in call.callees]
+        evaluate(masks)
+        for callee, mask in zip(call.callees, masks, strict=True):
+            chosen = reductions.compress(mask)
+            if chosen.size:
+                yield callee, chosen
+    else:
+        yield from _sorted(call)
+
+
+def _mask(call: Invocation, callee: Callee) -> Node:
+    """Return which elements call a function."""
+    inside = trace.emit2(LT, call.index, trace.literal(UINT32, call.count))
+    active = trace.emit2(AND, call.active, inside)
+    mask = trace.emit2(AND, is_selected(call.index, callee), active)
+    return trace.resized(mask, call.lanes)
+
+
+def _sorted(call: Invocation) -> Iterator[tuple[Callee, Node]]:
+    """Sort the elements by function, in one pass for all."""
+    index = np.broadcast_to(data(call.index), (call.lanes,))
+    active = np.broadcast_to(data(call.active), (call.lanes,))
+    numbers = body_numbers(call.callees, call.count)
+    found = np.zeros(call.lanes, numbers.dtype)
+    inside = active & (index < call.count)
+    found[inside] = numbers[index[inside]]
+    order = np.argsort(found, kind="stable").astype(np.uint32)
+    ends = np.cumsum(np.bincount(found, minlength=len(call.callees) + 1))
+    for callee, start, end in zip(call.callees, ends, ends[1:], strict=False):
+        if start < end:
+            yield callee, from_numpy(order[start:end])
+
+
+def _joined(
+    call: Invocation, zero: Any, chosen: list[Node], arrays: list[Node]
+) -> Node:
+    """Put the functions' results where the elements are that called them."""
+    if len(chosen) == 1 and chosen[0].size == call.lanes:
+        return arrays[0]
+    holder = zero
+    holder._node = trace.resized(holder._node, call.lanes)
+    for place, node in zip(chosen, arrays, strict=True):
+        memory.write(holder, node, place, trace.make_true(1), "identity", "permute")
+    found: Node = holder._node
+    return found
+
+
+def _subset(call: Invocation, callee: Callee, chosen: Node) -> None:
+    """Call a function with the entries at some positions; enter its results."""
+    # Arrays that the callable indexes: it gets all of their entries.
+    tables: set[int] = set()
+    while True:
+        values, compressed = _entries(call, chosen, tables)
+        try:
+            value = _invoke(call, callee, values, compressed, chosen.size)
+            break
+        except memory.IndexedArgument as used:
+            if id(used.node) not in compressed:
+                raise
+            tables.add(compressed[id(used.node)])
+        except local.NeedsAllLanes:
+            value = _masked(call, callee, chosen)
+            break
+    is_whole = chosen.size == call.lanes
+    leaves = call.results.match(callee, value)
+    for entry, leaf in zip(call.results.entries, leaves, strict=True):
+        if not leaf.is_array:
+            continue
+        size = leaf.value._node.size
+        if size not in (1, chosen.size) and not (is_whole and chosen.size == 1):
+            raise call.wrong_size(callee, f"'{entry.name}'", size, chosen.size)
+
+
+def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
+    """Call a function with all entries; return its results at some positions."""
+    values = [leaf.value for leaf in call.leaves]
+    with memory.watched() as writes, trace.masked_only(_mask(call, callee)):
+        value, _ = call.invoke(
+            callee, values, lambda: {k: w.last for k, w in writes.items()}
+        )
+    kept = []
+    for leaf in flatten((value,), ("",)):
+        found = leaf.value
+        if leaf.is_array and found._node.size == call.lanes > 1:
+            found = with_node(type(found), entries(found._node, chosen))
+        kept.append(found)
+    return rebuild((value,), kept)[0]
+
+
+def _entries(
+    call: Invocation, chosen: Node, tables: set[int]
+) -> tuple[list[Any], dict[int, int]]:
+    """Return the arguments at some positions, and which leaf a new node is."""
+    compressed: dict[int, int] = {}
+    values = []
+    for k, leaf in enumerate(call.leaves):
+        value = leaf.value
+        is_full = leaf.is_array and value._node.size == call.lanes > 1
+        if is_full and chosen.size < call.lanes and k not in tables:
+            value = with_node(type(value), _own(entries(value._node, chosen)))
+            compressed[id(value._node)] = k
+        values.append(value)
+    return values, compressed
+
+
+def _invoke(
+    call: Invocation,
+    callee: Callee,
+    values: list[Any],
+    compressed: dict[int, int],
+    size: int,
+) -> Any:
+    outer = trace.state.guard
+
+    def check(node: Node) -> None:
+        if id(node) in compressed:
+            raise memory.IndexedArgument(node)
+        if local.is_local(node) and size < call.lanes:
+            raise local.NeedsAllLanes
+        if outer is not None:
+            outer(node)
+
+    # Uniform effects happen once per element, as in symbolic mode.
+    mask = trace.literal(BOOL, size > 0, size)
+    with (
+        memory.watched() as writes,
+        memory.guarded(check),
+        trace.masked_only(mask),
+    ):
+        value, _ = call.invoke(
+            callee, values, lambda: {k: w.last for k, w in writes.items()}
+        )
+        for effect in _effects(writes.values()) if size < call.lanes else ():
+            # With more elements, the mask itself refuses what doesn't fit.
+            if effect.size > size == 1:
+                raise call.wrong_size(callee, "a write", effect.size, size)
+        return value
+
+
+def _own(node: Node) -> Node:
+    """Return an equal node that stands for nothing else."""
+    if node.op is LITERAL:
+        return trace.make_root(LITERAL, node.type, node.size, node.attr)
+    return trace.make(COPY, node.type, node.size, (node,), None)
+
+
+def _effects(writes: Iterable[memory.Writes]) -> Iterator[Node]:
+    """List the effects behind the last versions, as far as not yet evaluated."""
+    for entry in writes:
+        version = entry.last
+        while version.op is WRITTEN:
+            effect = version.deps[0]
+            yield effect
+            is_region = effect.op in REGIONS
+            first = effect.attr.targets + version.attr if is_region else 0
+            version = effect.deps[first]

@@ -1,0 +1,101 @@
+"""Symbolic calls: every function is traced into the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit.compiler import calls, local, regions, trace
+from lumijit.compiler.ops.logic import AND, COPY
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node, Scope
+from lumijit.control.callees import Callee, is_selected
+from lumijit.control.invocation import Invocation
+from lumijit.control.results import Entry
+from lumijit.control.state import versions_in, with_node
+from lumijit.runtime.config import flags
+from lumijit.runtime.errors import StateError, message
+
+
+def run(call: Invocation) -> Any:
+    """Trace each function into a body of one region; return the results."""
+    if not flags.optimize_calls:
+        _hide_literals(call)
+    # The arrays among the results that were written by index: entry, callee, array.
+    late: list[tuple[Entry, Callee, Any]] = []
+    # All in one scope, where equal code gives equal nodes.
+    with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
+        bodies = [_trace(call, callee, inner, late) for callee in call.callees]
+        for body in bodies:
+            inner.writes.update(body.writes)
+    entries = call.results.arrays()
+    columns = [[array._node for array in entry.arrays] for entry in entries]
+    for k, body in enumerate(bodies):
+        body.outputs = tuple([column[k] for column in columns])
+    for entry, callee, _ in late:
+        body = bodies[call.callees.index(callee)]
+        body.outputs = _without(body.outputs, entries.index(entry))
+    found = calls.close_call(
+        call.index, call.active, call.count, bodies, inner, call.name
+    )
+    nodes = {entry.name: node for entry, node in zip(entries, found, strict=True)}
+    for entry, callee, array in late:
+        mask = trace.emit2(AND, is_selected(call.index, callee), call.active)
+        nodes[entry.name] = trace.select(mask, array._node, nodes[entry.name])
+    return call.results.result(nodes, call.lanes)
+
+
+def _hide_literals(call: Invocation) -> None:
+    """Keep the functions from seeing that arguments are constant."""
+    for leaf in call.leaves:
+        if leaf.is_array and leaf.value._node.op is LITERAL:
+            node = leaf.value._node
+            hidden = trace.make(COPY, node.type, node.size, (node,), None)
+            leaf.value = with_node(type(leaf.value), hidden)
+
+
+def _trace(
+    call: Invocation,
+    callee: Callee,
+    inner: Scope,
+    late: list[tuple[Entry, Callee, Any]],
+) -> calls.Body:
+    values = [leaf.value for leaf in call.leaves]
+    value, written = call.invoke(callee, values, lambda: versions_in(inner, call.name))
+    leaves = call.results.match(callee, value)
+    if written:
+        for entry, leaf in zip(call.results.entries, leaves, strict=True):
+            if id(leaf.value) in written:
+                if inner.parent is not trace.ROOT:
+                    raise _written_result(call, callee, entry.name)
+                late.append((entry, callee, leaf.value))
+    body = calls.Body(
+        inner, inner.effects, inner.writes, (), callee.positions, inner.locals
+    )
+    # The other functions see buffers as they were before this one, too.
+    local.suspend(body)
+    if inner.writes:
+        # The other functions see arrays as they were before this one wrote to them.
+        regions.restore_writes(inner)
+        inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
+    # What the next function writes belongs to the next body only.
+    inner.effects, inner.writes, inner.locals = [], {}, {}
+    inner.part += 1
+    return body
+
+
+def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:
+    """Replace one result by zero."""
+    dtype = outputs[entry].type
+    zero = trace.literal(dtype, dtype.wrap(0))
+    return (*outputs[:entry], zero, *outputs[entry + 1 :])
+
+
+def _written_result(call: Invocation, callee: Callee, name: str) -> StateError:
+    return StateError(
+        message(
+            call.name,
+            f"{callee} returns as '{name}' an array that it writes by index, "
+            "and whose entries aren't known inside of symbolic control flow",
+            "don't return it: the array itself shows what was written.",
+        )
+    )

@@ -1,0 +1,108 @@
+"""One call of several functions: which, where, and with what arguments.
+
+Owns running one function on given arguments, whose changes to them are undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lumijit.compiler import trace
+from lumijit.compiler.ops.logic import AND
+from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.trace import Node
+from lumijit.control.callees import Callee
+from lumijit.control.results import Results
+from lumijit.control.state import flatten, is_array, rebuild, with_node
+from lumijit.runtime.config import flags
+from lumijit.runtime.errors import StateError, message
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Invocation:
+    """The functions of one call and their common arguments.
+
+    `index` (UInt32) selects one of `count` positions per element, `active` (Bool)
+    tells which elements call at all.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        callees: list[Callee],
+        count: int,
+        index: Node,
+        active: Node,
+        arguments: Arguments,
+        mask_type: type[Any],
+    ) -> None:
+        self.name = name
+        self.callees = _reachable(callees, index)
+        self.count = count
+        self.index = index
+        self.active = active
+        self.arguments = arguments
+        self.leaves = flatten(arguments, ("args", "kwargs"))
+        # Rebuilding PyTrees takes as long as tracing ten operations.
+        given, named = arguments
+        self.is_flat = not named and all(map(is_array, given))
+        self.lanes = trace.broadcast_size(AND, (index, active))
+        self.results = Results(name, mask_type)
+
+    def invoke(
+        self,
+        callee: Callee,
+        values: list[Any],
+        written: Callable[[], dict[int, Node]],
+    ) -> tuple[Any, set[int]]:
+        """Call a function and copy what it returns, so that changes don't reach it.
+
+        Arguments that it changes in place get restored, unless by index. The arrays
+        returned as they are, because they were written by index, come along.
+        """
+        arrays = [value for value in values if is_array(value)]
+        before = {id(a): a._node for a in arrays}
+        try:
+            if self.is_flat:
+                args, kwargs = values, {}
+            else:
+                args, kwargs = rebuild(self.arguments, values)
+            value = callee.function(*args, **kwargs)
+            versions = written()
+            if not versions and is_array(value):
+                return with_node(type(value), value._node), set()
+            before.update((k, v) for k, v in versions.items() if k in before)
+            kept, late = [], set()
+            for leaf in flatten((value,), ("",)):
+                array = leaf.value
+                if leaf.is_array and versions.get(id(array)) is array._node:
+                    late.add(id(array))
+                elif leaf.is_array:
+                    array = with_node(type(array), array._node)
+                kept.append(array)
+            return rebuild((value,), kept)[0], late
+        finally:
+            for array in arrays:
+                array._node = before[id(array)]
+
+    def wrong_size(
+        self, callee: Callee, name: str, size: int, expected: int
+    ) -> StateError:
+        """Word the error for a function that refers to whole arrays."""
+        return StateError(
+            message(
+                self.name,
+                f"{callee} computes {name} of size {size} for {expected} elements",
+                "pass arrays as arguments instead of referring to them from inside: "
+                "in evaluated mode, callables get a part of the elements.",
+            )
+        )
+
+
+def _reachable(callees: list[Callee], index: Node) -> list[Callee]:
+    """Leave out functions that a constant index doesn't select, but one."""
+    if index.op is not LITERAL or not flags.optimize_calls:
+        return callees
+    return [c for c in callees if index.attr in c.positions] or callees[:1]

@@ -1,0 +1,298 @@
+"""Arrays of Python objects whose methods are called per element.
+
+Owns the array types made for a base class. The numbers that stand for objects are in
+`domains`; calling a method is `control.dispatch`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lumijit import typezoo
+from lumijit.arrays import FlatArray, data_node, wrap
+from lumijit.base import ArrayBase
+from lumijit.compiler import trace
+from lumijit.compiler.ops.logic import EQ, NE
+from lumijit.domains import Domain, note_contents
+from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.errors import (
+    ArrayAttributeError,
+    ArrayTypeError,
+    message,
+)
+from lumijit.spec import ArraySpec, declare, require
+from lumijit.traits import spec_of
+
+# Like array types, these live as long as the program.
+_DOMAINS: dict[type[Any], Domain] = {}
+_TYPES: dict[type[Any], dict[str, type[Any]]] = {}
+
+
+class InstanceArray(FlatArray):
+    """An array whose entries are objects of one base class, or None."""
+
+    __slots__ = ()
+    _domain: ClassVar[Domain]
+
+    def __init__(self, *args: Any) -> None:
+        """Make an array of objects, of a sequence of them, or of another array."""
+        value = args[0] if len(args) == 1 else args
+        cls = type(self)
+        if isinstance(value, ArrayBase):
+            if not (value._spec.is_instance and value._domain is cls._domain):
+                raise ArrayTypeError(
+                    message(
+                        cls.__name__,
+                        f"can't be made from {type(value).__name__!r}",
+                        "pass instances, or lumijit.reinterpret_array for numbers that "
+                        "came from an instance array.",
+                    )
+                )
+            self._node = value._node
+        elif type(value) is int and value == 0:
+            # What `zeros` and masked results consist of.
+            self._node = trace.literal(UINT32, 0)
+        elif isinstance(value, (list, tuple, np.ndarray)):
+            number = cls._domain.number
+            numbers = [number(item, cls.__name__) for item in value]
+            if not numbers:
+                self._node = trace.literal(UINT32, 0, 0)
+            else:
+                self._node = data_node(np.array(numbers, np.uint32))
+                note_contents(self._node, numbers)
+        else:
+            found = cls._domain.number(value, cls.__name__)
+            self._node = trace.literal(UINT32, found)
+
+    def __eq__(self, other: Any) -> Any:
+        """Compare with an object, None or another instance array."""
+        return self._compared(EQ, other)
+
+    def __ne__(self, other: Any) -> Any:
+        """Compare with an object, None or another instance array."""
+        return self._compared(NE, other)
+
+    __hash__ = FlatArray.__hash__
+
+    def _compared(self, op: Any, other: Any) -> Any:
+        cls = type(self)
+        mine = other if type(other) is cls else cls(other)
+        return wrap(cls._mask, trace.emit2(op, self._node, mine._node))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the objects; evaluates the array."""
+        return (self._domain.instance(n) for n in super().__iter__())
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one object, or several as an array."""
+        found = super().__getitem__(key)
+        return self._domain.instance(found) if isinstance(found, int) else found
+
+    def _text(self, limit: int) -> str:
+        if self._is_symbolic():
+            return f"{type(self).__name__}[<symbolic>]"
+        shown = [repr(item) for item in self]
+        if len(shown) > limit:
+            left = len(shown) - 2 * (limit // 4)
+            ends = limit // 4
+            skipped = f".. {left} skipped .."
+            shown = [*shown[:ends], skipped, *shown[len(shown) - ends :]]
+        return f"[{', '.join(shown)}]"
+
+    def __getattr__(self, name: str) -> Any:
+        """Explain which attributes there are."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        cls = type(self)
+        listed = ", ".join(sorted(_interface(cls._domain.base))) or "nothing"
+        raise ArrayAttributeError(
+            message(
+                f"{cls.__name__}.{name}",
+                f"the base class {cls._domain.base.__name__!r} has no attribute "
+                f"{name!r} (it has: {listed})",
+                "declare it in the base class, or use lumijit.dispatch.",
+            )
+        )
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled: numbers mean nothing in another process."""
+        raise ArrayTypeError(
+            message(
+                f"pickle({type(self).__name__})",
+                "the objects that an instance array refers to aren't part of it",
+                "pickle list(array) instead.",
+            )
+        )
+
+
+def instance_array_t(arg: Any, base: type[Any], /) -> type[Any]:
+    """Return the type of arrays of objects of a Python class.
+
+    The entries are objects of `base` or of classes derived from it, or None. What
+    `base` declares in public — methods, properties, annotated attributes — can be
+    used on the array and is carried out per element, as by `dispatch`: each object
+    is asked once, whatever the number of elements. A mask given as last positional
+    argument or as `active` says which elements call; those, and entries that are
+    None, return 0.
+
+    Arrays don't keep objects alive. An entry whose object is gone counts as None.
+
+    Args:
+        arg: an array or array type, which tells the backend.
+        base: a Python class, the interface that all objects have in common.
+
+    Returns:
+        The array type, always the same for the same backend and class. It takes
+        an object, None, or a sequence of these. For the `scalar` namespace and
+        Python numbers, a type that returns the object itself.
+
+    Raises:
+        ArrayTypeError: `base` is no class, or declares a name that all arrays use.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Float
+    >>> class Material:
+    ...     albedo: Float
+    ...     def eval(self, cos_theta):
+    ...         raise NotImplementedError
+    >>> class Diffuse(Material):
+    ...     def __init__(self, albedo):
+    ...         self.albedo = albedo
+    ...     def eval(self, cos_theta):
+    ...         return self.albedo * cos_theta
+    >>> class Black(Material):
+    ...     albedo = 0
+    ...     def eval(self, cos_theta):
+    ...         return 0
+    >>> MaterialPtr = dr.instance_array_t(Float, Material)
+    >>> red, black = Diffuse(0.5), Black()
+    >>> materials = MaterialPtr([red, black, None, red])
+    >>> materials.eval(Float(1, 2, 3, 4))
+    [0.5, 0, 0, 2]
+    >>> materials.albedo
+    [0.5, 0, 0, 0.5]
+    """
+    if not inspect.isclass(base):
+        raise ArrayTypeError(
+            message(
+                "instance_array_t",
+                f"the base is of type {type(base).__name__!r} (expected a class)",
+                "pass the class from which the classes of the objects derive.",
+            )
+        )
+    spec = spec_of(arg)
+    space = spec.space if spec is not None else "scalar"
+    types = _TYPES.setdefault(base, {})
+    if space not in types:
+        _check_names(base)
+        if space == "scalar":
+            types[space] = _scalar_type(base)
+        else:
+            for each in ("llvm", "llvm.ad"):
+                spec = _spec(base, each)
+                declare(spec, functools.partial(_make_type, base, spec))
+            types[space] = require(_spec(base, space), "instance_array_t")
+    return types[space]
+
+
+def _spec(base: type[Any], space: str) -> ArraySpec:
+    """Return the spec of the arrays of a class; there is a domain for each class."""
+    if base not in _DOMAINS:
+        _DOMAINS[base] = Domain(base)
+    number = list(_DOMAINS).index(base)
+    kind = f"instances of {base.__module__}.{base.__qualname__} ({number})"
+    return ArraySpec(space, UINT32, (), kind)
+
+
+def _make_type(base: type[Any], spec: ArraySpec) -> type[Any]:
+    body: dict[str, Any] = {
+        "__name__": f"{base.__name__}Ptr",
+        "__module__": base.__module__,
+        "__doc__": f"Array of {base.__name__} objects in lumijit.{spec.space}.",
+        "_domain": _DOMAINS[base],
+    }
+    for attribute, member in _interface(base).items():
+        make = _method if callable(member) else _attribute
+        body[attribute] = make(base, attribute, member)
+    made: type[Any] = typezoo.make_instances(spec, InstanceArray, body)
+    return made
+
+
+def _interface(base: type[Any]) -> dict[str, Any]:
+    """Return the public methods, properties and annotated attributes of a class."""
+    found: dict[str, Any] = {}
+    for cls in reversed(base.__mro__[:-1]):
+        names = [*inspect.get_annotations(cls), *vars(cls)]
+        for name in names:
+            is_public = not name.startswith("_") or name == "__call__"
+            if is_public:
+                found[name] = inspect.getattr_static(base, name, None)
+    return {name: getattr(member, "__func__", member) for name, member in found.items()}
+
+
+def _check_names(base: type[Any]) -> None:
+    """Refuse names that mean something for every array."""
+    used = {"array", "index", "index_ad", "item", "label", "ndim", "numpy", "shape"}
+    used |= {"state"}
+    taken = sorted(used & _interface(base).keys())
+    if taken:
+        raise ArrayTypeError(
+            message(
+                "instance_array_t",
+                f"{base.__name__!r} declares {taken[0]!r}, which is an attribute of "
+                "every array",
+                "use another name in the base class.",
+            )
+        )
+
+
+def _method(base: type[Any], name: str, member: Callable[..., Any]) -> Any:
+    label = f"{base.__name__}.{name}"
+
+    def call(instance: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(instance, name)(*args, **kwargs)
+
+    @functools.wraps(member)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from lumijit.control.calls import dispatch
+
+        return dispatch(self, call, *args, label=label, **kwargs)
+
+    return method
+
+
+def _attribute(base: type[Any], name: str, member: Any) -> Any:
+    label = f"{base.__name__}.{name}"
+
+    def read(self: Any) -> Any:
+        from lumijit.control.calls import dispatch
+
+        return dispatch(self, lambda instance: getattr(instance, name), label=label)
+
+    doc = getattr(member, "__doc__", None) if isinstance(member, property) else None
+    return property(read, doc=doc or f"Attribute {name!r} of each object.")
+
+
+def _scalar_type(base: type[Any]) -> type[Any]:
+    """Return what stands for an instance array in the scalar namespace: objects."""
+
+    def new(cls: type[Any], instance: Any = None) -> Any:
+        if instance is not None and not isinstance(instance, base):
+            raise ArrayTypeError(
+                message(
+                    cls.__name__,
+                    f"an object of type {type(instance).__name__!r} is no instance of "
+                    f"{base.__name__!r}",
+                    f"derive its class from {base.__name__}, or pass None.",
+                )
+            )
+        return instance
+
+    return type(
+        f"{base.__name__}Ptr", (), {"__new__": new, "__module__": base.__module__}
+    )

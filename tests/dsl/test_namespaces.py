@@ -1,0 +1,118 @@
+"""Namespaces: their types are made when asked for, and behave as if always there."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import lumijit as dr
+from lumijit import spec, typezoo
+from lumijit.base import ArrayBase
+
+SPACES = (dr.llvm, dr.llvm.ad, dr.scalar)
+
+
+def run(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("module", SPACES, ids=lambda m: str(m.__name__))
+def test_all_members_are_listed_and_there(module: ModuleType) -> None:
+    assert len(module.__all__) == 100
+    listed = dir(module)
+    assert listed == sorted(listed)
+    for name in module.__all__:
+        assert name in listed
+        found = getattr(module, name)
+        assert isinstance(found, type)
+        assert getattr(module, name) is found
+        if issubclass(found, ArrayBase):
+            assert found.__module__ == module.__name__
+            assert found.__name__ in (name, "Int", "UInt", "Float")
+            assert pickle.loads(pickle.dumps(found)) is found
+            assert found._mask._spec.dtype.is_bool
+
+
+def test_aliases_are_one_class() -> None:
+    for module in SPACES:
+        assert module.Float is module.Float32
+        assert module.UInt is module.UInt32
+        assert module.Int is module.Int32
+
+
+def test_a_missing_type_is_an_attribute_error() -> None:
+    for module in SPACES:
+        with pytest.raises(AttributeError, match="has no attribute 'Float128'"):
+            _ = module.Float128
+        assert not hasattr(module, "__path_to_nowhere__")
+
+
+def test_star_import_brings_all() -> None:
+    names: dict[str, Any] = {}
+    exec("from lumijit.llvm import *", names)
+    assert names["Array3f"] is dr.llvm.Array3f
+    assert set(dr.llvm.__all__) <= names.keys()
+
+
+def test_types_are_made_when_asked_for() -> None:
+    out = run(
+        "import lumijit\n"
+        "from lumijit import spec\n"
+        "print(len(spec._CLASSES))\n"
+        "from lumijit.llvm import Array3f\n"
+        "print(sorted(c.__name__ for c in spec._CLASSES.values()))\n"
+    )
+    assert out == "0\n['Array3b', 'Array3f', 'Bool', 'Float']\n"
+
+
+def test_any_order_gives_the_same_classes() -> None:
+    """An operation may make a type before its name is asked for."""
+    out = run(
+        "import lumijit as dr\n"
+        "x = dr.llvm.Array3f(1, 2, 3)\n"
+        "mask = x < 2\n"
+        "print(type(mask) is dr.llvm.Array3b, type(mask.x) is dr.llvm.Bool)\n"
+        "print(dr.uint32_array_t(x) is dr.llvm.Array3u)\n"
+        "print(isinstance(dr.llvm.Array3u(x), dr.llvm.Array3u))\n"
+    )
+    assert out == "True True\nTrue\nTrue\n"
+
+
+def test_threads_get_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = spec.ArraySpec("llvm", dr.llvm.Float._spec.dtype, (3,))
+    for attempt in range(20):
+        monkeypatch.delitem(spec._CLASSES, wanted, raising=False)
+        found: list[Any] = []
+        barrier = threading.Barrier(4)
+
+        def work(
+            found: list[Any] = found, barrier: threading.Barrier = barrier
+        ) -> None:
+            barrier.wait()
+            cls = spec.find(wanted)
+            assert cls is not None
+            found.append((cls, cls.__add__))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 4, attempt
+        assert len({id(cls) for cls, _ in found}) == 1
+    monkeypatch.undo()
+    assert spec.find(wanted) is dr.llvm.Array3f
+
+
+def test_generators_are_one_class() -> None:
+    members: dict[str, Any] = {}
+    first = typezoo.member("llvm", "PCG32", members)
+    assert typezoo.member("llvm", "PCG32", members) is first
+    assert dr.llvm.PCG32 is dr.llvm.PCG32
