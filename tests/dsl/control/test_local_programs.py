@@ -46,8 +46,14 @@ def statements(depth: int) -> st.SearchStrategy[list[Stmt]]:
     nested = st.one_of(
         st.tuples(st.just("loop"), st.sampled_from(["three", "lane", "sum"]), inner),
         st.tuples(st.just("if"), values, inner, inner),
-        st.tuples(st.just("switch"), values, inner, inner),
+        st.tuples(
+            st.just("switch"),
+            values,
+            st.lists(inner, min_size=1, max_size=3),
+            st.sampled_from([2, 4, 11]),
+        ),
         st.tuples(st.just("copied"), buffers, inner),
+        st.tuples(st.just("fresh"), values, inner),
     )
     return st.lists(st.one_of(simple, nested), min_size=1, max_size=4)
 
@@ -57,6 +63,7 @@ class Machine:
 
     def __init__(self, x: Any, make: Any) -> None:
         self.x = x
+        self.make = make
         self.wrap = (lambda v: v & MASK) if isinstance(x, int) else (lambda v: v)
         self.buffers = [make(x), make(x)]
 
@@ -100,6 +107,14 @@ class Machine:
         finally:
             self.buffers = outer
 
+    def fresh(self, acc: Any, i: Any, value: str, program: list[Stmt]) -> Any:
+        outer = self.buffers
+        self.buffers = [self.make(self.at(value, acc, i)), outer[1]]
+        try:
+            return self.run(program, acc, i)
+        finally:
+            self.buffers = outer
+
     def load(self, buffer: Any, place: Any, active: Any) -> Any:
         return buffer.read(place, active)
 
@@ -125,20 +140,26 @@ class Machine:
             lambda acc: self.run(no, acc, i),
         )
 
-    def switch(self, acc: Any, i: Any, value: str, yes: Any, no: Any) -> Any:
-        index = self.at(value, acc, i) % 2
+    def switch(
+        self, acc: Any, i: Any, value: str, programs: list[list[Stmt]], count: int
+    ) -> Any:
+        """Call one of some functions, several of which differ in a number only."""
 
-        def target(program: list[Stmt]) -> Any:
+        def target(k: int) -> Any:
             def call(x: Any, acc: Any, i: Any) -> Any:
                 outer, self.x = self.x, x
                 try:
-                    return self.run(program, acc, i)
+                    return self.run(programs[k % len(programs)], acc + k, i)
                 finally:
                     self.x = outer
 
             return call
 
-        return dr.switch(index, [target(yes), target(no)], self.x, acc, i)
+        index = self.chosen(self.at(value, acc, i), count)
+        return dr.switch(index, [target(k) for k in range(count)], self.x, acc, i)
+
+    def chosen(self, value: Any, count: int) -> Any:
+        return (value * 3 + self.x) % count
 
 
 setattr(Machine, "if", Machine.if_)
@@ -165,8 +186,11 @@ class Plain(Machine):
     def if_(self, acc: Any, i: Any, value: str, yes: Any, no: Any) -> Any:
         return self.run(yes if self.at(value, acc, i) < 2 else no, acc, i)
 
-    def switch(self, acc: Any, i: Any, value: str, yes: Any, no: Any) -> Any:
-        return self.run((yes, no)[self.at(value, acc, i) % 2], acc, i)
+    def switch(
+        self, acc: Any, i: Any, value: str, programs: list[list[Stmt]], count: int
+    ) -> Any:
+        k = self.chosen(self.at(value, acc, i), count)
+        return self.run(programs[k % len(programs)], acc + k, i)
 
 
 setattr(Plain, "if", Plain.if_)
