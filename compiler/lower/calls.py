@@ -34,13 +34,20 @@ def lower_call(flow: Divergence, node: Node) -> None:
     flow.widen_captures(node)
     if call.label:
         flow.b.line(f"; call: {comment(call.label)}")
+    last = call.bodies[-1].outputs
+    before = {k: last[k] for k in flow.demand.results(node) if is_local(last[k])}
+    homes, values = flow.low.scratch.homes(node, before), flow.low.values
+    outside = {version: values[version] for version in before.values()}
+    # Bodies find the buffers there, too; of results that were one buffer, the first.
+    values.update((before[k], homes[k]) for k in reversed(before))
     if is_flat(call.bodies, flow.demand):
         results = _flat(flow, node)
     elif len(call.bodies) <= CHAIN:
-        results = _chain(flow, node)
+        results = _chain(flow, node, homes)
     else:
-        results = _jumps(flow, node)
-    flow.low.results[node] = results
+        results = _jumps(flow, node, homes)
+    values.update(outside)
+    flow.low.results[node] = results | homes
 
 
 def _forget(flow: Divergence, body: Block) -> None:
@@ -53,13 +60,6 @@ def _forget(flow: Divergence, body: Block) -> None:
 def _body(flow: Divergence, body: Block) -> None:
     _forget(flow, body)
     flow.block(body)
-
-
-def _homes(flow: Divergence, node: Node) -> dict[int, str]:
-    """Return the areas of the wanted results that are buffers."""
-    last = node.attr.bodies[-1].outputs
-    before = {k: last[k] for k in flow.demand.results(node) if is_local(last[k])}
-    return flow.low.scratch.homes(node, before) if before else {}
 
 
 def _moved(node: Node, body: Block, homes: dict[int, str]) -> dict[int, str]:
@@ -83,11 +83,10 @@ def _flat(flow: Divergence, node: Node) -> dict[int, str]:
     return results
 
 
-def _chain(flow: Divergence, node: Node) -> dict[int, str]:
+def _chain(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str]:
     """Try one body after the other; enter it if a lane wants it."""
     b, low = flow.b, flow.low
     selector = low.values[node.deps[0]]
-    homes = _homes(flow, node)
     used = [k for k in flow.demand.results(node) if k not in homes]
     outer = low.mask
     outer_wide = None if outer is None else b.wide(outer)
@@ -103,17 +102,16 @@ def _chain(flow: Divergence, node: Node) -> dict[int, str]:
             t = body.outputs[k].type
             results[k] = b.select(t, chosen, found[k], results[k])
     low.set_mask(outer_wide)
-    return results | homes
+    return results
 
 
-def _jumps(flow: Divergence, node: Node) -> dict[int, str]:
+def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str]:
     """Jump to the body that one lane selects until all lanes are served.
 
     `rest` holds the selectors of the lanes that are still to be served, and zeros.
     """
     b, low = flow.b, flow.low
     bodies = node.attr.bodies
-    homes = _homes(flow, node)
     used = [k for k in flow.demand.results(node) if k not in homes]
     types = {k: bodies[0].outputs[k].type for k in used}
     outer = low.mask
@@ -173,4 +171,4 @@ def _jumps(flow: Divergence, node: Node) -> dict[int, str]:
     b.branch(head)
     b.block(done)
     low.set_mask(outer_wide)
-    return homes | {k: flow.arrive(types[k], f"%{names[k]}") for k in used}
+    return {k: flow.arrive(types[k], f"%{names[k]}") for k in used}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lumijit.compiler.blocks import Loop
+from lumijit.compiler.blocks import Call, Loop
 from lumijit.compiler.local import is_local, local_deps
 from lumijit.compiler.lower.demand import Demand
 from lumijit.compiler.ops.structural import EVALUATED, LOCAL_WRITE, REGIONS
@@ -67,8 +67,14 @@ class Lifetimes:
             self._loop(node, region, free)
             return
         self._note(node, free)
+        owned = set(free)
+        if isinstance(region, Call):
+            # What isn't free of these is copied before (`Scratch.homes`).
+            before = region.bodies[-1].outputs
+            wanted = (before[k] for k in self._demand.results(node))
+            owned.update(out for out in wanted if is_local(out))
         for block in region.blocks:
-            self._block(block.nodes, block.outputs, free)
+            self._block(block.nodes, block.outputs, owned)
 
     def _loop(self, node: Node, loop: Loop, free: set[Node]) -> None:
         nodes = (*loop.header.nodes, *loop.body.nodes)
