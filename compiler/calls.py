@@ -159,6 +159,10 @@ def _without_table(index: Node, active: Node, numbers: Any) -> Node | None:
 
 def _common_results(bodies: list[Body], chosen: Node) -> dict[int, Node]:
     """Find results that all bodies compute alike; repeat them outside."""
+    first = bodies[0]
+    roots = zip(*(body.outputs for body in bodies), strict=True)
+    if not any(_may_be_common(outputs) for outputs in roots):
+        return {}
     numbers: dict[Any, int] = {}
     listed = []
     for body in bodies:
@@ -166,12 +170,21 @@ def _common_results(bodies: list[Body], chosen: Node) -> dict[int, Node]:
         for node in regions.ordered(body.outputs, body.scope):
             local[id(node)] = _value_number(node, local, numbers)
         listed.append([local.get(id(n), ("outer", id(n))) for n in body.outputs])
-    first = bodies[0]
     found = {}
     for k, results in enumerate(zip(*listed, strict=True)):
         if all(result == results[0] for result in results):
             found[k] = _repeated(first.outputs[k], first, chosen)
     return found
+
+
+def _may_be_common(outputs: tuple[Node, ...]) -> bool:
+    """Tell from the last operations whether one result may be common to all bodies."""
+    first = outputs[0]
+    return all(
+        node is first
+        or (node.op is first.op and node.attr == first.attr and len(node.deps) > 0)
+        for node in outputs
+    )
 
 
 def _value_number(node: Node, local: dict[int, int], numbers: dict[Any, int]) -> int:

@@ -123,24 +123,33 @@ def _linearize(
 ) -> tuple[Node, ...]:
     """Order the nodes of a scope that `roots` need; note the outer nodes."""
     order: list[Node] = []
+    values = captures.values
     for root in roots:
-        stack = [(root, False)]
+        if root.scope is not inner:
+            values[id(root)] = root
+            continue
+        stack = [root]
         while stack:
-            node, ready = stack.pop()
+            node = stack[-1]
             if id(node) in done:
+                stack.pop()
                 continue
-            if node.scope is not inner:
-                captures.values[id(node)] = node
-                continue
-            if ready:
+            if node.op.lower is not None:
+                deps = node.deps
+            else:
+                deps = value_deps(node)
+                sources, targets = _indexed(node)
+                captures.pointers.update((id(dep), dep) for dep in sources)
+                stack += [d for d in targets if d.scope is inner and id(d) not in done]
+            for dep in deps:
+                if dep.scope is not inner:
+                    values[id(dep)] = dep
+                elif id(dep) not in done:
+                    stack.append(dep)
+            if stack[-1] is node:
+                stack.pop()
                 done.add(id(node))
                 order.append(node)
-                continue
-            stack.append((node, True))
-            sources, targets = _indexed(node)
-            captures.pointers.update((id(dep), dep) for dep in sources)
-            stack.extend((dep, False) for dep in targets if dep.scope is inner)
-            stack.extend((dep, False) for dep in reversed(value_deps(node)))
     return tuple(order)
 
 

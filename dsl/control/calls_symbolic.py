@@ -51,6 +51,7 @@ def _hide_literals(call: Invocation) -> None:
             node = leaf.value._node
             hidden = trace.make(COPY, node.type, node.size, (node,), None)
             leaf.value = with_node(type(leaf.value), hidden)
+    call.values = [leaf.value for leaf in call.leaves]
 
 
 def _trace(
@@ -59,8 +60,9 @@ def _trace(
     inner: Scope,
     late: list[tuple[Entry, Callee, Any]],
 ) -> calls.Body:
-    values = [leaf.value for leaf in call.leaves]
-    value, written = call.invoke(callee, values, lambda: versions_in(inner, call.name))
+    value, written = call.invoke(
+        callee, call.values, lambda: versions_in(inner, call.name)
+    )
     leaves = call.results.match(callee, value)
     if written:
         for entry, leaf in zip(call.results.entries, leaves, strict=True):
