@@ -125,7 +125,10 @@ class Gathers:
         # Idle lanes read the arguments, which are there in any case.
         somewhere = b.splat(UINT64, self._arguments_address())
         bases = b.select(UINT64, active, low.values[node.deps[0]], somewhere)
-        index = b.select(UINT32, active, low.values[node.deps[1]], 0)
+        index = low.values[node.deps[1]]
+        if _offset(node):
+            index = b.add(UINT32, index, _offset(node))
+        index = b.select(UINT32, active, index, 0)
         ty = f"<{b.width} x {t.memory_llvm}>"
         raw = "poison"
         for lane in range(b.width):
@@ -134,8 +137,6 @@ class Gathers:
             at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
             wide = b.emit(f"zext i32 {at} to i64")
             place = b.emit(f"getelementptr {t.memory_llvm}, ptr {start}, i64 {wide}")
-            if _offset(node):
-                place = self._shifted(place, t.memory_llvm, _offset(node))
             entry = b.emit(f"load {t.memory_llvm}, ptr {place}")
             raw = b.emit(
                 f"insertelement {ty} {raw}, {t.memory_llvm} {entry}, i32 {lane}"

@@ -16,7 +16,6 @@ from lumijit.runtime.dtypes import UINT32
 if TYPE_CHECKING:
     from lumijit.compiler.lower.packet import PacketLowering
     from lumijit.compiler.program import Program
-    from lumijit.compiler.trace import Node
 
 
 def selecting_tables(program: Program) -> set[int]:

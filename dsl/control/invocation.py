@@ -70,7 +70,8 @@ class Invocation:
             arrays = values
         else:
             arrays = [value for value in values if is_array(value)]
-        before = {id(a): a._node for a in arrays}
+        before = [array._node for array in arrays]
+        versions: dict[int, Node] = {}
         try:
             if self.is_flat:
                 value = callee.function(*values)
@@ -80,20 +81,23 @@ class Invocation:
             versions = written()
             if not versions and is_array(value):
                 return with_node(type(value), value._node), _NONE
-            before.update((k, v) for k, v in versions.items() if k in before)
-            kept: list[Any] = []
-            late: set[int] = set()
-            for leaf in flatten((value,), ("",)):
-                array = leaf.value
-                if leaf.is_array and versions.get(id(array)) is array._node:
-                    late.add(id(array))
-                elif leaf.is_array:
-                    array = with_node(type(array), array._node)
-                kept.append(array)
-            return rebuild((value,), kept)[0], late
+            return self._kept(value, versions)
         finally:
-            for array in arrays:
-                array._node = before[id(array)]
+            for array, node in zip(arrays, before, strict=True):
+                if array._node is not node:
+                    array._node = versions.get(id(array), node)
+
+    def _kept(self, value: Any, versions: dict[int, Node]) -> tuple[Any, Set[int]]:
+        kept: list[Any] = []
+        late: set[int] = set()
+        for leaf in flatten((value,), ("",)):
+            array = leaf.value
+            if leaf.is_array and versions.get(id(array)) is array._node:
+                late.add(id(array))
+            elif leaf.is_array:
+                array = with_node(type(array), array._node)
+            kept.append(array)
+        return rebuild((value,), kept)[0], late
 
     def wrong_size(
         self, callee: Callee, name: str, size: int, expected: int

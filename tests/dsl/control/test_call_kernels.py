@@ -61,7 +61,7 @@ def waves(count: int, offset: int = 0) -> tuple[list[Wave], Any]:
 
 def call(count: int, offset: int = 0, lanes: int = 100) -> tuple[Any, Any]:
     """Call instances; return the result and what it should be."""
-    objects, pointers = waves(count, offset)
+    _objects, pointers = waves(count, offset)
     index = np.arange(lanes) * 7 % count
     array = lj.gather(type(pointers), pointers, UInt(index))
     x, i = lj.arange(Float, lanes), lj.arange(UInt, lanes) % 4
