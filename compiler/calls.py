@@ -84,10 +84,12 @@ def _close(
     if not outputs[0] and not written.writes:
         return []
     if len(bodies) > 1:
-        parts = [
-            (body.scope, body.effects, outs)
-            for body, outs in zip(bodies, outputs, strict=True)
-        ]
+        parts = []
+        for body, outs in zip(bodies, outputs, strict=True):
+            if common:
+                body.outputs = outs
+                body.changed()
+            parts.append((body.code, outs))
         return regions.close_call(selector, parts, written, label)
     body = bodies[0]
     body.scope.effects, body.scope.writes = body.effects, body.writes
@@ -167,7 +169,7 @@ def _common_results(bodies: list[Body], chosen: Node) -> dict[int, Node]:
     listed = []
     for body in bodies:
         local: dict[int, int] = {}
-        for node in regions.ordered(body.outputs, body.scope):
+        for node in body.code.nodes:
             local[id(node)] = _value_number(node, local, numbers)
         listed.append([local.get(id(n), ("outer", id(n))) for n in body.outputs])
     found = {}
@@ -205,7 +207,7 @@ def _can_repeat(node: Node) -> bool:
 def _repeated(root: Node, body: Body, chosen: Node) -> Node:
     """Compute a body's result in the current scope."""
     made: dict[int, Node] = {}
-    for node in regions.ordered((root,), body.scope):
+    for node in regions.Code((root,), body.scope).nodes:
         deps = tuple(made.get(id(d), d) for d in node.deps)
         if node.op is GATHER:
             source, index, mask = deps

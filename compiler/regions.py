@@ -99,9 +99,14 @@ def reopened(inner: Scope) -> Iterator[None]:
         trace.state.scope, flags.symbolic_scope = outer, was_symbolic
 
 
-def ordered(roots: Iterable[Node], inner: Scope) -> tuple[Node, ...]:
-    """Return the nodes of a scope that `roots` need, operands first."""
-    return _linearize(roots, inner, set(), _Captures())
+class Code:
+    """The nodes of a scope that some roots need, operands first, and their captures."""
+
+    __slots__ = ("captures", "nodes")
+
+    def __init__(self, roots: Iterable[Node], inner: Scope) -> None:
+        self.captures = _Captures()
+        self.nodes = _linearize(roots, inner, set(), self.captures)
 
 
 def argument(dtype: DType, size: int, position: int) -> Node:
@@ -116,6 +121,11 @@ class _Captures:
         self.values: dict[int, Node] = {}
         self.pointers: dict[int, Node] = {}
         self.targets: dict[int, Node] = {}
+
+    def include(self, other: _Captures) -> None:
+        """Add what another body refers to."""
+        self.values.update(other.values)
+        self.pointers.update(other.pointers)
 
 
 def _linearize(
@@ -355,23 +365,23 @@ def close_branch(
 
 def close_call(
     selector: Node,
-    bodies: Sequence[tuple[Scope, Sequence[Node], tuple[Node, ...]]],
+    bodies: Sequence[tuple[Code, tuple[Node, ...]]],
     written: Scope,
     label: str,
 ) -> list[Node]:
     """Make a call node; return one node per result.
 
     `selector` is a UInt32: the position of the body that an element runs plus 1.
-    Elements that run none get zeros. A body is given by its scope, its effects and
-    its results. Bodies may share nodes. `written` holds the writes of all.
+    Elements that run none get zeros. A body is given by its code and its results.
+    Bodies may share nodes. `written` holds the writes of all.
     """
     _check_single_version([written])
     captures = _Captures()
     call = Call()
     blocks = []
-    for inner, effects, outs in bodies:
-        nodes = _linearize((*effects, *outs), inner, set(), captures)
-        blocks.append(Block(nodes, outs))
+    for code, outs in bodies:
+        captures.include(code.captures)
+        blocks.append(Block(code.nodes, outs))
     _note_targets(written, captures)
     call.bodies = tuple(blocks)
     call.label = label
