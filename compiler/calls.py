@@ -95,15 +95,17 @@ def _close(
     count = len(outputs[0]) - len(buffers)
     idle = (*(_zero(n) for n in outputs[0][:count]), *buffers)
     if len(bodies) > 1:
-        parts = [
-            (body.scope, body.effects, outs)
-            for body, outs in zip(bodies, outputs, strict=True)
-        ]
+        parts = []
+        for body, outs in zip(bodies, outputs, strict=True):
+            if common:
+                body.outputs = outs
+                body.changed()
+            parts.append((body.code, outs))
         if buffers:
             # Elements that call nothing keep their buffers: a body hands them on.
             with regions.scope(label) as other:
                 pass
-            parts.append((other, [], idle))
+            parts.append((regions.Code(idle, other), idle))
             last = _number(len(parts))
             selector = trace.select(_is_set(selector), selector, last)
         return regions.close_call(selector, parts, written, label)
@@ -177,19 +179,32 @@ def _without_table(index: Node, active: Node, numbers: Any) -> Node | None:
 
 def _common_results(bodies: list[Body], chosen: Node) -> dict[int, Node]:
     """Find results that all bodies compute alike; repeat them outside."""
+    first = bodies[0]
+    roots = zip(*(body.outputs for body in bodies), strict=True)
+    if not any(_may_be_common(outputs) for outputs in roots):
+        return {}
     numbers: dict[Any, int] = {}
     listed = []
     for k, body in enumerate(bodies):
         known: dict[int, int] = {}
-        for node in regions.ordered(body.outputs, body.scope):
+        for node in body.code.nodes:
             known[id(node)] = _value_number(node, k, known, numbers)
         listed.append([known.get(id(n), ("outer", id(n))) for n in body.outputs])
-    first = bodies[0]
     found = {}
     for k, results in enumerate(zip(*listed, strict=True)):
         if all(result == results[0] for result in results):
             found[k] = _repeated(first.outputs[k], first, chosen)
     return found
+
+
+def _may_be_common(outputs: tuple[Node, ...]) -> bool:
+    """Tell from the last operations whether one result may be common to all bodies."""
+    first = outputs[0]
+    return all(
+        node is first
+        or (node.op is first.op and node.attr == first.attr and len(node.deps) > 0)
+        for node in outputs
+    )
 
 
 def _value_number(
@@ -212,7 +227,7 @@ def _can_repeat(node: Node) -> bool:
 def _repeated(root: Node, body: Body, chosen: Node) -> Node:
     """Compute a body's result in the current scope."""
     made: dict[int, Node] = {}
-    for node in regions.ordered((root,), body.scope):
+    for node in regions.Code((root,), body.scope).nodes:
         deps = tuple(made.get(id(d), d) for d in node.deps)
         if node.op is GATHER:
             source, index, mask = deps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
@@ -77,9 +77,11 @@ def _node(node: Node, scope: Scope, deps: tuple[Node, ...]) -> Node:
     return copy
 
 
-def _lanes(node: Node) -> int:
+def _lanes(node: Node, addresses: Iterable[Node] = ()) -> int:
     """Return for how many elements a node is computed: not how many it indexes."""
-    return max([1, *(dep.size for dep in value_deps(node))])
+    sizes = (dep.size for dep in (*value_deps(node), *addresses))
+    # Unless all are uniform, that is their common size, which may be 0.
+    return next((size for size in sizes if size != 1), 1)
 
 
 def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
@@ -89,7 +91,7 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
     """
     region = node.attr
     known = dict(made)
-    wide = max([_lanes(copy), *(address.size for address in addresses.values())])
+    wide = _lanes(copy, addresses.values())
     # An operand may be both a value, which has changed, and an array that is indexed.
     # Of two values that were one node, `regions` means the last.
     for old, new in zip(value_deps(node), value_deps(copy), strict=True):
@@ -99,7 +101,7 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
     if isinstance(region, Loop):
         inner_args = tuple(_node(arg, scope, ()) for arg in region.args)
         for arg in inner_args:
-            arg.size = max(arg.size, wide)
+            arg.size = wide if arg.size == 1 else arg.size
         known.update(
             (id(old), new) for old, new in zip(region.args, inner_args, strict=True)
         )
@@ -115,7 +117,7 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
         outputs = tuple(known.get(id(out), out) for out in block.outputs)
         blocks.append(Block(tuple(nodes), outputs, block.is_consumed))
     copy.attr = _with_blocks(region, inner_args, blocks)
-    copy.size = max(node.size, wide)
+    copy.size = wide if node.size == 1 else node.size
     regions.recapture(copy)
 
 

@@ -9,8 +9,10 @@ the instance. Uniform values are stored there, of indexed arrays the addresses.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,9 +52,14 @@ class Body:
     positions: list[int]
     locals: dict[int, Any] = field(default_factory=dict)
 
-    def nodes(self) -> tuple[Node, ...]:
-        """Return what it computes, in order."""
-        return regions.ordered((*self.effects, *self.outputs), self.scope)
+    @cached_property
+    def code(self) -> regions.Code:
+        """What it computes, in order."""
+        return regions.Code((*self.effects, *self.outputs), self.scope)
+
+    def changed(self) -> None:
+        """Forget the code, after effects or results were replaced."""
+        self.__dict__.pop("code", None)
 
 
 @dataclass
@@ -86,8 +93,13 @@ class Group:
 def group(bodies: Sequence[Body], is_merging: bool) -> list[Group]:
     """Put bodies together that differ in data only, in order of their first."""
     groups: dict[Any, Group] = {}
-    for k, body in enumerate(_unique(bodies) if is_merging else bodies):
-        key, uses = _describe(body) if is_merging else (k, [])
+    if is_merging:
+        bodies = _unique(bodies)
+    # Describing takes longer than tracing; bodies of different lengths differ.
+    lengths = Counter(len(body.code.nodes) for body in bodies)
+    for k, body in enumerate(bodies):
+        may_merge = is_merging and lengths[len(body.code.nodes)] > 1
+        key, uses = _describe(body) if may_merge else (k, [])
         found = groups.setdefault(key, Group())
         found.members.append(body)
         found.uses.append(uses)
@@ -126,7 +138,7 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
             refs.append(kind or ("outer", id(dep)))
         return tuple(refs)
 
-    for node in body.nodes():
+    for node in body.code.nodes:
         refs = refer(node, node.deps)
         local[id(node)] = len(rows)
         rows.append((node.op.index, node.type.index, attr_key(node), refs))
@@ -247,13 +259,14 @@ class Closures:
                             results[use.operand] = node
                         else:
                             replaced[id(use.user), use.operand] = node
-        made = copy_nodes(body.nodes(), inner, replaced)
+        made = copy_nodes(body.code.nodes, inner, replaced)
         body.outputs = tuple(
             results.get(k) or made.get(id(out), out)
             for k, out in enumerate(body.outputs)
         )
         body.effects = [made[id(effect)] for effect in body.effects]
         body.scope = inner
+        body.changed()
 
 
 def _width(column: tuple[list[_Use], list[Node]]) -> int:

@@ -106,9 +106,14 @@ def reopened(inner: Scope) -> Iterator[None]:
         trace.state.scope, flags.symbolic_scope = outer, was_symbolic
 
 
-def ordered(roots: Iterable[Node], inner: Scope) -> tuple[Node, ...]:
-    """Return the nodes of a scope that `roots` need, operands first."""
-    return _in_order(roots, inner, set(), _Captures())
+class Code:
+    """The nodes of a scope that some roots need, operands first, and their captures."""
+
+    __slots__ = ("captures", "nodes")
+
+    def __init__(self, roots: Iterable[Node], inner: Scope) -> None:
+        self.captures = _Captures()
+        self.nodes = _in_order(roots, inner, set(), self.captures)
 
 
 def argument(dtype: DType, size: int, position: int) -> Node:
@@ -124,30 +129,44 @@ class _Captures:
         self.pointers: dict[int, Node] = {}
         self.targets: dict[int, Node] = {}
 
+    def include(self, other: _Captures) -> None:
+        """Add what another body refers to."""
+        self.values.update(other.values)
+        self.pointers.update(other.pointers)
+
 
 def _linearize(
     roots: Iterable[Node], inner: Scope, done: set[int], captures: _Captures
 ) -> tuple[Node, ...]:
     """Order the nodes of a scope that `roots` need; note the outer nodes."""
     order: list[Node] = []
+    values = captures.values
     for root in roots:
-        stack = [(root, False)]
+        if root.scope is not inner:
+            values[id(root)] = root
+            continue
+        stack = [root]
         while stack:
-            node, ready = stack.pop()
+            node = stack[-1]
             if id(node) in done:
+                stack.pop()
                 continue
-            if node.scope is not inner:
-                captures.values[id(node)] = node
-                continue
-            if ready:
+            if node.op.lower is not None:
+                deps = node.deps
+            else:
+                deps = value_deps(node)
+                sources, targets = _indexed(node)
+                captures.pointers.update((id(dep), dep) for dep in sources)
+                stack += [d for d in targets if d.scope is inner and id(d) not in done]
+            for dep in deps:
+                if dep.scope is not inner:
+                    values[id(dep)] = dep
+                elif id(dep) not in done:
+                    stack.append(dep)
+            if stack[-1] is node:
+                stack.pop()
                 done.add(id(node))
                 order.append(node)
-                continue
-            stack.append((node, True))
-            sources, targets = _indexed(node)
-            captures.pointers.update((id(dep), dep) for dep in sources)
-            stack.extend((dep, False) for dep in targets if dep.scope is inner)
-            stack.extend((dep, False) for dep in reversed(value_deps(node)))
     return tuple(order)
 
 
@@ -378,23 +397,23 @@ def close_branch(
 
 def close_call(
     selector: Node,
-    bodies: Sequence[tuple[Scope, Sequence[Node], tuple[Node, ...]]],
+    bodies: Sequence[tuple[Code, tuple[Node, ...]]],
     written: Scope,
     label: str,
 ) -> list[Node]:
     """Make a call node; return one node per result.
 
     `selector` is a UInt32: the position of the body that an element runs plus 1.
-    Elements that run none get zeros. A body is given by its scope, its effects and
-    its results. Bodies may share nodes. `written` holds the writes of all.
+    Elements that run none get zeros. A body is given by its code and its results.
+    Bodies may share nodes. `written` holds the writes of all.
     """
     _check_single_version([written])
     captures = _Captures()
     call = Call()
     blocks = []
-    for inner, effects, outs in bodies:
-        nodes = _in_order((*effects, *outs), inner, set(), captures)
-        blocks.append(Block(nodes, outs))
+    for code, outs in bodies:
+        captures.include(code.captures)
+        blocks.append(Block(code.nodes, outs))
     _note_targets(written, captures)
     call.bodies = tuple(blocks)
     call.label = label

@@ -77,6 +77,8 @@ class Builder:
         self.width = width
         self.target = target
         self.lines: list[str] = []
+        # The basic block that lines are appended to.
+        self.current = ""
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
         self._next = 0
@@ -144,6 +146,7 @@ class Builder:
     def block(self, label: str) -> None:
         """Start a basic block."""
         self.lines.append(f"{label}:")
+        self.current = label
         self._wide_of.clear()
         self._narrow_of.clear()
 

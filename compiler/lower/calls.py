@@ -86,15 +86,16 @@ def _flat(flow: Divergence, node: Node) -> dict[int, str]:
 def _chain(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str]:
     """Try one body after the other; enter it if a lane wants it."""
     b, low = flow.b, flow.low
-    selector = low.values[node.deps[0]]
     used = [k for k in flow.demand.results(node) if k not in homes]
     outer = low.mask
     outer_wide = None if outer is None else b.wide(outer)
+    selector = low.values[node.deps[0]]
+    if outer_wide is not None:
+        selector = b.select(UINT32, outer_wide, selector, 0)
     results = {k: b.const(node.attr.bodies[0].outputs[k].type, 0) for k in used}
     for position, body in enumerate(node.attr.bodies):
         low.set_mask(outer_wide)
-        equal = b.compare("eq", UINT32, selector, position + 1)
-        chosen = b.wide(low.under_mask(b.wide(equal)))
+        chosen = b.wide(b.compare("eq", UINT32, selector, position + 1))
         _forget(flow, body)
         moved = _moved(node, body, homes)
         found = flow.side(body, chosen, [*used, *moved], moved)
@@ -116,14 +117,13 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     types = {k: bodies[0].outputs[k].type for k in used}
     outer = low.mask
     outer_wide = None if outer is None else b.wide(outer)
-    pre, head, join, done = (b.label(s) for s in ("pre", "pick", "join", "done"))
+    head, join, done = (b.label(s) for s in ("pick", "join", "done"))
     rest = b.label("rest")
     names = {k: b.label("r") for k in used}
     start = low.values[node.deps[0]]
     if outer_wide is not None:
         start = b.select(UINT32, outer_wide, start, 0)
-    b.branch(pre)
-    b.block(pre)
+    pre = b.current
     b.branch(head)
     b.block(head)
     vector = b.type(UINT32)
@@ -140,19 +140,18 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     lanes = b.compare("eq", UINT32, f"%{rest}", b.splat(UINT32, number))
     wide = b.wide(lanes)
     starts = [b.label("body") for _ in bodies]
-    ends = [b.label("leave") for _ in bodies]
+    ends = []
     cases = " ".join(f"i32 {k + 1}, label %{s}" for k, s in enumerate(starts))
     b.line(f"switch i32 {number}, label %{done} [ {cases} ]")
     crossing: list[dict[int, str]] = []
-    for body, first, last in zip(bodies, starts, ends, strict=True):
+    for body, first in zip(bodies, starts, strict=True):
         b.block(first)
         low.set_mask(wide)
         _body(flow, body)
         moved = _moved(node, body, homes)
         low.scratch.leave_block({k: body.outputs[k] for k in moved}, moved, wide)
         crossing.append({k: flow.cross(body.outputs[k]) for k in used})
-        b.branch(last)
-        b.block(last)
+        ends.append(b.current)
         b.branch(join)
     b.block(join)
     found = {}

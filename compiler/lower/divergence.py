@@ -42,8 +42,8 @@ class Divergence:
         buffers = [k for k in state if is_local(loop.args[k])]
         live = [k for k in state if k not in buffers]
         names = {k: b.label("s") for k in live}
-        pre, head, body, latch, done = (
-            b.label(s) for s in ("pre", "head", "body", "latch", "done")
+        head, body, latch, done = (
+            b.label(s) for s in ("head", "body", "latch", "done")
         )
         outer_mask = low.mask
         outer_wide = None if outer_mask is None else b.wide(outer_mask)
@@ -51,8 +51,7 @@ class Divergence:
         inits = {k: self.cross(node.deps[k]) for k in live}
         if loop.label:
             b.line(f"; loop: {comment(loop.label)}")
-        b.branch(pre)
-        b.block(pre)
+        pre = b.current
         b.branch(head)
         b.block(head)
         for k in live:
@@ -221,14 +220,10 @@ class Divergence:
             has_effect(n) for n in block.nodes
         ):
             return direct
-        start, enter, leave, join = (
-            b.label(s) for s in ("test", "enter", "leave", "join")
-        )
+        enter, join = b.label("enter"), b.label("join")
         wide = b.wide(mask)
-        any_lane = b.any_lane(mask)
-        b.branch(start)
-        b.block(start)
-        b.branch_if(any_lane, enter, join)
+        start = b.current
+        b.branch_if(b.any_lane(mask), enter, join)
         b.block(enter)
         self.low.set_mask(wide)
         self.block(block)
@@ -239,8 +234,7 @@ class Divergence:
             if is_local(block.outputs[k]):
                 direct[k] = self.low.values[block.outputs[k]]
         crossing = {k: self.cross(block.outputs[k]) for k in used if k not in direct}
-        b.branch(leave)
-        b.block(leave)
+        leave = b.current
         b.branch(join)
         b.block(join)
         phis = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import Builder
+from lumijit.compiler.lower.tables import read_table, selecting_tables
 from lumijit.compiler.ops.structural import GATHER, LITERAL
 from lumijit.compiler.program import iterate_all
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64
@@ -48,6 +49,7 @@ class Gathers:
     def __init__(self, lowering: PacketLowering) -> None:
         self.low = lowering
         self.b = lowering.b
+        self.tables = selecting_tables(lowering.program)
         self.families: dict[Key, list[Node]] = {}
         for node in iterate_all(lowering.program.nodes):
             is_wanted = node.op is GATHER and node in lowering.demand.wanted
@@ -61,10 +63,24 @@ class Gathers:
             return
         family = self.families.get(_family(node), [node])
         near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
-        if len({_offset(n) for n in near}) > 1:
+        if id(node.deps[0]) in self.tables and not self.b.target.has_avx512:
+            self._read_selectors(near)
+        elif len({_offset(n) for n in near}) > 1:
             self._read_together(near)
         else:
             values[node] = self._read(node)
+
+    def _read_selectors(self, nodes: list[Node]) -> None:
+        """Read what calls are selected by."""
+        low, b = self.low, self.b
+        active = low.under_mask(low.values[nodes[0].deps[2]])
+        index = self._safe_index(nodes[0], active)
+        offsets = sorted({_offset(n) for n in nodes})
+        base = low.addresses[nodes[0].deps[0]]
+        columns = read_table(low, base, index, offsets)
+        for node in nodes:
+            column = columns[offsets.index(_offset(node))]
+            low.values[node] = self._cleared(node, column, b.type(UINT32))
 
     def _safe_index(self, node: Node, active: str) -> str:
         """Return the index without offset; idle lanes point to entry 0."""
@@ -109,7 +125,10 @@ class Gathers:
         # Idle lanes read the arguments, which are there in any case.
         somewhere = b.splat(UINT64, self._arguments_address())
         bases = b.select(UINT64, active, low.values[node.deps[0]], somewhere)
-        index = b.select(UINT32, active, low.values[node.deps[1]], 0)
+        index = low.values[node.deps[1]]
+        if _offset(node):
+            index = b.add(UINT32, index, _offset(node))
+        index = b.select(UINT32, active, index, 0)
         ty = f"<{b.width} x {t.memory_llvm}>"
         raw = "poison"
         for lane in range(b.width):
@@ -118,8 +137,6 @@ class Gathers:
             at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
             wide = b.emit(f"zext i32 {at} to i64")
             place = b.emit(f"getelementptr {t.memory_llvm}, ptr {start}, i64 {wide}")
-            if _offset(node):
-                place = self._shifted(place, t.memory_llvm, _offset(node))
             entry = b.emit(f"load {t.memory_llvm}, ptr {place}")
             raw = b.emit(
                 f"insertelement {ty} {raw}, {t.memory_llvm} {entry}, i32 {lane}"

@@ -142,6 +142,14 @@ class PacketLowering:
         self.entry.append(f"  {name} = {text}")
         return name
 
+    def on_stack(self, role: str, ty: str) -> str:
+        """Return the address of a vector of the kernel's stack."""
+        address = self.stack.get((role, ty))
+        if address is None:
+            address = self.in_entry(f"alloca {ty}, align 32")
+            self.stack[role, ty] = address
+        return address
+
     def slot_pointer(self, slot: int) -> str:
         """Return the address of an argument slot."""
         return self.in_entry(f"getelementptr i8, ptr %args, i64 {8 * slot}")

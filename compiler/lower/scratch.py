@@ -157,9 +157,7 @@ class Scratch:
             return
         if self.low.mask is not None:
             self.low.set_mask(b.wide(self.low.mask))
-        before, head, done = (b.label(s) for s in ("before", "entries", "copied"))
-        b.branch(before)
-        b.block(before)
+        before, head, done = b.current, b.label("entries"), b.label("copied")
         b.branch(head)
         b.block(head)
         entry = f"%{b.label('entry')}"

@@ -93,10 +93,7 @@ def _by_lane(
 
 def _on_stack(low: PacketLowering, role: str, ty: str, vector: str) -> str:
     """Put a vector into memory, from where single lanes are read fast."""
-    address = low.stack.get((role, ty))
-    if address is None:
-        address = low.in_entry(f"alloca {ty}, align 32")
-        low.stack[role, ty] = address
+    address = low.on_stack(role, ty)
     low.b.line(f"store {ty} {vector}, ptr {address}, align 32")
     return address
 

@@ -9,7 +9,14 @@ from lumijit.compiler.blocks import Block, Loop
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.lower.demand import Demand
-from lumijit.compiler.ops.structural import LITERAL, LOCALS, LOOP, READS, REGIONS
+from lumijit.compiler.ops.structural import (
+    CALL,
+    LITERAL,
+    LOCALS,
+    LOOP,
+    READS,
+    REGIONS,
+)
 from lumijit.compiler.program import Program, iterate_all
 from lumijit.compiler.trace import Node
 
@@ -44,7 +51,9 @@ def choose_width(program: Program, demand: Demand, target: TargetInfo) -> int:
     it only makes the build longer. A lean loop keeps at most eleven of the sixteen
     registers busy at four registers a value; loops of 64-bit integers, which take
     several instructions each, do best at one, and programs with most of their code
-    outside of loops build fastest so (measured, see docs/decisions.md).
+    outside of loops build fastest so. Short functions that are called take less time
+    than finding out which, which wide packets do for more elements at once (measured,
+    see docs/decisions.md).
     """
     count, _, gathers = operation_cost(program, demand)
     lanes = target.lanes_f32
@@ -53,7 +62,8 @@ def choose_width(program: Program, demand: Demand, target: TargetInfo) -> int:
     found = [n for n in iterate_all(program.nodes) if n.op is LOOP]
     loops = [n for n in found if n in demand.wanted]
     if not loops:
-        return 2 * lanes
+        has_calls = any(n.op is CALL for n in program.nodes)
+        return 4 * lanes if has_calls and count <= SHORT_PROGRAM else 2 * lanes
     if _wide_share(loops, demand) > 0.3 or _is_mostly_outside(loops, count, demand):
         return lanes
     is_lean = gathers == 0 and max(_loop_bytes(n, demand) for n in loops) <= 11

@@ -36,7 +36,11 @@ def run(call: Invocation) -> Any:
     nodes = {}
     for entry in call.results.arrays():
         found = [array._node for array in entry.arrays]
-        nodes[entry.name] = _joined(call, entry.zero(), places, found)
+        if places:
+            nodes[entry.name] = _joined(call, entry.zero(), places, found)
+        else:
+            size = found[0].size if call.lanes == 1 else call.lanes
+            nodes[entry.name] = trace.resized(entry.zero()._node, size)
     return call.results.result(nodes, call.lanes)
 
 
@@ -47,9 +51,9 @@ def _call_all(call: Invocation) -> list[Node]:
         _subset(call, callee, chosen)
         places.append(chosen)
     if not places:
-        empty = trace.literal(UINT32, 0, 0)
-        _subset(call, call.callees[0], empty)
-        places.append(empty)
+        # To learn the types. Arguments may be wider than an index of one entry.
+        nobody = trace.literal(UINT32, 0, int(call.lanes == 1))
+        _subset(call, call.callees[0], nobody, is_active=False)
     return places
 
 
@@ -108,14 +112,17 @@ def _joined(
     return found
 
 
-def _subset(call: Invocation, callee: Callee, chosen: Node) -> None:
+def _subset(
+    call: Invocation, callee: Callee, chosen: Node, is_active: bool = True
+) -> None:
     """Call a function with the entries at some positions; enter its results."""
     # Arrays that the callable indexes: it gets all of their entries.
     tables: set[int] = set()
+    mask = trace.literal(BOOL, is_active and chosen.size > 0, chosen.size)
     while True:
         values, compressed = _entries(call, chosen, tables)
         try:
-            value = _invoke(call, callee, values, compressed, chosen.size)
+            value = _invoke(call, callee, values, compressed, mask)
             break
         except memory.IndexedArgument as used:
             if id(used.node) not in compressed:
@@ -136,10 +143,9 @@ def _subset(call: Invocation, callee: Callee, chosen: Node) -> None:
 
 def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
     """Call a function with all entries; return its results at some positions."""
-    values = [leaf.value for leaf in call.leaves]
     with memory.watched() as writes, trace.masked_only(_mask(call, callee)):
         value, _ = call.invoke(
-            callee, values, lambda: {k: w.last for k, w in writes.items()}
+            callee, call.values, lambda: {k: w.last for k, w in writes.items()}
         )
     kept = []
     for leaf in flatten((value,), ("",)):
@@ -171,9 +177,9 @@ def _invoke(
     callee: Callee,
     values: list[Any],
     compressed: dict[int, int],
-    size: int,
+    mask: Node,
 ) -> Any:
-    outer = trace.state.guard
+    outer, size = trace.state.guard, mask.size
 
     def check(node: Node) -> None:
         if id(node) in compressed:
@@ -183,8 +189,7 @@ def _invoke(
         if outer is not None:
             outer(node)
 
-    # Uniform effects happen once per element, as in symbolic mode.
-    mask = trace.literal(BOOL, size > 0, size)
+    # Uniform effects happen once per element, as in symbolic mode: the mask is wide.
     with (
         memory.watched() as writes,
         memory.guarded(check),

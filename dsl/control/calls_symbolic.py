@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lumijit.compiler import calls, local, regions, trace
@@ -24,7 +26,11 @@ def run(call: Invocation) -> Any:
     late: list[tuple[Entry, Callee, Any]] = []
     # All in one scope, where equal code gives equal nodes.
     with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
-        bodies = [_trace(call, callee, inner, late) for callee in call.callees]
+        # Made once: tracing many short functions takes as long as what is around.
+        versions = partial(versions_in, inner, call.name)
+        bodies = [
+            _trace(call, callee, inner, versions, late) for callee in call.callees
+        ]
         for body in bodies:
             inner.writes.update(body.writes)
     entries = call.results.arrays()
@@ -51,16 +57,17 @@ def _hide_literals(call: Invocation) -> None:
             node = leaf.value._node
             hidden = trace.make(COPY, node.type, node.size, (node,), None)
             leaf.value = with_node(type(leaf.value), hidden)
+    call.values = [leaf.value for leaf in call.leaves]
 
 
 def _trace(
     call: Invocation,
     callee: Callee,
     inner: Scope,
+    versions: Callable[[], dict[int, Node]],
     late: list[tuple[Entry, Callee, Any]],
 ) -> calls.Body:
-    values = [leaf.value for leaf in call.leaves]
-    value, written = call.invoke(callee, values, lambda: versions_in(inner, call.name))
+    value, written = call.invoke(callee, call.values, versions)
     leaves = call.results.match(callee, value)
     if written:
         for entry, leaf in zip(call.results.entries, leaves, strict=True):

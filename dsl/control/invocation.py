@@ -5,7 +5,7 @@ Owns running one function on given arguments, whose changes to them are undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from lumijit.compiler import trace
@@ -19,6 +19,9 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+_NONE: frozenset[int] = frozenset()
 
 
 class Invocation:
@@ -48,6 +51,7 @@ class Invocation:
         # Rebuilding PyTrees takes as long as tracing ten operations.
         given, named = arguments
         self.is_flat = not named and all(map(is_array, given))
+        self.values = [leaf.value for leaf in self.leaves]
         self.lanes = trace.broadcast_size(AND, (index, active))
         self.results = Results(name, mask_type)
 
@@ -56,36 +60,44 @@ class Invocation:
         callee: Callee,
         values: list[Any],
         written: Callable[[], dict[int, Node]],
-    ) -> tuple[Any, set[int]]:
+    ) -> tuple[Any, Set[int]]:
         """Call a function and copy what it returns, so that changes don't reach it.
 
         Arguments that it changes in place get restored, unless by index. The arrays
         returned as they are, because they were written by index, come along.
         """
-        arrays = [value for value in values if is_array(value)]
-        before = {id(a): a._node for a in arrays}
+        if self.is_flat:
+            arrays = values
+        else:
+            arrays = [value for value in values if is_array(value)]
+        before = [array._node for array in arrays]
+        versions: dict[int, Node] = {}
         try:
             if self.is_flat:
-                args, kwargs = values, {}
+                value = callee.function(*values)
             else:
                 args, kwargs = rebuild(self.arguments, values)
-            value = callee.function(*args, **kwargs)
+                value = callee.function(*args, **kwargs)
             versions = written()
             if not versions and is_array(value):
-                return with_node(type(value), value._node), set()
-            before.update((k, v) for k, v in versions.items() if k in before)
-            kept, late = [], set()
-            for leaf in flatten((value,), ("",)):
-                array = leaf.value
-                if leaf.is_array and versions.get(id(array)) is array._node:
-                    late.add(id(array))
-                elif leaf.is_array:
-                    array = with_node(type(array), array._node)
-                kept.append(array)
-            return rebuild((value,), kept)[0], late
+                return with_node(type(value), value._node), _NONE
+            return self._kept(value, versions)
         finally:
-            for array in arrays:
-                array._node = before[id(array)]
+            for array, node in zip(arrays, before, strict=True):
+                if array._node is not node:
+                    array._node = versions.get(id(array), node)
+
+    def _kept(self, value: Any, versions: dict[int, Node]) -> tuple[Any, Set[int]]:
+        kept: list[Any] = []
+        late: set[int] = set()
+        for leaf in flatten((value,), ("",)):
+            array = leaf.value
+            if leaf.is_array and versions.get(id(array)) is array._node:
+                late.add(id(array))
+            elif leaf.is_array:
+                array = with_node(type(array), array._node)
+            kept.append(array)
+        return rebuild((value,), kept)[0], late
 
     def wrong_size(
         self, callee: Callee, name: str, size: int, expected: int

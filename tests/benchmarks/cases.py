@@ -228,6 +228,89 @@ def traced(program: Callable[[], Any], operations: int) -> Metrics:
     return {"Mops_per_s": 1e-6 / seconds, "turns": seconds / empty_turn()}
 
 
+# Calls
+
+
+def sine_series(k: int) -> Callable[[Any], Any]:
+    """Return the sine's power series with `k` terms beyond the first."""
+
+    def series(x: Any) -> Any:
+        result = term = x
+        for j in range(1, k + 1):
+            term = term * x * x * (-1.0 / ((2 * j) * (2 * j + 1)))
+            result = result + term
+        return result
+
+    return series
+
+
+def switch_program(count: int, distinct: int, size: int) -> Callable[[], Any]:
+    """Return a program that calls `count` functions, of which some are equal."""
+    functions = [sine_series(k % distinct) for k in range(count)]
+    index = dr.arange(UInt32, size) // (size // count + 1)
+    x = dr.arange(Float, size) * 1e-6
+    dr.eval(index, x)
+    return lambda: dr.eval(dr.switch(index, functions, x))
+
+
+@case
+def switch_sin() -> Metrics:
+    """50 functions, 5 of them different, over 1 M values; tracing included."""
+    program = switch_program(50, 5, 1 << 20)
+    cold = once(program)
+    return {"ms": median(program, 25) * 1e3, "cold_ms": cold * 1e3}
+
+
+def _waves(count: int) -> Callable[[], Any]:
+    """Return a program that calls functions of 5 kinds, each with its own numbers."""
+
+    def wave(k: int) -> Callable[[Any], Any]:
+        number = 1.5 + 0.01 * k
+
+        def plain(x: Any) -> Any:
+            if k % 5 == 0:
+                return x * number + 1
+            if k % 5 == 1:
+                return dr.sin(x * number) + number
+            if k % 5 == 2:
+                return dr.sqrt(x + number) * x
+            if k % 5 == 3:
+                return dr.exp(-x * number)
+            return x * x * number + x
+
+        return plain
+
+    functions = [wave(k) for k in range(count)]
+    index = dr.arange(UInt32, 1 << 16) % count
+    x = dr.arange(Float, 1 << 16) * 1e-4
+    dr.eval(index, x)
+    return lambda: dr.eval(dr.switch(index, functions, x))
+
+
+def _instances(count: int) -> Metrics:
+    """Build the kernel for functions that differ in data, and run it."""
+    program = _waves(count)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        cold = once(program)
+        entries = dr.kernel_history()
+    # Ours are microseconds, the peer's milliseconds.
+    unit = 1e-3 if MODULE == "lumijit" else 1
+    build = sum(e.get("codegen_time", 0) + e.get("backend_time", 0) for e in entries)
+    return {"build_ms": build * unit, "cold_ms": cold * 1e3}
+
+
+@case
+def instances_5() -> Metrics:
+    """Five functions of five kinds."""
+    return _instances(5)
+
+
+@case
+def instances_1000() -> Metrics:
+    """A thousand functions of five kinds, which differ in a number each."""
+    return _instances(1000)
+
+
 @case
 def trace_arith() -> Metrics:
     """A chain of 100,000 products and sums, traced and dropped."""

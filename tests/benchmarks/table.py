@@ -87,6 +87,12 @@ ROWS = (
         Row("First kernel of a process", f"start_{name}", "ms", "ms", home="filled")
         for name in PICTURES
     ),
+    Row("Calls", "switch_sin", "ms", "ms"),
+    Row("Calls", "switch_sin", "cold_ms", "ms", home="empty"),
+    Row("Calls", "instances_5", "build_ms", "ms", home="empty"),
+    Row("Calls", "instances_1000", "build_ms", "ms", home="empty"),
+    Row("Calls", "instances_5", "cold_ms", "ms", home="empty"),
+    Row("Calls", "instances_1000", "cold_ms", "ms", home="empty"),
     Row(
         "Tracing",
         "trace_arith",

@@ -52,7 +52,7 @@ def test_regions() -> None:
         "%2 = evaluated u32[8]",
         '%3 = loop [8] "loop" {',
         "  %4 = argument u32[8] from %0",
-        "  captures 9, %1, true, 1",
+        "  captures 9, true, %1, 1",
         "  writes %2",
         "  while:",
         "    %5 = lt b[8] %4, 9",

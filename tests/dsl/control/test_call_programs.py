@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as lj
+from tests.dsl.programs.modes import Program
 
-from .modes import Program
 from .test_random_programs import INDENT, Writer
 
 Flag = lj.JitFlag

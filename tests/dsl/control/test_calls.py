@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -237,3 +238,42 @@ def test_uniform_index_and_wide_arguments(mode: str) -> None:
         assert lanes(lj.switch(UInt(k), [twice, square], x, mode=mode)) == expected
         index = lj.opaque(UInt, k)
         assert lanes(lj.switch(index, [twice, square], x, mode=mode)) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("merging", [True, False])
+@pytest.mark.parametrize("count", [2, 12])
+@pytest.mark.parametrize("size", [0, 1, 3, 17])
+def test_uniform_and_wide_operands(
+    mode: str, merging: bool, count: int, size: int
+) -> None:
+    """Of index, arguments and mask, each has one entry or as many as elements."""
+    rng = np.random.default_rng(size + count)
+    data = [lj.opaque(Int, 10 * k) for k in range(count)]
+    targets = [
+        (lambda a, b, m: (b, a * b, Int(7)))
+        if k % 3 == 2
+        else (lambda a, b, m, k=k: (a + data[k], b, Int(k)))
+        for k in range(count)
+    ]
+
+    def plain(i: int, a: int, b: int, is_active: bool) -> tuple[int, int, int]:
+        if not is_active or i >= count:
+            return 0, 0, 0
+        return (b, a * b, 7) if i % 3 == 2 else (a + 10 * i, b, i)
+
+    for wide in itertools.product((False, True), repeat=4):
+        sizes = [size if w else 1 for w in wide]
+        index = rng.integers(0, count + 1, sizes[0])
+        a, b = (rng.integers(0, 50, n) for n in sizes[1:3])
+        mask = rng.random(sizes[3]) < 0.6
+        lanes = size if any(wide) else 1
+        with lj.scoped_set_flag(lj.JitFlag.MergeFunctions, merging):
+            found = lj.switch(
+                UInt(index), targets, Int(a), Int(b), Bool(mask), mode=mode
+            )
+        columns = [np.broadcast_to(c, lanes).tolist() for c in (index, a, b, mask)]
+        rows = [plain(*row) for row in zip(*columns, strict=True)]
+        for k, array in enumerate(found):
+            result = np.broadcast_to(array.numpy(), lanes)
+            assert result.tolist() == [row[k] for row in rows], (wide, k)
