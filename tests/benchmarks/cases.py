@@ -209,6 +209,35 @@ def local_sort() -> Metrics:
     return milliseconds(lambda: dr.eval(sorted_sum(seeds, 24)))
 
 
+@dr.syntax
+def tree_sum(seed: Any, depth: int) -> Any:
+    """Walk through a random tree with a stack in local memory; sum its nodes."""
+    stack = dr.alloc_local(UInt32, depth + 1)
+    # As wide as the seeds: if the stack starts with one entry, the results of
+    # Dr.Jit 1.5 differ from plain Python's, and from run to run.
+    stack[0] = dr.full(UInt32, 1, dr.width(seed))
+    top = dr.full(UInt32, 1, dr.width(seed))
+    total = dr.zeros(UInt32, dr.width(seed))
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        total += node
+        noise = (node + seed) * 0x9E3779B1
+        is_inner = (node < (1 << depth)) & ((noise ^ (noise >> 15)) % 8 < 5)
+        stack.write(2 * node, top, active=is_inner)
+        stack.write(2 * node + 1, top + 1, active=is_inner)
+        top += dr.select(is_inner, UInt32(2), UInt32(0))
+    return total
+
+
+@case
+def local_stack() -> Metrics:
+    """Depth-first walks through 256 K random trees with a stack in local memory."""
+    seeds = dr.arange(UInt32, 1 << 18)
+    dr.eval(seeds)
+    return milliseconds(lambda: dr.eval(tree_sum(seeds, 10)))
+
+
 # Tracing and launching
 
 

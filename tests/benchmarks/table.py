@@ -70,6 +70,7 @@ KERNELS = (
     "prefix_sum",
     "pcg_pi",
     "local_sort",
+    "local_stack",
 )
 
 ROWS = (

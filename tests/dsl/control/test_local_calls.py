@@ -15,7 +15,7 @@ import lumijit as dr
 from lumijit.compiler import verify
 from lumijit.compiler.interpret import interpret
 from lumijit.llvm import Bool, Float, UInt
-from lumijit.runtime.errors import ArrayIndexError, SymbolicError
+from lumijit.runtime.errors import ArrayIndexError, StateError, SymbolicError
 
 Flag = dr.JitFlag
 LENGTH = 6
@@ -296,6 +296,24 @@ def test_buffers_of_other_callables_are_over() -> None:
         dr.switch(UInt(0, 1), [first, second], UInt(4, 5))
     with pytest.raises(SymbolicError, match=r"allocated inside switch, which is over"):
         found[0][0]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_loops_may_end_by_what_a_buffer_holds(mode: str) -> None:
+    x = dr.arange(UInt, 30)
+    buffer = dr.alloc_local(UInt, 2, value=x % 7)
+
+    def body(total: Any) -> Any:
+        buffer[0] += 1
+        return (total + x,)
+
+    (total,) = dr.while_loop((UInt(0),), lambda _: buffer[0] < 5, body, mode=mode)
+    turns = [max(0, 5 - n % 7) for n in range(30)]
+    assert total.numpy().tolist() == [n * t for n, t in enumerate(turns)]
+    with pytest.raises(StateError, match="depends on nothing that the body changes"):
+        dr.while_loop(
+            (UInt(0),), lambda _: buffer[0] < 9, lambda t: (t + x,), mode="symbolic"
+        )
 
 
 # One lane
