@@ -14,10 +14,9 @@ import numpy as np
 
 from lumijit.compiler import local, memory, regions, trace
 from lumijit.compiler.blocks import attr_key
-from lumijit.compiler.evaluate import from_numpy
 from lumijit.compiler.merging import Body as Body
 from lumijit.compiler.merging import Closures, Group, group
-from lumijit.compiler.ops.arithmetic import ADD, MUL
+from lumijit.compiler.ops.arithmetic import ADD
 from lumijit.compiler.ops.logic import AND, EQ, LT, NE
 from lumijit.compiler.ops.structural import BITCAST, CAST, GATHER, LITERAL
 from lumijit.compiler.trace import ROOT, Node, Scope
@@ -59,8 +58,8 @@ def close_call(
         groups = group(bodies, flags.merge_functions)
         closures = Closures(groups, count)
         active = trace.emit2(AND, active, trace.emit2(LT, index, _number(count)))
-        selector, offsets = _select(index, active, count, groups, closures)
-        closures.enter(offsets)
+        selector = _select(index, active, count, groups, closures)
+        closures.enter()
         kept = [found.body for found in groups]
         common: dict[int, Node] = {}
         chosen = _is_set(selector)
@@ -138,25 +137,16 @@ def _cleared(chosen: Node, node: Node) -> Node:
 
 def _select(
     index: Node, active: Node, count: int, groups: list[Group], closures: Closures
-) -> tuple[Node, dict[int, Node]]:
-    """Return the number of an element's body plus 1, or 0, and its data's offsets."""
+) -> Node:
+    """Return the number of an element's body plus 1, or 0."""
     numbers = np.zeros(count, np.uint32)
     for k, found in enumerate(groups):
         for member in found.members:
             numbers[member.positions] = k + 1
-    if not closures.offsets:
-        direct = _without_table(index, active, numbers)
-        if direct is not None:
-            return direct, {}
-    columns = [numbers, *closures.offsets.values()]
-    stride = 4 if len(columns) == 3 else len(columns)
-    table = np.zeros((count, stride), np.uint32)
-    for k, column in enumerate(columns):
-        table[:, k] = column
-    node = from_numpy(table.reshape(-1))
-    place = trace.emit2(MUL, index, _number(stride)) if stride > 1 else index
-    read = [memory.read(node, place, active, k) for k in range(len(columns))]
-    return read[0], dict(zip(closures.offsets, read[1:], strict=True))
+    selector = None
+    if not closures.has_data:
+        selector = _without_table(index, active, numbers)
+    return selector or closures.select(numbers, index, active)
 
 
 def _without_table(index: Node, active: Node, numbers: Any) -> Node | None:

@@ -2,8 +2,8 @@
 
 Each callable of a call is traced, with the attributes of its instance as literals,
 uniform values and indexed arrays of the program. Bodies of one structure become one,
-which reads what differs from a block of *closure data*, at an offset that depends on
-the instance. Uniform values are stored there, of indexed arrays the addresses.
+which reads what differs from a table, its *closure data*, at a position that depends
+on the instance. Uniform values are stored there, of indexed arrays the addresses.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lumijit.compiler.copying import copy_nodes
 from lumijit.compiler.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower import collectives
+from lumijit.compiler.ops.arithmetic import MUL
 from lumijit.compiler.ops.logic import NE
 from lumijit.compiler.ops.structural import (
     LITERAL,
@@ -34,6 +35,8 @@ from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 
 _COPIES_PER_BLOCK = 4096
+# Tables of up to so many columns are read at once.
+_READ_TOGETHER = 8
 
 
 @dataclass
@@ -172,86 +175,92 @@ def _find_columns(found: Group) -> None:
 
 
 class Closures:
-    """The closure data of all groups of a call.
+    """The tables of a call: for each position the body's number and its data.
 
-    Entries of up to 32 bits and entries of 64 bits (addresses too) lie in an array
-    each; `offsets` tells where those of an instance begin.
+    The number and entries of up to 32 bits lie in one table, entries of 64 bits
+    (addresses too) in another. Few data are read together with the number, many by
+    the bodies that need them.
     """
 
     def __init__(self, groups: Sequence[Group], count: int) -> None:
         self.groups = groups
-        self.sizes = {32: 0, 64: 0}
-        self.offsets = {
-            bits: np.zeros(count, np.uint32)
+        self.count = count
+        # The columns of each table, the number included.
+        self.strides = {
+            bits: max((len(_columns(g, bits)) for g in groups), default=0)
             for bits in (32, 64)
-            if any(_width(c) == bits for g in groups for c in g.columns)
         }
-        starts = [self._place(found) for found in groups]
-        if self.offsets:
-            self._fill(starts)
+        self.has_data = any(self.strides.values())
+        self.strides[32] += 1
+        self.tables: dict[int, Node] = {}
+        self.places: dict[int, Node] = {}
+        self.values: dict[int, list[Node]] = {}
 
-    def _place(self, found: Group) -> dict[int, int]:
-        """Reserve the data of a group; return where it begins."""
-        starts = dict(self.sizes)
-        for bits, offsets in self.offsets.items():
-            stride = sum(_width(column) == bits for column in found.columns)
-            for row, member in enumerate(found.members):
-                offsets[member.positions] = starts[bits] + row * stride
-            self.sizes[bits] += stride * len(found.members)
-        return starts
+    def select(self, numbers: Any, index: Node, active: Node) -> Node:
+        """Read the number of the body that an element runs; `numbers` are all."""
+        self._fill(numbers)
+        for bits, table in self.tables.items():
+            stride = self.strides[bits]
+            factor = trace.literal(UINT32, stride)
+            place = trace.emit2(MUL, index, factor) if stride > 1 else index
+            self.places[bits] = place
+            if stride <= _READ_TOGETHER:
+                read = [memory.read(table, place, active, k) for k in range(stride)]
+                self.values[bits] = read
+        if 32 in self.values:
+            return self.values[32][0]
+        return memory.read(self.tables[32], self.places[32], active)
 
-    def _fill(self, starts: list[dict[int, int]]) -> None:
+    def _fill(self, numbers: Any) -> None:
         nodes = [n for g in self.groups for _, column in g.columns for n in column]
         evaluate([node for node in nodes if node.op is not LITERAL])
-        data: dict[int, Any] = {
-            32: np.zeros(max(1, self.sizes[32]), np.uint32),
-            64: np.zeros(max(1, self.sizes[64]), np.uint64),
-        }
+        rows: dict[int, Any] = {32: np.zeros((self.count, self.strides[32]), np.uint32)}
+        rows[32][:, 0] = numbers
+        if self.strides[64]:
+            rows[64] = np.zeros((self.count, self.strides[64]), np.uint64)
         copies: dict[tuple[int, int], list[tuple[Node, int]]] = {}
         kept: list[Node] = []
-        for found, start in zip(self.groups, starts, strict=True):
-            for bits in self.offsets:
-                columns = [c for c in found.columns if _width(c) == bits]
-                for k, (uses, column) in enumerate(columns):
-                    places = start[bits] + k + len(columns) * np.arange(len(column))
-                    if uses[0].is_address:
-                        column = [opaque(node) for node in column]
-                        data[bits][places] = [_address(node) for node in column]
-                        kept += column
-                        continue
-                    for place, node in zip(places.tolist(), column, strict=True):
-                        if node.op is LITERAL:
-                            data[bits][place] = _pattern(node)
+        for found in self.groups:
+            for bits, table in rows.items():
+                for k, (uses, column) in enumerate(_columns(found, bits), bits == 32):
+                    for member, node in zip(found.members, column, strict=True):
+                        if uses[0].is_address:
+                            node = opaque(node)
+                            kept.append(node)
+                            table[member.positions, k] = _address(node)
+                        elif node.op is LITERAL:
+                            table[member.positions, k] = _pattern(node)
                         else:
+                            places = [p * table.shape[1] + k for p in member.positions]
                             size = node.type.size_bytes
-                            copies.setdefault((bits, size), []).append((node, place))
-        self.data = {bits: from_numpy(data[bits]) for bits in self.offsets}
-        if 64 in self.data:
-            # Whoever writes to one of the arrays must see that it is referred to.
-            self.data[64].attr = tuple(kept)
+                            listed = copies.setdefault((bits, size), [])
+                            listed += [(node, place) for place in places]
+        self.tables = {b: from_numpy(table.reshape(-1)) for b, table in rows.items()}
+        for table in self.tables.values():
+            # That there is an attribute marks a table of a call. Whoever writes to one
+            # of the arrays must see that it is referred to.
+            table.attr = tuple(kept)
         for (bits, size), listed in copies.items():
-            _copy(self.data[bits], bits, size, listed)
+            _copy(self.tables[bits], bits, size, listed)
 
-    def enter(self, offsets: dict[int, Node]) -> None:
-        """Have the bodies read their data; `offsets` are nodes of the outer scope.
+    def enter(self) -> None:
+        """Have the bodies read their data.
 
         Each gets a copy of its nodes, since bodies share them.
         """
         for found in self.groups:
             if found.columns:
-                self._enter(found, offsets)
+                self._enter(found)
 
-    def _enter(self, found: Group, offsets: dict[int, Node]) -> None:
+    def _enter(self, found: Group) -> None:
         body = found.body
         inner = Scope(body.scope.parent, body.scope.label, body.scope.width)
         replaced: dict[tuple[int, int], Node] = {}
         results: dict[int, Node] = {}
         with regions.reopened(inner):
-            for bits in self.offsets:
-                columns = [c for c in found.columns if _width(c) == bits]
-                for k, (uses, _) in enumerate(columns):
-                    true = trace.make_true(1)
-                    node = memory.read(self.data[bits], offsets[bits], true, k)
+            for bits in self.tables:
+                for k, (uses, _) in enumerate(_columns(found, bits), bits == 32):
+                    node = self._value(bits, k)
                     if not uses[0].is_address:
                         node = _restored(node, uses[0].node.type)
                     for use in uses:
@@ -267,6 +276,17 @@ class Closures:
         body.effects = [made[id(effect)] for effect in body.effects]
         body.scope = inner
         body.changed()
+
+    def _value(self, bits: int, column: int) -> Node:
+        if bits in self.values:
+            return self.values[bits][column]
+        true = trace.make_true(1)
+        return memory.read(self.tables[bits], self.places[bits], true, column)
+
+
+def _columns(found: Group, bits: int) -> list[tuple[list[_Use], list[Node]]]:
+    """Return the columns of a group that go to one of the tables."""
+    return [column for column in found.columns if _width(column) == bits]
 
 
 def _width(column: tuple[list[_Use], list[Node]]) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import Builder
-from lumijit.compiler.lower.tables import read_table, selecting_tables
+from lumijit.compiler.lower.tables import is_table, read_table
 from lumijit.compiler.ops.structural import GATHER, LITERAL
 from lumijit.compiler.program import iterate_all
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64
@@ -49,7 +49,6 @@ class Gathers:
     def __init__(self, lowering: PacketLowering) -> None:
         self.low = lowering
         self.b = lowering.b
-        self.tables = selecting_tables(lowering.program)
         self.families: dict[Key, list[Node]] = {}
         for node in iterate_all(lowering.program.nodes):
             is_wanted = node.op is GATHER and node in lowering.demand.wanted
@@ -63,24 +62,25 @@ class Gathers:
             return
         family = self.families.get(_family(node), [node])
         near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
-        if id(node.deps[0]) in self.tables and not self.b.target.has_avx512:
-            self._read_selectors(near)
+        if is_table(node.deps[0]) and not self.b.target.has_avx512:
+            self._read_table(family)
         elif len({_offset(n) for n in near}) > 1:
             self._read_together(near)
         else:
             values[node] = self._read(node)
 
-    def _read_selectors(self, nodes: list[Node]) -> None:
-        """Read what calls are selected by."""
+    def _read_table(self, nodes: list[Node]) -> None:
+        """Read what calls are selected by, or their data."""
         low, b = self.low, self.b
         active = low.under_mask(low.values[nodes[0].deps[2]])
         index = self._safe_index(nodes[0], active)
         offsets = sorted({_offset(n) for n in nodes})
         base = low.addresses[nodes[0].deps[0]]
-        columns = read_table(low, base, index, offsets)
+        t = nodes[0].type
+        columns = read_table(low, t, base, index, offsets)
         for node in nodes:
             column = columns[offsets.index(_offset(node))]
-            low.values[node] = self._cleared(node, column, b.type(UINT32))
+            low.values[node] = self._cleared(node, column, b.type(t))
 
     def _safe_index(self, node: Node, active: str) -> str:
         """Return the index without offset; idle lanes point to entry 0."""

@@ -1,4 +1,4 @@
-"""Lowers reads of the tables that calls are selected by.
+"""Lowers reads of the tables of calls: which body an element runs, and its data.
 
 Neighbouring elements mostly call the same function. So a packet whose lanes have one
 index reads once; the others read lane by lane in a loop, which is a tenth of the code
@@ -9,37 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lumijit.compiler.ops.logic import SELECT
-from lumijit.compiler.ops.structural import CALL, GATHER
-from lumijit.compiler.program import iterate_all
-from lumijit.runtime.dtypes import UINT32
+from lumijit.compiler.ops.structural import EVALUATED
+from lumijit.runtime.dtypes import UINT32, DType
 
 if TYPE_CHECKING:
     from lumijit.compiler.lower.packet import PacketLowering
-    from lumijit.compiler.program import Program
+    from lumijit.compiler.trace import Node
 
 
-def selecting_tables(program: Program) -> set[int]:
-    """Return the ids of the arrays by whose entries calls select a body."""
-    found = set()
-    for node in iterate_all(program.nodes):
-        if node.op is CALL:
-            selector = node.deps[0]
-            if selector.op is SELECT:
-                # Elements that call nothing get a number, too (`compiler.calls`).
-                selector = selector.deps[1]
-            if selector.op is GATHER:
-                found.add(id(selector.deps[0]))
-    return found
+def is_table(node: Node) -> bool:
+    """Tell whether an array is the table of a call."""
+    return node.op is EVALUATED and node.attr is not None
 
 
 def read_table(
-    low: PacketLowering, base: str, index: str, offsets: list[int]
+    low: PacketLowering, dtype: DType, base: str, index: str, offsets: list[int]
 ) -> list[str]:
-    """Read the UInt32 entries at `index` plus each of the offsets.
+    """Read the entries at `index` plus each of the offsets.
 
     Args:
         low: the kernel that is being written.
+        dtype: the type of the entries, UInt32 or UInt64.
         base: the address of the table.
         index: a vector of positions, all of them in the table.
         offsets: what is added to the positions.
@@ -49,30 +39,31 @@ def read_table(
     """
     b = low.b
     outer = None if low.mask is None else b.wide(low.mask)
-    ty = b.type(UINT32)
-    first = b.emit(f"extractelement {ty} {index}, i32 0")
+    positions, ty = b.type(UINT32), b.type(dtype)
+    first = b.emit(f"extractelement {positions} {index}, i32 0")
     differs = b.compare("ne", UINT32, index, b.splat(UINT32, first))
     some = b.any_lane(differs)
     labels = [b.label(s) for s in ("one", "spread", "lanes", "spread.end", "read")]
     one, spread, lanes, end, done = labels
-    places = low.on_stack("places", ty)
+    places = low.on_stack("places", positions)
     found = [low.on_stack(f"found{k}", ty) for k in range(len(offsets))]
     b.branch_if(some, spread, one)
     b.block(one)
     at = b.emit(f"zext i32 {first} to i64")
-    same = [b.splat(UINT32, _entry(low, base, at, offset)) for offset in offsets]
+    element = dtype.llvm
+    same = [b.splat(dtype, _entry(low, element, base, at, o)) for o in offsets]
     b.branch(done)
     b.block(spread)
-    b.line(f"store {ty} {index}, ptr {places}, align 32")
+    b.line(f"store {positions} {index}, ptr {places}, align 32")
     b.branch(lanes)
     b.block(lanes)
     b.line(f"%{lanes}.k = phi i64 [ 0, %{spread} ], [ %{lanes}.n, %{lanes} ]")
     place = b.emit(f"getelementptr i32, ptr {places}, i64 %{lanes}.k")
     at = b.emit(f"zext i32 {b.emit(f'load i32, ptr {place}')} to i64")
     for address, offset in zip(found, offsets, strict=True):
-        entry = _entry(low, base, at, offset)
-        target = b.emit(f"getelementptr i32, ptr {address}, i64 %{lanes}.k")
-        b.line(f"store i32 {entry}, ptr {target}")
+        entry = _entry(low, element, base, at, offset)
+        target = b.emit(f"getelementptr {element}, ptr {address}, i64 %{lanes}.k")
+        b.line(f"store {element} {entry}, ptr {target}")
     b.line(f"%{lanes}.n = add i64 %{lanes}.k, 1")
     more = b.emit(f"icmp ult i64 %{lanes}.n, {b.width}")
     b.branch_if(more, lanes, end)
@@ -87,9 +78,9 @@ def read_table(
     ]
 
 
-def _entry(low: PacketLowering, base: str, at: str, offset: int) -> str:
+def _entry(low: PacketLowering, element: str, base: str, at: str, offset: int) -> str:
     b = low.b
-    place = b.emit(f"getelementptr i32, ptr {base}, i64 {at}")
+    place = b.emit(f"getelementptr {element}, ptr {base}, i64 {at}")
     if offset:
-        place = b.emit(f"getelementptr i32, ptr {place}, i64 {offset}")
-    return b.emit(f"load i32, ptr {place}")
+        place = b.emit(f"getelementptr {element}, ptr {place}, i64 {offset}")
+    return b.emit(f"load {element}, ptr {place}")

@@ -51,9 +51,8 @@ def choose_width(program: Program, demand: Demand, target: TargetInfo) -> int:
     it only makes the build longer. A lean loop keeps at most eleven of the sixteen
     registers busy at four registers a value; loops of 64-bit integers, which take
     several instructions each, do best at one, and programs with most of their code
-    outside of loops build fastest so. Short functions that are called take less time
-    than finding out which, which wide packets do for more elements at once (measured,
-    see docs/decisions.md).
+    outside of loops build fastest so. Calls run as fast at one register, where lanes
+    agree more often, and build in half the time (measured, see docs/decisions.md).
     """
     count, _, gathers = operation_cost(program, demand)
     lanes = target.lanes_f32
@@ -63,7 +62,7 @@ def choose_width(program: Program, demand: Demand, target: TargetInfo) -> int:
     loops = [n for n in found if n in demand.wanted]
     if not loops:
         has_calls = any(n.op is CALL for n in program.nodes)
-        return 4 * lanes if has_calls and count <= SHORT_PROGRAM else 2 * lanes
+        return lanes if has_calls else 2 * lanes
     if _wide_share(loops, demand) > 0.3 or _is_mostly_outside(loops, count, demand):
         return lanes
     is_lean = gathers == 0 and max(_loop_bytes(n, demand) for n in loops) <= 11

@@ -68,7 +68,10 @@ def _trace(
     late: list[tuple[Entry, Callee, Any]],
 ) -> calls.Body:
     value, written = call.invoke(callee, call.values, versions)
-    leaves = call.results.match(callee, value)
+    if not written and call.results.enter_array(value):
+        leaves = []
+    else:
+        leaves = call.results.match(callee, value)
     if written:
         for entry, leaf in zip(call.results.entries, leaves, strict=True):
             if id(leaf.value) in written:

@@ -72,12 +72,17 @@ class Results:
         self.containers: dict[str, type[Any]] = {}
         self.entries: list[Entry] = []
 
+    def enter_array(self, value: Any) -> bool:
+        """Enter what a callable returned if it is one array like those before it."""
+        if len(self.entries) == 1 and not self.containers:
+            entry = self.entries[0]
+            if type(value) is entry.cls:
+                entry.values.append(value)
+                return True
+        return False
+
     def match(self, callee: Callee, value: Any) -> list[Leaf]:
         """Check what a callable returned and enter it; return its leaves."""
-        only = self.entries[0] if len(self.entries) == 1 else None
-        if only is not None and type(value) is only.cls and not self.containers:
-            only.values.append(value)
-            return [Leaf("result", value)]
         leaves = flatten((value,), ("result",))
         if self.first is None:
             self.first, self.value = callee, value
