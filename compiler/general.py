@@ -303,14 +303,38 @@ def _effects(nodes: tuple[Node, ...]) -> list[Node]:
     ]
 
 
-def packer(pack: Any, program: Program, sources: list[Source]) -> Any:
-    """Return the function that packs a program's arguments for another's kernel.
+@dataclass(frozen=True)
+class Selection:
+    """Which of a program's `count` arguments another's kernel takes, in order.
 
-    It takes what the program's own would: the arguments, then the rest.
+    Positions from `count` on stand for `numbers`.
     """
+
+    count: int
+    picks: tuple[int, ...]
+    numbers: tuple[Any, ...]
+
+    def packer(self, pack: Any) -> Any:
+        """Return the function that packs a program's arguments for the kernel.
+
+        It takes what the program's own would: the arguments, then the rest.
+        """
+        count, picks, numbers = self.count, self.picks, self.numbers
+        if picks == tuple(range(count)):
+            return pack
+        pick: Any = itemgetter(*picks) if len(picks) > 1 else None
+
+        def packed(*values: Any) -> Any:
+            known = values[:count] + numbers
+            chosen = pick(known) if pick is not None else tuple(known[p] for p in picks)
+            return pack(*chosen, *values[count:])
+
+        return packed
+
+
+def selection(program: Program, sources: list[Source]) -> Selection:
+    """Return which arguments of a program `sources` are."""
     position = {id(n): k for k, n in enumerate(program.arguments)}
-    if [position.get(id(s)) for s in sources] == list(range(len(position))):
-        return pack
     count = len(position)
     picks: list[int] = []
     numbers: list[Any] = []
@@ -320,12 +344,4 @@ def packer(pack: Any, program: Program, sources: list[Source]) -> Any:
             place = count + len(numbers)
             numbers.append(source.attr if isinstance(source, Node) else source)
         picks.append(place)
-    pick: Any = itemgetter(*picks) if len(picks) > 1 else None
-    fixed = tuple(numbers)
-
-    def packed(*values: Any) -> Any:
-        known = values[:count] + fixed
-        chosen = pick(known) if pick is not None else tuple(known[p] for p in picks)
-        return pack(*chosen, *values[count:])
-
-    return packed
+    return Selection(count, tuple(picks), tuple(numbers))

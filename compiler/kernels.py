@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lumijit.compiler import general
-from lumijit.compiler.general import General, Source
+from lumijit.compiler.general import General, Selection, Source
 from lumijit.compiler.lower import packet
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.ops.structural import LITERAL
@@ -90,8 +90,8 @@ def structural_hash(key: Any) -> str:
     return cache.full_key(repr(key), cpu.environment_key())
 
 
-def packer(program: Program, has_scratch: bool) -> Any:
-    """Return the function that packs the launch arguments into 8-byte slots."""
+def layout(program: Program, has_scratch: bool) -> str:
+    """Return how the launch arguments lie in 8-byte slots, as `struct` says it."""
     codes = ["<"]
     for node in program.arguments:
         codes.append(pack_code(node.type) if node.op is LITERAL else "Q")
@@ -99,7 +99,7 @@ def packer(program: Program, has_scratch: bool) -> Any:
     for found in program.targets.values():
         codes.append("Q" if found.private_op is None else _PRIVATE_CODE)
     codes.append("Q" * has_scratch)
-    return struct.Struct("".join(codes)).pack
+    return "".join(codes)
 
 
 def lookup(program: Program) -> Built:
@@ -108,6 +108,11 @@ def lookup(program: Program) -> Built:
     if built is not None and not flags.print_ir:
         built.is_hit = True
         return built
+    own_name = structural_hash(program.key)
+    found = _noted(program, own_name)
+    if found is not None:
+        _KERNELS[program.key] = found
+        return found
     wanted = general.generalized(program)
     built, sources = _known(program, wanted)
     if built is None:
@@ -117,9 +122,59 @@ def lookup(program: Program) -> Built:
         # Copies only: the program itself would keep its arrays in memory.
         if wanted.program is not program:
             _RECENT.append((wanted.program, built))
-    found = replace(built, pack=general.packer(built.pack, program, sources))
+    chosen = general.selection(program, sources)
+    found = replace(built, pack=chosen.packer(built.pack))
     _KERNELS[program.key] = found
+    if built.hash != own_name:
+        _note(own_name, built, chosen)
     return found
+
+
+def _note(name: str, built: Built, chosen: Selection) -> None:
+    """Note on disk which kernel serves a program: that spares its general form."""
+    meta = {"kernel": built.hash, "picks": chosen.picks, "numbers": chosen.numbers}
+    cache.store(name, b"", meta)
+
+
+def _noted(program: Program, name: str) -> Built | None:
+    """Return the kernel on disk that was noted for a program, or that is its own."""
+    if flags.print_ir:
+        return None
+    started = time.perf_counter()
+    stored = cache.lookup(name)
+    if stored is None:
+        return None
+    code, meta = stored
+    count = len(program.arguments)
+    chosen = Selection(count, tuple(range(count)), ())
+    if "kernel" in meta:
+        name = meta["kernel"]
+        chosen = Selection(count, tuple(meta["picks"]), tuple(meta["numbers"]))
+        stored = cache.lookup(name)
+        if stored is None:
+            return None
+        code, meta = stored
+    built = _link(name, code, meta, started)
+    built.reason = explain(program)
+    built.pack = chosen.packer(built.pack)
+    return built
+
+
+def _link(name: str, code: bytes, meta: Any, started: float) -> Built:
+    """Return a kernel from disk, linked."""
+    kernel = cpu.link(code, _symbol(name), name)
+    return Built(
+        kernel,
+        name,
+        struct.Struct(meta["layout"]).pack,
+        meta["width"],
+        meta["operations"],
+        meta["cost"],
+        meta["loops"],
+        is_disk_hit=True,
+        backend_us=(time.perf_counter() - started) * 1e6,
+        scratch_bytes=meta["scratch"],
+    )
 
 
 def _known(program: Program, wanted: General) -> tuple[Built | None, list[Source]]:
@@ -145,21 +200,9 @@ def _build(program: Program, wanted: Program) -> Built:
     started = time.perf_counter()
     stored = None if flags.print_ir else cache.lookup(name)
     if stored is not None:
-        code, meta = stored
-        kernel = cpu.link(code, _symbol(name), name)
-        return Built(
-            kernel,
-            name,
-            packer(wanted, meta["scratch"] > 0),
-            meta["width"],
-            meta["operations"],
-            meta["cost"],
-            meta["loops"],
-            is_disk_hit=True,
-            backend_us=(time.perf_counter() - started) * 1e6,
-            reason=reason,
-            scratch_bytes=meta["scratch"],
-        )
+        built = _link(name, *stored, started)
+        built.reason = reason
+        return built
     lowered = packet.lower(wanted, _symbol(name), target())
     codegen_us = (time.perf_counter() - started) * 1e6
     if flags.print_ir:
@@ -167,18 +210,19 @@ def _build(program: Program, wanted: Program) -> Built:
     started = time.perf_counter()
     code = cpu.compile_ir(lowered.ir)
     kernel = cpu.link(code, _symbol(name), name)
-    meta = {
+    meta: dict[str, Any] = {
         "width": lowered.width,
         "operations": lowered.operation_count,
         "cost": lowered.cost,
         "loops": lowered.has_loops,
         "scratch": lowered.scratch_bytes,
+        "layout": layout(wanted, lowered.scratch_bytes > 0),
     }
     cache.store(name, code, meta)
     return Built(
         kernel,
         name,
-        packer(wanted, lowered.scratch_bytes > 0),
+        struct.Struct(meta["layout"]).pack,
         lowered.width,
         lowered.operation_count,
         lowered.cost,
