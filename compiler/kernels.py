@@ -19,11 +19,13 @@ from lumijit.compiler.general import General, Selection, Source
 from lumijit.compiler.lower import packet
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.program import Program, pack_code
+from lumijit.compiler.program import Program, iterate_all, pack_code
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags
 
 _PRIVATE_CODE = "QqQQQ"
+# The general form of shorter programs is made in two milliseconds.
+NOTED_FROM = 400
 
 
 @dataclass
@@ -108,11 +110,13 @@ def lookup(program: Program) -> Built:
     if built is not None and not flags.print_ir:
         built.is_hit = True
         return built
-    own_name = structural_hash(program.key)
-    found = _noted(program, own_name)
-    if found is not None:
-        _KERNELS[program.key] = found
-        return found
+    own_name = ""
+    if sum(1 for _ in iterate_all(program.nodes)) >= NOTED_FROM:
+        own_name = structural_hash(program.key)
+        found = _noted(program, own_name)
+        if found is not None:
+            _KERNELS[program.key] = found
+            return found
     wanted = general.generalized(program)
     built, sources = _known(program, wanted)
     if built is None:
@@ -125,7 +129,7 @@ def lookup(program: Program) -> Built:
     chosen = general.selection(program, sources)
     found = replace(built, pack=chosen.packer(built.pack))
     _KERNELS[program.key] = found
-    if built.hash != own_name:
+    if own_name and built.hash != own_name:
         _note(own_name, built, chosen)
     return found
 
