@@ -39,7 +39,7 @@ from lumijit.compiler.ops.structural import (
 from lumijit.compiler.trace import Node, Scope
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import VOID, DType
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError, SymbolicError, message
 
 
 @contextmanager
@@ -65,6 +65,9 @@ def scope(
         restore_writes(inner)
         forget(inner)
         raise
+    else:
+        if outer is not trace.ROOT:
+            outer.reads.update(inner.reads)
     finally:
         trace.state.scope = outer
         flags.symbolic_scope = was_symbolic
@@ -285,6 +288,7 @@ def forget(inner: Scope) -> None:
     """Drop what a closed scope refers to: its nodes refer to the scope."""
     inner.effects = []
     inner.writes = {}
+    inner.reads = {}
 
 
 def _check_single_version(scopes: Sequence[Scope]) -> None:
@@ -301,6 +305,23 @@ def _check_single_version(scopes: Sequence[Scope]) -> None:
                         "make a copy of one with lumijit.copy or opaque first.",
                     )
                 )
+
+
+def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
+    """Refuse a loop that reads an array which its iterations before have written.
+
+    The body refers to the contents before the loop, so it would miss the writes.
+    """
+    for _, original in inner.writes.values():
+        if id(original) in inner.reads or id(original) in values:
+            raise SymbolicError(
+                message(
+                    inner.label or "while_loop",
+                    "the body reads an array that it also writes to by index, so an "
+                    "iteration would have to see what those before have written",
+                    "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
+                )
+            )
 
 
 def close_loop(
@@ -322,6 +343,7 @@ def close_loop(
         done.add(id(arg))
     header = Block(_linearize([cond], inner, done, captures), (cond,))
     nodes = _linearize((*inner.effects, *outputs), inner, done, captures)
+    _check_reads(inner, captures.values)
     _note_targets(inner, captures)
     used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
     used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)

@@ -78,6 +78,7 @@ class Scope:
         "effects",
         "label",
         "parent",
+        "reads",
         "width",
         "writes",
     )
@@ -92,6 +93,8 @@ class Scope:
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self.effects: list[Node] = []
         self.writes: dict[int, Any] = {}
+        # Arrays that were indexed, also by regions inside; not all leave a node.
+        self.reads: dict[int, Node] = {}
         # Arrays that a sibling wrote to already: nodes nobody else refers to.
         self.claimed: dict[int, Node] = {}
 
