@@ -14,6 +14,7 @@ import numpy as np
 
 from lumijit.compiler import local, memory, regions, trace
 from lumijit.compiler.blocks import attr_key
+from lumijit.compiler.captures import Code
 from lumijit.compiler.merging import Body as Body
 from lumijit.compiler.merging import Closures, Group, group
 from lumijit.compiler.ops.arithmetic import ADD
@@ -104,7 +105,7 @@ def _close(
             # Elements that call nothing keep their buffers: a body hands them on.
             with regions.scope(label) as other:
                 pass
-            parts.append((regions.Code(idle, other), idle))
+            parts.append((Code(idle, other), idle))
             last = _number(len(parts))
             selector = trace.select(_is_set(selector), selector, last)
         return regions.close_call(selector, parts, written, label)
@@ -217,7 +218,7 @@ def _can_repeat(node: Node) -> bool:
 def _repeated(root: Node, body: Body, chosen: Node) -> Node:
     """Compute a body's result in the current scope."""
     made: dict[int, Node] = {}
-    for node in regions.Code((root,), body.scope).nodes:
+    for node in Code((root,), body.scope).nodes:
         deps = tuple(made.get(id(d), d) for d in node.deps)
         if node.op is GATHER:
             source, index, mask = deps

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
-from lumijit.compiler import regions, trace
+from lumijit.compiler import trace
 from lumijit.compiler.blocks import Block, Branch, Call, Loop, addressed, value_deps
+from lumijit.compiler.captures import recapture
 from lumijit.compiler.ops.structural import GATHER_AT, REGIONS, WRITTEN
 from lumijit.compiler.trace import Node, Scope
 
@@ -118,7 +119,7 @@ def _copy_region(node: Node, copy: Node, made: Nodes, addresses: Nodes) -> None:
         blocks.append(Block(tuple(nodes), outputs, block.is_consumed))
     copy.attr = _with_blocks(region, inner_args, blocks)
     copy.size = wide if node.size == 1 else node.size
-    regions.recapture(copy)
+    recapture(copy)
 
 
 def _with_blocks(region: Any, args: tuple[Node, ...], blocks: list[Block]) -> Any:

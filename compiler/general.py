@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
 
-from lumijit.compiler import regions
 from lumijit.compiler.blocks import Block, Branch, Call, Loop, Region, attr_key
+from lumijit.compiler.captures import structure
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.structural import (
@@ -160,7 +160,7 @@ class _Copier:
         new.label, new.written = old.label, []
         new.pointers = count + len(kept) + len(literals)
         new.targets = new.pointers + old.targets - old.pointers
-        new.key = regions.structure(new, deps)
+        new.key = structure(new, deps)
         return self._make(node, deps, new)
 
     def _block(self, block: Block) -> Block:

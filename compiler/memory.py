@@ -195,6 +195,8 @@ def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
     Gathers that differ in their offset only are read together.
     """
     _check_indexable(source, "gather")
+    if trace.state.scope is not ROOT:
+        trace.state.scope.reads[id(source)] = source
     if trace.running_lanes and trace.state.lane is not None:
         entry: Node | None = trace.state.lane.gather(source, index, mask, offset)
         if entry is not None:
@@ -282,13 +284,24 @@ def _claim(holder: Holder) -> None:
         return
     if node.op is LITERAL:
         holder._node = trace.make_root(LITERAL, node.type, node.size, node.attr)
+        _note_renewed(node, holder._node)
     elif node.op is UNDEFINED:
         holder._node = trace.undefined(node.type, node.size)
+        _note_renewed(node, holder._node)
     elif trace.state.scope is ROOT:
         del node
         if _references(holder) > _UNSHARED:
             node = holder._node
             holder._node = trace.make(COPY, node.type, node.size, (node,), None)
+
+
+def _note_renewed(node: Node, renewed: Node) -> None:
+    """Have open regions that indexed a node have indexed the one in its place."""
+    scope: trace.Scope | None = trace.state.scope
+    while scope is not None and scope is not ROOT:
+        if id(node) in scope.reads:
+            scope.reads[id(renewed)] = renewed
+        scope = scope.parent
 
 
 def _is_claimed(holder: Holder, node: Node) -> bool:

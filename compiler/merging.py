@@ -19,6 +19,7 @@ import numpy as np
 
 from lumijit.compiler import memory, regions, special, trace
 from lumijit.compiler.blocks import addressed, attr_key
+from lumijit.compiler.captures import Code
 from lumijit.compiler.copying import copy_nodes
 from lumijit.compiler.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.local import is_local
@@ -56,9 +57,9 @@ class Body:
     locals: dict[int, Any] = field(default_factory=dict)
 
     @cached_property
-    def code(self) -> regions.Code:
+    def code(self) -> Code:
         """What it computes, in order."""
-        return regions.Code((*self.effects, *self.outputs), self.scope)
+        return Code((*self.effects, *self.outputs), self.scope)
 
     def changed(self) -> None:
         """Forget the code, after effects or results were replaced."""

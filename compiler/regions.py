@@ -21,25 +21,21 @@ from lumijit.compiler.blocks import (
     Call,
     Loop,
     Region,
-    attr_key,
-    pointer_deps,
-    value_deps,
 )
+from lumijit.compiler.captures import Captures, Code, in_order, structure
 from lumijit.compiler.memory import guarded, note_write
 from lumijit.compiler.ops.structural import (
     BRANCH,
     CALL,
-    EFFECTS,
     LOOP,
     PROJECT,
-    REGIONS,
     SYMBOLIC,
     WRITTEN,
 )
 from lumijit.compiler.trace import Node, Scope
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import VOID, DType
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError, SymbolicError, message
 
 
 @contextmanager
@@ -71,6 +67,9 @@ def scope(
         restore_writes(inner)
         forget(inner)
         raise
+    else:
+        if outer is not trace.ROOT:
+            outer.reads.update(inner.reads)
     finally:
         trace.state.scope = outer
         flags.symbolic_scope = was_symbolic
@@ -106,126 +105,12 @@ def reopened(inner: Scope) -> Iterator[None]:
         trace.state.scope, flags.symbolic_scope = outer, was_symbolic
 
 
-class Code:
-    """The nodes of a scope that some roots need, operands first, and their captures."""
-
-    __slots__ = ("captures", "nodes")
-
-    def __init__(self, roots: Iterable[Node], inner: Scope) -> None:
-        self.captures = _Captures()
-        self.nodes = _in_order(roots, inner, set(), self.captures)
-
-
 def argument(dtype: DType, size: int, position: int) -> Node:
     """Make a symbolic argument of the current scope."""
     return trace.make(SYMBOLIC, dtype, size, (), position)
 
 
-class _Captures:
-    """Collects the outer nodes that a body refers to, by their use."""
-
-    def __init__(self) -> None:
-        self.values: dict[int, Node] = {}
-        self.pointers: dict[int, Node] = {}
-        self.targets: dict[int, Node] = {}
-
-    def include(self, other: _Captures) -> None:
-        """Add what another body refers to."""
-        self.values.update(other.values)
-        self.pointers.update(other.pointers)
-
-
-def _linearize(
-    roots: Iterable[Node], inner: Scope, done: set[int], captures: _Captures
-) -> tuple[Node, ...]:
-    """Order the nodes of a scope that `roots` need; note the outer nodes."""
-    order: list[Node] = []
-    values = captures.values
-    for root in roots:
-        if root.scope is not inner:
-            values[id(root)] = root
-            continue
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in done:
-                stack.pop()
-                continue
-            if node.op.lower is not None:
-                deps = node.deps
-            else:
-                deps = value_deps(node)
-                sources, targets = _indexed(node)
-                captures.pointers.update((id(dep), dep) for dep in sources)
-                stack += [d for d in targets if d.scope is inner and id(d) not in done]
-            for dep in deps:
-                if dep.scope is not inner:
-                    values[id(dep)] = dep
-                elif id(dep) not in done:
-                    stack.append(dep)
-            if stack[-1] is node:
-                stack.pop()
-                done.add(id(node))
-                order.append(node)
-    return tuple(order)
-
-
-def _in_order(
-    roots: Iterable[Node], inner: Scope, done: set[int], captures: _Captures
-) -> tuple[Node, ...]:
-    """Order the nodes of a scope, accesses of local memory as they were made."""
-    roots = tuple(roots)
-    if local.in_use():
-        # The order of the other operations hardly matters; that of writes to
-        # memory follows from the versions that they depend on.
-        found = _linearize(roots, inner, set(done), _Captures())
-        roots = (*local.accesses(found), *roots)
-    return _linearize(roots, inner, done, captures)
-
-
-def recapture(node: Node) -> None:
-    """Find anew what a region refers to, after its nodes got other operands.
-
-    The arrays that it writes stay the same.
-    """
-    region = node.attr
-    heads = len(region.args) if isinstance(region, Loop) else 1
-    inside = {id(n) for block in region.blocks for n in block.nodes}
-    if isinstance(region, Loop):
-        inside.update(map(id, region.args))
-    values: dict[int, Node] = {}
-    pointers: dict[int, Node] = {}
-    for block in region.blocks:
-        for inner in block.nodes:
-            values.update((id(d), d) for d in value_deps(inner))
-            pointers.update((id(d), d) for d in _indexed(inner)[0])
-        values.update((id(out), out) for out in block.outputs)
-    known = inside | set(map(id, node.deps[:heads]))
-    found = [n for key, n in values.items() if key not in known]
-    read = [n for key, n in pointers.items() if key not in inside]
-    targets = node.deps[region.targets :]
-    region.pointers = heads + len(found)
-    region.targets = region.pointers + len(read)
-    node.deps = (*node.deps[:heads], *found, *read, *targets)
-    region.key = structure(region, node.deps)
-
-
-def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """Return the arrays that a node reads by index, and those that it writes.
-
-    The latter are captured by the scope's writes; only versions made inside belong
-    to the body.
-    """
-    deps = pointer_deps(node)
-    if node.op in EFFECTS:
-        return (), deps
-    if node.op in REGIONS:
-        count = node.attr.targets - node.attr.pointers
-        return deps[:count], deps[count:]
-    return deps, ()
-
-
-def _note_targets(inner: Scope, captures: _Captures) -> None:
+def _note_targets(inner: Scope, captures: Captures) -> None:
     for _, original in inner.writes.values():
         captures.targets[id(original)] = original
 
@@ -234,7 +119,7 @@ def _finish(
     region: Any,
     op: Any,
     heads: tuple[Node, ...],
-    captures: _Captures,
+    captures: Captures,
     scopes: Sequence[Scope],
 ) -> Node:
     """Make the region node in the current scope and publish its writes."""
@@ -306,6 +191,7 @@ def forget(inner: Scope) -> None:
     inner.effects = []
     inner.writes = {}
     inner.locals = {}
+    inner.reads = {}
 
 
 def _check_single_version(scopes: Sequence[Scope]) -> None:
@@ -322,6 +208,23 @@ def _check_single_version(scopes: Sequence[Scope]) -> None:
                         "make a copy of one with lumijit.copy or opaque first.",
                     )
                 )
+
+
+def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
+    """Refuse a loop that reads an array which its iterations before have written.
+
+    The body refers to the contents before the loop, so it would miss the writes.
+    """
+    for _, original in inner.writes.values():
+        if id(original) in inner.reads or id(original) in values:
+            raise SymbolicError(
+                message(
+                    inner.label or "while_loop",
+                    "the body reads an array that it also writes to by index, so an "
+                    "iteration would have to see what those before have written",
+                    "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
+                )
+            )
 
 
 def close_loop(
@@ -342,12 +245,13 @@ def close_loop(
     inits = (*inits, *(b.initial for b in buffers))
     args = (*args, *(b.argument for b in buffers))
     outputs = (*outputs, *(b.output for b in buffers))
-    captures = _Captures()
+    captures = Captures()
     done: set[int] = set()
     for arg in args:
         done.add(id(arg))
-    header = Block(_in_order([cond], inner, done, captures), (cond,))
-    nodes = _in_order((*inner.effects, *outputs), inner, done, captures)
+    header = Block(in_order([cond], inner, done, captures), (cond,))
+    nodes = in_order((*inner.effects, *outputs), inner, done, captures)
+    _check_reads(inner, captures.values)
     _note_targets(inner, captures)
     used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
     used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)
@@ -378,10 +282,10 @@ def close_branch(
     count = len(outputs[0])
     yes, no = ((*o, *(v[k] for _, v in buffers)) for k, o in enumerate(outputs))
     outputs = (yes, no)
-    captures = _Captures()
+    captures = Captures()
     blocks = []
     for inner, outs in zip(scopes, outputs, strict=True):
-        nodes = _in_order((*inner.effects, *outs), inner, set(), captures)
+        nodes = in_order((*inner.effects, *outs), inner, set(), captures)
         _note_targets(inner, captures)
         blocks.append(Block(nodes, outs))
     branch = Branch()
@@ -408,7 +312,7 @@ def close_call(
     Bodies may share nodes. `written` holds the writes of all.
     """
     _check_single_version([written])
-    captures = _Captures()
+    captures = Captures()
     call = Call()
     blocks = []
     for code, outs in bodies:
@@ -425,22 +329,3 @@ def close_call(
 def project(region: Node, dtype: DType, position: int) -> Node:
     """Make the node for one result of a region."""
     return trace.make(PROJECT, dtype, region.size, (region,), position)
-
-
-def structure(region: Region, deps: tuple[Node, ...]) -> Any:
-    """Describe a region's code by local indices; captures count from -1 down."""
-    known: dict[int, int] = {id(d): -1 - k for k, d in enumerate(deps)}
-    count = 0
-    if isinstance(region, Loop):
-        for arg in region.args:
-            known[id(arg)] = count
-            count += 1
-    rows: list[Any] = [type(region).__name__]
-    for block in region.blocks:
-        for node in block.nodes:
-            known[id(node)] = count
-            count += 1
-            refs = tuple(known[id(d)] for d in node.deps)
-            rows.append((node.op.index, node.type.index, attr_key(node), refs))
-        rows.append(tuple(known[id(n)] for n in block.outputs))
-    return tuple(rows)

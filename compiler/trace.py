@@ -81,6 +81,7 @@ class Scope:
         "locals",
         "parent",
         "part",
+        "reads",
         "width",
         "writes",
     )
@@ -100,6 +101,8 @@ class Scope:
         self.is_loop = False
         # Counts the functions that are traced here one after the other.
         self.part = 0
+        # Arrays that were indexed, also by regions inside; not all leave a node.
+        self.reads: dict[int, Node] = {}
         # Arrays that a sibling wrote to already: nodes nobody else refers to.
         self.claimed: dict[int, Node] = {}
 

@@ -234,6 +234,77 @@ def test_in_place_change_of_an_indexed_array() -> None:
     assert list(x) == [1, 2, 3]
 
 
+def _plain(x: Any, entry: Any) -> Any:
+    return lj.gather(UInt, x, entry)
+
+
+def _in_branch(x: Any, entry: Any) -> Any:
+    return lj.if_stmt(
+        (x,), entry > 1, lambda x: lj.gather(UInt, x, entry), lambda x: UInt(0)
+    )
+
+
+def _in_loop(x: Any, entry: Any) -> Any:
+    return lj.while_loop(
+        (UInt(0), UInt(0)),
+        lambda i, found: i < 1,
+        lambda i, found: (i + 1, lj.gather(UInt, x, entry)),
+    )[1]
+
+
+def _in_call(x: Any, entry: Any) -> Any:
+    return lj.switch(entry, [lambda: lj.gather(UInt, x, entry)] * 4)
+
+
+@pytest.mark.parametrize("read", [_plain, _in_branch, _in_loop, _in_call])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: lj.zeros(UInt, 4), lambda: lj.empty(UInt, 4), lambda: lj.arange(UInt, 4)],
+)
+def test_read_before_written_in_a_loop(read: Any, make: Any) -> None:
+    """Iterations would miss the writes of those before."""
+    entry = lj.arange(UInt, 4)
+
+    def body(i: Any, total: Any, x: Any) -> Any:
+        total = total + read(x, entry)
+        lj.scatter(x, i, entry)
+        return i + 1, total, x
+
+    with pytest.raises(SymbolicError, match="reads an array that it also writes to"):
+        lj.while_loop((UInt(0), UInt(0), make()), lambda i, t, x: i < 3, body)
+
+
+def test_used_and_written_in_a_loop() -> None:
+    x, entry = lj.arange(UInt, 4) * 3, lj.arange(UInt, 4)
+
+    def body(i: Any, total: Any, x: Any) -> Any:
+        total = total + x
+        lj.scatter_add(x, UInt(1), entry)
+        return i + 1, total, x
+
+    state, ends = (UInt(0), UInt(0), x), lambda i, total, x: i < 3
+    with pytest.raises(SymbolicError, match=r"also writes to by index.*Fix: "):
+        lj.while_loop(state, ends, body)
+    assert list(x) == [0, 3, 6, 9]
+    found = lj.while_loop(state, ends, body, mode="evaluated")
+    assert list(found[1]) == [3, 12, 21, 30]
+    assert list(found[2]) == [3, 6, 9, 12]
+
+
+def test_read_and_written_arrays_may_be_different_ones() -> None:
+    table, entry = lj.arange(UInt, 4), lj.arange(UInt, 4)
+    out = lj.zeros(UInt, 4)
+
+    def body(i: Any, total: Any) -> Any:
+        total = total + lj.gather(UInt, table, entry)
+        lj.scatter_add(out, UInt(1), entry)
+        return i + 1, total
+
+    _, total = lj.while_loop((UInt(0), UInt(0)), lambda i, total: i < 3, body)
+    assert list(total) == [0, 3, 6, 9]
+    assert list(out) == [3, 3, 3, 3]
+
+
 def test_written_and_changed_in_one_branch() -> None:
     def yes(x: Any) -> Any:
         lj.scatter(x, 7, UInt(0))
