@@ -24,6 +24,7 @@ from lumijit.compiler.blocks import (
 )
 from lumijit.compiler.captures import Captures, Code, in_order, structure
 from lumijit.compiler.memory import guarded, note_write
+from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
     BRANCH,
     CALL,
@@ -32,6 +33,7 @@ from lumijit.compiler.ops.structural import (
     SYMBOLIC,
     WRITTEN,
 )
+from lumijit.compiler.program import iterate_all
 from lumijit.compiler.trace import Node, Scope
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import VOID, DType
@@ -227,17 +229,37 @@ def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
             )
 
 
+def stand_in(node: Node) -> Node:
+    """Return a node of the program that can't be folded, for a literal that can."""
+    made = trace.make(COPY, node.type, node.size, (node,), None)
+    made.scope = trace.ROOT
+    return made
+
+
+def _replace(inner: Scope, nodes: tuple[Node, ...], stand_ins: dict[int, Node]) -> None:
+    """Put the nodes that others stood in for in their place, as targets of writes."""
+    for node in iterate_all(nodes):
+        if any(id(dep) in stand_ins for dep in node.deps):
+            node.deps = tuple(stand_ins.get(id(dep), dep) for dep in node.deps)
+    inner.writes = {
+        key: (holder, stand_ins.get(id(original), original))
+        for key, (holder, original) in inner.writes.items()
+    }
+
+
 def close_loop(
     inner: Scope,
     inits: tuple[Node, ...],
     args: tuple[Node, ...],
     cond: Node,
     outputs: tuple[Node, ...],
+    stand_ins: dict[int, Node] | None = None,
 ) -> tuple[Node, list[Node]]:
     """Make the loop node; return it and the final value of every argument.
 
     Arguments that the body hands through unchanged are no state: their final
     value is the initial one. Those that it doesn't read either are dropped.
+    `stand_ins` are the nodes, by id, for which others stood in while tracing.
     """
     _check_single_version([inner])
     buffers = local.loop_state(inner)
@@ -252,6 +274,8 @@ def close_loop(
     header = Block(in_order([cond], inner, done, captures), (cond,))
     nodes = in_order((*inner.effects, *outputs), inner, done, captures)
     _check_reads(inner, captures.values)
+    if stand_ins:
+        _replace(inner, nodes, stand_ins)
     _note_targets(inner, captures)
     used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
     used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)

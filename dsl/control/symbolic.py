@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from lumijit.base import ArrayBase
 from lumijit.compiler import local, memory, regions, trace
-from lumijit.compiler.ops.structural import LITERAL, SYMBOLIC, WRITTEN
+from lumijit.compiler.ops.structural import LITERAL, SYMBOLIC, UNDEFINED, WRITTEN
 from lumijit.compiler.trace import Node, Scope
 from lumijit.control.state import (
     NUMBERS,
@@ -80,6 +81,8 @@ class SymbolicLoop:
         self.numbers: dict[int, Any] = {}
         self.replaced: dict[int, Any] = {}
         self.mask_type: type[Any] | None = None
+        # Arrays that the body writes to: with their contents, and what stands in.
+        self.stood_in: dict[int, tuple[Any, Node, Node]] = {}
 
     def run(self) -> State:
         """Trace until what is known of the state settles; return the final state."""
@@ -123,9 +126,36 @@ class SymbolicLoop:
                 self.leaves[k].value._node = node
             raise
 
+    @contextmanager
+    def _stood_in(self) -> Iterator[None]:
+        """Keep literals that the body writes to from being folded where it reads them.
+
+        What it reads would be the contents before the loop; closing the loop tells.
+        """
+        for holder, _, stand_in in self.stood_in.values():
+            holder._node = stand_in
+        try:
+            yield
+        except BaseException:
+            for holder, node, _ in self.stood_in.values():
+                holder._node = node
+            raise
+
+    def _writes_literals(self, inner: Scope) -> bool:
+        """Tell whether the body writes to literals, and let others stand in for them.
+
+        Only once: arrays that the body makes anew are others each time.
+        """
+        if self.stood_in:
+            return False
+        for key, (holder, node) in inner.writes.items():
+            if node.op in (LITERAL, UNDEFINED) and isinstance(holder, ArrayBase):
+                self.stood_in[key] = (holder, node, regions.stand_in(node))
+        return bool(self.stood_in)
+
     def _attempt(self) -> State:
         opened = regions.scope(self.name, self.width, is_loop=True)
-        with opened as inner, self._restored() as before:
+        with self._stood_in(), opened as inner, self._restored() as before:
             values, args = self._arguments()
             state = rebuild(self.state, values)
             try:
@@ -145,7 +175,7 @@ class SymbolicLoop:
             outputs = self._outputs(values, flatten(returned, self.labels), args, inner)
             if not inner.writes:
                 self._check_progress(cond_node, args, outputs, inner)
-            if local.has_grown(inner):
+            if local.has_grown(inner) or self._writes_literals(inner):
                 raise _Retrace
         order = list(args)
         with regions.undone_on_error(inner):
@@ -155,6 +185,7 @@ class SymbolicLoop:
                 tuple(args[k] for k in order),
                 cond_node,
                 tuple(outputs[k] for k in order),
+                {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
             )
         finals = [self.replaced.get(k, f.value) for k, f in enumerate(self.leaves)]
         for k, node in zip(order, results, strict=True):

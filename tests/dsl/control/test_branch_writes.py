@@ -8,6 +8,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.llvm import Float, UInt32
+from lumijit.runtime.errors import SymbolicError
 
 MODES = ("symbolic", "evaluated")
 
@@ -70,3 +71,45 @@ def test_a_copy_made_before_stays_as_it_was() -> None:
     lj.if_stmt((index,), index < 2, add, both)
     assert list(array) == [1, 1, 5, 5]
     assert list(copy) == [0, 0, 7, 7]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", range(3))
+def test_loops_that_read_what_they_write(mode: str, kind: int) -> None:
+    """What starts as a constant isn't folded where the loop reads it."""
+    starts = (lj.zeros(UInt32, 1), UInt32(0), lj.opaque(UInt32, 0))
+    total = starts[kind]
+
+    def body(i: Any, seen: Any) -> Any:
+        seen = seen + total
+        lj.scatter_add(total, UInt32(1), UInt32(0))
+        return i + 1, seen
+
+    def run() -> Any:
+        state = UInt32(0), UInt32(0)
+        return lj.while_loop(state, lambda i, seen: i < 3, body, mode=mode)
+
+    if mode == "symbolic":
+        with pytest.raises(SymbolicError, match="reads an array that it also writes"):
+            run()
+        assert list(total) == [0]
+    else:
+        assert list(run()[1]) == [3]
+        assert list(total) == [3]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nested_loops_that_write_to_zeros(mode: str) -> None:
+    total = lj.zeros(Float, 4)
+
+    def inner(j: Any, x: Any) -> Any:
+        lj.scatter_add(total, Float(1), x)
+        return j + 1, x
+
+    def outer(i: Any, x: Any) -> Any:
+        lj.while_loop((UInt32(0), x), lambda j, x: j < x, inner, mode=mode)
+        return i + 1, x
+
+    x = UInt32(0, 1, 2, 3)
+    lj.while_loop((UInt32(0), x), lambda i, x: i < 3, outer, mode=mode)
+    assert list(total) == [0, 3, 6, 9]
