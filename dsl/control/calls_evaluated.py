@@ -120,6 +120,9 @@ def _subset(
     tables: set[int] = set()
     mask = trace.literal(BOOL, is_active and chosen.size > 0, chosen.size)
     while True:
+        if _has_misleading_sizes(call, chosen.size):
+            value = _masked(call, callee, chosen)
+            break
         values, compressed = _entries(call, chosen, tables)
         try:
             value = _invoke(call, callee, values, compressed, mask)
@@ -141,6 +144,16 @@ def _subset(
             raise call.wrong_size(callee, f"'{entry.name}'", size, chosen.size)
 
 
+def _has_misleading_sizes(call: Invocation, size: int) -> bool:
+    """Tell whether an argument that isn't wide enough would fit a part of the lanes.
+
+    Functions may index such an array, but must not take its entries for elements.
+    """
+    if not 1 < size < call.lanes:
+        return False
+    return any(leaf.is_array and leaf.value._node.size == size for leaf in call.leaves)
+
+
 def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
     """Call a function with all entries; return its results at some positions."""
     with memory.watched() as writes, trace.masked_only(_mask(call, callee)):
@@ -148,8 +161,10 @@ def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
             callee, call.values, lambda: {k: w.last for k, w in writes.items()}
         )
     kept = []
-    for leaf in flatten((value,), ("",)):
+    for leaf in flatten((value,), ("result",)):
         found = leaf.value
+        if leaf.is_array and found._node.size not in (1, call.lanes):
+            raise call.mismatch(callee, leaf.name, found._node.size, call.lanes)
         if leaf.is_array and found._node.size == call.lanes > 1:
             found = with_node(type(found), entries(found._node, chosen))
         kept.append(found)

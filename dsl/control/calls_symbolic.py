@@ -35,6 +35,7 @@ def run(call: Invocation) -> Any:
             inner.writes.update(body.writes)
     entries = call.results.arrays()
     columns = [[array._node for array in entry.arrays] for entry in entries]
+    _check_sizes(call, entries, columns)
     for k, body in enumerate(bodies):
         body.outputs = tuple([column[k] for column in columns])
     for entry, callee, _ in late:
@@ -48,6 +49,22 @@ def run(call: Invocation) -> Any:
         mask = trace.emit2(AND, is_selected(call.index, callee), call.active)
         nodes[entry.name] = trace.select(mask, array._node, nodes[entry.name])
     return call.results.result(nodes, call.lanes)
+
+
+def _check_sizes(
+    call: Invocation, entries: list[Entry], columns: list[list[Node]]
+) -> None:
+    """Refuse results of other sizes; closing the call doesn't see constants."""
+    widths = {call.lanes, 1}
+    for entry, column in zip(entries, columns, strict=True):
+        found = {node.size for node in column}
+        if len(widths | found) > 2:
+            for callee, node in zip(call.callees, column, strict=True):
+                if len(widths) == 2 and node.size not in widths:
+                    (expected,) = widths - {1}
+                    raise call.mismatch(callee, entry.name, node.size, expected)
+                widths.add(node.size)
+        widths |= found
 
 
 def _hide_literals(call: Invocation) -> None:

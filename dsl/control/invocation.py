@@ -16,7 +16,7 @@ from lumijit.control.callees import Callee
 from lumijit.control.results import Results
 from lumijit.control.state import flatten, is_array, rebuild, with_node
 from lumijit.runtime.config import flags
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import SizeError, StateError, message
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -109,6 +109,18 @@ class Invocation:
                 f"{callee} computes {name} of size {size} for {expected} elements",
                 "pass arrays as arguments instead of referring to them from inside: "
                 "in evaluated mode, callables get a part of the elements.",
+            )
+        )
+
+    def mismatch(
+        self, callee: Callee, name: str, size: int, expected: int
+    ) -> SizeError:
+        """Word the error for a result of another size than the elements."""
+        return SizeError(
+            message(
+                self.name,
+                f"{callee} computes '{name}' of size {size} for {expected} elements",
+                "use arrays of the same size; only size 1 broadcasts.",
             )
         )
 

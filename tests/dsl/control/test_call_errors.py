@@ -135,6 +135,33 @@ def test_sizes_that_do_not_fit(mode: str) -> None:
         lj.switch(UInt(0, 0), [lambda x, a: x], Int(1, 2), Bool([True] * 3), mode=mode)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("result", [lj.full(Int, 5, 2), lj.zeros(Int, 0)])
+def test_constants_of_other_sizes(mode: str, result: Any) -> None:
+    pattern = rf"^{THIS}:\d+ .*callable . \(<lambda>\) computes 'result' of size "
+    pattern += rf"{len(result)} for . elements\..*Fix:"
+    with pytest.raises((SizeError, StateError), match=pattern):
+        lj.switch(UInt(0, 1, 0), [lambda: Int(1), lambda: result], mode=mode)
+    with pytest.raises((SizeError, StateError), match=pattern):
+        lj.switch(UInt(0, 1, 0), [lambda a: a, lambda a: a + 1], result, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_arguments_as_wide_as_a_part_of_the_elements(mode: str) -> None:
+    narrow, out = Int(1, 2), Int(0)
+
+    def write(a: Any) -> None:
+        lj.scatter_add(out, a, UInt(0))
+
+    for functions in ([twice, square], [lambda a: a, lambda a: a], [write, write]):
+        with pytest.raises(SizeError, match=r"of size 2 for 3|incompatible sizes"):
+            lj.switch(UInt(0, 0, 9), functions, narrow, mode=mode)
+    assert lanes(out) == [0]
+    table = [lambda a, i: lj.gather(Int, a, i), lambda a, i: lj.gather(Int, a, i) + 9]
+    index, at = UInt(0, 0, 1), UInt(1, 0, 1)
+    assert lanes(lj.switch(index, table, narrow, at, mode=mode)) == [2, 1, 11]
+
+
 @pytest.mark.parametrize("index", [UInt(0, 1, 0), UInt(0, 1, 1)])
 def test_closures_in_evaluated_mode(index: Any) -> None:
     outside = Int(1, 2, 3)
