@@ -21,6 +21,7 @@ from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import children, is_container, rebuild
+from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import (
     ArrayIndexError,
@@ -95,6 +96,8 @@ def _gather(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
     space = max(wanted.space, spec.space, key=SPACES.index)
     positions = index_array(space, index, "lumijit.gather")
     mask = mask_array(space, active, "lumijit.gather")
+    if active is True and type(index) is int:
+        check_position(index, source, math.prod(wanted.outer), "lumijit.gather")
     return _gather_parts(dtype, source, positions, mask)
 
 
@@ -157,6 +160,17 @@ def _host_position(index: Any, size: int, construct: str) -> int:
             )
         )
     return position
+
+
+def check_position(index: int, array: Array, count: int, construct: str) -> None:
+    """Refuse a number beyond the end of a flat array; arrays aren't checked.
+
+    `count` entries are read or written from `index * count` on. An empty array reads
+    as zero, and under flag `Debug` the kernel reports what is out of bounds.
+    """
+    size = len(array)
+    if size and not flags.debug:
+        _host_position(index * count + count - 1, size, construct)
 
 
 def host_arguments(

@@ -271,3 +271,24 @@ def test_symbolic_variables_print_as_such():
         "Array2f[<symbolic>]",
         dr.VarState.Symbolic,
     )
+
+
+def test_numbers_beyond_the_end() -> None:
+    x, counts = Float(1, 2, 3), UInt(0, 0)
+    match = r"position 3 is out of bounds \(the array is of size 3"
+    with pytest.raises(ArrayIndexError, match=r"test_memory.py:\d+ .*gather: " + match):
+        dr.gather(Float, x, 3)
+    for write in (dr.scatter, dr.scatter_add):
+        with pytest.raises(ArrayIndexError, match=match):
+            write(x, 5.0, 3)
+    with pytest.raises(ArrayIndexError, match="position 3 is out of bounds"):
+        dr.gather(Array2f, x, 1)
+    with pytest.raises(ArrayIndexError, match="position 5 is out of bounds"):
+        dr.scatter(x, Array3f(1, 2, 3), 1)
+    with pytest.raises(ArrayIndexError, match="scatter_inc: position 2 is out of"):
+        dr.scatter_inc(counts, 2)
+    with pytest.raises(ArrayIndexError, match="scatter_add_kahan: position 3 is out"):
+        dr.scatter_add_kahan(x, Float(0, 0, 0), 1.0, 3)
+    assert list(dr.gather(Float, x, 1_000_000, active=Bool(False, False))) == [0, 0]
+    assert list(dr.gather(Float, x, 2)) == [3]
+    assert list(x) == [1, 2, 3]
