@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from lumijit import traits
 from lumijit.base import ArrayBase
 from lumijit.compiler import trace
+from lumijit.compiler.ops.structural import LITERAL, WRITTEN
 from lumijit.control.conditional import if_stmt
 from lumijit.control.loop import while_loop
 from lumijit.control.recursion import is_idle, surroundings
@@ -48,6 +50,49 @@ def _operand(value: Any) -> Any:
     return value if isinstance(value, ArrayBase) else bool(value)
 
 
+def _contents(value: Any) -> Any:
+    """Return what an array holds: its node, or its components and theirs."""
+    if hasattr(value, "_node"):
+        return value._node
+    return [(item, _contents(item)) for item in value._items]
+
+
+def _is_written(value: Any) -> bool:
+    """Tell whether an array was written to by index, in any of its components."""
+    if not hasattr(value, "_node"):
+        return any(map(_is_written, value._items))
+    writes = trace.state.watched
+    return value._node.op is WRITTEN or bool(writes and id(value) in writes)
+
+
+def _has_changed(value: Any, held: Any) -> bool:
+    """Tell whether an array was changed."""
+    if not hasattr(value, "_node"):
+        pairs = zip(value._items, held, strict=True)
+        return any(_has_changed(item, part) for item, (_, part) in pairs)
+    node = value._node
+    if node is held or not (node.op is LITERAL and held.op is LITERAL):
+        return node is not held
+    now, before = (node.type, node.size, node.attr), (held.type, held.size, held.attr)
+    return repr(now) != repr(before)
+
+
+def _restore(value: Any, held: Any) -> None:
+    if hasattr(value, "_node"):
+        value._node = held
+        return
+    for item, part in held:
+        _restore(item, part)
+    value._items[:] = [item for item, _ in held]
+
+
+def _assign(value: Any, other: Any) -> None:
+    if hasattr(value, "_node"):
+        value._node = other._node
+    else:
+        value._items[:] = map(copy.copy, other._items)
+
+
 def install() -> None:
     """Point `@syntax` at the primitives of this package."""
     targets.while_loop = while_loop
@@ -62,3 +107,8 @@ def install() -> None:
     targets.logical_or = lambda a, b: _operand(a) | _operand(b)
     targets.logical_not = _logical_not
     targets.select = select
+    targets.contents = _contents
+    targets.is_written = _is_written
+    targets.has_changed = _has_changed
+    targets.restore = _restore
+    targets.assign = _assign

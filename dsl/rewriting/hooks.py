@@ -20,6 +20,14 @@ def _never(_value: Any) -> bool:
     return False
 
 
+def _never_both(_value: Any, _other: Any) -> bool:
+    return False
+
+
+def _nothing(_value: Any) -> Any:
+    return None
+
+
 def _nowhere() -> None:
     return None
 
@@ -54,6 +62,11 @@ class Targets:
         plain_range: Makes the range for bounds of which none is an array.
         surroundings: Identifies the vectorized control flow around a call.
         is_idle: Tells whether no lane is active in evaluated control flow.
+        contents: Returns what an array holds, to be compared.
+        is_written: Tells whether an array was written to by index.
+        has_changed: Tells whether an array holds something else.
+        restore: Gives an array contents back.
+        assign: Gives an array the contents of another one.
         logical_and: Combines two conditions, at least one of them an array.
         logical_or: As `logical_and`, for `or`.
         logical_not: Negates an array condition.
@@ -69,6 +82,11 @@ class Targets:
     runs_plain: Callable[[], bool] = _not_now
     plain_range: Callable[..., Any] = range
     is_tree: Callable[[Any], bool] = _is_tree
+    contents: Callable[[Any], Any] = _nothing
+    is_written: Callable[[Any], bool] = _never
+    has_changed: Callable[[Any, Any], bool] = _never_both
+    restore: Callable[[Any, Any], None] = _no_primitive
+    assign: Callable[[Any, Any], None] = _no_primitive
     logical_and: Callable[[Any, Any], Any] = _no_primitive
     logical_or: Callable[[Any, Any], Any] = _no_primitive
     logical_not: Callable[[Any], Any] = _no_primitive

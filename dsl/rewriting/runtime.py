@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
+from lumijit.rewriting.reach import Slot, Slots, Watch, attempts
 from lumijit.rewriting.recursion import entered
 from lumijit.rewriting.source import syntax_error
-from lumijit.rewriting.state import Site, State, labels_of
+from lumijit.rewriting.state import Site, State, bound_cells, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
 from lumijit.runtime import errors
 
@@ -54,16 +55,34 @@ class Runtime(Conditions):
         """Evaluate a conditional expression whose condition is an array."""
         where = self.sites[site]
         labels = where.ins if values else ()
-        with entered(where):
-            (result,) = targets.if_stmt(
-                values,
-                test,
-                lambda *args: (yes(*args),),
-                lambda *args: (no(*args),),
-                arg_labels=labels,
-                rv_labels=where.outs,
-            )
-        return result
+
+        def attempt(found: list[Slot], watch: Watch) -> Any:
+            state = Slots(found)
+            names = state.labels_of_slots((*labels, *where.outs))
+
+            def branch(function: Callable[..., Any]) -> Callable[..., Any]:
+                def run(*args: Any) -> tuple[Any, ...]:
+                    state.write(args[len(values) :])
+                    value = function(*args[: len(values)])
+                    watch.check(state.slots)
+                    return (value, *state.read())
+
+                return run
+
+            with entered(where), watch.inside(found), state.restored_on_error():
+                result, *changed = targets.if_stmt(
+                    (*values, *state.before),
+                    test,
+                    branch(yes),
+                    branch(no),
+                    arg_labels=(*labels, *names),
+                    rv_labels=(*where.outs, *names),
+                )
+            state.write(tuple(changed))
+            return result
+
+        inputs = dict(zip(labels, values, strict=True))
+        return attempts(inputs, (yes, no), (), attempt)
 
     # Flags of jumps.
 
@@ -164,30 +183,50 @@ class Runtime(Conditions):
         elif mode in (None, "scalar") and not targets.is_array(test):
             return true_fn(*values) if test else false_fn(*values)
         where = self.sites[site]
-        state = State(where, values)
+        sides = (true_fn, false_fn)
+
+        def attempt(found: list[Slot], watch: Watch) -> tuple[Any, ...]:
+            state = State(where, values, found)
+            return self._branch(where, state, watch, test, sides, hints)
+
+        inputs = dict(zip(where.ins, values, strict=True))
+        merged: tuple[Any, ...] = attempts(
+            inputs, sides, bound_cells(where, sides), attempt
+        )
+        return merged
+
+    @staticmethod
+    def _branch(
+        where: Site,
+        state: State,
+        watch: Watch,
+        test: Any,
+        sides: tuple[Callable[..., tuple[Any, ...]], ...],
+        hints: dict[str, Any],
+    ) -> tuple[Any, ...]:
         results = state.results()
         unset: set[str] = set()
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
                 outputs = function(*state.enter(entries))
+                watch.check(state.slots)
                 found = dict(zip(where.outs, outputs, strict=True))
                 unset.update(n for n in results if type(found[n]) is Undefined)
-                return (*(found[n] for n in results), *state.read_attributes())
+                return (*(found[n] for n in results), *state.read())
 
             return run
 
-        with entered(where), state.restored_on_error():
+        with entered(where), watch.inside(state.slots), state.restored_on_error():
             merged = targets.if_stmt(
                 state.entries,
                 test,
-                branch(true_fn),
-                branch(false_fn),
+                *map(branch, sides),
                 arg_labels=labels_of(state.labels),
                 rv_labels=labels_of((*results, *state.attribute_labels)),
                 **hints,
             )
-        state.write_attributes(merged[len(results) :])
+        state.write(merged[len(results) :])
         found = dict(zip(results, merged[: len(results)], strict=True))
         for name in unset - where.lenient:
             found[name] = Undefined(
@@ -217,33 +256,40 @@ class Runtime(Conditions):
                 return tuple([state[i] for i in places])
             for i, value in zip(places, body(*state), strict=True):
                 state[i] = value
-        return self._vector_loop(where, tuple(state), cond, body, hints)
+
+        def attempt(found: list[Slot], watch: Watch) -> tuple[Any, ...]:
+            entries = State(where, tuple(state), found)
+            return self._vector_loop(where, entries, watch, cond, body, hints)
+
+        inputs = dict(zip(where.ins, state, strict=True))
+        final: tuple[Any, ...] = attempts(
+            inputs, (cond, body), bound_cells(where, (cond, body)), attempt
+        )
+        return final
 
     @staticmethod
     def _vector_loop(
         where: Site,
-        values: tuple[Any, ...],
+        state: State,
+        watch: Watch,
         cond: Callable[..., Any],
         body: Callable[..., tuple[Any, ...]],
         hints: dict[str, Any],
     ) -> tuple[Any, ...]:
-        state = State(where, values)
-
         def run_cond(*entries: Any) -> Any:
             return cond(*state.enter(entries))
 
         def run_body(*entries: Any) -> tuple[Any, ...]:
             outputs = body(*state.enter(entries))
+            watch.check(state.slots)
             new = dict(zip(state.labels, entries, strict=True))
             new.update(
                 (n, v) for n, v in zip(where.outs, outputs, strict=True) if n in new
             )
-            new.update(
-                zip(state.attribute_labels, state.read_attributes(), strict=True)
-            )
+            new.update(zip(state.attribute_labels, state.read(), strict=True))
             return tuple(new.values())
 
-        with entered(where), state.restored_on_error():
+        with entered(where), watch.inside(state.slots), state.restored_on_error():
             final = targets.while_loop(
                 state.entries,
                 run_cond,
@@ -252,5 +298,5 @@ class Runtime(Conditions):
                 **hints,
             )
         found = dict(zip(state.labels, final, strict=True))
-        state.write_attributes(tuple([found[n] for n in state.attribute_labels]))
+        state.write(tuple([found[n] for n in state.attribute_labels]))
         return tuple([found.get(n, state.original.get(n)) for n in where.outs])

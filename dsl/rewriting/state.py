@@ -7,13 +7,14 @@ time (`State`), including attributes that it assigns on objects that are no PyTr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from lumijit.rewriting.build import PREFIX, RESULT
 from lumijit.rewriting.hooks import targets
+from lumijit.rewriting.reach import Slot, Slots
 from lumijit.rewriting.source import Place
 from lumijit.rewriting.undefined import Undefined
 
@@ -80,11 +81,13 @@ def _label_of(name: str) -> str:
     return f"<{stem}>"
 
 
-class State:
+class State(Slots):
     """The inputs of one run of a construct."""
 
-    def __init__(self, site: Site, values: tuple[Any, ...]) -> None:
-        """Divide `values`, which belong to `site.ins`."""
+    def __init__(
+        self, site: Site, values: tuple[Any, ...], found: Iterable[Slot] = ()
+    ) -> None:
+        """Divide `values`, which belong to `site.ins`; `found` changes besides."""
         self.site = site
         self.values = values
         self.original = dict(zip(site.ins, values, strict=True))
@@ -95,15 +98,14 @@ class State:
             if name not in site.excluded
             and (name in rebound or not isinstance(value, _CONSTANTS))
         ]
-        self._attributes = list(self._find_attributes())
-        self.attribute_labels = tuple([a[2] for a in self._attributes])
-        self._before = self.read_attributes()
+        super().__init__((*self._find_attributes(), *found))
+        self.attribute_labels = self.labels_of_slots(self.original)
         #: What is passed to the primitive, and under which names.
-        self.entries = (*(values[i] for i in self._kept), *self._before)
+        self.entries = (*(values[i] for i in self._kept), *self.before)
         self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
 
-    def _find_attributes(self) -> Iterator[tuple[Any, str, str]]:
-        """List object, attribute and label of what is assigned on opaque objects."""
+    def _find_attributes(self) -> Iterator[Slot]:
+        """List the attributes that are assigned on opaque objects."""
         for root, *attributes in self.site.paths:
             owner = self.original[root]
             if targets.is_tree(owner) or targets.is_array(owner):
@@ -111,7 +113,8 @@ class State:
             with contextlib.suppress(AttributeError):
                 for attribute in attributes[:-1]:
                     owner = getattr(owner, attribute)
-                yield owner, attributes[-1], ".".join([root, *attributes])
+                label = ".".join([root, *attributes])
+                yield Slot(owner, attributes[-1], label, "attribute")
 
     def enter(self, entries: tuple[Any, ...]) -> list[Any]:
         """Return all inputs, with `entries` in the place of the state."""
@@ -119,31 +122,8 @@ class State:
         count = len(self._kept)
         for i, value in zip(self._kept, entries[:count], strict=True):
             inputs[i] = value
-        self.write_attributes(entries[count:])
+        self.write(entries[count:])
         return inputs
-
-    def read_attributes(self) -> tuple[Any, ...]:
-        """Return the current values of the attributes in the state."""
-        return tuple(
-            [getattr(o, name, Undefined(label)) for o, name, label in self._attributes]
-        )
-
-    def write_attributes(self, values: tuple[Any, ...]) -> None:
-        """Assign the attributes in the state."""
-        for (owner, name, _), value in zip(self._attributes, values, strict=True):
-            if not isinstance(value, Undefined):
-                setattr(owner, name, value)
-            elif name in getattr(owner, "__dict__", ()):
-                delattr(owner, name)
-
-    @contextlib.contextmanager
-    def restored_on_error(self) -> Iterator[None]:
-        """Leave no value of one branch behind when the primitive fails."""
-        try:
-            yield
-        except BaseException:
-            self.write_attributes(self._before)
-            raise
 
     def results(self) -> list[str]:
         """List the outputs, without immutable values that were only passed on."""
@@ -153,3 +133,15 @@ class State:
             for n in self.site.outs
             if n not in optional or targets.is_tree(original[n])
         ]
+
+
+def bound_cells(
+    site: Site, functions: Iterable[Callable[..., Any]]
+) -> Iterator[CellType]:
+    """List variables of the function around that functions bind as results."""
+    for function in functions:
+        names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+        cells = getattr(function, "__closure__", None) or ()
+        for name, cell in zip(names, cells, strict=True):
+            if name in site.outs:
+                yield cell
