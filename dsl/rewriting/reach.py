@@ -125,6 +125,8 @@ class Watch:
 
     def check(self, declared: Iterable[Slot]) -> None:
         """Raise `Changed` if one of the construct's functions changed something."""
+        if self._walk.is_empty:
+            return
         known = {slot.identity for slot in declared}
         found = [
             (slot, held)

@@ -14,11 +14,12 @@ from typing import Any, NoReturn
 from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
-from lumijit.rewriting.reach import Slot, Slots, Watch, attempts
+from lumijit.rewriting.reach import Slots, Watch, attempts
 from lumijit.rewriting.recursion import entered
 from lumijit.rewriting.source import syntax_error
 from lumijit.rewriting.state import Site, State, bound_cells, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
+from lumijit.rewriting.walk import Slot
 from lumijit.runtime import errors
 
 

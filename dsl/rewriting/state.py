@@ -14,9 +14,10 @@ from typing import Any
 
 from lumijit.rewriting.build import PREFIX, RESULT
 from lumijit.rewriting.hooks import targets
-from lumijit.rewriting.reach import Slot, Slots
+from lumijit.rewriting.reach import Slots
 from lumijit.rewriting.source import Place
 from lumijit.rewriting.undefined import Undefined
+from lumijit.rewriting.walk import Slot
 
 #: Values that hold no arrays: where they are only read, they are no state.
 _CONSTANTS = (

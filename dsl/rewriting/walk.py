@@ -102,20 +102,20 @@ def _holds_arrays(value: Any) -> bool:
     return False
 
 
-#: How an object was reached: from where, and by which step. None: by nothing.
-_Path = tuple[Any, str] | None
+#: How an object was reached: from where, by which key, as an item or an attribute.
+_Path = tuple[Any, Any, bool] | None
 
 
 def _label(path: _Path) -> str:
     steps = []
     while path is not None:
-        path, step = path
-        steps.append(step)
+        path, key, is_item = path
+        steps.append(f"[{key!r}]" if is_item else f".{key}")
     return "".join(reversed(steps)).lstrip(".")
 
 
 class Walk:
-    """Goes through objects and copies what they hold, which takes 0.2 µs an entry."""
+    """Goes through objects and copies what they hold, which takes time."""
 
     def __init__(self) -> None:
         self.inputs: list[tuple[Any, Any]] = []
@@ -140,8 +140,8 @@ class Walk:
         self.pending.clear()
         self.seen.clear()
         for slot in slots:
-            path = (None, slot.label)
-            outer = (None, slot.label.removesuffix(slot.step))
+            path = (None, slot.label, False)
+            outer = (None, slot.label.removesuffix(slot.step), False)
             value = slot.owner
             if slot.kind == "item":
                 if type(value) is list:
@@ -166,31 +166,35 @@ class Walk:
         """
         written = []
         for array, held, path in self.arrays:
-            if targets.is_written(array):
-                written.append(id(array))
-            elif targets.has_changed(array, held):
-                yield Slot(array, None, _label(path), "array"), held
+            if targets.has_changed(array, held):
+                if targets.is_written(array):
+                    written.append(id(array))
+                else:
+                    yield Slot(array, None, _label(path), "array"), held
         if written:
             self.arrays = [a for a in self.arrays if id(a[0]) not in written]
         for owner, space, copied, path in self.dicts:
             for key, held in copied.items():
                 now = space.get(key, held)
                 if now is not held and _counts(held, now):
-                    if space is owner:
-                        step = key if path is None else f"[{key!r}]"
-                        yield Slot(owner, key, _label((path, step)), "item"), held
-                    else:
-                        label = _label((path, f".{key}"))
-                        yield Slot(owner, key, label, "attribute"), held
+                    is_item = space is owner
+                    label = _label((path, key, is_item and path is not None))
+                    kind = "item" if is_item else "attribute"
+                    yield Slot(owner, key, label, kind), held
         for items, copies, path in self.lists:
             for k, (now, held) in enumerate(zip(items, copies, strict=False)):
                 if now is not held and _counts(held, now):
-                    yield Slot(items, k, _label((path, f"[{k}]")), "item"), held
+                    yield Slot(items, k, _label((path, k, True)), "item"), held
         for cell, held, path in self.cells:
             slot = Slot(cell, "cell_contents", _label(path), "attribute")
             now = slot.read()
             if now is not held and _counts(held, now):
                 yield slot, held
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing was found that could change."""
+        return not (self.arrays or self.dicts or self.lists or self.cells)
 
     def restore_inputs(self) -> None:
         """Undo what was done to the inputs, where they weren't copied."""
@@ -208,7 +212,7 @@ class Walk:
     def _enter_inputs(self, inputs: dict[str, Any]) -> None:
         for name, value in inputs.items():
             if _kind_of(value) != "leaf":
-                self._enter_input(value, (None, name))
+                self._enter_input(value, (None, name, False))
 
     def _enter_input(self, value: Any, path: _Path) -> None:
         """Look for other objects in a PyTree; functions get a copy of itself."""
@@ -223,9 +227,9 @@ class Walk:
                 self.inputs.append((value, copy.copy(value)))
             elif hasattr(value, "__dict__"):
                 self.inputs.append((value, dict(value.__dict__)))
-            for step, item in _items(value):
+            for key, item in _items(value):
                 if _kind_of(item) != "leaf":
-                    self._enter_input(item, (path, step))
+                    self._enter_input(item, (path, key, kind != "object"))
 
     def _walk(self) -> None:
         pending, seen = self.pending, self.seen
@@ -246,7 +250,7 @@ class Walk:
             elif kind == "list" or kind == "tuple":
                 if kind == "list":
                     self.lists.append((value, list(value), path))
-                pending.extend([(v, (path, f"[{k}]")) for k, v in enumerate(value)])
+                pending.extend([(v, (path, k, True)) for k, v in enumerate(value)])
             elif kind == "function":
                 self._enter_function(value)
             else:
@@ -256,43 +260,55 @@ class Walk:
         self, owner: Any, space: dict[Any, Any], copied: dict[Any, Any], path: _Path
     ) -> None:
         self.dicts.append((owner, space, copied, path))
+        is_item = space is owner and path is not None
+        pending = self.pending
         for key, item in copied.items():
             if _kinds.get(type(item)) != "leaf":
-                step = f"[{key!r}]" if space is owner and path else f".{key}"
-                self.pending.append((item, (path, step)))
+                pending.append((item, (path, key, is_item)))
 
     def _enter_function(self, function: FunctionType) -> None:
         """Enter the variables of other scopes that a function mentions."""
         module = function.__module__ or ""
         if module.partition(".")[0] in _FOREIGN:
             return
-        original = getattr(function, "__wrapped__", function)
-        for name, cell in zip(
-            function.__code__.co_freevars, function.__closure__ or (), strict=True
-        ):
-            self._enter_cell(cell, (None, name))
+        code, cells = function.__code__, function.__closure__
+        if cells:
+            for name, cell in zip(code.co_freevars, cells, strict=True):
+                self._enter_cell(cell, (None, name, False))
         space = function.__globals__
-        names = _names_in(original.__code__) & space.keys()
-        self._enter_dict(space, space, {name: space[name] for name in names}, None)
+        original = getattr(function, "__wrapped__", function)
+        found = {
+            name: value
+            for name in _names_in(original.__code__)
+            if (value := space.get(name)) is not None and _may_change(value)
+        }
+        if found:
+            self._enter_dict(space, space, found, None)
 
     def _enter_cell(self, cell: CellType, path: _Path) -> None:
         try:
             value = cell.cell_contents
         except ValueError:  # a variable without a value
             return
-        self.cells.append((cell, value, path))
-        self.pending.append((value, path))
+        if type(value) is FunctionType:
+            self.pending.append((value, path))
+        elif _may_change(value):
+            self.cells.append((cell, value, path))
+            self.pending.append((value, path))
 
 
-def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    """List the entries of a PyTree with what follows its name."""
+def _may_change(value: Any) -> bool:
+    return type(value) in _NUMBERS or _kind_of(value) != "leaf"
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    """List the entries of a PyTree with their keys."""
     if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, (list, tuple)):
-        yield from ((f"[{k}]", item) for k, item in enumerate(value))
-    else:
-        attributes = getattr(value, "__dict__", {})
-        yield from ((f".{name}", item) for name, item in attributes.items())
+        return value.items()
+    if isinstance(value, (list, tuple)):
+        return enumerate(value)
+    entries: dict[str, Any] = getattr(value, "__dict__", {})
+    return entries.items()
 
 
 #: Packages whose objects hold no state of programs.
