@@ -42,11 +42,22 @@ class Callee:
     function: Callable[..., Any]
     positions: list[int]
 
+    @property
+    def name(self) -> str:
+        """What the callable calls itself."""
+        name: str = getattr(self.function, "__name__", type(self.function).__name__)
+        return name
+
+    @property
+    def roots(self) -> tuple[Any, ...]:
+        """The objects and functions that it reaches others from."""
+        function = self.function
+        return function.roots if isinstance(function, _Bound) else (function,)
+
     def __str__(self) -> str:
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        if not self.positions:
-            return name
-        return f"callable {self.positions[0]} ({name})"
+        if not self.positions or isinstance(self.function, _Bound):
+            return self.name
+        return f"callable {self.positions[0]} ({self.name})"
 
 
 def distinct(targets: Sequence[Callable[..., Any]], name: str) -> list[Callee]:
@@ -147,6 +158,18 @@ def of_instances(
     return callees, domain.limit - 1
 
 
+class Member:
+    """A function that calls a method of an instance, or reads an attribute of it."""
+
+    def __init__(self, name: str, is_method: bool) -> None:
+        self.name = name
+        self.is_method = is_method
+
+    def __call__(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        found = getattr(instance, self.name)
+        return found(*args, **kwargs) if self.is_method else found
+
+
 class _Bound:
     """A function with its first argument."""
 
@@ -154,6 +177,17 @@ class _Bound:
         self.function = function
         self.instance = instance
         self.__name__ = type(instance).__name__
+        if isinstance(function, Member):
+            self.__name__ += f".{function.name}"
+
+    @property
+    def roots(self) -> tuple[Any, ...]:
+        """The instance, and the function that it is called with."""
+        function: Any = self.function
+        if isinstance(function, Member):
+            function = getattr(type(self.instance), function.name, None)
+            function = getattr(function, "fget", function)
+        return (self.instance, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(self.instance, *args, **kwargs)

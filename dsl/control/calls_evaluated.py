@@ -33,6 +33,7 @@ def run(call: Invocation) -> Any:
     # If a function raises, what the others wrote is undone, too.
     with memory.watched():
         places = _call_all(call)
+        call.check_surroundings()
     nodes = {}
     for entry in call.results.arrays():
         found = [array._node for array in entry.arrays]

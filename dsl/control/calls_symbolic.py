@@ -31,6 +31,7 @@ def run(call: Invocation) -> Any:
         bodies = [
             _trace(call, callee, inner, versions, late) for callee in call.callees
         ]
+        call.check_surroundings()
         for body in bodies:
             inner.writes.update(body.writes)
     entries = call.results.arrays()

@@ -7,8 +7,9 @@ from typing import Any
 from lumijit import traits
 from lumijit.base import ArrayBase
 from lumijit.compiler import trace
-from lumijit.control.conditional import if_stmt
-from lumijit.control.loop import while_loop
+from lumijit.control.conditional import run_if
+from lumijit.control.loop import run_loop
+from lumijit.control.outside import left_alone
 from lumijit.control.recursion import is_idle, surroundings
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
@@ -50,8 +51,9 @@ def _operand(value: Any) -> Any:
 
 def install() -> None:
     """Point `@syntax` at the primitives of this package."""
-    targets.while_loop = while_loop
-    targets.if_stmt = if_stmt
+    targets.while_loop = run_loop
+    targets.if_stmt = run_if
+    targets.left_alone = left_alone
     targets.is_array = _is_array
     targets.surroundings = surroundings
     targets.is_idle = is_idle

@@ -13,6 +13,8 @@ from lumijit.compiler.ops.logic import AND
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.control.callees import Callee
+from lumijit.control.outside import WHOLE, Change, Outside, Span, call_error
+from lumijit.control.reach import LIMIT
 from lumijit.control.results import Results
 from lumijit.control.state import flatten, is_array, rebuild, with_node
 from lumijit.runtime.config import flags
@@ -22,6 +24,8 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 _NONE: frozenset[int] = frozenset()
+# Of more functions, only what is near is looked at.
+FEW = 16
 
 
 class Invocation:
@@ -54,6 +58,24 @@ class Invocation:
         self.values = [leaf.value for leaf in self.leaves]
         self.lanes = trace.broadcast_size(AND, (index, active))
         self.results = Results(name, mask_type)
+        self.outside, self.spans = self._surroundings()
+
+    def _surroundings(self) -> tuple[Outside | None, dict[int, Span]]:
+        """Remember the objects that the functions must leave as they are."""
+        outside = Outside()
+        for leaf in self.leaves:
+            if leaf.is_array:
+                outside.reach.ignore(leaf.value)
+        limit = LIMIT if len(self.callees) <= FEW else FEW
+        spans = {id(c): outside.follow(c.roots, limit) for c in self.callees}
+        return (None, {}) if outside.is_empty else (outside, spans)
+
+    def check_surroundings(self) -> None:
+        """Refuse what the functions changed of one another's objects."""
+        outside = self.outside
+        if outside is not None:
+            for change in outside.restore(WHOLE)[:1]:
+                raise call_error(outside, self.name, "a callable", change, WHOLE)
 
     def invoke(
         self,
@@ -64,8 +86,28 @@ class Invocation:
         """Call a function and copy what it returns, so that changes don't reach it.
 
         Arguments that it changes in place get restored, unless by index. The arrays
-        returned as they are, because they were written by index, come along.
+        returned as they are, because they were written by index, come along. Objects
+        that it reaches otherwise must stay as they are.
         """
+        outside = self.outside
+        if outside is None:
+            return self._invoke(callee, values, written)
+        span = self.spans[id(callee)]
+
+        def refuse(change: Change) -> StateError:
+            return call_error(outside, self.name, str(callee), change, span)
+
+        result: tuple[Any, Set[int]] = outside.during(
+            lambda: self._invoke(callee, values, written), refuse, span
+        )
+        return result
+
+    def _invoke(
+        self,
+        callee: Callee,
+        values: list[Any],
+        written: Callable[[], dict[int, Node]],
+    ) -> tuple[Any, Set[int]]:
         if self.is_flat:
             arrays = values
         else:

@@ -20,6 +20,10 @@ def _never(_value: Any) -> bool:
     return False
 
 
+def _just_run(run: Callable[[], Any], *_about: Any) -> Any:
+    return run()
+
+
 def _nowhere() -> None:
     return None
 
@@ -46,6 +50,8 @@ class Targets:
             `Undefined` object: its type is then that of the body's result.
         if_stmt: The primitive for branches. Where one branch returns an
             `Undefined` object, the result is the other branch's value.
+        left_alone: Calls a body and refuses its changes of objects that are no
+            state: `left_alone(run, function, construct, who, state, owned, names)`.
         is_array: Tells whether a condition must be vectorized.
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
@@ -62,6 +68,7 @@ class Targets:
 
     while_loop: Callable[..., Any] = _no_primitive
     if_stmt: Callable[..., Any] = _no_primitive
+    left_alone: Callable[..., Any] = _just_run
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
     surroundings: Callable[[], Any] = _nowhere

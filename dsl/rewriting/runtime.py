@@ -54,12 +54,27 @@ class Runtime(Conditions):
         """Evaluate a conditional expression whose condition is an array."""
         where = self.sites[site]
         labels = where.ins if values else ()
+
+        def side(function: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*args: Any) -> tuple[Any]:
+                return (
+                    targets.left_alone(
+                        lambda: function(*args),
+                        function,
+                        "@syntax",
+                        f"a side of '{where.kind}' (line {where.place.line})",
+                        zip(labels, args, strict=True),
+                    ),
+                )
+
+            return run
+
         with entered(where):
             (result,) = targets.if_stmt(
                 values,
                 test,
-                lambda *args: (yes(*args),),
-                lambda *args: (no(*args),),
+                side(yes),
+                side(no),
                 arg_labels=labels,
                 rv_labels=where.outs,
             )
@@ -170,7 +185,7 @@ class Runtime(Conditions):
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
-                outputs = function(*state.enter(entries))
+                outputs = state.run(function, entries, "a branch")
                 found = dict(zip(where.outs, outputs, strict=True))
                 unset.update(n for n in results if type(found[n]) is Undefined)
                 return (*(found[n] for n in results), *state.read_attributes())
@@ -230,10 +245,10 @@ class Runtime(Conditions):
         state = State(where, values)
 
         def run_cond(*entries: Any) -> Any:
-            return cond(*state.enter(entries))
+            return state.run(cond, entries, "the condition")
 
         def run_body(*entries: Any) -> tuple[Any, ...]:
-            outputs = body(*state.enter(entries))
+            outputs = state.run(body, entries, "the body")
             new = dict(zip(state.labels, entries, strict=True))
             new.update(
                 (n, v) for n, v in zip(where.outs, outputs, strict=True) if n in new

@@ -122,6 +122,23 @@ class State:
         self.write_attributes(entries[count:])
         return inputs
 
+    def run(self, function: Any, entries: tuple[Any, ...], part: str) -> Any:
+        """Call a function of the construct on its inputs with `entries` as state.
+
+        It must leave other objects alone; `part` is what an error calls it.
+        """
+        site = self.site
+        inputs = self.enter(entries)
+        return targets.left_alone(
+            lambda: function(*inputs),
+            function,
+            "@syntax",
+            f"{part} of '{site.kind}' (line {site.place.line})",
+            zip(site.ins, inputs, strict=True),
+            [(owner, name) for owner, name, _ in self._attributes],
+            frozenset((*site.ins, *site.outs)),
+        )
+
     def read_attributes(self) -> tuple[Any, ...]:
         """Return the current values of the attributes in the state."""
         return tuple(
