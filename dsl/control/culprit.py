@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
-from lumijit.control.reach import codes_in
+from lumijit.control.bytecode import codes_in
 from lumijit.rewriting.build import PREFIX
 from lumijit.runtime.errors import is_internal
 

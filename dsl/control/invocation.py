@@ -12,6 +12,7 @@ from lumijit.compiler import trace
 from lumijit.compiler.ops.logic import AND
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
+from lumijit.control.bytecode import Inert
 from lumijit.control.callees import Callee
 from lumijit.control.outside import WHOLE, Change, Outside, Span, call_error
 from lumijit.control.reach import LIMIT
@@ -62,12 +63,15 @@ class Invocation:
 
     def _surroundings(self) -> tuple[Outside | None, dict[int, Span]]:
         """Remember the objects that the functions must leave as they are."""
+        followed = Inert().others(self.callees)
+        if not followed:
+            return None, {}
         outside = Outside()
         for leaf in self.leaves:
             if leaf.is_array:
                 outside.reach.ignore(leaf.value)
-        limit = LIMIT if len(self.callees) <= FEW else FEW
-        spans = {id(c): outside.follow(c.roots, limit) for c in self.callees}
+        limit = LIMIT if len(followed) <= FEW else FEW
+        spans = {id(c): outside.follow(c.roots, limit) for c in followed}
         return (None, {}) if outside.is_empty else (outside, spans)
 
     def check_surroundings(self) -> None:
@@ -92,7 +96,9 @@ class Invocation:
         outside = self.outside
         if outside is None:
             return self._invoke(callee, values, written)
-        span = self.spans[id(callee)]
+        span = self.spans.get(id(callee))
+        if span is None:
+            return self._invoke(callee, values, written)
 
         def refuse(change: Change) -> StateError:
             return call_error(outside, self.name, str(callee), change, span)

@@ -21,6 +21,7 @@ from lumijit.compiler import trace
 from lumijit.compiler.evaluate import data
 from lumijit.compiler.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.trace import Node
+from lumijit.control.bytecode import PLAIN, Inert, is_state
 from lumijit.control.culprit import assignment, methods_of
 from lumijit.control.places import (
     MISSING,
@@ -29,7 +30,7 @@ from lumijit.control.places import (
     Items,
     Place,
 )
-from lumijit.control.reach import LIMIT, PLAIN, Reach
+from lumijit.control.reach import LIMIT, Reach
 from lumijit.control.state import describe, with_node
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message, where
@@ -51,14 +52,17 @@ _BODY_FIX = (
 
 
 class Span(NamedTuple):
-    """Places, arrays and functions that were found from one root."""
+    """Where the places, arrays and functions begin and end that a root led to."""
 
-    places: slice
-    arrays: slice
-    functions: slice
+    places: int
+    arrays: int
+    functions: int
+    last_place: int | None
+    last_array: int | None
+    last_function: int | None
 
 
-WHOLE = Span(slice(None), slice(None), slice(None))
+WHOLE = Span(0, 0, 0, None, None, None)
 
 
 @dataclass
@@ -105,27 +109,26 @@ class Outside:
     def follow(self, roots: Iterable[Any], limit: int = LIMIT) -> Span:
         """Remember what is reached from objects or functions; return which it is."""
         reach = self.reach
-        starts = (len(reach.places), len(reach.arrays), len(reach.functions))
+        places, arrays, functions = reach.places, reach.arrays, reach.functions
+        starts = (len(places), len(arrays), len(functions))
         for root in roots:
             reach.follow(root, limit=limit)
-        ends = (len(reach.places), len(reach.arrays), len(reach.functions))
-        return Span(*(slice(a, b) for a, b in zip(starts, ends, strict=True)))
+        return Span(*starts, len(places), len(arrays), len(functions))
 
     def restore(self, span: Span, ignored: Ignored | None = None) -> list[Change]:
         """Put back what changed and has to do with arrays; return what that was."""
         changes: list[Change] = []
         reach = self.reach
-        nodes, holders = reach.nodes[span.arrays], reach.holders[span.arrays]
-        for array, node, place in zip(
-            reach.arrays[span.arrays], nodes, holders, strict=True
-        ):
+        last = len(reach.arrays) if span.last_array is None else span.last_array
+        for k in range(span.arrays, last):
+            array, node = reach.arrays[k], reach.nodes[k]
             now = array._node
             if now is not node and not _is_written(array) and not _is_equal(node, now):
                 array._node = node
+                place = reach.holders[k]
                 before, after = (with_node(type(array), n) for n in (node, now))
-                key = _key_of(place, array)
-                changes.append(Change(place, key, before, after))
-        for place in reach.places[span.places]:
+                changes.append(Change(place, place.key_of(array), before, after))
+        for place in reach.places[span.places : span.last_place]:
             if not place.is_same():
                 changes += self._restored(place, ignored)
         return changes
@@ -148,9 +151,8 @@ class Outside:
             raise
         finally:
             held.pop()
-        changes = self.restore(span, ignored)
-        if changes:
-            raise refuse(changes[0])
+        for change in self.restore(span, ignored):
+            raise refuse(change)
         return result
 
     def _restored(self, place: Place, ignored: Ignored | None) -> list[Change]:
@@ -162,7 +164,7 @@ class Outside:
                 changes.append(Change(place, key, before, after))
         if changes and isinstance(place, Items):
             # Other items may have moved.
-            place.owner[:] = place.kept
+            place.owner[:] = place.kept.values()
         else:
             for change in changes:
                 place.put(change.key, change.before)
@@ -198,9 +200,9 @@ class Outside:
         place, root = change.place, change.place
         names = [change.key]
         while root.parent is not None:
-            names.append(_key_of(root.parent, root.owner))
+            names.append(root.parent.key_of(root.owner))
             root = root.parent
-        functions = self.reach.functions[span.functions]
+        functions = self.reach.functions[span.functions : span.last_function]
         classes = {type(place.owner), type(root.owner)}
         methods = [m for cls in classes for m in methods_of(cls)]
         line = assignment([n for n in names if isinstance(n, str)], functions, methods)
@@ -209,21 +211,11 @@ class Outside:
             shown += f" of a {type(root.owner).__name__!r} object"
         before = "nothing" if change.before is MISSING else describe(change.before)
         after = "nothing" if change.after is MISSING else describe(change.after)
-        problem = (
-            f"{who} changes {shown} (it held {before}, and would hold {after}): {reason}"
-        )
+        problem = f"{who} changes {shown} (it held {before}, and would hold {after}): {reason}"
         text = message(construct, problem, fix)
         if line:
             text = f"{line}: {text.removeprefix(where() + ': ')} (The construct is at {where()}.)"
         return StateError(text)
-
-
-def _key_of(place: Place, value: Any) -> Any:
-    """Return the key of the entry that held an object."""
-    for key, kept in zip(place.keys, place.kept, strict=True):
-        if kept is value:
-            return key
-    return None
 
 
 def _is_written(array: Any) -> bool:
@@ -255,47 +247,67 @@ def call_error(
     return outside.error(construct, who, change, _CALL_REASON, _CALL_FIX, span)
 
 
-def left_alone(
-    run: Callable[[], Any],
-    function: Callable[..., Any],
-    construct: str,
-    who: str,
-    state: Iterable[tuple[str, Any]],
-    owned: Sequence[tuple[Any, str]] = (),
-    own_names: frozenset[str] = frozenset(),
-) -> Any:
-    """Return `run()`, which calls a body; refuse its changes of what is no state.
+@dataclass
+class About:
+    """What an error says of a body, and what of its surroundings is state.
 
-    `state` are the values that the body gets, by name; `owned` attributes and the
-    variables `own_names` are state, too.
+    `labels` name the values that the body gets. State are also the attributes `owned`
+    (object and name), and the variables `own_names`.
     """
-    outside = Outside(own_names)
-    for owner, name in owned:
+
+    construct: str
+    who: str
+    labels: Sequence[str]
+    owned: Sequence[tuple[Any, str]] = ()
+    own_names: frozenset[str] = frozenset()
+
+
+def left_alone(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    describe: Callable[[], Any],
+    inert: set[Any],
+) -> Any:
+    """Return `function(*args)`; refuse its changes of what is no state.
+
+    `describe` returns the fields of `About`; `inert` collects, for one construct, the
+    functions that need no closer look.
+    """
+    if all(map(is_state, args)):
+        if function not in inert and Inert()(function):
+            inert.add(function)
+        if function in inert:
+            return function(*args)
+    about = About(*describe())
+    outside = Outside(about.own_names)
+    for owner, name in about.owned:
         outside.leave(getattr(owner, name, None), name)
-    for label, value in state:
+    for k, value in enumerate(args):
         if type(value) not in PLAIN:
-            outside.leave(value, label)
+            labels = about.labels
+            outside.leave(value, labels[k] if k < len(labels) else f"state[{k}]")
     outside.follow((function,))
     if outside.is_empty:
-        return run()
+        return function(*args)
 
-    def is_state(place: Place, key: Any) -> bool:
-        return any(place.owner is owner and key == name for owner, name in owned)
+    def is_owned(place: Place, key: Any) -> bool:
+        return any(place.owner is owner and key == name for owner, name in about.owned)
 
     def refuse(change: Change) -> StateError:
-        return outside.error(construct, who, change, _BODY_REASON, _BODY_FIX)
+        return outside.error(
+            about.construct, about.who, change, _BODY_REASON, _BODY_FIX
+        )
 
-    return outside.during(run, refuse, ignored=is_state)
+    return outside.during(lambda: function(*args), refuse, ignored=is_owned)
 
 
 def watched(
     function: Callable[..., Any], construct: str, who: str, labels: Sequence[str]
 ) -> Callable[..., Any]:
     """Return a body function that may not change objects besides its arguments."""
+    inert: set[Any] = set()
 
     def body(*args: Any) -> Any:
-        names = [labels[k] if k < len(labels) else f"state[{k}]" for k in range(len(args))]
-        state = zip(names, args, strict=True)
-        return left_alone(lambda: function(*args), function, construct, who, state)
+        return left_alone(function, args, lambda: (construct, who, labels), inert)
 
     return body

@@ -6,6 +6,7 @@ Which places a construct can reach is up to `reach`.
 
 from __future__ import annotations
 
+from operator import is_
 from types import CellType
 from typing import Any
 
@@ -19,21 +20,16 @@ class Place:
     `label` is what a message calls an owner that is in no other place.
     """
 
-    __slots__ = ("keys", "kept", "label", "owner", "parent")
+    __slots__ = ("kept", "label", "owner", "parent")
 
     def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
         self.owner = owner
         self.parent = parent
         self.label = label
-        self.keys: list[Any] = self.current_keys()
-        self.kept: list[Any] = self.current()
+        self.kept: dict[Any, Any] = self.current()
 
-    def current_keys(self) -> list[Any]:
-        """List the keys of the entries."""
-        return []
-
-    def current(self) -> list[Any]:
-        """List what the entries hold, in the same order."""
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         raise NotImplementedError
 
     def put(self, key: Any, value: Any) -> None:
@@ -44,11 +40,6 @@ class Place:
         """Return how a program goes on from the owner to an entry."""
         return f".{key}"
 
-    @property
-    def shown(self) -> Any:
-        """The object of which a message tells the class."""
-        return self.owner
-
     def path(self, key: Any) -> str:
         """Return how a program writes an entry."""
         base = self.label
@@ -58,22 +49,21 @@ class Place:
 
     def path_to(self, value: Any) -> str:
         """Return how a program writes the entry that held a value."""
-        for key, kept in zip(self.keys, self.kept, strict=True):
-            if kept is value:
-                return self.path(key)
-        return self.label
+        key = self.key_of(value)
+        return self.label if key is None else self.path(key)
+
+    def key_of(self, value: Any) -> Any:
+        """Return the key of the entry that held an object, or None."""
+        return next((key for key, kept in self.kept.items() if kept is value), None)
 
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects that they held."""
         now, kept = self.current(), self.kept
-        if len(now) != len(kept):
-            return False
-        return not any(a is not b for a, b in zip(now, kept, strict=True))
+        return len(now) == len(kept) and all(map(is_, now.values(), kept.values()))
 
     def changes(self) -> list[tuple[Any, Any, Any]]:
         """List key, former and present value of the entries that differ."""
-        before = dict(zip(self.keys, self.kept, strict=True))
-        now = dict(zip(self.current_keys(), self.current(), strict=True))
+        before, now = self.kept, self.current()
         both = ((k, before.get(k, MISSING), now.get(k, MISSING)) for k in before | now)
         return [(k, old, new) for k, old, new in both if old is not new]
 
@@ -83,11 +73,8 @@ class Attributes(Place):
 
     __slots__ = ()
 
-    def current_keys(self) -> list[Any]:
-        return list(get_attribute(self.owner, "__dict__"))
-
-    def current(self) -> list[Any]:
-        return list(get_attribute(self.owner, "__dict__").values())
+    def current(self) -> dict[Any, Any]:
+        return dict(get_attribute(self.owner, "__dict__"))
 
     def put(self, key: Any, value: Any) -> None:
         attributes = get_attribute(self.owner, "__dict__")
@@ -108,16 +95,13 @@ class Slots(Place):
         self.names = names
         super().__init__(owner, parent, label)
 
-    def current_keys(self) -> list[Any]:
-        return list(self.names)
-
-    def current(self) -> list[Any]:
-        found = []
-        for member in self.names.values():
+    def current(self) -> dict[Any, Any]:
+        found = {}
+        for name, member in self.names.items():
             try:
-                found.append(member.__get__(self.owner))
+                found[name] = member.__get__(self.owner)
             except AttributeError:
-                found.append(MISSING)
+                found[name] = MISSING
         return found
 
     def put(self, key: Any, value: Any) -> None:
@@ -132,11 +116,8 @@ class ClassAttributes(Place):
 
     __slots__ = ()
 
-    def current_keys(self) -> list[Any]:
-        return list(vars(self.owner))
-
-    def current(self) -> list[Any]:
-        return list(vars(self.owner).values())
+    def current(self) -> dict[Any, Any]:
+        return dict(vars(self.owner))
 
     def put(self, key: Any, value: Any) -> None:
         if value is MISSING:
@@ -150,11 +131,8 @@ class Items(Place):
 
     __slots__ = ()
 
-    def current_keys(self) -> list[Any]:
-        return list(range(len(self.owner)))
-
-    def current(self) -> list[Any]:
-        return list(self.owner)
+    def current(self) -> dict[Any, Any]:
+        return dict(enumerate(self.owner))
 
     def put(self, key: Any, value: Any) -> None:
         if value is MISSING:
@@ -173,11 +151,8 @@ class Entries(Place):
 
     __slots__ = ()
 
-    def current_keys(self) -> list[Any]:
-        return list(self.owner)
-
-    def current(self) -> list[Any]:
-        return list(self.owner.values())
+    def current(self) -> dict[Any, Any]:
+        return dict(self.owner)
 
     def put(self, key: Any, value: Any) -> None:
         if value is MISSING:
@@ -194,11 +169,8 @@ class Components(Items):
 
     __slots__ = ()
 
-    def current_keys(self) -> list[Any]:
-        return list(range(len(self.owner._items)))
-
-    def current(self) -> list[Any]:
-        return list(self.owner._items)
+    def current(self) -> dict[Any, Any]:
+        return dict(enumerate(self.owner._items))
 
     def put(self, key: Any, value: Any) -> None:
         self.owner._items[key] = value
@@ -210,14 +182,11 @@ class Variable(Place):
     __slots__ = ()
     owner: CellType
 
-    def current_keys(self) -> list[Any]:
-        return [self.label]
-
-    def current(self) -> list[Any]:
+    def current(self) -> dict[Any, Any]:
         try:
-            return [self.owner.cell_contents]
+            return {self.label: self.owner.cell_contents}
         except ValueError:
-            return [MISSING]
+            return {self.label: MISSING}
 
     def put(self, key: Any, value: Any) -> None:
         if value is MISSING:
@@ -238,11 +207,8 @@ class Globals(Place):
         self.names = names
         super().__init__(owner, None)
 
-    def current_keys(self) -> list[Any]:
-        return list(self.names)
-
-    def current(self) -> list[Any]:
-        return [self.owner.get(name, MISSING) for name in self.names]
+    def current(self) -> dict[Any, Any]:
+        return {name: self.owner.get(name, MISSING) for name in self.names}
 
     def put(self, key: Any, value: Any) -> None:
         if value is MISSING:

@@ -9,28 +9,17 @@ becomes of the places is up to `outside`.
 from __future__ import annotations
 
 import contextlib
-import dis
 from collections import deque
-from dataclasses import dataclass
 from functools import partial
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FunctionType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
+from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.trace import Node
+from lumijit.control.bytecode import PLAIN, facts_of, is_foreign
 from lumijit.control.places import (
-    MISSING,
     Attributes,
     ClassAttributes,
     Components,
@@ -43,7 +32,6 @@ from lumijit.control.places import (
     get_attribute,
 )
 from lumijit.nested import NestedArray
-from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import is_internal
 
 # Places that one function of a construct is followed to.
@@ -51,29 +39,6 @@ LIMIT = 64
 # Lists and dictionaries with more entries are left alone.
 LONGEST = 1000
 _HEAP_TYPE = 1 << 9
-# Values in which nobody looks for arrays.
-PLAIN = {
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    bytearray,
-    range,
-    set,
-    frozenset,
-    property,
-    staticmethod,
-    classmethod,
-    BuiltinFunctionType,
-    MemberDescriptorType,
-    ModuleType,
-    Undefined,
-    np.ndarray,
-    type(MISSING),
-}
 
 
 class Reach:
@@ -97,6 +62,7 @@ class Reach:
         self._known = frozenset[int]() if known is None else known._seen
         self._namespaces: set[int] = set()
         self._pending: deque[Place] = deque()
+        self._layouts: dict[type[Any], dict[str, Any] | None] = {}
 
     def follow(self, root: Any, label: str = "self", limit: int = LIMIT) -> None:
         """Find what is reached from an object or function, up to a limit."""
@@ -109,7 +75,7 @@ class Reach:
             place = pending.popleft()
             # The methods that are called are followed from their objects.
             skipped = FunctionType if type(place) is ClassAttributes else None
-            for value in place.kept:
+            for value in place.kept.values():
                 kind = type(value)
                 if kind not in PLAIN and kind is not skipped:
                     self._visit(value, place, "")
@@ -149,7 +115,7 @@ class Reach:
             self._visit(value.func, parent, label)
             self._visit((value.args, value.keywords), parent, label)
         elif isinstance(value, type):
-            if value.__flags__ & _HEAP_TYPE and _is_foreign(value):
+            if value.__flags__ & _HEAP_TYPE and is_foreign(value):
                 self._add(ClassAttributes(value, None, value.__name__))
         else:
             if isinstance(value, (list, tuple)):
@@ -159,7 +125,13 @@ class Reach:
             self._object(value, parent, label)
 
     def _object(self, value: Any, parent: Place | None, label: str) -> None:
-        slots = _layout(type(value))
+        cls = type(value)
+        if cls in self._layouts:
+            slots = self._layouts[cls]
+        else:
+            slots = self._layouts[cls] = _layout(cls)
+            if slots is not None:
+                self._visit(cls, None, "")
         if slots is None:
             return
         if id(value) in self._known and not pytree.is_container(value):
@@ -168,7 +140,6 @@ class Reach:
             self._add(Attributes(value, parent, label))
         if slots:
             self._add(Slots(value, parent, label, slots))
-        self._visit(type(value), None, "")
 
     def _function(self, function: FunctionType) -> None:
         code = function.__code__
@@ -178,13 +149,15 @@ class Reach:
         if function.__closure__ is None and id(namespace) not in self._namespaces:
             return
         self.functions.append(function)
-        facts = _facts_of(code)
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        facts = facts_of(code)
+        for name, cell in zip(
+            code.co_freevars, function.__closure__ or (), strict=True
+        ):
             if id(cell) in self._seen or name in self.own_names:
                 continue
             self._seen.add(id(cell))
             variable = Variable(cell, None, name)
-            if facts.rebinds or type(variable.kept[0]) not in PLAIN:
+            if facts.rebinds or type(variable.kept[name]) not in PLAIN:
                 self._add(variable)
         names = facts.names
         if names and id(code) not in self._seen:
@@ -193,20 +166,13 @@ class Reach:
                 [
                     name
                     for name in names
-                    if facts.stores_globals
-                    or type(namespace.get(name)) not in PLAIN
+                    if facts.stores_globals or type(namespace.get(name)) not in PLAIN
                 ]
             )
             if mentioned:
                 self._add(Globals(namespace, mentioned))
-        if function.__defaults__:
+        if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
             self._visit(function.__defaults__, None, function.__name__)
-
-
-def _is_foreign(cls: type[Any]) -> bool:
-    """Tell whether a class isn't one of this package."""
-    module = cls.__module__
-    return not (module == "lumijit" or module.startswith("lumijit."))
 
 
 _LAYOUTS: WeakKeyDictionary[type[Any], dict[str, Any] | None] = WeakKeyDictionary()
@@ -219,7 +185,7 @@ def _layout(cls: type[Any]) -> dict[str, Any] | None:
     except KeyError:
         pass
     is_looked_at = bool(cls.__flags__ & _HEAP_TYPE)
-    if not _is_foreign(cls):
+    if not is_foreign(cls):
         is_looked_at = pytree.struct_fields(cls) is not None
     found: dict[str, Any] | None = None
     if is_looked_at:
@@ -230,46 +196,4 @@ def _layout(cls: type[Any]) -> dict[str, Any] | None:
             if type(member) is MemberDescriptorType
         }
     _LAYOUTS[cls] = found
-    return found
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """What a function's code does to variables that aren't its own.
-
-    `names` are global names (and attributes) that it or a function inside mentions.
-    """
-
-    code: CodeType
-    names: tuple[str, ...]
-    rebinds: bool
-    stores_globals: bool
-
-
-_FACTS: dict[int, _Facts] = {}
-_STORE_DEREF = (dis.opmap["STORE_DEREF"], dis.opmap["DELETE_DEREF"])
-_STORE_GLOBAL = (dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"])
-
-
-def _facts_of(code: CodeType) -> _Facts:
-    found = _FACTS.get(id(code))
-    if found is None:
-        if len(_FACTS) > 4096:
-            _FACTS.clear()
-        names: dict[str, None] = {}
-        rebinds = stores = False
-        for inner in codes_in(code):
-            names.update(dict.fromkeys(inner.co_names))
-            operations = inner.co_code[::2]
-            rebinds |= any(o in operations for o in _STORE_DEREF)
-            stores |= any(o in operations for o in _STORE_GLOBAL)
-        found = _FACTS[id(code)] = _Facts(code, tuple(names), rebinds, stores)
-    return found
-
-
-def codes_in(code: CodeType) -> list[CodeType]:
-    """List a function's code and that of the functions written in it."""
-    found = [code]
-    for inner in found:
-        found += [c for c in inner.co_consts if isinstance(c, CodeType)]
     return found

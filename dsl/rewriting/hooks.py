@@ -20,8 +20,8 @@ def _never(_value: Any) -> bool:
     return False
 
 
-def _just_run(run: Callable[[], Any], *_about: Any) -> Any:
-    return run()
+def _just_run(function: Callable[..., Any], args: Any, *_about: Any) -> Any:
+    return function(*args)
 
 
 def _nowhere() -> None:
@@ -50,8 +50,8 @@ class Targets:
             `Undefined` object: its type is then that of the body's result.
         if_stmt: The primitive for branches. Where one branch returns an
             `Undefined` object, the result is the other branch's value.
-        left_alone: Calls a body and refuses its changes of objects that are no
-            state: `left_alone(run, function, construct, who, state, owned, names)`.
+        left_alone: `left_alone(function, args, describe, inert)` calls a body and
+            refuses its changes of objects that are no state.
         is_array: Tells whether a condition must be vectorized.
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_tree: Tells whether a value is a mutable PyTree, which a method or

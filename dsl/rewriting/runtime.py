@@ -56,16 +56,11 @@ class Runtime(Conditions):
         labels = where.ins if values else ()
 
         def side(function: Callable[..., Any]) -> Callable[..., Any]:
+            who = f"a side of '{where.kind}' (line {where.place.line})"
+
             def run(*args: Any) -> tuple[Any]:
-                return (
-                    targets.left_alone(
-                        lambda: function(*args),
-                        function,
-                        "@syntax",
-                        f"a side of '{where.kind}' (line {where.place.line})",
-                        zip(labels, args, strict=True),
-                    ),
-                )
+                about = ("@syntax", who, labels)
+                return (targets.left_alone(function, args, lambda: about, set()),)
 
             return run
 

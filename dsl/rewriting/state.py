@@ -98,6 +98,7 @@ class State:
         self._attributes = list(self._find_attributes())
         self.attribute_labels = tuple([a[2] for a in self._attributes])
         self._before = self.read_attributes()
+        self._inert: set[Any] = set()
         #: What is passed to the primitive, and under which names.
         self.entries = (*(values[i] for i in self._kept), *self._before)
         self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
@@ -127,14 +128,17 @@ class State:
 
         It must leave other objects alone; `part` is what an error calls it.
         """
-        site = self.site
-        inputs = self.enter(entries)
         return targets.left_alone(
-            lambda: function(*inputs),
-            function,
+            function, self.enter(entries), lambda: self._about(part), self._inert
+        )
+
+    def _about(self, part: str) -> tuple[Any, ...]:
+        """Say what an error about changed objects has to know."""
+        site = self.site
+        return (
             "@syntax",
             f"{part} of '{site.kind}' (line {site.place.line})",
-            zip(site.ins, inputs, strict=True),
+            site.ins,
             [(owner, name) for owner, name, _ in self._attributes],
             frozenset((*site.ins, *site.outs)),
         )
