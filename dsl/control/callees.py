@@ -166,6 +166,7 @@ class Member:
         self.is_method = is_method
 
     def __call__(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call the method, or read the attribute."""
         found = getattr(instance, self.name)
         return found(*args, **kwargs) if self.is_method else found
 

@@ -27,7 +27,6 @@ from lumijit.control.places import (
     MISSING,
     ClassAttributes,
     Globals,
-    Items,
     Place,
 )
 from lumijit.control.reach import LIMIT, Reach
@@ -162,12 +161,8 @@ class Outside:
                 continue
             if self._contents(before) != self._contents(after):
                 changes.append(Change(place, key, before, after))
-        if changes and isinstance(place, Items):
-            # Other items may have moved.
-            place.owner[:] = place.kept.values()
-        else:
-            for change in changes:
-                place.put(change.key, change.before)
+        if changes:
+            place.put_back([change.key for change in changes])
         return changes
 
     def _contents(self, value: Any) -> list[tuple[type[Any], int]]:
@@ -211,10 +206,11 @@ class Outside:
             shown += f" of a {type(root.owner).__name__!r} object"
         before = "nothing" if change.before is MISSING else describe(change.before)
         after = "nothing" if change.after is MISSING else describe(change.after)
-        problem = f"{who} changes {shown} (it held {before}, and would hold {after}): {reason}"
-        text = message(construct, problem, fix)
+        problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
+        text = message(construct, f"{problem}: {reason}", fix)
         if line:
-            text = f"{line}: {text.removeprefix(where() + ': ')} (The construct is at {where()}.)"
+            here = where()
+            text = f"{line}: {text.removeprefix(f'{here}: ')} (Construct: {here}.)"
         return StateError(text)
 
 

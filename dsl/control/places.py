@@ -36,6 +36,11 @@ class Place:
         """Assign an entry; MISSING removes it."""
         raise NotImplementedError
 
+    def put_back(self, keys: list[Any]) -> None:
+        """Give entries the values that they had."""
+        for key in keys:
+            self.put(key, self.kept.get(key, MISSING))
+
     def step(self, key: Any) -> str:
         """Return how a program goes on from the owner to an entry."""
         return f".{key}"
@@ -74,9 +79,11 @@ class Attributes(Place):
     __slots__ = ()
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         return dict(get_attribute(self.owner, "__dict__"))
 
     def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
         attributes = get_attribute(self.owner, "__dict__")
         if value is MISSING:
             del attributes[key]
@@ -96,6 +103,7 @@ class Slots(Place):
         super().__init__(owner, parent, label)
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         found = {}
         for name, member in self.names.items():
             try:
@@ -105,6 +113,7 @@ class Slots(Place):
         return found
 
     def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
         if value is MISSING:
             self.names[key].__delete__(self.owner)
         else:
@@ -117,9 +126,11 @@ class ClassAttributes(Place):
     __slots__ = ()
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         return dict(vars(self.owner))
 
     def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
         if value is MISSING:
             delattr(self.owner, key)
         else:
@@ -132,17 +143,16 @@ class Items(Place):
     __slots__ = ()
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         return dict(enumerate(self.owner))
 
-    def put(self, key: Any, value: Any) -> None:
-        if value is MISSING:
-            del self.owner[key:]
-        elif key < len(self.owner):
-            self.owner[key] = value
-        else:
-            self.owner.append(value)
+    def put_back(self, keys: list[Any]) -> None:
+        """Give all items their values, as others may have moved, too."""
+        del keys
+        self.owner[:] = self.kept.values()
 
     def step(self, key: Any) -> str:
+        """Return how a program goes on to an item."""
         return f"[{key!r}]"
 
 
@@ -152,15 +162,18 @@ class Entries(Place):
     __slots__ = ()
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         return dict(self.owner)
 
     def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
         if value is MISSING:
             del self.owner[key]
         else:
             self.owner[key] = value
 
     def step(self, key: Any) -> str:
+        """Return how a program goes on to an item."""
         return f"[{key!r}]"
 
 
@@ -170,10 +183,13 @@ class Components(Items):
     __slots__ = ()
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         return dict(enumerate(self.owner._items))
 
-    def put(self, key: Any, value: Any) -> None:
-        self.owner._items[key] = value
+    def put_back(self, keys: list[Any]) -> None:
+        """Give all components their values."""
+        del keys
+        self.owner._items[:] = self.kept.values()
 
 
 class Variable(Place):
@@ -183,18 +199,21 @@ class Variable(Place):
     owner: CellType
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         try:
             return {self.label: self.owner.cell_contents}
         except ValueError:
             return {self.label: MISSING}
 
     def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
         if value is MISSING:
             del self.owner.cell_contents
         else:
             self.owner.cell_contents = value
 
     def path(self, key: Any) -> str:
+        """Return the name of the variable."""
         return str(key)
 
 
@@ -208,13 +227,16 @@ class Globals(Place):
         super().__init__(owner, None)
 
     def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
         return {name: self.owner.get(name, MISSING) for name in self.names}
 
     def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
         if value is MISSING:
             del self.owner[key]
         else:
             self.owner[key] = value
 
     def path(self, key: Any) -> str:
+        """Return the name of the variable."""
         return str(key)

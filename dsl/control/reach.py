@@ -29,7 +29,6 @@ from lumijit.control.places import (
     Place,
     Slots,
     Variable,
-    get_attribute,
 )
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
