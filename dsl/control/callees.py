@@ -6,9 +6,10 @@ is the work of `calls`.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
@@ -122,6 +123,11 @@ def index_node(index: ArrayBase, name: str) -> Node:
     return trace.cast_to(node, UINT32)
 
 
+def of_object(target: Callable[..., Any], instance: Any) -> Callee:
+    """Return the callable of one instance that isn't in an array."""
+    return Callee(_Bound(target, instance), [])
+
+
 def of_instances(
     inst: Any, target: Callable[..., Any], name: str
 ) -> tuple[list[Callee], int]:
@@ -181,6 +187,13 @@ class _Bound:
         if isinstance(function, Member):
             self.__name__ += f".{function.name}"
 
+    def asked(self, args: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[Any]]:
+        """Return what takes some arguments, and all that it takes."""
+        function = self.function
+        if isinstance(function, Member) and function.is_method:
+            return getattr(self.instance, function.name), args
+        return function, (self.instance, *args)
+
     @property
     def roots(self) -> tuple[Any, ...]:
         """The instance, and the function that it is called with."""
@@ -192,6 +205,73 @@ class _Bound:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(self.instance, *args, **kwargs)
+
+
+def called(
+    callee: Callee, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call a callable; a signature that doesn't fit is an error of the construct."""
+    try:
+        return callee.function(*args, **kwargs)
+    except TypeError:
+        refuse_arity(callee, name, args, kwargs)
+        raise
+
+
+def refuse_arity(
+    callee: Callee, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise the error for arguments that a callable doesn't take, if that is so."""
+    error = _wrong_arity(callee, name, args, kwargs)
+    if error is not None:
+        raise error from None
+
+
+def parameters_of(callee: Callee) -> list[str]:
+    """List the names of what a callable takes by position, as far as they are known."""
+    function: Any = callee.function
+    first: Sequence[Any] = ()
+    if isinstance(function, _Bound):
+        function, first = function.asked(())
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    by_position = (inspect.Parameter.POSITIONAL_ONLY,)
+    by_position += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
+    return [p.name for p in found if p.kind in by_position][len(first) :]
+
+
+def _wrong_arity(
+    callee: Callee, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> ArrayTypeError | None:
+    function: Any = callee.function
+    if isinstance(function, _Bound):
+        function, args = function.asked(args)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        reason = str(error)
+    else:
+        return None
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(plain, "__code__", None)
+    place = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+    count = f"{len(args)} argument{'' if len(args) == 1 else 's'}"
+    named = f" and {', '.join(f'{key}=…' for key in kwargs)}" if kwargs else ""
+    return ArrayTypeError(
+        message(
+            name,
+            f"{callee}{place} takes {signature}, but the call passes {count}{named} "
+            f"({reason})",
+            "pass what all callables take, or give the callable the same parameters "
+            "as the others.",
+        )
+    )
 
 
 def body_numbers(callees: Sequence[Callee], count: int) -> Any:
