@@ -25,6 +25,7 @@ from lumijit.control.callees import (
     scalar_index,
 )
 from lumijit.control.invocation import Invocation
+from lumijit.control.recursion import run_call
 from lumijit.control.state import is_array, refuse_in_region
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL
@@ -187,7 +188,7 @@ def _run(call: Invocation, mode: str | None) -> Any:
         refuse_in_region(call.name)
     run = calls_symbolic.run if mode == "symbolic" else calls_evaluated.run
     try:
-        return run(call)
+        return run_call(call.name, str(call.callees[0]), lambda: run(call))
     except SizeError as error:
         mismatch = call.mismatch()
         if mismatch is None or isinstance(error.__cause__, SizeError):

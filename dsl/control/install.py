@@ -6,7 +6,9 @@ from typing import Any
 
 from lumijit import traits
 from lumijit.base import ArrayBase
-from lumijit.compiler import trace
+from lumijit.compiler import checks, trace
+from lumijit.compiler.evaluate import data
+from lumijit.compiler.ops.structural import EVALUATED, LITERAL
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.outside import left_alone
@@ -14,6 +16,7 @@ from lumijit.control.recursion import is_idle, surroundings
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.rewriting import targets
+from lumijit.runtime.config import flags
 
 
 def _is_array(value: Any) -> bool:
@@ -40,6 +43,20 @@ def _is_integer_array(value: Any) -> bool:
     return hasattr(value, "_node") and bool(value._node.type.is_int)
 
 
+def _is_zero_step(step: Any) -> bool:
+    """Tell whether the step of a range is known to be zero; else have it checked."""
+    if not hasattr(step, "_node"):
+        return False
+    node = step._node
+    if node.op is LITERAL:
+        return bool(node.attr == 0)
+    if node.op is EVALUATED and node.size == 1:
+        return bool(data(node)[0] == 0)
+    if flags.debug:
+        checks.nonzero_step(node)
+    return False
+
+
 def _logical_not(value: Any) -> Any:
     return ~value if traits.is_mask_v(value) else value == 0
 
@@ -60,6 +77,7 @@ def install() -> None:
     targets.runs_plain = _runs_plain
     targets.plain_range = _plain_range
     targets.is_integer_array = _is_integer_array
+    targets.is_zero_step = _is_zero_step
     targets.logical_and = lambda a, b: _operand(a) & _operand(b)
     targets.logical_or = lambda a, b: _operand(a) | _operand(b)
     targets.logical_not = _logical_not

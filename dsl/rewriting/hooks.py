@@ -54,6 +54,8 @@ class Targets:
             refuses its changes of objects that are no state.
         is_array: Tells whether a condition must be vectorized.
         is_integer_array: Tells whether a `range` argument counts in integers.
+        is_zero_step: Tells whether the step of a `range` is known to be zero; one
+            that is an array is looked after under flag Debug.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
@@ -71,6 +73,7 @@ class Targets:
     left_alone: Callable[..., Any] = _just_run
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
+    is_zero_step: Callable[[Any], bool] = _never
     surroundings: Callable[[], Any] = _nowhere
     is_idle: Callable[[], bool] = _not_now
     runs_plain: Callable[[], bool] = _not_now
