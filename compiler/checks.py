@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 
 from lumijit.compiler import memory, pending, trace
-from lumijit.compiler.ops.logic import AND, LT, NOT
+from lumijit.compiler.ops.logic import AND, EQ, LT, NOT
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import where
@@ -63,6 +63,35 @@ class Report(pending.Report):
         index = int(evaluate.data(self.holder._node)[0])
         if index:
             warnings.warn(self.text(index), RuntimeWarning, stacklevel=4)
+
+
+class ZeroStep(pending.Report):
+    """Where a range has a step per element and, after evaluation, if one is zero."""
+
+    def __init__(self) -> None:
+        self.holder = Note()
+        self.where = where()
+
+    def deliver(self) -> None:
+        """Warn if a step was zero."""
+        from lumijit.compiler import evaluate
+
+        if evaluate.data(self.holder._node)[0]:
+            text = (
+                f"{self.where}: range(): the step of an element is zero, so that it "
+                "gets no items; plain Python raises a ValueError. Fix: give a step "
+                "that isn't zero."
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+def nonzero_step(step: Node) -> None:
+    """Have the next evaluation report steps that are zero."""
+    report = ZeroStep()
+    is_zero = trace.emit2(EQ, step, trace.literal(step.type, 0))
+    one, first = trace.literal(UINT32, 1), trace.literal(UINT32, 0)
+    memory.write(report.holder, one, first, trace.under_mask(is_zero), "max")
+    pending.register(report)
 
 
 def in_bounds(construct: str, size: int, index: Node, mask: Node) -> Node:

@@ -289,8 +289,9 @@ def _claim(holder: Holder) -> None:
         holder._node = trace.undefined(node.type, node.size)
         _note_renewed(node, holder._node)
     elif trace.state.scope is ROOT:
+        kept = sum(other is node for held in trace.state.held for other in held)
         del node
-        if _references(holder) > _UNSHARED:
+        if _references(holder) > _UNSHARED + kept:
             node = holder._node
             holder._node = trace.make(COPY, node.type, node.size, (node,), None)
 

@@ -118,7 +118,8 @@ class _State(threading.local):
 
     `watched` notes who is written outside of regions, and `guard` is asked before
     an array outside of regions is indexed; both serve evaluated control flow.
-    `lane` is set while a single lane runs (`lane.Lane`).
+    `lane` is set while a single lane runs (`lane.Lane`). `held` are lists of nodes
+    that somebody keeps only to put them back, which doesn't count as sharing them.
     """
 
     def __init__(self) -> None:
@@ -126,6 +127,7 @@ class _State(threading.local):
         self.watched: dict[int, Any] | None = None
         self.guard: Callable[[Node], None] | None = None
         self.lane: Any = None
+        self.held: list[list[Node]] = []
 
     @property
     def scope(self) -> Scope:

@@ -254,14 +254,12 @@ def _check_names(base: type[Any]) -> None:
 def _method(base: type[Any], name: str, member: Callable[..., Any]) -> Any:
     label = f"{base.__name__}.{name}"
 
-    def call(instance: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(instance, name)(*args, **kwargs)
-
     @functools.wraps(member)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from lumijit.control.callees import Member
         from lumijit.control.calls import dispatch
 
-        return dispatch(self, call, *args, label=label, **kwargs)
+        return dispatch(self, Member(name, True), *args, label=label, **kwargs)
 
     return method
 
@@ -270,9 +268,10 @@ def _attribute(base: type[Any], name: str, member: Any) -> Any:
     label = f"{base.__name__}.{name}"
 
     def read(self: Any) -> Any:
+        from lumijit.control.callees import Member
         from lumijit.control.calls import dispatch
 
-        return dispatch(self, lambda instance: getattr(instance, name), label=label)
+        return dispatch(self, Member(name, False), label=label)
 
     doc = getattr(member, "__doc__", None) if isinstance(member, property) else None
     return property(read, doc=doc or f"Attribute {name!r} of each object.")

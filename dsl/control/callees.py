@@ -6,9 +6,10 @@ is the work of `calls`.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
@@ -42,11 +43,22 @@ class Callee:
     function: Callable[..., Any]
     positions: list[int]
 
+    @property
+    def name(self) -> str:
+        """What the callable calls itself."""
+        name: str = getattr(self.function, "__name__", type(self.function).__name__)
+        return name
+
+    @property
+    def roots(self) -> tuple[Any, ...]:
+        """The objects and functions that it reaches others from."""
+        function = self.function
+        return function.roots if isinstance(function, _Bound) else (function,)
+
     def __str__(self) -> str:
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        if not self.positions:
-            return name
-        return f"callable {self.positions[0]} ({name})"
+        if not self.positions or isinstance(self.function, _Bound):
+            return self.name
+        return f"callable {self.positions[0]} ({self.name})"
 
 
 def distinct(targets: Sequence[Callable[..., Any]], name: str) -> list[Callee]:
@@ -111,6 +123,11 @@ def index_node(index: ArrayBase, name: str) -> Node:
     return trace.cast_to(node, UINT32)
 
 
+def of_object(target: Callable[..., Any], instance: Any) -> Callee:
+    """Return the callable of one instance that isn't in an array."""
+    return Callee(_Bound(target, instance), [])
+
+
 def of_instances(
     inst: Any, target: Callable[..., Any], name: str
 ) -> tuple[list[Callee], int]:
@@ -147,6 +164,19 @@ def of_instances(
     return callees, domain.limit - 1
 
 
+class Member:
+    """A function that calls a method of an instance, or reads an attribute of it."""
+
+    def __init__(self, name: str, is_method: bool) -> None:
+        self.name = name
+        self.is_method = is_method
+
+    def __call__(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call the method, or read the attribute."""
+        found = getattr(instance, self.name)
+        return found(*args, **kwargs) if self.is_method else found
+
+
 class _Bound:
     """A function with its first argument."""
 
@@ -154,9 +184,94 @@ class _Bound:
         self.function = function
         self.instance = instance
         self.__name__ = type(instance).__name__
+        if isinstance(function, Member):
+            self.__name__ += f".{function.name}"
+
+    def asked(self, args: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[Any]]:
+        """Return what takes some arguments, and all that it takes."""
+        function = self.function
+        if isinstance(function, Member) and function.is_method:
+            return getattr(self.instance, function.name), args
+        return function, (self.instance, *args)
+
+    @property
+    def roots(self) -> tuple[Any, ...]:
+        """The instance, and the function that it is called with."""
+        function: Any = self.function
+        if isinstance(function, Member):
+            function = getattr(type(self.instance), function.name, None)
+            function = getattr(function, "fget", function)
+        return (self.instance, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(self.instance, *args, **kwargs)
+
+
+def called(
+    callee: Callee, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call a callable; a signature that doesn't fit is an error of the construct."""
+    try:
+        return callee.function(*args, **kwargs)
+    except TypeError:
+        refuse_arity(callee, name, args, kwargs)
+        raise
+
+
+def refuse_arity(
+    callee: Callee, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise the error for arguments that a callable doesn't take, if that is so."""
+    error = _wrong_arity(callee, name, args, kwargs)
+    if error is not None:
+        raise error from None
+
+
+def parameters_of(callee: Callee) -> list[str]:
+    """List the names of what a callable takes by position, as far as they are known."""
+    function: Any = callee.function
+    first: Sequence[Any] = ()
+    if isinstance(function, _Bound):
+        function, first = function.asked(())
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    by_position = (inspect.Parameter.POSITIONAL_ONLY,)
+    by_position += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
+    return [p.name for p in found if p.kind in by_position][len(first) :]
+
+
+def _wrong_arity(
+    callee: Callee, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> ArrayTypeError | None:
+    function: Any = callee.function
+    if isinstance(function, _Bound):
+        function, args = function.asked(args)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        reason = str(error)
+    else:
+        return None
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(plain, "__code__", None)
+    place = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+    count = f"{len(args)} argument{'' if len(args) == 1 else 's'}"
+    named = f" and {', '.join(f'{key}=…' for key in kwargs)}" if kwargs else ""
+    return ArrayTypeError(
+        message(
+            name,
+            f"{callee}{place} takes {signature}, but the call passes {count}{named} "
+            f"({reason})",
+            "pass what all callables take, or give the callable the same parameters "
+            "as the others.",
+        )
+    )
 
 
 def body_numbers(callees: Sequence[Callee], count: int) -> Any:

@@ -13,20 +13,23 @@ from typing import Any
 from lumijit import traits, type_traits
 from lumijit.base import ArrayBase
 from lumijit.compiler import checks, trace
-from lumijit.compiler.ops.logic import AND
 from lumijit.compiler.trace import Node
 from lumijit.control import calls_evaluated, calls_symbolic
 from lumijit.control.callees import (
+    Callee,
+    called,
     distinct,
     index_node,
     of_instances,
+    of_object,
     scalar_index,
 )
 from lumijit.control.invocation import Invocation
+from lumijit.control.recursion import run_call
 from lumijit.control.state import is_array, refuse_in_region
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError, message
 
 
 def switch(
@@ -78,9 +81,11 @@ def switch(
         active, given = _without_mask(args, kwargs)
         position = int(index)
         if 0 <= position < len(targets) and trace.state.lane.known(active).attr:
-            return targets[position](*given[0], **given[1])
+            chosen = Callee(targets[position], [position])
+            return called(chosen, name, *given)
     if not isinstance(index, ArrayBase):
-        return targets[scalar_index(index, len(targets), name)](*args, **kwargs)
+        position = scalar_index(index, len(targets), name)
+        return called(Callee(targets[position], [position]), name, args, kwargs)
     if not callees:
         raise ArrayValueError(
             message(name, "there are no targets", "pass at least one callable.")
@@ -88,7 +93,7 @@ def switch(
     node = index_node(index, name)
     active, arguments = _without_mask(args, kwargs)
     active = trace.under_mask(active)
-    trace.broadcast_size(AND, (node, active))
+    _check_mask(name, node, active)
     if flags.debug:
         active = checks.in_bounds("switch", len(targets), node, active)
     mask_type = type_traits.mask_t(type(index))
@@ -140,7 +145,7 @@ def dispatch(
     name = label or "dispatch"
     _check_mode(mode, name)
     if not isinstance(inst, ArrayBase):
-        return target(inst, *args, **kwargs)
+        return called(of_object(target, inst), name, args, kwargs)
     domain = getattr(type(inst), "_domain", None)
     if domain is None:
         raise ArrayTypeError(
@@ -155,10 +160,10 @@ def dispatch(
     if trace.state.lane is not None and trace.state.lane.known(active).attr:
         instance = domain.instance(trace.state.lane.known(inst._node).attr)
         if instance is not None:
-            return target(instance, *arguments[0], **arguments[1])
+            return called(of_object(target, instance), name, *arguments)
     callees, count = of_instances(inst, target, name)
     active = trace.under_mask(active)
-    trace.broadcast_size(AND, (inst._node, active))
+    _check_mask(name, inst._node, active)
     index, active = domain.resolve(inst._node, active)
     mask_type = type_traits.mask_t(type(inst))
     call = Invocation(name, callees, count, index, active, arguments, mask_type)
@@ -179,10 +184,29 @@ def _check_mode(mode: str | None, name: str) -> None:
 def _run(call: Invocation, mode: str | None) -> Any:
     if mode is None:
         mode = "symbolic" if flags.symbolic_calls else "evaluated"
-    if mode == "symbolic":
-        return calls_symbolic.run(call)
-    refuse_in_region(call.name)
-    return calls_evaluated.run(call)
+    if mode == "evaluated":
+        refuse_in_region(call.name)
+    run = calls_symbolic.run if mode == "symbolic" else calls_evaluated.run
+    try:
+        return run_call(call.name, str(call.callees[0]), lambda: run(call))
+    except SizeError as error:
+        mismatch = call.mismatch()
+        if mismatch is None or isinstance(error.__cause__, SizeError):
+            raise
+        raise mismatch from error
+
+
+def _check_mask(name: str, index: Node, active: Node) -> None:
+    """Refuse a mask for other elements than those that call."""
+    if len({index.size, active.size} - {1}) > 1:
+        raise SizeError(
+            message(
+                name,
+                f"incompatible sizes: the mask has {active.size} entries, but the call "
+                f"runs for {index.size} elements",
+                "pass a mask of the same size, or of one entry.",
+            )
+        )
 
 
 def _without_mask(

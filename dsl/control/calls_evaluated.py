@@ -19,7 +19,9 @@ from lumijit.compiler.trace import Node
 from lumijit.control.callees import Callee, body_numbers, is_selected
 from lumijit.control.compressed import entries
 from lumijit.control.invocation import Invocation
+from lumijit.control.recursion import too_deep
 from lumijit.control.state import flatten, rebuild, with_node
+from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.dtypes import BOOL, UINT32
 
 # Up to so many functions, each looks for its elements; for more, they are sorted.
@@ -33,6 +35,7 @@ def run(call: Invocation) -> Any:
     # If a function raises, what the others wrote is undone, too.
     with memory.watched():
         places = _call_all(call)
+        call.check_surroundings()
     nodes = {}
     for entry in call.results.arrays():
         found = [array._node for array in entry.arrays]
@@ -48,7 +51,10 @@ def _call_all(call: Invocation) -> list[Node]:
     """Call each function that has elements; return which elements these are."""
     places = []
     for callee, chosen in _chosen(call):
-        _subset(call, callee, chosen)
+        try:
+            _subset(call, callee, chosen)
+        except BoundReached as reached:
+            raise too_deep(reached, int(data(chosen)[0]), chosen.size) from None
         places.append(chosen)
     if not places:
         # To learn the types. Arguments may be wider than an index of one entry.
@@ -164,7 +170,7 @@ def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
     for leaf in flatten((value,), ("result",)):
         found = leaf.value
         if leaf.is_array and found._node.size not in (1, call.lanes):
-            raise call.mismatch(callee, leaf.name, found._node.size, call.lanes)
+            raise call.wrong_result(callee, leaf.name, found._node.size, call.lanes)
         if leaf.is_array and found._node.size == call.lanes > 1:
             found = with_node(type(found), entries(found._node, chosen))
         kept.append(found)

@@ -12,8 +12,10 @@ from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node, Scope
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
+from lumijit.control.recursion import left_out
 from lumijit.control.results import Entry
 from lumijit.control.state import versions_in, with_node
+from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
 
@@ -28,12 +30,22 @@ def run(call: Invocation) -> Any:
     with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
         # Made once: tracing many short functions takes as long as what is around.
         versions = partial(versions_in, inner, call.name)
-        bodies = [
-            _trace(call, callee, inner, versions, late) for callee in call.callees
-        ]
+        bodies, missing = [], []
+        for k, callee in enumerate(call.callees):
+            try:
+                bodies.append(_trace(call, callee, inner, versions, late))
+            except BoundReached as reached:
+                bodies.append(_left_out(callee, inner, reached))
+                missing.append(k)
+                if len(missing) == len(call.callees):
+                    raise
+        call.check_surroundings()
         for body in bodies:
             inner.writes.update(body.writes)
     entries = call.results.arrays()
+    for k in missing:
+        for entry in entries:
+            entry.values.insert(k, entry.zero())
     columns = [[array._node for array in entry.arrays] for entry in entries]
     _check_sizes(call, entries, columns)
     for k, body in enumerate(bodies):
@@ -62,7 +74,7 @@ def _check_sizes(
             for callee, node in zip(call.callees, column, strict=True):
                 if len(widths) == 2 and node.size not in widths:
                     (expected,) = widths - {1}
-                    raise call.mismatch(callee, entry.name, node.size, expected)
+                    raise call.wrong_result(callee, entry.name, node.size, expected)
                 widths.add(node.size)
         widths |= found
 
@@ -95,6 +107,19 @@ def _trace(
                 if inner.parent is not trace.ROOT:
                     raise _written_result(call, callee, entry.name)
                 late.append((entry, callee, leaf.value))
+    return _closed(callee, inner)
+
+
+def _left_out(callee: Callee, inner: Scope, reached: BoundReached) -> calls.Body:
+    """Report the elements that select a function which recurses too deeply."""
+    regions.restore_writes(inner)
+    inner.effects, inner.writes, inner.locals = [], {}, {}
+    left_out(reached)()
+    return _closed(callee, inner)
+
+
+def _closed(callee: Callee, inner: Scope) -> calls.Body:
+    """Make a body of what was traced since the last one."""
     body = calls.Body(
         inner, inner.effects, inner.writes, (), callee.positions, inner.locals
     )

@@ -10,6 +10,7 @@ from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.ops.logic import NOT
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
+from lumijit.control.outside import watched
 from lumijit.control.recursion import LEFT_OUT, left_out
 from lumijit.control.state import (
     NUMBERS,
@@ -75,6 +76,24 @@ def if_stmt(
     >>> dr.if_stmt((x,), x > 0, lambda x: x * 10, lambda x: -x)
     [2, 30]
     """
+    return run_if(
+        args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, True
+    )
+
+
+def run_if(
+    args: tuple[Any, ...],
+    cond: Any,
+    true_fn: Callable[..., Any],
+    false_fn: Callable[..., Any],
+    arg_labels: Sequence[str] = (),
+    rv_labels: Sequence[str] = (),
+    label: str | None = None,
+    mode: str | None = None,
+    strict: bool = True,
+    is_watched: bool = False,
+) -> Any:
+    """Do what `if_stmt` does; `@syntax` watches its functions itself."""
     check_mode(mode, "if_stmt")
     if not isinstance(args, tuple):
         raise StateError(
@@ -103,6 +122,9 @@ def if_stmt(
     sides = _Sides(args, arg_labels, rv_labels, name, strict, type(cond))
     if mode == "evaluated":
         refuse_in_region(name)
+    if is_watched:
+        true_fn = watched(true_fn, name, "the true branch", arg_labels)
+        false_fn = watched(false_fn, name, "the false branch", arg_labels)
     run = sides.symbolic if mode == "symbolic" else sides.evaluated
     try:
         return run(node, true_fn, false_fn)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
-from lumijit import traits
+from lumijit import pytree, traits
 from lumijit.base import ArrayBase
-from lumijit.compiler import trace
-from lumijit.compiler.ops.structural import LITERAL, WRITTEN
-from lumijit.control.conditional import if_stmt
-from lumijit.control.loop import while_loop
+from lumijit.compiler import checks, trace
+from lumijit.compiler.evaluate import data
+from lumijit.compiler.ops.structural import EVALUATED, LITERAL
+from lumijit.control.conditional import run_if
+from lumijit.control.loop import run_loop
+from lumijit.control.outside import left_alone
 from lumijit.control.recursion import is_idle, surroundings
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.rewriting import targets
+from lumijit.runtime.config import flags
 
 
 def _is_array(value: Any) -> bool:
@@ -41,6 +45,20 @@ def _is_integer_array(value: Any) -> bool:
     return hasattr(value, "_node") and bool(value._node.type.is_int)
 
 
+def _is_zero_step(step: Any) -> bool:
+    """Tell whether the step of a range is known to be zero; else have it checked."""
+    if not hasattr(step, "_node"):
+        return False
+    node = step._node
+    if node.op is LITERAL:
+        return bool(node.attr == 0)
+    if node.op is EVALUATED and node.size == 1:
+        return bool(data(node)[0] == 0)
+    if flags.debug:
+        checks.nonzero_step(node)
+    return False
+
+
 def _logical_not(value: Any) -> Any:
     return ~value if traits.is_mask_v(value) else value == 0
 
@@ -50,65 +68,55 @@ def _operand(value: Any) -> Any:
     return value if isinstance(value, ArrayBase) else bool(value)
 
 
-def _contents(value: Any) -> Any:
-    """Return what an array holds: its node, or its components and theirs."""
-    if hasattr(value, "_node"):
-        return value._node
-    return [(item, _contents(item)) for item in value._items]
+def _snapshot(values: Any) -> Callable[[], None]:
+    """Return a function that undoes changes of PyTrees in place.
 
+    Bodies mostly get copies, but not where a condition is known while tracing.
+    """
+    arrays: list[tuple[Any, Any]] = []
+    containers: list[tuple[Any, Any]] = []
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        items = getattr(value, "_items", None)
+        if hasattr(value, "_node"):
+            arrays.append((value, value._node))
+        elif type(items) is list and isinstance(value, NestedArray):
+            containers.append((items, list(items)))
+            pending.extend(items)
+        elif pytree.is_container(value):
+            if not isinstance(value, tuple):
+                space = value if type(value) in (list, dict) else vars(value)
+                containers.append((space, copy.copy(space)))
+            pending.extend(child for _, child in pytree.children(value))
 
-def _is_written(value: Any) -> bool:
-    """Tell whether an array was written to by index, in any of its components."""
-    if not hasattr(value, "_node"):
-        return any(map(_is_written, value._items))
-    writes = trace.state.watched
-    return value._node.op is WRITTEN or bool(writes and id(value) in writes)
+    def restore() -> None:
+        for array, node in arrays:
+            array._node = node
+        for container, held in containers:
+            if isinstance(container, list):
+                container[:] = held
+            else:
+                container.clear()
+                container.update(held)
 
-
-def _has_changed(value: Any, held: Any) -> bool:
-    """Tell whether an array was changed."""
-    if not hasattr(value, "_node"):
-        pairs = zip(value._items, held, strict=True)
-        return any(_has_changed(item, part) for item, (_, part) in pairs)
-    node = value._node
-    if node is held or not (node.op is LITERAL and held.op is LITERAL):
-        return node is not held
-    now, before = (node.type, node.size, node.attr), (held.type, held.size, held.attr)
-    return repr(now) != repr(before)
-
-
-def _restore(value: Any, held: Any) -> None:
-    if hasattr(value, "_node"):
-        value._node = held
-        return
-    for item, part in held:
-        _restore(item, part)
-    value._items[:] = [item for item, _ in held]
-
-
-def _assign(value: Any, other: Any) -> None:
-    if hasattr(value, "_node"):
-        value._node = other._node
-    else:
-        value._items[:] = map(copy.copy, other._items)
+    return restore
 
 
 def install() -> None:
     """Point `@syntax` at the primitives of this package."""
-    targets.while_loop = while_loop
-    targets.if_stmt = if_stmt
+    targets.while_loop = run_loop
+    targets.if_stmt = run_if
+    targets.left_alone = left_alone
+    targets.snapshot = _snapshot
     targets.is_array = _is_array
     targets.surroundings = surroundings
     targets.is_idle = is_idle
     targets.runs_plain = _runs_plain
     targets.plain_range = _plain_range
     targets.is_integer_array = _is_integer_array
+    targets.is_zero_step = _is_zero_step
     targets.logical_and = lambda a, b: _operand(a) & _operand(b)
     targets.logical_or = lambda a, b: _operand(a) | _operand(b)
     targets.logical_not = _logical_not
     targets.select = select
-    targets.contents = _contents
-    targets.is_written = _is_written
-    targets.has_changed = _has_changed
-    targets.restore = _restore
-    targets.assign = _assign

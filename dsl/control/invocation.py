@@ -5,6 +5,7 @@ Owns running one function on given arguments, whose changes to them are undone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Set
 from typing import Any
 
@@ -12,16 +13,22 @@ from lumijit.compiler import trace
 from lumijit.compiler.ops.logic import AND
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
-from lumijit.control.callees import Callee
+from lumijit.control.bytecode import Inert
+from lumijit.control.callees import Callee, parameters_of, refuse_arity
+from lumijit.control.outside import WHOLE, Change, Outside, Span, call_error
+from lumijit.control.reach import LIMIT
 from lumijit.control.results import Results
 from lumijit.control.state import flatten, is_array, rebuild, with_node
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import SizeError, StateError, message
 
+_ARGUMENT = re.compile(r"(args|kwargs)\[(.*?)\](.*)")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 _NONE: frozenset[int] = frozenset()
+# Of more functions, only what is near is looked at.
+FEW = 16
 
 
 class Invocation:
@@ -54,6 +61,27 @@ class Invocation:
         self.values = [leaf.value for leaf in self.leaves]
         self.lanes = trace.broadcast_size(AND, (index, active))
         self.results = Results(name, mask_type)
+        self.outside, self.spans = self._surroundings()
+
+    def _surroundings(self) -> tuple[Outside | None, dict[int, Span]]:
+        """Remember the objects that the functions must leave as they are."""
+        followed = Inert().others(self.callees)
+        if not followed:
+            return None, {}
+        outside = Outside()
+        for leaf in self.leaves:
+            if leaf.is_array:
+                outside.reach.ignore(leaf.value)
+        limit = LIMIT if len(followed) <= FEW else FEW
+        spans = {id(c): outside.follow(c.roots, limit) for c in followed}
+        return (None, {}) if outside.is_empty else (outside, spans)
+
+    def check_surroundings(self) -> None:
+        """Refuse what the functions changed of one another's objects."""
+        outside = self.outside
+        if outside is not None:
+            for change in outside.restore(WHOLE)[:1]:
+                raise call_error(outside, self.name, "a callable", change, WHOLE)
 
     def invoke(
         self,
@@ -64,24 +92,49 @@ class Invocation:
         """Call a function and copy what it returns, so that changes don't reach it.
 
         Arguments that it changes in place get restored, unless by index. The arrays
-        returned as they are, because they were written by index, come along.
+        returned as they are, because they were written by index, come along. Objects
+        that it reaches otherwise must stay as they are.
         """
+        outside = self.outside
+        if outside is None:
+            return self._invoke(callee, values, written)
+        span = self.spans.get(id(callee))
+        if span is None:
+            return self._invoke(callee, values, written)
+
+        def refuse(change: Change) -> StateError:
+            return call_error(outside, self.name, str(callee), change, span)
+
+        result: tuple[Any, Set[int]] = outside.during(
+            lambda: self._invoke(callee, values, written), refuse, span
+        )
+        return result
+
+    def _invoke(
+        self,
+        callee: Callee,
+        values: list[Any],
+        written: Callable[[], dict[int, Node]],
+    ) -> tuple[Any, Set[int]]:
         if self.is_flat:
             arrays = values
         else:
             arrays = [value for value in values if is_array(value)]
         before = [array._node for array in arrays]
         versions: dict[int, Node] = {}
+        args: Any = values
+        kwargs: dict[str, Any] = {}
         try:
-            if self.is_flat:
-                value = callee.function(*values)
-            else:
+            if not self.is_flat:
                 args, kwargs = rebuild(self.arguments, values)
-                value = callee.function(*args, **kwargs)
+            value = callee.function(*args, **kwargs)
             versions = written()
             if not versions and is_array(value):
                 return with_node(type(value), value._node), _NONE
             return self._kept(value, versions)
+        except TypeError:
+            refuse_arity(callee, self.name, args, kwargs)
+            raise
         finally:
             for array, node in zip(arrays, before, strict=True):
                 if array._node is not node:
@@ -101,8 +154,11 @@ class Invocation:
 
     def wrong_size(
         self, callee: Callee, name: str, size: int, expected: int
-    ) -> StateError:
+    ) -> Exception:
         """Word the error for a function that refers to whole arrays."""
+        mismatch = self.mismatch()
+        if mismatch is not None:
+            return mismatch
         return StateError(
             message(
                 self.name,
@@ -112,7 +168,7 @@ class Invocation:
             )
         )
 
-    def mismatch(
+    def wrong_result(
         self, callee: Callee, name: str, size: int, expected: int
     ) -> SizeError:
         """Word the error for a result of another size than the elements."""
@@ -123,6 +179,37 @@ class Invocation:
                 "use arrays of the same size; only size 1 broadcasts.",
             )
         )
+
+    def mismatch(self) -> SizeError | None:
+        """Return the error for an argument of a size that doesn't fit, if there is one.
+
+        Arrays that the functions index may have any size, so it is made only once
+        something went wrong.
+        """
+        for leaf in self.leaves:
+            size = leaf.value._node.size if leaf.is_array else 1
+            if size != 1 != self.lanes != size:
+                return SizeError(
+                    message(
+                        self.name,
+                        f"the argument '{self._parameter(leaf.name)}' has {size} "
+                        f"entries, but the call runs for {self.lanes} elements",
+                        f"pass arrays of {self.lanes} entries or one; other sizes can "
+                        "only be indexed (lumijit.gather, lumijit.scatter).",
+                    )
+                )
+        return None
+
+    def _parameter(self, name: str) -> str:
+        """Return what the first function calls an argument."""
+        found = _ARGUMENT.fullmatch(name)
+        assert found is not None
+        root, number, rest = found.groups()
+        key = number.strip("'") if root == "kwargs" else ""
+        if root == "args":
+            names = parameters_of(self.callees[0])
+            key = names[int(number)] if int(number) < len(names) else ""
+        return f"{key}{rest}" if key else name
 
 
 def _reachable(callees: list[Callee], index: Node) -> list[Callee]:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lumijit.compiler import trace
-from lumijit.control.conditional import if_stmt
+from lumijit.control.conditional import run_if
 from lumijit.control.evaluated import EvaluatedLoop
+from lumijit.control.outside import watched
 from lumijit.control.recursion import left_out
 from lumijit.control.state import (
     State,
@@ -69,6 +70,23 @@ def while_loop(
     >>> dr.while_loop((i,), lambda i: i < n, lambda i: (i + 4,))[0]
     [12, 13, 10]
     """
+    del max_iterations
+    return run_loop(state, cond, body, labels, label, mode, strict, compress, True)
+
+
+def run_loop(
+    state: State,
+    cond: Callable[..., Any],
+    body: Callable[..., State],
+    labels: Sequence[str] = (),
+    label: str | None = None,
+    mode: str | None = None,
+    strict: bool = True,
+    compress: bool | None = None,
+    is_watched: bool = False,
+    max_iterations: int | None = None,
+) -> State:
+    """Do what `while_loop` does; `@syntax` watches its functions itself."""
     check_mode(mode, "while_loop")
     if not isinstance(state, tuple):
         raise StateError(
@@ -91,6 +109,9 @@ def while_loop(
         mode = "symbolic" if flags.symbolic_loops else "evaluated"
     if mode == "scalar":
         return _scalar(state, cond, body, name, cond(*state))
+    if is_watched:
+        cond = watched(cond, name, "the condition", labels)
+        body = watched(body, name, "the body", labels)
     try:
         return _vectorized(
             mode, state, cond, body, labels, name, strict, compress, first
@@ -99,7 +120,7 @@ def while_loop(
         # The body always recurses too deeply: nobody is to enter the loop.
         condition = cond(*state)
         block = left_out(reached)
-        result: State = if_stmt(state, condition, block, lambda *s: s, mode=mode)
+        result: State = run_if(state, condition, block, lambda *s: s, mode=mode)
         return result
 
 

@@ -7,6 +7,7 @@ blocks is left out has the results of the other.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from lumijit.compiler.evaluate import data
 from lumijit.debug import capture
 from lumijit.debug.template import THREAD_ID
 from lumijit.rewriting.recursion import BoundReached
-from lumijit.runtime.errors import RecursionBoundError
+from lumijit.runtime.errors import RecursionBoundError, message
 
 
 class LeftOut:
@@ -41,24 +42,66 @@ def is_idle() -> bool:
     return not data(mask).any()
 
 
+def too_deep(reached: BoundReached, lane: int, count: int) -> RecursionBoundError:
+    """Word the error for elements that get to a block which is left out."""
+    others = f" and {count - 1} more" if count > 1 else ""
+    return RecursionBoundError(f"{reached} (element {lane}{others})")
+
+
+#: A call nested this often in calls of the same name has to do with the stack's end.
+_SUSPICIOUS = 5
+
+
+class _Calls(threading.local):
+    """The names of the calls that are being traced, outermost first."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+_calls = _Calls()
+
+
+def run_call(name: str, who: str, run: Callable[[], Any]) -> Any:
+    """Return `run()`; recursion without end through a call is the user's error."""
+    names = _calls.names
+    names.append(name)
+    try:
+        return run()
+    except RecursionError as error:
+        if isinstance(error, RecursionBoundError) or names.count(name) < _SUSPICIOUS:
+            raise
+    finally:
+        names.pop()
+    raise _endless(name, who)
+
+
+def _endless(name: str, who: str) -> RecursionBoundError:
+    return RecursionBoundError(
+        message(
+            name,
+            f"{who} calls itself without end while it is traced: whether it does "
+            "depends on arrays, whose contents aren't known by then",
+            "put the recursive call under an array condition in a function with "
+            "@lumijit.syntax(max_depth=8), which states how many calls are nested at "
+            "most; or, in evaluated mode, leave out elements with active=….",
+        )
+    )
+
+
 def left_out(reached: BoundReached) -> Callable[..., Any]:
     """Return a block that reports the elements which get there."""
-    text = str(reached)
-
-    def fail(lane: int, count: int) -> None:
-        others = f" and {count - 1} more" if count > 1 else ""
-        raise RecursionBoundError(f"{text} (element {lane}{others})")
 
     def block(*_args: Any) -> Any:
         if trace.state.scope is trace.ROOT:
             mask = trace.state.mask
             lanes = np.flatnonzero(data(trace.make_true(1) if mask is None else mask))
             if lanes.size:
-                fail(int(lanes[0]), lanes.size)
+                raise too_deep(reached, int(lanes[0]), lanes.size)
             return LEFT_OUT
 
         def handle(found: capture.Values, count: int, total: int) -> None:
-            fail(int(found[THREAD_ID][0]), total)
+            raise too_deep(reached, int(found[THREAD_ID][0]), total)
 
         capture.capture({}, True, 1, handle)
         return LEFT_OUT

@@ -20,12 +20,12 @@ def _never(_value: Any) -> bool:
     return False
 
 
-def _never_both(_value: Any, _other: Any) -> bool:
-    return False
+def _just_run(function: Callable[..., Any], args: Any, *_about: Any) -> Any:
+    return function(*args)
 
 
-def _nothing(_value: Any) -> Any:
-    return None
+def _no_snapshot(_values: Any) -> Callable[[], None]:
+    return lambda: None
 
 
 def _nowhere() -> None:
@@ -54,19 +54,19 @@ class Targets:
             `Undefined` object: its type is then that of the body's result.
         if_stmt: The primitive for branches. Where one branch returns an
             `Undefined` object, the result is the other branch's value.
+        left_alone: `left_alone(function, args, describe, inert)` calls a body and
+            refuses its changes of objects that are no state, or has them adopted.
+        snapshot: Returns a function that undoes changes of PyTrees in place.
         is_array: Tells whether a condition must be vectorized.
         is_integer_array: Tells whether a `range` argument counts in integers.
+        is_zero_step: Tells whether the step of a `range` is known to be zero; one
+            that is an array is looked after under flag Debug.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
         plain_range: Makes the range for bounds of which none is an array.
         surroundings: Identifies the vectorized control flow around a call.
         is_idle: Tells whether no lane is active in evaluated control flow.
-        contents: Returns what an array holds, to be compared.
-        is_written: Tells whether an array was written to by index.
-        has_changed: Tells whether an array holds something else.
-        restore: Gives an array contents back.
-        assign: Gives an array the contents of another one.
         logical_and: Combines two conditions, at least one of them an array.
         logical_or: As `logical_and`, for `or`.
         logical_not: Negates an array condition.
@@ -75,18 +75,16 @@ class Targets:
 
     while_loop: Callable[..., Any] = _no_primitive
     if_stmt: Callable[..., Any] = _no_primitive
+    left_alone: Callable[..., Any] = _just_run
+    snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
+    is_zero_step: Callable[[Any], bool] = _never
     surroundings: Callable[[], Any] = _nowhere
     is_idle: Callable[[], bool] = _not_now
     runs_plain: Callable[[], bool] = _not_now
     plain_range: Callable[..., Any] = range
     is_tree: Callable[[Any], bool] = _is_tree
-    contents: Callable[[Any], Any] = _nothing
-    is_written: Callable[[Any], bool] = _never
-    has_changed: Callable[[Any, Any], bool] = _never_both
-    restore: Callable[[Any, Any], None] = _no_primitive
-    assign: Callable[[Any, Any], None] = _no_primitive
     logical_and: Callable[[Any, Any], Any] = _no_primitive
     logical_or: Callable[[Any, Any], Any] = _no_primitive
     logical_not: Callable[[Any], Any] = _no_primitive

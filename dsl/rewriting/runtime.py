@@ -14,12 +14,11 @@ from typing import Any, NoReturn
 from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
-from lumijit.rewriting.reach import Slots, Watch, attempts
 from lumijit.rewriting.recursion import entered
+from lumijit.rewriting.slots import Slot, Slots, adopt, attempts
 from lumijit.rewriting.source import syntax_error
-from lumijit.rewriting.state import Site, State, bound_cells, labels_of
+from lumijit.rewriting.state import Site, State, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
-from lumijit.rewriting.walk import Slot
 from lumijit.runtime import errors
 
 
@@ -56,34 +55,36 @@ class Runtime(Conditions):
         """Evaluate a conditional expression whose condition is an array."""
         where = self.sites[site]
         labels = where.ins if values else ()
+        who = f"a side of '{where.kind}' (line {where.place.line})"
 
-        def attempt(found: list[Slot], watch: Watch) -> Any:
+        def attempt(found: list[Slot]) -> Any:
             state = Slots(found)
             names = state.labels_of_slots((*labels, *where.outs))
 
-            def branch(function: Callable[..., Any]) -> Callable[..., Any]:
+            def side(function: Callable[..., Any]) -> Callable[..., Any]:
                 def run(*args: Any) -> tuple[Any, ...]:
                     state.write(args[len(values) :])
-                    value = function(*args[: len(values)])
-                    watch.check(state.slots)
+                    about = ("@syntax", who, labels, state.owned(), frozenset(), adopt)
+                    value = targets.left_alone(
+                        function, args[: len(values)], lambda: about, set()
+                    )
                     return (value, *state.read())
 
                 return run
 
-            with entered(where), watch.inside(found), state.restored_on_error():
+            with entered(where), state.restored_on_error():
                 result, *changed = targets.if_stmt(
                     (*values, *state.before),
                     test,
-                    branch(yes),
-                    branch(no),
+                    side(yes),
+                    side(no),
                     arg_labels=(*labels, *names),
                     rv_labels=(*where.outs, *names),
                 )
             state.write(tuple(changed))
             return result
 
-        inputs = dict(zip(labels, values, strict=True))
-        return attempts(inputs, (yes, no), (), attempt)
+        return attempts(values, attempt)
 
     # Flags of jumps.
 
@@ -185,14 +186,11 @@ class Runtime(Conditions):
             return true_fn(*values) if test else false_fn(*values)
         where = self.sites[site]
         sides = (true_fn, false_fn)
-
-        def attempt(found: list[Slot], watch: Watch) -> tuple[Any, ...]:
-            state = State(where, values, found)
-            return self._branch(where, state, watch, test, sides, hints)
-
-        inputs = dict(zip(where.ins, values, strict=True))
         merged: tuple[Any, ...] = attempts(
-            inputs, sides, bound_cells(where, sides), attempt
+            values,
+            lambda found: self._branch(
+                where, State(where, values, found), test, sides, hints
+            ),
         )
         return merged
 
@@ -200,7 +198,6 @@ class Runtime(Conditions):
     def _branch(
         where: Site,
         state: State,
-        watch: Watch,
         test: Any,
         sides: tuple[Callable[..., tuple[Any, ...]], ...],
         hints: dict[str, Any],
@@ -210,15 +207,14 @@ class Runtime(Conditions):
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
-                outputs = function(*state.enter(entries))
-                watch.check(state.slots)
+                outputs = state.run(function, entries, "a branch")
                 found = dict(zip(where.outs, outputs, strict=True))
                 unset.update(n for n in results if type(found[n]) is Undefined)
                 return (*(found[n] for n in results), *state.read())
 
             return run
 
-        with entered(where), watch.inside(state.slots), state.restored_on_error():
+        with entered(where), state.restored_on_error():
             merged = targets.if_stmt(
                 state.entries,
                 test,
@@ -257,14 +253,12 @@ class Runtime(Conditions):
                 return tuple([state[i] for i in places])
             for i, value in zip(places, body(*state), strict=True):
                 state[i] = value
-
-        def attempt(found: list[Slot], watch: Watch) -> tuple[Any, ...]:
-            entries = State(where, tuple(state), found)
-            return self._vector_loop(where, entries, watch, cond, body, hints)
-
-        inputs = dict(zip(where.ins, state, strict=True))
+        inputs = tuple(state)
         final: tuple[Any, ...] = attempts(
-            inputs, (cond, body), bound_cells(where, (cond, body)), attempt
+            inputs,
+            lambda found: self._vector_loop(
+                where, State(where, inputs, found), cond, body, hints
+            ),
         )
         return final
 
@@ -272,17 +266,15 @@ class Runtime(Conditions):
     def _vector_loop(
         where: Site,
         state: State,
-        watch: Watch,
         cond: Callable[..., Any],
         body: Callable[..., tuple[Any, ...]],
         hints: dict[str, Any],
     ) -> tuple[Any, ...]:
         def run_cond(*entries: Any) -> Any:
-            return cond(*state.enter(entries))
+            return state.run(cond, entries, "the condition")
 
         def run_body(*entries: Any) -> tuple[Any, ...]:
-            outputs = body(*state.enter(entries))
-            watch.check(state.slots)
+            outputs = state.run(body, entries, "the body")
             new = dict(zip(state.labels, entries, strict=True))
             new.update(
                 (n, v) for n, v in zip(where.outs, outputs, strict=True) if n in new
@@ -290,7 +282,7 @@ class Runtime(Conditions):
             new.update(zip(state.attribute_labels, state.read(), strict=True))
             return tuple(new.values())
 
-        with entered(where), watch.inside(state.slots), state.restored_on_error():
+        with entered(where), state.restored_on_error():
             final = targets.while_loop(
                 state.entries,
                 run_cond,

@@ -7,17 +7,16 @@ time (`State`), including attributes that it assigns on objects that are no PyTr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from lumijit.rewriting.build import PREFIX, RESULT
 from lumijit.rewriting.hooks import targets
-from lumijit.rewriting.reach import Slots
+from lumijit.rewriting.slots import Attribute, Slot, Slots, adopt
 from lumijit.rewriting.source import Place
 from lumijit.rewriting.undefined import Undefined
-from lumijit.rewriting.walk import Slot
 
 #: Values that hold no arrays: where they are only read, they are no state.
 _CONSTANTS = (
@@ -101,11 +100,12 @@ class State(Slots):
         ]
         super().__init__((*self._find_attributes(), *found))
         self.attribute_labels = self.labels_of_slots(self.original)
+        self._inert: set[Any] = set()
         #: What is passed to the primitive, and under which names.
         self.entries = (*(values[i] for i in self._kept), *self.before)
         self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
 
-    def _find_attributes(self) -> Iterator[Slot]:
+    def _find_attributes(self) -> Iterator[Attribute]:
         """List the attributes that are assigned on opaque objects."""
         for root, *attributes in self.site.paths:
             owner = self.original[root]
@@ -114,8 +114,7 @@ class State(Slots):
             with contextlib.suppress(AttributeError):
                 for attribute in attributes[:-1]:
                     owner = getattr(owner, attribute)
-                label = ".".join([root, *attributes])
-                yield Slot(owner, attributes[-1], label, "attribute")
+                yield Attribute(owner, attributes[-1], ".".join([root, *attributes]))
 
     def enter(self, entries: tuple[Any, ...]) -> list[Any]:
         """Return all inputs, with `entries` in the place of the state."""
@@ -126,6 +125,27 @@ class State(Slots):
         self.write(entries[count:])
         return inputs
 
+    def run(self, function: Any, entries: tuple[Any, ...], part: str) -> Any:
+        """Call a function of the construct on its inputs with `entries` as state.
+
+        It must leave other objects alone; `part` is what an error calls it.
+        """
+        return targets.left_alone(
+            function, self.enter(entries), lambda: self._about(part), self._inert
+        )
+
+    def _about(self, part: str) -> tuple[Any, ...]:
+        """Say what an error about changed objects has to know."""
+        site = self.site
+        return (
+            "@syntax",
+            f"{part} of '{site.kind}' (line {site.place.line})",
+            site.ins,
+            self.owned(),
+            frozenset((*site.ins, *site.outs)),
+            adopt,
+        )
+
     def results(self) -> list[str]:
         """List the outputs, without immutable values that were only passed on."""
         optional, original = self.site.optional, self.original
@@ -134,15 +154,3 @@ class State(Slots):
             for n in self.site.outs
             if n not in optional or targets.is_tree(original[n])
         ]
-
-
-def bound_cells(
-    site: Site, functions: Iterable[Callable[..., Any]]
-) -> Iterator[CellType]:
-    """List variables of the function around that functions bind as results."""
-    for function in functions:
-        names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-        cells = getattr(function, "__closure__", None) or ()
-        for name, cell in zip(names, cells, strict=True):
-            if name in site.outs:
-                yield cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -221,3 +221,107 @@ def test_errors_undo_writes(mode: str) -> None:
     with pytest.raises(KeyError):
         lj.switch(UInt(0, 1), [write, twice], UInt(0, 1), mode=mode)
     assert lanes(out) == [5, 5]
+
+
+class Body:
+    def area(self, x: Any, scale: Any = 1) -> Any:
+        raise NotImplementedError
+
+
+class Ball(Body):
+    def area(self, x: Any) -> Any:  # type: ignore[override]
+        return x + 1
+
+
+BALL = Ball()
+Bodies = lj.instance_array_t(Float, Body)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sizes_of_arguments_name_method_and_argument(mode: str) -> None:
+    bodies = Bodies([BALL, BALL])
+    problem = r"the argument '{}' has 3 entries, but the call runs for 2 elements\."
+    start = rf"^{THIS}:\d+ in test_sizes_of_arguments_\w+: "
+    fix = r" Fix: pass arrays of 2 entries or one; other sizes can only be indexed"
+    wide = Float(1, 2, 3)
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicCalls, mode == "symbolic"):
+        match = start + r"Body\.area: " + problem.format("x") + fix
+        with pytest.raises(SizeError, match=match):
+            bodies.area(wide)
+        with pytest.raises(SizeError, match=match):
+            bodies.area(x=wide)
+        with pytest.raises(SizeError, match=problem.format("y")):
+            lj.dispatch(bodies, lambda body, y: y + 1, wide)
+        with pytest.raises(SizeError, match=problem.format(r"p\[1\]\.x")):
+            lj.switch(
+                UInt(0, 1), [lambda p: p[1].x, lambda p: p[0]], [Float(1, 2), Pair()]
+            )
+        with pytest.raises(SizeError, match=problem.format(r"args\[1\]")):
+            lj.switch(UInt(0, 1), [lambda *a: a[1], lambda *a: a[0]], Float(1), wide)
+
+
+class Pair:
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"x": Float}
+
+    def __init__(self) -> None:
+        self.x = Float(1, 2, 3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_indexed_arguments_have_any_size(mode: str) -> None:
+    table, index = Float(5, 6, 7), UInt(0, 1)
+    first = [lambda t: lj.gather(Float, t, UInt(2)), lambda t: Float(1)]
+    assert lanes(lj.switch(index, first, table, mode=mode)) == [7, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_mask_of_another_size(mode: str) -> None:
+    match = r"switch: incompatible sizes: the mask has 3 entries, .* 2 elements.*Fix:"
+    with pytest.raises(SizeError, match=match):
+        lj.switch(UInt(0, 0), [twice], Int(1, 2), active=Bool([True] * 3), mode=mode)
+
+
+@pytest.mark.parametrize("mode", [*MODES, "scalar"])
+def test_wrong_arity(mode: str) -> None:
+    def g(x: Any, y: Any) -> Any:
+        return x + y
+
+    index: Any = 1 if mode == "scalar" else UInt(0, 1)
+    line = g.__code__.co_firstlineno
+    match = (
+        rf"^{THIS}:\d+ in test_wrong_arity: switch: callable 1 \(g\) at {THIS}:{line} "
+        r"takes \(x: 'Any', y: 'Any'\) -> 'Any', but the call passes 1 argument "
+        r"\(missing a required argument: 'y'\)\. Fix: pass what all callables take"
+    )
+    with pytest.raises(ArrayTypeError, match=match):
+        lj.switch(
+            index, [lambda x: x, g], Float(1, 2), mode=None if mode == "scalar" else mode
+        )
+    with pytest.raises(ArrayTypeError, match=r"passes 1 argument and z=…"):
+        lj.switch(index, [lambda x, z: x, g], Float(1, 2), z=Float(1))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_wrong_arity_of_methods(mode: str) -> None:
+    bodies = Bodies([BALL, BALL])
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicCalls, mode == "symbolic"):
+        match = (
+            r"Body\.area: Ball\.area at .* takes \(x: .*passes 2 arguments \(too many"
+        )
+        with pytest.raises(ArrayTypeError, match=match):
+            bodies.area(Float(1, 2), Float(1, 2))
+        match = r"dispatch: Ball at .* takes \(body\), but the call passes 2 arguments"
+        with pytest.raises(ArrayTypeError, match=match):
+            lj.dispatch(bodies, lambda body: 1, Float(1))
+    match = r"dispatch: Ball at .* takes \(body\), but the call passes 2 arguments"
+    with pytest.raises(ArrayTypeError, match=match):
+        lj.dispatch(BALL, lambda body: 1, Float(1))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_other_type_errors_come_through(mode: str) -> None:
+    def fail(x: Any) -> Any:
+        return len(3)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match=r"object of type 'int' has no len"):
+        lj.switch(UInt(0, 0), [fail], Float(1, 2), mode=mode)

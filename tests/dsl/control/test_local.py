@@ -375,19 +375,16 @@ def test_buffers_reached_through_objects_and_closures_change() -> None:
     class Stack:
         def __init__(self) -> None:
             self.entries = dr.alloc_local(UInt, 8)
-            self.size = UInt(0)
 
-        def push(self, value: UInt) -> None:
-            self.entries[self.size] = value
-            self.size += 1
+        def push(self, size: UInt, value: UInt) -> UInt:
+            self.entries[size] = value
+            return size + 1
 
     stack = Stack()
     lanes = dr.arange(UInt, 9)
 
     def body(i: UInt, size: UInt) -> tuple[UInt, UInt]:
-        stack.size = size
-        stack.push(i * 10 + lanes)
-        return i + 1, stack.size
+        return i + 1, stack.push(size, i * 10 + lanes)
 
     _, size = dr.while_loop((UInt(0), UInt(0)), lambda i, size: i < lanes % 4, body)
     assert size.numpy().tolist() == [n % 4 for n in range(9)]

@@ -1,0 +1,243 @@
+"""What the code of functions tells: which outer variables and objects they may change.
+
+Owns facts about code objects, and the quick test that spares most functions a closer
+look. The closer look is up to `reach`.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+from lumijit.arrays import FlatArray
+from lumijit.nested import NestedArray
+from lumijit.rewriting.runtime import Runtime
+from lumijit.rewriting.undefined import Undefined
+from lumijit.runtime.errors import is_internal
+
+# Values in which nobody looks for arrays.
+PLAIN = {
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    object,
+    range,
+    set,
+    frozenset,
+    property,
+    staticmethod,
+    classmethod,
+    BuiltinFunctionType,
+    MemberDescriptorType,
+    ModuleType,
+    Runtime,
+    Undefined,
+    np.ndarray,
+}
+_MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
+_FEW = 32
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a function's code, and that of functions in it, does to outer objects.
+
+    `names` are global names and attributes that it mentions. `rebinds` tells whether
+    it assigns variables of enclosing functions, `stores_globals` whether global ones,
+    `changes` whether it assigns or changes anything that isn't a local variable.
+    """
+
+    code: CodeType
+    names: tuple[str, ...]
+    rebinds: bool
+    stores_globals: bool
+    changes: bool
+
+
+def _numbers(*prefixes: str) -> frozenset[int]:
+    return frozenset(n for name, n in dis.opmap.items() if name.startswith(prefixes))
+
+
+_STORE_DEREF = _numbers("STORE_DEREF", "DELETE_DEREF")
+_STORE_GLOBAL = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
+_CHANGE = _numbers(
+    "STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"
+)
+_IN_PLACE = _numbers("INPLACE_")
+_BINARY = dis.opmap.get("BINARY_OP", -1)
+# From this operand on, BINARY_OP works in place.
+_FIRST_IN_PLACE = 13
+_FACTS: dict[int, Facts] = {}
+
+
+def facts_of(code: CodeType) -> Facts:
+    """Return what is known of a code object."""
+    found = _FACTS.get(id(code))
+    if found is None:
+        if len(_FACTS) > 4096:
+            _FACTS.clear()
+        found = _FACTS[id(code)] = _facts(code)
+    return found
+
+
+def _facts(code: CodeType) -> Facts:
+    names: dict[str, None] = {}
+    used: set[int] = set()
+    is_in_place = False
+    for inner in codes_in(code):
+        names.update(dict.fromkeys(inner.co_names))
+        operations, operands = inner.co_code[::2], inner.co_code[1::2]
+        used.update(operations)
+        is_in_place |= any(
+            op == _BINARY and arg >= _FIRST_IN_PLACE
+            for op, arg in zip(operations, operands, strict=True)
+        )
+    rebinds, stores = bool(used & _STORE_DEREF), bool(used & _STORE_GLOBAL)
+    changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
+    changes |= not _MUTATORS.isdisjoint(names) or "setattr" in names
+    return Facts(code, tuple(names), rebinds, stores, changes)
+
+
+def codes_in(code: CodeType) -> list[CodeType]:
+    """List a function's code and that of the functions written in it."""
+    found = [code]
+    for inner in found:
+        found += [c for c in inner.co_consts if isinstance(c, CodeType)]
+    return found
+
+
+def is_foreign(cls: type[Any]) -> bool:
+    """Tell whether a class isn't one of this package."""
+    module = cls.__module__
+    return not (module == "lumijit" or module.startswith("lumijit."))
+
+
+class Inert:
+    """Finds functions that can't leave anything behind, as far as their code tells.
+
+    They use no objects but arrays, modules and functions of which the same holds, and
+    if they use arrays, they don't change anything.
+    """
+
+    def __init__(self) -> None:
+        # Code whose global names have been looked up already.
+        self.codes: set[int] = set()
+        self.count = 0
+        # Functions in functions; one that is being looked at counts as one of these.
+        self.known: dict[int, bool] = {}
+
+    def __call__(self, function: Any) -> bool:
+        """Tell whether a function is one of these."""
+        if type(function) is not FunctionType:
+            return False
+        code = function.__code__
+        closure, defaults = function.__closure__, function.__defaults__
+        if id(code) not in self.codes:
+            if is_internal(code.co_filename):
+                return not closure and not defaults
+            if not self._has_inert_globals(function):
+                return False
+        if defaults:
+            for value in defaults:
+                if type(value) not in PLAIN:
+                    return False
+        if closure:
+            facts = _FACTS.get(id(code)) or facts_of(code)
+            if facts.rebinds:
+                return False
+            for cell in closure:
+                try:
+                    value = cell.cell_contents
+                except ValueError:
+                    continue
+                if type(value) not in PLAIN and not self._is_inert(value, facts):
+                    return False
+        return True
+
+    def others(self, callees: Sequence[Any]) -> list[Any]:
+        """List the callees whose functions aren't of these.
+
+        Short: tracing fifty functions takes half a millisecond.
+        """
+        found = []
+        last: CodeType | None = None
+        for callee in callees:
+            function = callee.function
+            if type(function) is not FunctionType:
+                found.append(callee)
+                continue
+            code, is_one = function.__code__, True
+            defaults = function.__defaults__
+            if code is not last:
+                is_one = self(function)
+                last = code if is_one and not facts_of(code).rebinds else None
+            elif defaults and not PLAIN.issuperset(map(type, defaults)):
+                is_one = False
+            else:
+                for cell in function.__closure__ or ():
+                    try:
+                        if type(cell.cell_contents) in PLAIN:
+                            continue
+                    except ValueError:
+                        continue
+                    is_one = self(function)
+                    break
+            if not is_one:
+                found.append(callee)
+        return found
+
+    def _has_inert_globals(self, function: FunctionType) -> bool:
+        code, namespace = function.__code__, function.__globals__
+        facts = facts_of(code)
+        self.count += 1
+        if facts.stores_globals or self.count > _FEW:
+            return False
+        self.codes.add(id(code))
+        for name in facts.names:
+            value = namespace.get(name)
+            if type(value) not in PLAIN and not self._is_inert(value, facts):
+                return False
+        return True
+
+    def _is_inert_inside(self, function: FunctionType) -> bool:
+        if is_internal(function.__code__.co_filename):
+            return True
+        known = self.known.get(id(function))
+        if known is None:
+            self.known[id(function)] = True
+            known = self(function)
+            if not known:
+                self.known.clear()
+        return known
+
+    def _is_inert(self, value: Any, facts: Facts) -> bool:
+        kind = type(value)
+        if isinstance(value, type):
+            return not facts.changes
+        if kind is FunctionType:
+            return self._is_inert_inside(value)
+        if isinstance(value, (FlatArray, NestedArray)):
+            return not facts.changes
+        return not is_foreign(kind) and kind is not partial
+
+
+def is_state(value: Any) -> bool:
+    """Tell whether a value is an array or holds nothing that tracing follows."""
+    return isinstance(value, (FlatArray, NestedArray)) or type(value) in PLAIN

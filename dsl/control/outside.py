@@ -1,0 +1,333 @@
+"""What is outside of a construct stays as it is: objects that its functions reach.
+
+A body, branch or callable runs for some of the elements, and is traced once. An array
+that it leaves in an attribute of an object, a list or a variable of its surroundings
+would hold symbolic or unmasked values. Owns comparing the places that `reach` finds,
+putting them back, and the error. Plain Python values may change: a counter counts how
+often Python runs a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lumijit import pytree
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
+from lumijit.compiler import trace
+from lumijit.compiler.evaluate import data
+from lumijit.compiler.ops.structural import EVALUATED, LITERAL, WRITTEN
+from lumijit.compiler.trace import Node
+from lumijit.control.bytecode import PLAIN, Inert, is_state
+from lumijit.control.culprit import assignment, methods_of
+from lumijit.control.places import (
+    MISSING,
+    ClassAttributes,
+    Globals,
+    Place,
+)
+from lumijit.control.reach import LIMIT, Reach
+from lumijit.control.state import NUMBERS, describe, with_node
+from lumijit.nested import NestedArray
+from lumijit.runtime.errors import StateError, message, where
+
+Ignored = Callable[[Place, Any], bool]
+_CALL_REASON = (
+    "a call runs for the elements that select it, but this exists once for all of "
+    "them, so it was put back"
+)
+_CALL_FIX = "return the value instead, or lumijit.scatter it to an array."
+_BODY_REASON = (
+    "this isn't state of the construct, so it would hold values of elements that "
+    "aren't active, or symbolic ones; it was put back"
+)
+_BODY_FIX = (
+    "assign it in the function that contains the construct, make it a state variable, "
+    "or lumijit.scatter to an array."
+)
+
+
+class Span(NamedTuple):
+    """Where the places, arrays and functions begin and end that a root led to."""
+
+    places: int
+    arrays: int
+    functions: int
+    last_place: int | None
+    last_array: int | None
+    last_function: int | None
+
+
+WHOLE = Span(0, 0, 0, None, None, None)
+
+
+@dataclass
+class Change:
+    """An entry that held or holds arrays, and what it was and became."""
+
+    place: Place
+    key: Any
+    before: Any
+    after: Any
+
+
+class Outside:
+    """The objects that the functions of one construct must leave as they are."""
+
+    def __init__(self, own_names: frozenset[str] = frozenset()) -> None:
+        self.reach = Reach(own_names=own_names)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to watch."""
+        return not self.reach.places
+
+    def leave(self, value: Any, label: str) -> None:
+        """Leave what is state, or an argument, to the construct.
+
+        Objects in it that are no PyTrees are followed.
+        """
+        reach = self.reach
+        if isinstance(value, NestedArray):
+            reach.ignore(value)
+            for item in value._items:
+                self.leave(item, label)
+        elif isinstance(value, FlatArray):
+            reach.ignore(value)
+        elif pytree.is_container(value):
+            reach.ignore(value)
+            for key, child in pytree.children(value):
+                is_name = isinstance(key, str) and type(value) is not dict
+                self.leave(child, f"{label}.{key}" if is_name else f"{label}[{key!r}]")
+        else:
+            reach.follow(value, label)
+
+    def follow(self, roots: Iterable[Any], limit: int = LIMIT) -> Span:
+        """Remember what is reached from objects or functions; return which it is."""
+        reach = self.reach
+        places, arrays, functions = reach.places, reach.arrays, reach.functions
+        starts = (len(places), len(arrays), len(functions))
+        for root in roots:
+            reach.follow(root, limit=limit)
+        return Span(*starts, len(places), len(arrays), len(functions))
+
+    def restore(self, span: Span, ignored: Ignored | None = None) -> list[Change]:
+        """Put back what changed and has to do with arrays; return what that was."""
+        changes: list[Change] = []
+        reach = self.reach
+        last = len(reach.arrays) if span.last_array is None else span.last_array
+        for k in range(span.arrays, last):
+            array, node = reach.arrays[k], reach.nodes[k]
+            now = array._node
+            if now is not node and not _is_written(array) and not _is_equal(node, now):
+                array._node = node
+                place = reach.holders[k]
+                before, after = (with_node(type(array), n) for n in (node, now))
+                changes.append(Change(place, place.key_of(array), before, after))
+        for place in reach.places[span.places : span.last_place]:
+            if not place.is_same():
+                changes += self._restored(place, ignored)
+        return changes
+
+    def during(
+        self,
+        run: Callable[[], Any],
+        refuse: Callable[[Change], Exception],
+        span: Span = WHOLE,
+        ignored: Ignored | None = None,
+        adopt: Callable[[list[Change]], None] | None = None,
+    ) -> Any:
+        """Return `run()`; refuse the changes that it makes and undo them.
+
+        `adopt` is told first. It may raise, to run the construct in another way.
+        """
+        # A scatter asks who else refers to the nodes of an array.
+        held = trace.state.held
+        held.append(self.reach.nodes)
+        try:
+            result = run()
+        except BaseException:
+            self.restore(WHOLE, ignored)
+            raise
+        finally:
+            held.pop()
+        changes = self.restore(span, ignored)
+        if changes and adopt is not None:
+            adopt(changes)
+        for change in changes:
+            raise refuse(change)
+        return result
+
+    def _restored(self, place: Place, ignored: Ignored | None) -> list[Change]:
+        changes = []
+        for key, before, after in place.changes():
+            if ignored is not None and ignored(place, key):
+                continue
+            if self._contents(before) != self._contents(after):
+                changes.append(Change(place, key, before, after))
+        if changes:
+            place.put_back([change.key for change in changes])
+        return changes
+
+    def _contents(self, value: Any) -> list[tuple[type[Any], int]]:
+        """List types and nodes of the arrays in a value.
+
+        Objects known from before count as plain values, whatever arrays they hold.
+        """
+        if isinstance(value, FlatArray):
+            return [(type(value), id(value._node))]
+        inner = Reach(known=self.reach)
+        inner.follow(value, limit=16)
+        return [
+            (type(array), id(node))
+            for array, node, place in zip(
+                inner.arrays, inner.nodes, inner.holders, strict=True
+            )
+            if not isinstance(place, (ClassAttributes, Globals))
+        ]
+
+    def error(
+        self,
+        construct: str,
+        who: str,
+        change: Change,
+        reason: str,
+        fix: str,
+        span: Span = WHOLE,
+    ) -> StateError:
+        """Word the error for a change that `who` made."""
+        place, root = change.place, change.place
+        names = [change.key]
+        while root.parent is not None:
+            names.append(root.parent.key_of(root.owner))
+            root = root.parent
+        functions = self.reach.functions[span.functions : span.last_function]
+        classes = {type(place.owner), type(root.owner)}
+        methods = [m for cls in classes for m in methods_of(cls)]
+        line = assignment([n for n in names if isinstance(n, str)], functions, methods)
+        shown = f"'{place.path(change.key)}'"
+        if root.label == "self":
+            shown += f" of a {type(root.owner).__name__!r} object"
+        before = "nothing" if change.before is MISSING else describe(change.before)
+        after = "nothing" if change.after is MISSING else describe(change.after)
+        problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
+        text = message(construct, f"{problem}: {reason}", fix)
+        if line:
+            here = where()
+            text = f"{line}: {text.removeprefix(f'{here}: ')} (Construct: {here}.)"
+        return StateError(text)
+
+
+def _is_written(array: Any) -> bool:
+    """Tell whether an array has a new version by a write, which is masked."""
+    node = array._node
+    scope = trace.state.scope
+    if node.op is WRITTEN and node.scope is scope and id(array) in scope.writes:
+        return True
+    entry = (trace.state.watched or {}).get(id(array))
+    return entry is not None and entry.last is node
+
+
+def _is_equal(before: Node, after: Node) -> bool:
+    """Tell whether a literal was only renewed, or put into memory."""
+    if before.op is not LITERAL or before.type is not after.type:
+        return False
+    if after.op is LITERAL:
+        return before.size == after.size and repr(before.attr) == repr(after.attr)
+    if after.op is not EVALUATED or before.size != after.size:
+        return False
+    value = np.asarray(before.attr, before.type.numpy)
+    return data(after).tobytes() == np.full(after.size, value).tobytes()
+
+
+def call_error(
+    outside: Outside, construct: str, who: str, change: Change, span: Span
+) -> StateError:
+    """Word the error for what a function chosen per element changed."""
+    return outside.error(construct, who, change, _CALL_REASON, _CALL_FIX, span)
+
+
+@dataclass
+class About:
+    """What an error says of a body, and what of its surroundings is state.
+
+    `labels` name the values that the body gets. State are also the entries `owned`
+    (object, key and value), and the variables `own_names`. Entries that have changed
+    may become state: `adopt` is told them, as places, keys and names.
+    """
+
+    construct: str
+    who: str
+    labels: Sequence[str]
+    owned: Sequence[tuple[Any, Any, Any]] = ()
+    own_names: frozenset[str] = frozenset()
+    adopt: Callable[[list[tuple[Place, Any, str]]], None] | None = None
+
+
+def left_alone(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    describe: Callable[[], Any],
+    inert: set[Any],
+) -> Any:
+    """Return `function(*args)`; refuse its changes of what is no state.
+
+    `describe` returns the fields of `About`; `inert` collects, for one construct, the
+    functions that need no closer look.
+    """
+    if all(map(is_state, args)):
+        if function not in inert and Inert()(function):
+            inert.add(function)
+        if function in inert:
+            return function(*args)
+    about = About(*describe())
+    outside = Outside(about.own_names)
+    for _, key, value in about.owned:
+        outside.leave(value, str(key))
+    for k, value in enumerate(args):
+        if type(value) not in PLAIN:
+            labels = about.labels
+            outside.leave(value, labels[k] if k < len(labels) else f"state[{k}]")
+    outside.follow((function,))
+    if outside.is_empty:
+        return function(*args)
+
+    def is_owned(place: Place, key: Any) -> bool:
+        return any(place.owner is o and key == k for o, k, _ in about.owned)
+
+    def adopt(changes: list[Change]) -> None:
+        if about.adopt is not None and all(map(_may_be_state, changes)):
+            found = [(c.place, c.key, c.place.path(c.key)) for c in changes]
+            about.adopt(found)
+
+    def refuse(change: Change) -> StateError:
+        return outside.error(
+            about.construct, about.who, change, _BODY_REASON, _BODY_FIX
+        )
+
+    return outside.during(
+        lambda: function(*args), refuse, ignored=is_owned, adopt=adopt
+    )
+
+
+def _may_be_state(change: Change) -> bool:
+    """Tell whether an entry had a value that a construct can hand on."""
+    before, after = change.before, change.after
+    is_known = isinstance(before, (*NUMBERS, ArrayBase)) or pytree.is_container(before)
+    return is_known and after is not MISSING and after is not None
+
+
+def watched(
+    function: Callable[..., Any], construct: str, who: str, labels: Sequence[str]
+) -> Callable[..., Any]:
+    """Return a body function that may not change objects besides its arguments."""
+    inert: set[Any] = set()
+
+    def body(*args: Any) -> Any:
+        return left_alone(function, args, lambda: (construct, who, labels), inert)
+
+    return body
