@@ -18,6 +18,7 @@ from lumijit.control.recursion import is_idle, surroundings
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.rewriting import targets
+from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.config import flags
 
 
@@ -78,6 +79,8 @@ def _snapshot(values: Any) -> Callable[[], None]:
     pending = list(values)
     while pending:
         value = pending.pop()
+        if type(value) is Undefined:
+            continue
         items = getattr(value, "_items", None)
         if hasattr(value, "_node"):
             arrays.append((value, value._node))

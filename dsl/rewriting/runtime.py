@@ -64,9 +64,12 @@ class Runtime(Conditions):
             def side(function: Callable[..., Any]) -> Callable[..., Any]:
                 def run(*args: Any) -> tuple[Any, ...]:
                     state.write(args[len(values) :])
-                    about = ("@syntax", who, labels, state.owned(), frozenset(), adopt)
+                    owned = state.owned()
                     value = targets.left_alone(
-                        function, args[: len(values)], lambda: about, set()
+                        function,
+                        args[: len(values)],
+                        lambda: ("@syntax", who, labels, owned, frozenset(), adopt),
+                        set(),
                     )
                     return (value, *state.read())
 
