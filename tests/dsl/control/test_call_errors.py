@@ -142,7 +142,8 @@ def test_constants_of_other_sizes(mode: str, result: Any) -> None:
     pattern += rf"{len(result)} for . elements\..*Fix:"
     with pytest.raises((SizeError, StateError), match=pattern):
         lj.switch(UInt(0, 1, 0), [lambda: Int(1), lambda: result], mode=mode)
-    with pytest.raises((SizeError, StateError), match=pattern):
+    pattern = rf"^{THIS}:\d+ .*the argument 'a' has {len(result)} entries, but the call"
+    with pytest.raises(SizeError, match=pattern):
         lj.switch(UInt(0, 1, 0), [lambda a: a, lambda a: a + 1], result, mode=mode)
 
 
@@ -154,7 +155,7 @@ def test_arguments_as_wide_as_a_part_of_the_elements(mode: str) -> None:
         lj.scatter_add(out, a, UInt(0))
 
     for functions in ([twice, square], [lambda a: a, lambda a: a], [write, write]):
-        with pytest.raises(SizeError, match=r"of size 2 for 3|incompatible sizes"):
+        with pytest.raises(SizeError, match="argument .* has 2 entries, but .* 3 elem"):
             lj.switch(UInt(0, 0, 9), functions, narrow, mode=mode)
     assert lanes(out) == [0]
     table = [lambda a, i: lj.gather(Int, a, i), lambda a, i: lj.gather(Int, a, i) + 9]
