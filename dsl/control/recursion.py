@@ -91,6 +91,7 @@ def _endless(name: str, who: str) -> RecursionBoundError:
 
 def left_out(reached: BoundReached) -> Callable[..., Any]:
     """Return a block that reports the elements which get there."""
+
     def block(*_args: Any) -> Any:
         if trace.state.scope is trace.ROOT:
             mask = trace.state.mask
