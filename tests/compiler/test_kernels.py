@@ -191,10 +191,11 @@ def test_reasons_name_operations_types_and_labels() -> None:
         lj.eval(array)
         return str(history.kernel_history()[-1]["recompile_reason"])
 
-    def count(label: str) -> Any:
-        return lj.while_loop(
-            (UInt(0, 1),), lambda i: i < 3, lambda i: (i + 1,), label=label
-        )[0]
+    def count(label: str, factor: int) -> Any:
+        def body(i: UInt) -> tuple[UInt]:
+            return (i * factor + 1,)
+
+        return lj.while_loop((UInt(0, 1),), lambda i: i < 3, body, label=label)[0]
 
     x = Float(1, 2, 3)
     lj.eval(x)
@@ -215,7 +216,8 @@ def test_reasons_name_operations_types_and_labels() -> None:
     assert reason(UInt(1, 2) ^ 5) == (
         "no known kernel begins with an array of UInt32 in memory"
     )
-    assert "step 4 of 5: 'loop' ('counting'), where that" in reason(count("counting"))
+    reason(count("first", 3))
+    assert "'loop' ('counting'), with other operands" in reason(count("counting", 1))
 
 
 SCRIPT = """
