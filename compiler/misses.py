@@ -16,6 +16,7 @@ from lumijit.runtime.dtypes import DType, by_index
 
 # Of so many kernels, the newest, the most similar one is looked for.
 _COMPARED = 64
+_END = "its end"
 
 
 def _unnamed(_node: Node) -> str | None:
@@ -48,7 +49,7 @@ def explain(program: Program, known: Collection[Any]) -> str:
     count = len(nodes)
     if shared < count:
         mine = f"{_row_text(key[shared])}{_named(nodes[shared])}"
-        theirs = _row_text(best[shared]) if shared < len(best) else "nothing"
+        theirs = _row_text(best[shared]) if shared < len(best) - 2 else _END
         where = f"differs from a known kernel at step {shared + 1} of {count}: {mine}"
         if _row_text(key[shared]) == theirs:
             return f"{where}, with other operands or of another kind"
@@ -67,9 +68,10 @@ def _row_text(row: Any) -> str:
     """Describe one entry of a key."""
     if isinstance(row, int):
         return leaf_text(row)
-    number = row[0] if row and isinstance(row[0], int) else None
-    if number is None or len(row) < 3 or isinstance(row[1], (bool, str)):
-        return "its end"
+    if not isinstance(row[1], int):
+        # What is written to comes after the operations.
+        return _END
+    number = row[0]
     op = list(REGISTRY.values())[number]
     return f"'{op.name}'{'' if op in REGIONS | EFFECTS else _type_text(row[1])}"
 
