@@ -3,7 +3,7 @@
 The memory cache maps a program's key to its kernel. A miss consults the disk
 cache under a hash of the key; only then is IR written and compiled. What is built is
 the general form of a program, in which equal numbers are arguments of their own
-(`general`). Every miss is explained: what differs from the most similar kernel known.
+(`general`). Every miss is explained (`misses`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lumijit.compiler import general
 from lumijit.compiler.general import General, Selection, Source
 from lumijit.compiler.lower import packet
 from lumijit.compiler.lower.builder import TargetInfo
+from lumijit.compiler.misses import explain
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.program import Program, iterate_all, pack_code
 from lumijit.runtime import cache, cpu
@@ -159,7 +160,7 @@ def _noted(program: Program, name: str) -> Built | None:
             return None
         code, meta = stored
     built = _link(name, code, meta, started)
-    built.reason = explain(program)
+    built.reason = explain(program, _KERNELS)
     built.pack = chosen.packer(built.pack)
     return built
 
@@ -200,7 +201,9 @@ def _known(program: Program, wanted: General) -> tuple[Built | None, list[Source
 def _build(program: Program, wanted: Program) -> Built:
     """Read a kernel from disk or make it, for the general form of a program."""
     name = structural_hash(wanted.key)
-    reason = explain(program) if not flags.print_ir else "IR wanted for printing"
+    reason = (
+        explain(program, _KERNELS) if not flags.print_ir else "IR wanted for printing"
+    )
     started = time.perf_counter()
     stored = None if flags.print_ir else cache.lookup(name)
     if stored is not None:
@@ -241,26 +244,3 @@ def _build(program: Program, wanted: Program) -> Built:
 
 def _symbol(name: str) -> str:
     return f"lumijit_{name}"
-
-
-def explain(program: Program) -> str:
-    """Say why no kernel in memory fits: the first difference to the nearest one."""
-    key = program.key
-    if not _KERNELS:
-        return "first kernel"
-    best, shared = None, -1
-    for other in list(_KERNELS)[-64:]:
-        common = 0
-        for a, b in zip(key, other, strict=False):
-            if a != b:
-                break
-            common += 1
-        if common > shared:
-            best, shared = other, common
-    if best is None or shared == 0:
-        return "no kernel begins the same way"
-    if shared == min(len(key), len(best)):
-        return f"longer or shorter than a known kernel ({len(best)} entries)"
-    nodes = program.nodes
-    what = f"operation {nodes[shared].op.name}" if shared < len(nodes) else "outputs"
-    return f"differs from a known kernel at entry {shared} of {len(key)} ({what})"

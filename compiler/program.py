@@ -28,7 +28,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node
-from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, by_index
 from lumijit.runtime.errors import SymbolicError, message
 
 _LEAVES = frozenset({LITERAL, COUNTER, EVALUATED, UNDEFINED})
@@ -47,6 +47,25 @@ def pack_code(dtype: DType) -> str:
     if dtype.is_float:
         return _PACK_CODES[dtype]
     return "q" if dtype.is_signed else "Q"
+
+
+def leaf_text(row: int) -> str:
+    """Describe the entry of a leaf in a key."""
+    if row == _COUNTER:
+        return "a counter"
+    if row >= _MEMORY:
+        kind = "one entry" if row % 2 else "an array"
+        use = (row - _MEMORY) % 8
+        indexed = ", indexed" if use >= 4 else ""
+        return f"{kind} of {by_index((row - _MEMORY) // 8).name} in memory{indexed}"
+    if row >= _BAKED:
+        dtype = by_index((row - _BAKED) // 2)
+        if dtype is BOOL:
+            return f"the mask {bool(row % 2)}"
+        return f"a zero of {dtype.name}"
+    if row >= _UNDEFINED:
+        return f"an undefined array of {by_index(row - _UNDEFINED).name}"
+    return f"a number of {by_index(row - _ARGUMENT).name}"
 
 
 def is_baked(node: Node) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
+from lumijit.compiler import misses
 from lumijit.compiler.trace import Node
 
 _LABELS: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
@@ -17,3 +18,7 @@ def label_of(node: Node) -> str | None:
 def set_label_of(node: Node, label: str) -> None:
     """Name a node."""
     _LABELS[node] = label
+
+
+# What explains why a kernel was built names values as the user does.
+misses.name_of = label_of

@@ -130,6 +130,11 @@ VALUES: Final = (BOOL, *ARITHMETIC)
 _BY_NUMPY: Final = {t.numpy: t for t in VALUES}
 
 
+def by_index(index: int) -> DType:
+    """Return the scalar type with an index."""
+    return ALL[index]
+
+
 def from_numpy(dtype: np.dtype[Any]) -> DType | None:
     """Return the scalar type stored by a NumPy dtype, or None if there is none."""
     return _BY_NUMPY.get(dtype)

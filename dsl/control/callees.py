@@ -237,8 +237,10 @@ def parameters_of(callee: Callee) -> list[str]:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
-    by_position = (inspect.Parameter.POSITIONAL_ONLY,)
-    by_position += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
+    by_position = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
     return [p.name for p in found if p.kind in by_position][len(first) :]
 
 

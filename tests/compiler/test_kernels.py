@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import lumijit as lj
 from lumijit.compiler import kernels, memory, trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.program import Program, elementwise_order
 from lumijit.compiler.trace import Node, emit1, emit2
+from lumijit.llvm import Float, UInt
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32
@@ -174,7 +178,46 @@ def test_reasons_of_a_miss() -> None:
     data(emit1(ar.SQRT, formula(2.5, 3.5)))
     first, second = history.kernel_history()
     assert first["recompile_reason"] == "first kernel"
-    assert "known kernel" in second["recompile_reason"]
+    expected = (
+        r"differs from a known kernel at step \d+ of \d+: 'sqrt' of Float32, "
+        "where that has its end"
+    )
+    assert re.fullmatch(expected, second["recompile_reason"])
+
+
+def test_reasons_name_operations_types_and_labels() -> None:
+    def reason(array: Any) -> str:
+        history.kernel_history()
+        lj.eval(array)
+        return str(history.kernel_history()[-1]["recompile_reason"])
+
+    def count(label: str, factor: int) -> Any:
+        def body(i: UInt) -> tuple[UInt]:
+            return (i * factor + 1,)
+
+        return lj.while_loop((UInt(0, 1),), lambda i: i < 3, body, label=label)[0]
+
+    x = Float(1, 2, 3)
+    lj.eval(x)
+    kernels.flush()
+    assert reason(x * 2 + 1) == "first kernel"
+    assert reason(x * 2 - 1) == (
+        "differs from a known kernel at step 5 of 5: 'sub' of Float32, where that has "
+        "'add' of Float32"
+    )
+    root = lj.sqrt(x * 2 + 1)
+    lj.set_label(root, "root")
+    assert "6 of 6: 'sqrt' of Float32 ('root'), where that has its end" in reason(root)
+    target = lj.zeros(Float, 3)
+    lj.scatter(target, x, UInt(0, 1, 2))
+    reason(target)
+    lj.scatter_add(target, x, UInt(0, 1, 2))
+    assert "'scatter', with other operands or of another kind" in reason(target)
+    assert reason(UInt(1, 2) ^ 5) == (
+        "no known kernel begins with an array of UInt32 in memory"
+    )
+    reason(count("first", 3))
+    assert "'loop' ('counting'), with other operands" in reason(count("counting", 1))
 
 
 SCRIPT = """

@@ -296,7 +296,10 @@ def test_wrong_arity(mode: str) -> None:
     )
     with pytest.raises(ArrayTypeError, match=match):
         lj.switch(
-            index, [lambda x: x, g], Float(1, 2), mode=None if mode == "scalar" else mode
+            index,
+            [lambda x: x, g],
+            Float(1, 2),
+            mode=None if mode == "scalar" else mode,
         )
     with pytest.raises(ArrayTypeError, match=r"passes 1 argument and z=…"):
         lj.switch(index, [lambda x, z: x, g], Float(1, 2), z=Float(1))

@@ -237,3 +237,76 @@ def test_methods_with_the_name_of_a_global_function() -> None:
             return n
 
     assert list(Shape().bounded(UInt(2, 4))) == [2, 24]
+
+
+class Mirror:
+    def look(self, n: Any) -> Any:
+        return MIRRORS.look(n)
+
+
+MIRROR = Mirror()
+MIRRORS = lj.instance_array_t(UInt, Mirror)([MIRROR, MIRROR])
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_endless_recursion_of_methods(mode: str) -> None:
+    match = (
+        rf"^{THIS}:{line_of(Mirror, 'return MIRRORS')} in look: Mirror\.look: "
+        r"Mirror\.look calls itself without end while it is traced: .* Fix: put the "
+        r"recursive call .* @lumijit\.syntax\(max_depth=8\)"
+    )
+    with flags_of(mode), pytest.raises(RecursionBoundError, match=match):
+        MIRRORS.look(UInt(1, 2))
+
+    def again(self: Any, n: Any) -> Any:
+        return lj.dispatch(MIRRORS, again, n)
+
+    with flags_of(mode), pytest.raises(RecursionBoundError, match="dispatch: Mirror"):
+        lj.dispatch(MIRRORS, again, UInt(1, 2))
+    assert list(UInt(1, 2) + 1) == [2, 3]
+
+
+def test_recursion_errors_of_the_user_come_through() -> None:
+    def endless(n: Any) -> Any:
+        return endless(n)
+
+    with pytest.raises(RecursionError) as caught:
+        lj.switch(UInt(0, 0), [endless], UInt(1, 2))
+    assert not isinstance(caught.value, RecursionBoundError)
+
+
+@lj.syntax(max_depth=3)
+def through_switch(n: Any, k: Any) -> Any:
+    r = n
+    if n > 0:
+        r = lj.switch(k, [_again, lambda n, k: n * 100], n, k) + 1
+    return r
+
+
+def _again(n: Any, k: Any) -> Any:
+    return through_switch(n - 1, k)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_only_elements_that_recurse_are_past_the_bound(mode: str) -> None:
+    with flags_of(mode):
+        found = through_switch(Int(1, 2, 9, 0), UInt(0, 0, 1, 0))
+        assert list(found) == [1, 2, 901, 0]
+    match = r"max_depth=3\. Fix: .* \(element 1 and 1 more\)$"
+    if mode == "symbolic":
+        with pytest.raises(RecursionBoundError, match=match):
+            lj.eval(through_switch(Int(1, 9, 9, 9), UInt(0, 0, 1, 0)))
+    lj.eval(UInt(1, 2) + 4)
+
+
+def test_a_switch_of_which_every_callable_is_past_the_bound() -> None:
+    @lj.syntax(max_depth=2)
+    def deep(n: Any) -> Any:
+        r = n
+        if n > 0:
+            r = lj.switch(UInt(0, 1, 0), [lambda n: deep(n - 1)] * 2, n)
+        return r
+
+    assert list(deep(Int(0, 1, 0))) == [0, 0, 0]
+    with pytest.raises(RecursionBoundError, match=r"max_depth=2.*\(element 1\)"):
+        lj.eval(deep(Int(0, 2, 1)))

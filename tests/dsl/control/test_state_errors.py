@@ -346,3 +346,30 @@ def test_other_array_than_the_written_one() -> None:
         result = lj.if_stmt(args, cond, yes, lambda a, b: b, mode=mode)
         assert list(written) == [101, 2, 103]
         assert list(result) == [101, 20, 103]
+
+
+@lj.syntax
+def count_by(n: Any, step: Any) -> Any:
+    total = UInt(0)
+    for i in range(UInt(0), n, step):
+        total += i + 1
+    return total
+
+
+def test_steps_known_to_be_zero() -> None:
+    for step in (0, UInt(0), lj.opaque(UInt, 0)):
+        with pytest.raises(ArrayValueError, match=r"'range' got a step of zero.*Fix:"):
+            count_by(UInt(1, 2, 3), step)
+
+
+def test_steps_of_zero_among_others() -> None:
+    steps = UInt(1, 0, 2)
+    assert list(count_by(UInt(1, 2, 3), steps)) == [1, 0, 4]
+    match = (
+        rf"{re.escape(__file__)}:\d+ in count_by: range\(\): the step of an element is "
+        r"zero, so that it gets no items.* Fix: give a step that isn't zero"
+    )
+    with lj.scoped_set_flag(lj.JitFlag.Debug, True):
+        with pytest.warns(RuntimeWarning, match=match):
+            lj.eval(count_by(UInt(1, 2, 3), steps))
+        lj.eval(count_by(UInt(1, 2, 3), UInt(1, 3, 2)))
