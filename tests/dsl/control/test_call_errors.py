@@ -155,7 +155,9 @@ def test_arguments_as_wide_as_a_part_of_the_elements(mode: str) -> None:
         lj.scatter_add(out, a, UInt(0))
 
     for functions in ([twice, square], [lambda a: a, lambda a: a], [write, write]):
-        with pytest.raises(SizeError, match="argument .* has 2 entries, but .* 3 elem"):
+        with pytest.raises(
+            SizeError, match=r"argument .* has 2 entries, but .* 3 elem"
+        ):
             lj.switch(UInt(0, 0, 9), functions, narrow, mode=mode)
     assert lanes(out) == [0]
     table = [lambda a, i: lj.gather(Int, a, i), lambda a, i: lj.gather(Int, a, i) + 9]
