@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Set
 from functools import partial
 from typing import Any
 
@@ -22,30 +22,26 @@ def run(call: Invocation) -> Any:
     """Trace each function into a body of one region; return the results."""
     if not flags.optimize_calls:
         _hide_literals(call)
-    # The arrays among the results that were written by index: entry, callee, array.
-    late: list[tuple[Entry, Callee, Any]] = []
     # All in one scope, where equal code gives equal nodes.
     with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
-        # Made once: tracing many short functions takes as long as what is around.
-        versions = partial(versions_in, inner, call.name)
-        bodies = [
-            _trace(call, callee, inner, versions, late) for callee in call.callees
-        ]
+        tracer = _Tracer(call, inner)
+        for callee in call.callees:
+            tracer.trace(callee)
+        bodies = tracer.bodies
         for body in bodies:
             inner.writes.update(body.writes)
     entries = call.results.arrays()
     columns = [[array._node for array in entry.arrays] for entry in entries]
     for k, body in enumerate(bodies):
         body.outputs = tuple([column[k] for column in columns])
-    for entry, callee, _ in late:
-        body = bodies[call.callees.index(callee)]
+    for entry, body, _ in tracer.late:
         body.outputs = _without(body.outputs, entries.index(entry))
     found = calls.close_call(
         call.index, call.active, call.count, bodies, inner, call.name
     )
     nodes = {entry.name: node for entry, node in zip(entries, found, strict=True)}
-    for entry, callee, array in late:
-        mask = trace.emit2(AND, is_selected(call.index, callee), call.active)
+    for entry, body, array in tracer.late:
+        mask = trace.emit2(AND, is_selected(call.index, body.positions), call.active)
         nodes[entry.name] = trace.select(mask, array._node, nodes[entry.name])
     return call.results.result(nodes, call.lanes)
 
@@ -60,37 +56,73 @@ def _hide_literals(call: Invocation) -> None:
     call.values = [leaf.value for leaf in call.leaves]
 
 
-def _trace(
-    call: Invocation,
-    callee: Callee,
-    inner: Scope,
-    versions: Callable[[], dict[int, Node]],
-    late: list[tuple[Entry, Callee, Any]],
-) -> calls.Body:
-    value, written = call.invoke(callee, call.values, versions)
-    if not written and call.results.enter_array(value):
-        leaves = []
-    else:
-        leaves = call.results.match(callee, value)
-    if written:
-        for entry, leaf in zip(call.results.entries, leaves, strict=True):
+class _Tracer:
+    """Traces the functions of one call in one scope, each into a body.
+
+    Many are short, and what is done around each takes as long as tracing it: one that
+    returns an array which another has returned, and does nothing else, is that one.
+    """
+
+    def __init__(self, call: Invocation, inner: Scope) -> None:
+        self.call = call
+        self.inner = inner
+        self.bodies: list[calls.Body] = []
+        # The results that were written by index: entry, body, array.
+        self.late: list[tuple[Entry, calls.Body, Any]] = []
+        # The bodies that do nothing but return one array, by its node.
+        self._pure: dict[int, calls.Body] = {}
+        self._versions = partial(versions_in, inner, call.name)
+        self._is_merging = flags.merge_functions
+
+    def trace(self, callee: Callee) -> None:
+        """Trace a function."""
+        call, inner = self.call, self.inner
+        value, written = call.invoke(callee, call.values, self._versions)
+        results = call.results
+        is_pure = not (inner.effects or inner.writes or inner.locals)
+        is_alike = not written and results.is_like(value)
+        if is_pure and is_alike:
+            known = self._pure.get(id(value._node))
+            if known is not None:
+                known.positions += callee.positions
+                return
+        body = calls.Body(
+            inner, inner.effects, inner.writes, (), [*callee.positions], inner.locals
+        )
+        self.bodies.append(body)
+        if is_alike:
+            results.enter_array(value)
+        else:
+            self._match(callee, body, value, written)
+        if not is_pure:
+            self._separate(body)
+        elif self._is_merging and results.is_like(value):
+            self._pure[id(value._node)] = body
+
+    def _match(
+        self, callee: Callee, body: calls.Body, value: Any, written: Set[int]
+    ) -> None:
+        """Enter results of any structure."""
+        leaves = self.call.results.match(callee, value)
+        if not written:
+            return
+        for entry, leaf in zip(self.call.results.entries, leaves, strict=True):
             if id(leaf.value) in written:
-                if inner.parent is not trace.ROOT:
-                    raise _written_result(call, callee, entry.name)
-                late.append((entry, callee, leaf.value))
-    body = calls.Body(
-        inner, inner.effects, inner.writes, (), callee.positions, inner.locals
-    )
-    # The other functions see buffers as they were before this one, too.
-    local.suspend(body)
-    if inner.writes:
-        # The other functions see arrays as they were before this one wrote to them.
-        regions.restore_writes(inner)
-        inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
-    # What the next function writes belongs to the next body only.
-    inner.effects, inner.writes, inner.locals = [], {}, {}
-    inner.part += 1
-    return body
+                if self.inner.parent is not trace.ROOT:
+                    raise _written_result(self.call, callee, entry.name)
+                self.late.append((entry, body, leaf.value))
+
+    def _separate(self, body: calls.Body) -> None:
+        """Keep what a function wrote from the next ones."""
+        inner = self.inner
+        # They see buffers and arrays as they were before this one.
+        local.suspend(body)
+        if inner.writes:
+            regions.restore_writes(inner)
+            inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
+        # What the next function writes belongs to the next body only.
+        inner.effects, inner.writes, inner.locals = [], {}, {}
+        inner.part += 1
 
 
 def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:
