@@ -77,6 +77,8 @@ class _Tracer:
     def trace(self, callee: Callee) -> None:
         """Trace a function."""
         call, inner = self.call, self.inner
+        # Local buffers that a function makes end with it.
+        inner.part += 1
         value, written = call.invoke(callee, call.values, self._versions)
         results = call.results
         is_pure = not (inner.effects or inner.writes or inner.locals)
@@ -94,9 +96,8 @@ class _Tracer:
             results.enter_array(value)
         else:
             self._match(callee, body, value, written)
-        if not is_pure:
-            self._separate(body)
-        elif self._is_merging and results.is_like(value):
+        self._separate(body)
+        if is_pure and self._is_merging and results.is_like(value):
             self._pure[id(value._node)] = body
 
     def _match(
@@ -122,7 +123,6 @@ class _Tracer:
             inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
         # What the next function writes belongs to the next body only.
         inner.effects, inner.writes, inner.locals = [], {}, {}
-        inner.part += 1
 
 
 def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:
