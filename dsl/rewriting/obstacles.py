@@ -57,7 +57,9 @@ def find_raise(nodes: list[Node]) -> tuple[Any, str] | None:
             return stmt, f"'assert {stmt.test.value}'"
         is_with = isinstance(stmt, gast.With)
         if isinstance(node, Block) and (is_with or isinstance(stmt, gast.Try)):
-            found = None if getattr(stmt, "handlers", ()) else find_raise(children(node))
+            found = (
+                None if getattr(stmt, "handlers", ()) else find_raise(children(node))
+            )
             if found:
                 return found
     return None

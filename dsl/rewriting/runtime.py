@@ -162,8 +162,9 @@ class Runtime(Conditions):
         )
         if not raising.condition:
             problem = (
-                f"{raising.statement} can't happen for some elements only, and some "
-                "may have gone another way before, by 'return', 'break' or 'continue'"
+                f"{raising.statement} can't happen for some elements only, and which "
+                "ones have left before, by 'return', 'break' or 'continue', depends on "
+                "arrays"
             )
         raise syntax_error(
             where.filename,

@@ -1,4 +1,5 @@
 """Small programs, one per Python idiom that has little to do with arrays."""
+# ruff: noqa: PT018, RUF018
 
 from __future__ import annotations
 
