@@ -42,6 +42,15 @@ Source = Node | int | float
 _new_node = cast(Any, Node.__new__)
 
 
+class Remembered(Node):
+    """A node of a program that a kernel was built from, and no value of anybody's.
+
+    Lists of the values that live leave it out.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class General:
     """A program whose literals have one kind of use, and what its arguments are."""
@@ -115,7 +124,7 @@ class _Copier:
         return found
 
     def _make(self, node: Node, deps: tuple[Node, ...], attr: Any) -> Node:
-        made: Node = _new_node(Node)
+        made: Node = _new_node(Remembered)
         made.op, made.type, made.size = node.op, node.type, node.size
         made.deps, made.attr, made.buffer, made.uses = deps, attr, None, None
         made.scope = self._scope(node.scope)

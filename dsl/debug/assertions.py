@@ -110,6 +110,33 @@ def assert_equal(
         _check(construct, cond, fmt, args, kwargs, limit, tb_depth, tb_skip)
 
 
+def check_statement(cond: Any, message: tuple[Any, ...]) -> None:
+    """Check the array in an `assert` of a decorated function, as `assert_true` does.
+
+    Args:
+        cond: a flat array of bools.
+        message: the pieces of the message: values, each with its conversion and its
+            format in an f-string. Arrays are shown as `assert_true` shows them.
+    """
+    text, args = "", []
+    for value, conversion, form in message:
+        if capture.flat_arrays(value):
+            text += "{}"
+            args.append(value)
+            continue
+        converted = _CONVERSIONS.get(conversion, _unchanged)(value)
+        text += format(converted, form).replace("{", "{{").replace("}", "}}")
+    _check("assert", cond, text if message else None, tuple(args), {}, 20, 3, 0)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+#: The conversions of f-strings, by the number that their syntax trees have.
+_CONVERSIONS: dict[int, Any] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+
+
 def _opposite(cond: Any) -> Any:
     return ~cond if isinstance(cond, FlatArray) else not cond  # type: ignore[operator]
 
