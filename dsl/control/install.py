@@ -10,11 +10,10 @@ from lumijit.compiler import trace
 from lumijit.control.conditional import if_stmt
 from lumijit.control.loop import while_loop
 from lumijit.control.recursion import is_idle, surroundings
-from lumijit.debug.assertions import check_statement
+from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.rewriting import targets
-from lumijit.runtime.config import flags
 
 
 def _is_array(value: Any) -> bool:
@@ -64,5 +63,5 @@ def install() -> None:
     targets.logical_or = lambda a, b: _operand(a) | _operand(b)
     targets.logical_not = _logical_not
     targets.select = select
-    targets.checks = lambda: flags.debug
+    targets.checks = is_checked
     targets.check = check_statement

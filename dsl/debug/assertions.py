@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from lumijit.arrays import FlatArray
+from lumijit.compiler import trace
 from lumijit.debug import capture
 from lumijit.debug.output import as_text, check_active, check_limit, only_active
 from lumijit.debug.template import Template, parse, referenced
@@ -108,6 +109,18 @@ def assert_equal(
         construct = "lumijit.assert_equal"
         cond = _flat_mask(arg0 == arg1)
         _check(construct, cond, fmt, args, kwargs, limit, tb_depth, tb_skip)
+
+
+def is_checked(cond: Any) -> bool:
+    """Tell whether an `assert` of a decorated function looks at an array.
+
+    Without flag Debug, arrays of one entry are conditions as Python has them, where
+    the entry is known and all elements get there.
+    """
+    is_everywhere = trace.state.scope is trace.ROOT and trace.state.mask is None
+    return flags.debug or (
+        is_everywhere and isinstance(cond, FlatArray) and cond._node.size == 1
+    )
 
 
 def check_statement(cond: Any, message: tuple[Any, ...]) -> None:

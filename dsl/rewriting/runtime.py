@@ -127,9 +127,9 @@ class Runtime(Conditions):
     # Assertions.
 
     @staticmethod
-    def checks() -> bool:
-        """Tell whether assertions about arrays are checked."""
-        return targets.checks()
+    def checks(cond: Any) -> bool:
+        """Tell whether an assertion about an array is checked."""
+        return targets.checks(cond)
 
     @staticmethod
     def check(cond: Any, *message: Any) -> bool:

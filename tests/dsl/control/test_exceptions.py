@@ -428,6 +428,19 @@ def test_assertions_on_arrays_need_flag_debug(mode: str, capsys: Any) -> None:
     assert capsys.readouterr().err == ""
 
 
+def test_an_assertion_on_one_entry_is_python_s() -> None:
+    @lj.syntax
+    def f(x: Any) -> Any:
+        assert lj.all(x > 0), "not positive"
+        while x < 9:
+            x += 1
+        return x
+
+    assert list(f(Int(1, 3))) == [9, 9]
+    with pytest.raises(AssertionError, match="not positive"):
+        f(Int(1, -3))
+
+
 def test_an_assertion_outside_of_control_flow() -> None:
     @lj.syntax
     def f(x: Any, message: Any = None) -> Any:

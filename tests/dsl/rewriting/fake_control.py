@@ -214,6 +214,6 @@ class Control:
             logical_or=lambda a, b: Lanes(np.logical_or(_raw(a), _raw(b))),
             logical_not=lambda a: Lanes(np.logical_not(_raw(a))),
             select=lambda m, a, b: Lanes(np.where(_raw(m), _raw(a), _raw(b))),
-            checks=lambda: True,
+            checks=lambda cond: True,
             check=self.check,
         )
