@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-from lumijit.compiler.memory import CONSUMED, Reduction
+from lumijit.compiler.memory import CONSUMED, Reduction, joins
 from lumijit.compiler.ops.structural import (
     EFFECTS,
     GATHER,
@@ -215,6 +215,8 @@ def attr_key(node: Node) -> Any:
     attr = node.attr
     if attr is None or node.op in LOCALS:
         return None
-    if node.op in REGIONS or isinstance(attr, Reduction):
+    if isinstance(attr, Reduction):
+        return (*attr.key, joins(node))
+    if node.op in REGIONS:
         return attr.key
     return attr

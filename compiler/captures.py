@@ -141,7 +141,8 @@ def structure(region: Region, deps: tuple[Node, ...]) -> Any:
         for node in block.nodes:
             known[id(node)] = count
             count += 1
-            refs = tuple(known[id(d)] for d in node.deps)
-            rows.append((node.op.index, node.type.index, attr_key(node), refs))
-        rows.append(tuple(known[id(n)] for n in block.outputs))
+            refs = [known[id(d)] for d in node.deps]
+            attr = None if node.attr is None else attr_key(node)
+            rows.append((node.op.index, node.type.index, attr, *refs))
+        rows.append(tuple([known[id(n)] for n in block.outputs]))
     return tuple(rows)

@@ -2,10 +2,10 @@
 
 Value numbering makes equal numbers one literal, and operations on them one
 operation, so that the trace's structure depends on which numbers are equal. The
-kernels that are built don't: `generalized` gives every use of a literal an
-argument of its own, and `match` finds out whether a known kernel computes a
-program in which numbers coincide, or are zero, that were different before. Both
-run only where a kernel isn't known by the program's own key (`kernels.lookup`).
+kernels that are built don't: `generalized` gives every use of a literal, or every
+kind of use, an argument of its own, and `match` finds out whether a known kernel
+computes a program in which numbers coincide, or are zero, that were different before.
+Both run only where a kernel isn't known by the program's own key (`kernels.lookup`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lumijit.compiler.blocks import Block, Branch, Call, Loop, Region, attr_key
 from lumijit.compiler.captures import structure
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import (
     BRANCH,
     EFFECTS,
@@ -30,7 +31,8 @@ from lumijit.compiler.ops.structural import (
 from lumijit.compiler.program import Program, is_baked, iterate_all
 from lumijit.compiler.trace import ROOT, Node, Scope
 
-# A number with more uses than this is hardly there by chance: it stays one argument.
+# The uses of a number with more than this are hardly all there by chance: those by one
+# operation stay one argument.
 MAX_USES = 8
 # With more arguments than this, builds take too long to save others.
 MAX_ARGUMENTS = 1000
@@ -40,23 +42,32 @@ Source = Node | int | float
 _new_node = cast(Any, Node.__new__)
 
 
+class Remembered(Node):
+    """A node of a program that a kernel was built from, and no value of anybody's.
+
+    Lists of the values that live leave it out.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class General:
-    """A program whose literals have one use each, and what its arguments are."""
+    """A program whose literals have one kind of use, and what its arguments are."""
 
     program: Program
     sources: list[Source]
 
 
 def generalized(program: Program) -> General:
-    """Return a copy of a program in which every use of a literal is one of its own.
+    """Return a copy of a program in which uses of a literal are literals of their own.
 
     Programs without literals stay as they are.
     """
-    split = _split_literals(program)
-    if split is None:
+    singled = _count_uses(program)
+    if singled is None:
         return General(program, list(program.arguments))
-    copier = _Copier(split)
+    copier = _Copier(singled)
     for node in program.nodes:
         copier.copy(node)
     copy = Program(
@@ -68,8 +79,8 @@ def generalized(program: Program) -> General:
     return General(copy, [copier.origins[id(n)] for n in copy.arguments])
 
 
-def _split_literals(program: Program) -> set[int] | None:
-    """Return the literals of which each use becomes one of its own."""
+def _count_uses(program: Program) -> set[int] | None:
+    """Return the literals each use of which becomes one; None if there are none."""
     uses: dict[int, int] = {}
     for node in iterate_all(program.nodes):
         if node.op in REGIONS:
@@ -82,20 +93,29 @@ def _split_literals(program: Program) -> set[int] | None:
             uses.setdefault(id(node), 0)
     if not uses:
         return None
-    split = {k for k, count in uses.items() if count <= MAX_USES}
-    return split if sum(uses[k] for k in split) <= MAX_ARGUMENTS else set()
+    singled = {k for k, count in uses.items() if count <= MAX_USES}
+    return singled if sum(uses[k] for k in singled) <= MAX_ARGUMENTS else set()
+
+
+# What uses an operand: an operation, at a position.
+Use = tuple[Op, int] | None
 
 
 class _Copier:
-    """Copies a program's nodes; `origins` tells what sources were copied from."""
+    """Copies a program's nodes; `origins` tells what sources were copied from.
 
-    def __init__(self, split: set[int]) -> None:
-        self.split = split
+    Each use of a `singled` literal is a literal of its own, and the uses of others
+    are one by the operation and the position of the operand.
+    """
+
+    def __init__(self, singled: set[int]) -> None:
+        self.singled = singled
         self.copies: dict[int, Node] = {}
         self.origins: dict[int, Node] = {}
         self.scopes: dict[int, Scope] = {id(ROOT): ROOT}
+        self.shared: dict[tuple[int, Use], Node] = {}
         # The literals used inside of each region that is being copied.
-        self.used: list[list[Node]] = []
+        self.used: list[dict[int, Node]] = []
 
     def _scope(self, original: Scope) -> Scope:
         found = self.scopes.get(id(original))
@@ -104,33 +124,42 @@ class _Copier:
         return found
 
     def _make(self, node: Node, deps: tuple[Node, ...], attr: Any) -> Node:
-        made: Node = _new_node(Node)
+        made: Node = _new_node(Remembered)
         made.op, made.type, made.size = node.op, node.type, node.size
         made.deps, made.attr, made.buffer, made.uses = deps, attr, None, None
         made.scope = self._scope(node.scope)
         return made
 
-    def operand(self, node: Node) -> Node:
+    def operand(self, node: Node, use: Use = None) -> Node:
         """Return the copy of a node for one use of it."""
-        if id(node) not in self.split:
+        if node.op is not LITERAL or is_baked(node):
             return self.copy(node)
-        fresh = self._make(node, (), node.attr)
-        self.origins[id(fresh)] = node
+        fresh = None
+        is_shared = id(node) not in self.singled
+        if is_shared:
+            fresh = self.shared.get((id(node), use))
+        if fresh is None:
+            fresh = self._make(node, (), node.attr)
+            self.origins[id(fresh)] = node
+            if is_shared:
+                self.shared[id(node), use] = fresh
         for used in self.used:
-            used.append(fresh)
+            used[id(fresh)] = fresh
         return fresh
 
     def copy(self, node: Node) -> Node:
         """Return the one copy of a node, whose operands have been copied."""
         found = self.copies.get(id(node))
         if found is None:
-            if node.op in REGIONS:
+            op = node.op
+            if op in REGIONS:
                 found = self._region(node)
             else:
                 # What is addressed is no value, and stays one array.
-                first = 1 if node.op in EFFECTS else 0
+                first = 1 if op in EFFECTS else 0
                 deps = [self.copy(d) for d in node.deps[:first]]
-                deps += [self.operand(d) for d in node.deps[first:]]
+                values = enumerate(node.deps[first:])
+                deps += [self.operand(d, (op, k)) for k, d in values]
                 found = self._make(node, tuple(deps), node.attr)
                 self.origins[id(found)] = node
             self.copies[id(node)] = found
@@ -141,8 +170,8 @@ class _Copier:
         count = len(old.args) if isinstance(old, Loop) else 1
         heads = [self.operand(d) for d in node.deps[:count]]
         captures = node.deps[count : old.pointers]
-        kept = [self.copy(d) for d in captures if id(d) not in self.split]
-        self.used.append([])
+        kept = [self.copy(d) for d in captures if d.op is not LITERAL or is_baked(d)]
+        self.used.append({})
         if isinstance(old, Loop):
             loop = Loop()
             loop.args = tuple(self.copy(a) for a in old.args)
@@ -154,7 +183,7 @@ class _Copier:
         else:
             new = call = Call()
             call.bodies = tuple(self._block(body) for body in old.bodies)
-        literals = self.used.pop()
+        literals = self.used.pop().values()
         addressed = [self.copy(d) for d in node.deps[old.pointers :]]
         deps = (*heads, *kept, *literals, *addressed)
         new.label, new.written = old.label, []
@@ -172,8 +201,8 @@ class _Copier:
 def match(known: Program, program: Program) -> list[Source] | None:
     """Return what a known kernel's arguments must be to compute a program.
 
-    None if it computes something else. The known kernel's literals have one use
-    each, so every operation of it stands for exactly one of the program, while
+    None if it computes something else. The known kernel's literals have one kind of
+    use each, so every operation of it stands for exactly one of the program, while
     several may stand for the same.
     """
     if known.key[-1] != program.key[-1]:

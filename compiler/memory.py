@@ -54,7 +54,7 @@ class Reduction:
     """What a scatter does with the entry it finds, and how.
 
     Scatters of one non-zero `group` are promised to hit different entries, so
-    they may share a kernel.
+    they may share a kernel, and run at once in it where they are neighbours (`joins`).
     """
 
     op: str
@@ -65,6 +65,15 @@ class Reduction:
     def key(self) -> tuple[str, str]:
         """What matters for the generated code."""
         return (self.op, self.mode)
+
+
+def joins(node: Node) -> bool:
+    """Tell whether a scatter hits other entries than the write before it does."""
+    before = node.deps[0]
+    if before.op is not WRITTEN or before.deps[0].op is not SCATTER:
+        return False
+    group: int = node.attr.group
+    return group != 0 and before.deps[0].attr.group == group
 
 
 _groups = itertools.count(1)

@@ -75,12 +75,13 @@ def _key(host: Node, op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any) ->
 
 def _is_visible(node: Node, scope: Scope) -> bool:
     """Tell whether a node belongs to a scope or one around it."""
+    home = node.scope
     inner: Scope | None = scope
-    while inner is not None:
-        if node.scope is inner:
-            return True
+    while inner is not home:
+        if inner is None:
+            return False
         inner = inner.parent
-    return False
+    return True
 
 
 def find(
@@ -116,6 +117,40 @@ def find(
     return None
 
 
+def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | None:
+    """Return what `find` does for `emit2`, in half the time.
+
+    Type and attribute follow from the operation and the operands' types.
+    """
+    uses = host.uses
+    kind = type(uses)
+    if kind is list:
+        for entry in uses:
+            node: Node | None = entry()
+            if node is not None and node.op is op:
+                deps = node.deps
+                if deps and deps[0] is a and deps[1] is b and _is_visible(node, scope):
+                    return node
+        return None
+    if kind is ref:
+        node = uses()
+        if node is None or node.op is EVALUATED:
+            host.uses = None
+            return None
+    else:
+        key = id(b) << _INDEX_BITS | op.index
+        if a is not host:
+            key = -(id(a) << _INDEX_BITS | op.index)
+        entry = uses.get(key)
+        node = entry() if entry is not None else None
+    if node is not None and node.op is op:
+        # Another thread may evaluate it meanwhile, and take the operands away.
+        deps = node.deps
+        if deps and deps[0] is a and deps[1] is b and _is_visible(node, scope):
+            return node
+    return None
+
+
 def _is_equal(
     node: Node, op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any, scope: Scope
 ) -> bool:
@@ -124,7 +159,7 @@ def _is_equal(
         and node.deps == deps
         and node.type is dtype
         and node.attr == attr
-        and (node.scope is scope or _is_visible(node, scope))
+        and _is_visible(node, scope)
     )
 
 

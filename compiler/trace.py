@@ -332,22 +332,19 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     """Apply a binary operation to operands of the same type.
 
     This is the tracer's innermost path: the common case makes one node and one weak
-    reference, and calls nothing else.
+    reference, and calls nothing else. What was made before needs no simplification.
     """
-    host = a
+    host = b if a.op is LITERAL else a
+    scope = _current_scope()
+    if host.uses is not None and flags.value_numbering and not running_lanes:
+        found = numbering.find_binary(host, op, a, b, scope)
+        if found is not None:
+            return found
     if a.op is LITERAL or b.op is LITERAL or a is b:
         folded = simplify.binary(op, a, b)
         if folded is not None:
             return folded
-        if a.op is LITERAL:
-            host = b
-    dtype = op.result or a.type
     deps = (a, b)
-    scope = _current_scope()
-    if host.uses is not None and flags.value_numbering:
-        found = numbering.find(host, op, dtype, deps, None, scope)
-        if found is not None:
-            return found
     size = a.size
     if size != b.size:
         if size == 1:
@@ -356,7 +353,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
             raise size_mismatch(op, deps)
     made = Node()
     made.op = op
-    made.type = dtype
+    made.type = op.result or a.type
     made.size = size
     made.deps = deps
     made.attr = None

@@ -29,6 +29,8 @@ from lumijit.spec import require
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
+# The literals that each operator has at hand: by number, and the two zeros.
+_KEPT: list[tuple[dict[Any, Node], list[Node | None]]] = []
 _LANES = trace.running_lanes
 _new = cast(Any, object.__new__)
 # For each operation, the class of the result for each flat class that it takes.
@@ -166,11 +168,19 @@ def _general(binary: Binary, is_reversed: bool) -> Operator:
     return operator
 
 
+def forget_literals() -> None:
+    """Let go of the literals that are kept for numbers to come."""
+    for cache, zeros in _KEPT:
+        cache.clear()
+        zeros[:] = None, None
+
+
 def _literals(dtype: DType, construct: str) -> Callable[[Any], Node]:
     """Return a function from Python numbers to literals, with a small cache."""
     cache: dict[Any, Node] = {}
     # Plus and minus zero, which are one key.
     zeros: list[Node | None] = [None, None]
+    _KEPT.append((cache, zeros))
 
     def literal(value: Any) -> Node:
         node = cache.get(value)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import float_hex
 from lumijit.compiler.lower.gathers import gather_call
-from lumijit.compiler.lower.stores import scatter_lanes
+from lumijit.compiler.lower.stores import Write
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import EFFECTS
 from lumijit.compiler.program import Target, target_root
@@ -112,20 +112,23 @@ class Access:
         t = root.type
         value = low.values[value_node]
         index = low.values[index_node]
-        mask = b.narrow(low.under_mask(low.values[mask_node]))
         base = self.bases[id(root)]
         element = t.memory_llvm
         ty = f"<{b.width} x {element}>"
         if t is BOOL:
             value = b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
         if reduction.op == "identity":
-            scatter_lanes(low, element, value, base, index, mask)
-        elif id(root) in self.private:
+            low.stores.add(node, root, Write(element, value, base, index))
+            return
+        low.stores.flush()
+        mask = b.narrow(low.under_mask(low.values[mask_node]))
+        if id(root) in self.private:
             self._private_update(reduction.op, t, id(root), value, index, mask)
         elif reduction.mode == "no_conflicts":
             old = gather_call(self.b, element, ty, base, index, mask)
             new = self._combine(reduction.op, t, ty, old, value)
-            scatter_lanes(low, element, new, base, index, mask)
+            low.stores.add(node, root, Write(element, new, base, index))
+            low.stores.flush()
         else:
             merge = reduction.mode not in ("direct", "apart")
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)

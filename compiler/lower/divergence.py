@@ -124,6 +124,7 @@ class Divergence:
         """Lower the nodes of a block."""
         for node in block.nodes:
             self.low.node(node)
+        self.low.stores.flush()
 
     def cross_type(self, t: DType) -> str:
         """Return the type in which a value crosses basic blocks."""

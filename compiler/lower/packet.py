@@ -19,8 +19,10 @@ from lumijit.compiler.lower.calls import lower_call
 from lumijit.compiler.lower.demand import Demand
 from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
-from lumijit.compiler.lower.outline import Outlined, with_depths
+from lumijit.compiler.lower.literals import Literals
+from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.scratch import Scratch
+from lumijit.compiler.lower.stores import Stores
 from lumijit.compiler.lower.uniform import Uniform
 from lumijit.compiler.lower.width import choose_width, operation_cost
 from lumijit.compiler.ops import mathematics as m
@@ -39,7 +41,6 @@ from lumijit.compiler.ops.structural import (
     LOCALS,
     LOOP,
     PROJECT,
-    REGIONS,
     SCATTER,
     SCATTER_INC,
     UNDEFINED,
@@ -49,8 +50,6 @@ from lumijit.compiler.program import Program, is_baked, iterate_all
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
 
-# With more literals than this, those of one use are loaded where they are used.
-MANY_LITERALS = 32
 _SINCOS = {m.SIN: 0, m.COS: 1}
 
 
@@ -76,6 +75,9 @@ class PacketLowering:
         self.demand = demand
         self.b = Builder(width, target)
         self.entry: list[str] = []
+        # Blocks between the entry and the first packet.
+        self.prologue: list[str] = []
+        self.entry_end = "entry"
         self.values: dict[Node, str] = {}
         self.addresses: dict[Node, str] = {}
         self.mask: str | None = None
@@ -84,11 +86,12 @@ class PacketLowering:
         # The wanted results of each region, by position.
         self.results: dict[Node, dict[int, str]] = {}
         self.access = Access(self)
+        self.stores = Stores(self)
         self.divergence = Divergence(self)
         self.gathers = Gathers(self)
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.loop_depth = 0
-        self.late: dict[Node, int] = {}
+        self.literals = Literals(self)
         self.stack: dict[tuple[str, str], str] = {}
         self.outlined = Outlined(program)
         self.scratch = Scratch(self)
@@ -102,11 +105,14 @@ class PacketLowering:
         program = self.program
         self._load_arguments()
         b.block("packet")
-        b.line("%index = phi i64 [ %begin, %entry ], [ %next, %packet.end ]")
+        b.line(
+            f"%index = phi i64 [ %begin, %{self.entry_end} ], [ %next, %packet.end ]"
+        )
         if self._needs_tail_mask():
             self.set_mask(self._tail_mask())
         for node in program.nodes:
             self.node(node)
+        self.stores.flush()
         slot = self._output_slot
         for k, node in enumerate(program.outputs):
             if is_local(node):
@@ -129,7 +135,7 @@ class PacketLowering:
             "ptr noalias %args) nounwind {"
         )
         self.scratch.reserve()
-        entry = ["entry:", *self.entry, "  br label %packet"]
+        entry = ["entry:", *self.entry, *self.prologue, "  br label %packet"]
         parts = [head, *entry, *b.lines, "}", *b.helpers.values()]
         parts += b.declarations.values()
         parts.append("!0 = !{}")
@@ -168,17 +174,12 @@ class PacketLowering:
 
     def _load_arguments(self) -> None:
         program = self.program
-        self.late = _late_literals(program)
         for slot, node in enumerate(program.arguments):
             if node.op is LITERAL and node in self.uniform.needed:
                 scalar = self.load_slot(slot, node.type.llvm)
                 self.uniform.scalars[node] = scalar
-            if node in self.late:
-                self.late[node] = slot
-            elif node.op is LITERAL:
-                lines, self.b.lines = self.b.lines, self.entry
-                self.values[node] = self._load_literal(node.type, slot)
-                self.b.lines = lines
+            if node.op is LITERAL:
+                self.literals.bind(node, slot)
             else:
                 address = self.load_slot(slot, "ptr")
                 self.addresses[node] = address
@@ -197,24 +198,11 @@ class PacketLowering:
             target.slot = slot
             slot += self.access.bind_target(target, slot)
         self.scratch.slot = slot
+        self.literals.widen()
 
     def _operand(self, node: Node) -> str:
         """Return a value for an operation, loading a late literal."""
-        slot = self.late.get(node)
-        return (
-            self.values[node] if slot is None else self._load_literal(node.type, slot)
-        )
-
-    def _load_literal(self, dtype: DType, slot: int) -> str:
-        """Load an argument into all lanes, in as few instructions as LLVM takes."""
-        b = self.b
-        one = f"<1 x {dtype.llvm}>"
-        address = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
-        entry = b.emit(f"load {one}, ptr {address}, align 8")
-        return b.emit(
-            f"shufflevector {one} {entry}, {one} poison, "
-            f"<{b.width} x i32> zeroinitializer"
-        )
+        return self.literals.value(node) or self.values[node]
 
     def _load_uniform(self, node: Node, address: str) -> str:
         dtype = node.type
@@ -275,6 +263,8 @@ class PacketLowering:
         op = node.op
         if node not in self.demand.wanted:
             return
+        if self.stores.waiting:
+            self.stores.before(node)
         if node in self.uniform.needed:
             self.uniform.lower(node)
         if op.lower is not None:
@@ -399,32 +389,6 @@ class PacketLowering:
         streaming = ", !nontemporal !1" if self.program.is_streaming else ""
         align = min(64, b.width * t.size_bytes)
         b.line(f"store {ty} {value}, ptr {address}, align {align}{streaming}")
-
-
-def _late_literals(program: Program) -> dict[Node, int]:
-    """Return the literals that are loaded where they are used: by one operation.
-
-    Many values that are kept from the kernel's entry on would take LLVM's register
-    allocation long, only to end up in memory. What innermost loops use is kept.
-    """
-    literals = [n for n in program.arguments if n.op is LITERAL]
-    if len(literals) <= MANY_LITERALS:
-        return {}
-    uses = dict.fromkeys(literals, 0)
-    nodes = with_depths(program)
-    hot = max(1, *(depth for _, depth in nodes))
-    for node, depth in nodes:
-        weight = 1 if node.op.lower is not None and depth < hot else 2
-        used = node.deps
-        if node.op in REGIONS:
-            # Captures are used inside; what begins or leaves a region is kept.
-            heads = len(node.attr.args) if node.op is LOOP else 1
-            used = node.deps[:heads]
-            used += tuple(n for block in node.attr.blocks for n in block.outputs)
-        for dep in used:
-            if dep in uses:
-                uses[dep] += weight
-    return {n: 0 for n in literals if uses[n] == 1}
 
 
 def lower(program: Program, name: str, target: TargetInfo) -> Code:

@@ -3,14 +3,29 @@
 With AVX-512 a scatter is one instruction. Elsewhere LLVM would test and branch for
 every lane; one test for the whole packet does instead, as mostly all lanes are
 active. Where loops take a kernel's time, a loop over the lanes does, which is a
-quarter of the code. Writes that combine are in `access`.
+quarter of the code. Neighbouring writes under one mask, like those of an array's
+components, wait for each other and share that test or loop. Writes that combine are
+in `access`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import Builder
+from lumijit.compiler.memory import joins
+from lumijit.compiler.ops.structural import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    LITERAL,
+    SCATTER,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, UINT32
 
 if TYPE_CHECKING:
@@ -18,45 +33,130 @@ if TYPE_CHECKING:
 
 _ALIGN = {"half": 2, "float": 4, "double": 8}
 _STEMS = {"half": "f16", "float": "f32", "double": "f64"}
+# What may be computed while writes wait: it neither writes nor reads by index.
+_PASSING = {LITERAL, EVALUATED, CAST, BITCAST, COUNTER, UNDEFINED, WRITTEN}
 
 
-def scatter_lanes(
-    low: PacketLowering, element: str, value: str, base: str, index: str, mask: str
-) -> None:
-    """Write entries under a mask; of lanes with one index the last one stays.
+@dataclass
+class Write:
+    """One write of a packet: `value` (entries as in memory) goes to `base[index]`."""
 
-    Args:
-        low: the kernel that is being written.
-        element: the type of an entry in memory.
-        value: a vector of such entries.
-        base: the address of the array.
-        index: a vector of 32-bit positions.
-        mask: the lanes to write, as bits.
-    """
-    b = low.b
-    if b.target.has_avx512:
-        _call(b, element, value, base, index, mask)
-        return
-    outer = None if low.mask is None else b.wide(low.mask)
-    bits = b.emit(f"bitcast {b.type(BOOL)} {mask} to i{b.width}")
-    if low.program.has_loops and low.loop_depth == 0:
-        _by_lane(low, element, value, base, index, bits)
-    else:
-        packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
-        is_full = b.emit(f"icmp eq i{b.width} {bits}, -1")
-        b.branch_if(is_full, packed, some)
-        b.block(packed)
-        for lane in range(b.width):
-            at = b.emit(f"extractelement {b.type(UINT32)} {index}, i32 {lane}")
-            ty = f"<{b.width} x {element}>"
-            item = b.emit(f"extractelement {ty} {value}, i32 {lane}")
-            _store(b, element, item, base, at)
-        b.branch(done)
-        b.block(some)
-        _by_lane(low, element, value, base, index, bits)
-        b.branch(done)
+    element: str
+    value: str
+    base: str
+    index: str
+
+
+class Stores:
+    """The plain writes of one packet kernel."""
+
+    def __init__(self, lowering: PacketLowering) -> None:
+        self.low = lowering
+        self.waiting: list[Write] = []
+        self.targets: set[Node] = set()
+        self.mask = ""
+        # What tells the mask: the write's own, and that of the active lanes.
+        self.masks: tuple[str, str | None] = ("", None)
+
+    def before(self, node: Node) -> None:
+        """Write what waits, unless lowering a node can't notice that it does."""
+        op = node.op
+        if op.lower is None and op not in _PASSING and op is not SCATTER:
+            self.flush()
+
+    def add(self, node: Node, target: Node, write: Write) -> None:
+        """Append the write of a scatter, given the first version of its target."""
+        low = self.low
+        mask = low.values[node.deps[3]]
+        if low.b.target.has_avx512:
+            _call(low.b, write, low.b.narrow(low.under_mask(mask)))
+            return
+        # Two writes to one entry must stay in order, also those of other lanes.
+        is_apart = target not in self.targets or joins(node)
+        if self.masks != (mask, low.mask) or not is_apart:
+            self.flush()
+        if not self.waiting:
+            self.masks = (mask, low.mask)
+            self.mask = low.under_mask(mask)
+        self.waiting.append(write)
+        self.targets.add(target)
+
+    def flush(self) -> None:
+        """Write what waits; of lanes with one index the last one stays."""
+        writes = self.waiting
+        if not writes:
+            return
+        low = self.low
+        b = low.b
+        self.waiting = []
+        self.targets = set()
+        outer = None if low.mask is None else b.wide(low.mask)
+        bits = b.emit(f"bitcast {b.type(BOOL)} {b.narrow(self.mask)} to i{b.width}")
+        if low.program.has_loops and low.loop_depth == 0:
+            self._by_lane(writes, bits)
+        else:
+            packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
+            is_full = b.emit(f"icmp eq i{b.width} {bits}, -1")
+            b.branch_if(is_full, packed, some)
+            b.block(packed)
+            for write in writes:
+                _all_lanes(b, write)
+            b.branch(done)
+            b.block(some)
+            self._by_lane(writes, bits)
+            b.branch(done)
+            b.block(done)
+        low.set_mask(outer)
+
+    def _by_lane(self, writes: list[Write], bits: str) -> None:
+        """Write the lanes that are set in an integer of bits, one by one."""
+        b = self.low.b
+        known: dict[str, str] = {}
+        vectors = []
+        for k, write in enumerate(writes):
+            if write.index not in known:
+                role = f"places{len(known)}"
+                known[write.index] = self._put(role, b.type(UINT32), write.index)
+            ty = f"<{b.width} x {write.element}>"
+            vectors.append(self._put(f"items{k}", ty, write.value))
+        head, lanes, done = (b.label(s) for s in ("head", "lanes", "done"))
+        left = b.emit(f"zext i{b.width} {bits} to i64") if b.width < 64 else bits
+        any_lane = b.emit(f"icmp ne i64 {left}, 0")
+        b.branch(head)
+        b.block(head)
+        b.branch_if(any_lane, lanes, done)
+        b.block(lanes)
+        b.line(f"%{lanes}.l = phi i64 [ {left}, %{head} ], [ %{lanes}.n, %{lanes} ]")
+        b.declarations["llvm.cttz.i64"] = "declare i64 @llvm.cttz.i64(i64, i1)"
+        lane = b.emit(f"call i64 @llvm.cttz.i64(i64 %{lanes}.l, i1 true)")
+        places = {key: _entry(b, "i32", at, lane) for key, at in known.items()}
+        for write, vector in zip(writes, vectors, strict=True):
+            item = _entry(b, write.element, vector, lane)
+            _store(b, write.element, item, write.base, places[write.index])
+        less = b.emit(f"add i64 %{lanes}.l, -1")
+        b.line(f"%{lanes}.n = and i64 %{lanes}.l, {less}")
+        more = b.emit(f"icmp ne i64 %{lanes}.n, 0")
+        b.branch_if(more, lanes, done)
         b.block(done)
-    low.set_mask(outer)
+
+    def _put(self, role: str, ty: str, vector: str) -> str:
+        """Put a vector into memory, from where single lanes are read fast."""
+        address = self.low.on_stack(role, ty)
+        self.low.b.line(f"store {ty} {vector}, ptr {address}, align 32")
+        return address
+
+
+def _all_lanes(b: Builder, write: Write) -> None:
+    for lane in range(b.width):
+        at = b.emit(f"extractelement {b.type(UINT32)} {write.index}, i32 {lane}")
+        ty = f"<{b.width} x {write.element}>"
+        item = b.emit(f"extractelement {ty} {write.value}, i32 {lane}")
+        _store(b, write.element, item, write.base, at)
+
+
+def _entry(b: Builder, element: str, address: str, lane: str) -> str:
+    place = b.emit(f"getelementptr {element}, ptr {address}, i64 {lane}")
+    return b.emit(f"load {element}, ptr {place}")
 
 
 def _store(b: Builder, element: str, item: str, base: str, at: str) -> None:
@@ -65,56 +165,19 @@ def _store(b: Builder, element: str, item: str, base: str, at: str) -> None:
     b.line(f"store {element} {item}, ptr {address}")
 
 
-def _by_lane(
-    low: PacketLowering, element: str, value: str, base: str, index: str, bits: str
-) -> None:
-    """Write the lanes that are set in an integer of bits, one by one."""
-    b = low.b
-    places = _on_stack(low, "places", b.type(UINT32), index)
-    items = _on_stack(low, "items", f"<{b.width} x {element}>", value)
-    head, lanes, done = (b.label(s) for s in ("head", "lanes", "done"))
-    left = b.emit(f"zext i{b.width} {bits} to i64") if b.width < 64 else bits
-    any_lane = b.emit(f"icmp ne i64 {left}, 0")
-    b.branch(head)
-    b.block(head)
-    b.branch_if(any_lane, lanes, done)
-    b.block(lanes)
-    b.line(f"%{lanes}.l = phi i64 [ {left}, %{head} ], [ %{lanes}.n, %{lanes} ]")
-    b.declarations["llvm.cttz.i64"] = "declare i64 @llvm.cttz.i64(i64, i1)"
-    lane = b.emit(f"call i64 @llvm.cttz.i64(i64 %{lanes}.l, i1 true)")
-    at = _on_stack_at(b, "i32", places, lane)
-    _store(b, element, _on_stack_at(b, element, items, lane), base, at)
-    less = b.emit(f"add i64 %{lanes}.l, -1")
-    b.line(f"%{lanes}.n = and i64 %{lanes}.l, {less}")
-    more = b.emit(f"icmp ne i64 %{lanes}.n, 0")
-    b.branch_if(more, lanes, done)
-    b.block(done)
-
-
-def _on_stack(low: PacketLowering, role: str, ty: str, vector: str) -> str:
-    """Put a vector into memory, from where single lanes are read fast."""
-    address = low.on_stack(role, ty)
-    low.b.line(f"store {ty} {vector}, ptr {address}, align 32")
-    return address
-
-
-def _on_stack_at(b: Builder, element: str, address: str, lane: str) -> str:
-    place = b.emit(f"getelementptr {element}, ptr {address}, i64 {lane}")
-    return b.emit(f"load {element}, ptr {place}")
-
-
-def _call(
-    b: Builder, element: str, value: str, base: str, index: str, mask: str
-) -> None:
+def _call(b: Builder, write: Write, mask: str) -> None:
+    """Write the masked lanes by one instruction."""
     w = b.width
+    element = write.element
     ty = f"<{w} x {element}>"
-    pointers = b.emit(f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}")
+    indices = f"{b.type(UINT32)} {write.index}"
+    pointers = b.emit(f"getelementptr {element}, ptr {write.base}, {indices}")
     stem = _STEMS.get(element, element)
     name = f"llvm.masked.scatter.v{w}{stem}.v{w}p0"
     masks = b.type(BOOL)
     b.declarations[name] = f"declare void @{name}({ty}, <{w} x ptr>, {masks})"
     align = _ALIGN.get(element) or max(1, int(element[1:]) // 8)
     b.line(
-        f"call void @{name}({ty} {value}, <{w} x ptr> align {align} {pointers}, "
+        f"call void @{name}({ty} {write.value}, <{w} x ptr> align {align} {pointers}, "
         f"{masks} {mask})"
     )

@@ -285,13 +285,12 @@ def body_numbers(callees: Sequence[Callee], count: int) -> Any:
     return numbers
 
 
-def is_selected(index: Node, callee: Callee) -> Node:
-    """Return where an index is one of a callable's positions.
+def is_selected(index: Node, positions: Sequence[int]) -> Node:
+    """Return where an index is one of some positions.
 
     Many positions are looked up in a table: one read instead of many comparisons,
     and the kernel stays the same when their number changes.
     """
-    positions = callee.positions
     if len(positions) <= LOOKUP or index.op is LITERAL:
         chosen = trace.literal(BOOL, False)
         for position in positions:

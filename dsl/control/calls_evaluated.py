@@ -85,7 +85,7 @@ def _mask(call: Invocation, callee: Callee) -> Node:
     """Return which elements call a function."""
     inside = trace.emit2(LT, call.index, trace.literal(UINT32, call.count))
     active = trace.emit2(AND, call.active, inside)
-    mask = trace.emit2(AND, is_selected(call.index, callee), active)
+    mask = trace.emit2(AND, is_selected(call.index, callee.positions), active)
     return trace.resized(mask, call.lanes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Set
 from functools import partial
 from typing import Any
 
@@ -24,54 +24,52 @@ def run(call: Invocation) -> Any:
     """Trace each function into a body of one region; return the results."""
     if not flags.optimize_calls:
         _hide_literals(call)
-    # The arrays among the results that were written by index: entry, callee, array.
-    late: list[tuple[Entry, Callee, Any]] = []
     # All in one scope, where equal code gives equal nodes.
     with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
-        # Made once: tracing many short functions takes as long as what is around.
-        versions = partial(versions_in, inner, call.name)
-        bodies, missing = [], []
-        for k, callee in enumerate(call.callees):
+        tracer = _Tracer(call, inner)
+        for callee in call.callees:
             try:
-                bodies.append(_trace(call, callee, inner, versions, late))
+                tracer.trace(callee)
             except BoundReached as reached:
-                bodies.append(_left_out(callee, inner, reached))
-                missing.append(k)
-                if len(missing) == len(call.callees):
+                tracer.leave_out(callee, reached)
+                if len(tracer.missing) == len(call.callees):
                     raise
         call.check_surroundings()
+        bodies = tracer.bodies
         for body in bodies:
             inner.writes.update(body.writes)
     entries = call.results.arrays()
-    for k in missing:
+    for k in tracer.missing:
         for entry in entries:
             entry.values.insert(k, entry.zero())
     columns = [[array._node for array in entry.arrays] for entry in entries]
-    _check_sizes(call, entries, columns)
+    _check_sizes(call, tracer.callees, entries, columns)
     for k, body in enumerate(bodies):
         body.outputs = tuple([column[k] for column in columns])
-    for entry, callee, _ in late:
-        body = bodies[call.callees.index(callee)]
+    for entry, body, _ in tracer.late:
         body.outputs = _without(body.outputs, entries.index(entry))
     found = calls.close_call(
         call.index, call.active, call.count, bodies, inner, call.name
     )
     nodes = {entry.name: node for entry, node in zip(entries, found, strict=True)}
-    for entry, callee, array in late:
-        mask = trace.emit2(AND, is_selected(call.index, callee), call.active)
+    for entry, body, array in tracer.late:
+        mask = trace.emit2(AND, is_selected(call.index, body.positions), call.active)
         nodes[entry.name] = trace.select(mask, array._node, nodes[entry.name])
     return call.results.result(nodes, call.lanes)
 
 
 def _check_sizes(
-    call: Invocation, entries: list[Entry], columns: list[list[Node]]
+    call: Invocation,
+    callees: list[Callee],
+    entries: list[Entry],
+    columns: list[list[Node]],
 ) -> None:
     """Refuse results of other sizes; closing the call doesn't see constants."""
     widths = {call.lanes, 1}
     for entry, column in zip(entries, columns, strict=True):
         found = {node.size for node in column}
         if len(widths | found) > 2:
-            for callee, node in zip(call.callees, column, strict=True):
+            for callee, node in zip(callees, column, strict=True):
                 if len(widths) == 2 and node.size not in widths:
                     (expected,) = widths - {1}
                     raise call.wrong_result(callee, entry.name, node.size, expected)
@@ -89,50 +87,92 @@ def _hide_literals(call: Invocation) -> None:
     call.values = [leaf.value for leaf in call.leaves]
 
 
-def _trace(
-    call: Invocation,
-    callee: Callee,
-    inner: Scope,
-    versions: Callable[[], dict[int, Node]],
-    late: list[tuple[Entry, Callee, Any]],
-) -> calls.Body:
-    value, written = call.invoke(callee, call.values, versions)
-    if not written and call.results.enter_array(value):
-        leaves = []
-    else:
-        leaves = call.results.match(callee, value)
-    if written:
-        for entry, leaf in zip(call.results.entries, leaves, strict=True):
-            if id(leaf.value) in written:
-                if inner.parent is not trace.ROOT:
-                    raise _written_result(call, callee, entry.name)
-                late.append((entry, callee, leaf.value))
-    return _closed(callee, inner)
+class _Tracer:
+    """Traces the functions of one call in one scope, each into a body.
 
+    Many are short, and what is done around each takes as long as tracing it: one that
+    returns an array which another has returned, and does nothing else, is that one.
+    """
 
-def _left_out(callee: Callee, inner: Scope, reached: BoundReached) -> calls.Body:
-    """Report the elements that select a function which recurses too deeply."""
-    regions.restore_writes(inner)
-    inner.effects, inner.writes, inner.locals = [], {}, {}
-    left_out(reached)()
-    return _closed(callee, inner)
+    def __init__(self, call: Invocation, inner: Scope) -> None:
+        self.call = call
+        self.inner = inner
+        self.bodies: list[calls.Body] = []
+        # The first callee of each body.
+        self.callees: list[Callee] = []
+        # The results that were written by index: entry, body, array.
+        self.late: list[tuple[Entry, calls.Body, Any]] = []
+        # The bodies that do nothing but return one array, by its node.
+        self._pure: dict[int, calls.Body] = {}
+        # The positions of bodies that have no results.
+        self.missing: list[int] = []
+        self._versions = partial(versions_in, inner, call.name)
+        self._is_merging = flags.merge_functions
 
+    def trace(self, callee: Callee) -> None:
+        """Trace a function."""
+        call, inner = self.call, self.inner
+        # Local buffers that a function makes end with it.
+        inner.part += 1
+        value, written = call.invoke(callee, call.values, self._versions)
+        results = call.results
+        is_pure = not (inner.effects or inner.writes or inner.locals)
+        is_alike = not written and results.is_like(value)
+        if is_pure and is_alike:
+            known = self._pure.get(id(value._node))
+            if known is not None:
+                known.positions += callee.positions
+                return
+        body = self._body(callee)
+        if is_alike:
+            results.enter_array(value)
+        else:
+            self._match(callee, body, value, written)
+        self._separate(body)
+        if is_pure and self._is_merging and results.is_like(value):
+            self._pure[id(value._node)] = body
 
-def _closed(callee: Callee, inner: Scope) -> calls.Body:
-    """Make a body of what was traced since the last one."""
-    body = calls.Body(
-        inner, inner.effects, inner.writes, (), callee.positions, inner.locals
-    )
-    # The other functions see buffers as they were before this one, too.
-    local.suspend(body)
-    if inner.writes:
-        # The other functions see arrays as they were before this one wrote to them.
+    def leave_out(self, callee: Callee, reached: BoundReached) -> None:
+        """Report the elements that select a function which recurses too deeply."""
+        inner = self.inner
         regions.restore_writes(inner)
-        inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
-    # What the next function writes belongs to the next body only.
-    inner.effects, inner.writes, inner.locals = [], {}, {}
-    inner.part += 1
-    return body
+        inner.effects, inner.writes, inner.locals = [], {}, {}
+        left_out(reached)()
+        self.missing.append(len(self.bodies))
+        self._separate(self._body(callee))
+
+    def _body(self, callee: Callee) -> calls.Body:
+        inner = self.inner
+        body = calls.Body(
+            inner, inner.effects, inner.writes, (), [*callee.positions], inner.locals
+        )
+        self.bodies.append(body)
+        self.callees.append(callee)
+        return body
+
+    def _match(
+        self, callee: Callee, body: calls.Body, value: Any, written: Set[int]
+    ) -> None:
+        """Enter results of any structure."""
+        leaves = self.call.results.match(callee, value)
+        if not written:
+            return
+        for entry, leaf in zip(self.call.results.entries, leaves, strict=True):
+            if id(leaf.value) in written:
+                if self.inner.parent is not trace.ROOT:
+                    raise _written_result(self.call, callee, entry.name)
+                self.late.append((entry, body, leaf.value))
+
+    def _separate(self, body: calls.Body) -> None:
+        """Keep what a function wrote from the next ones."""
+        inner = self.inner
+        # They see buffers and arrays as they were before this one.
+        local.suspend(body)
+        if inner.writes:
+            regions.restore_writes(inner)
+            inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
+        # What the next function writes belongs to the next body only.
+        inner.effects, inner.writes, inner.locals = [], {}, {}
 
 
 def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:

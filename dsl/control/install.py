@@ -15,6 +15,7 @@ from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.outside import left_alone
 from lumijit.control.recursion import is_idle, surroundings
+from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.rewriting import targets
@@ -123,3 +124,5 @@ def install() -> None:
     targets.logical_or = lambda a, b: _operand(a) | _operand(b)
     targets.logical_not = _logical_not
     targets.select = select
+    targets.checks = is_checked
+    targets.check = check_statement

@@ -72,14 +72,17 @@ class Results:
         self.containers: dict[str, type[Any]] = {}
         self.entries: list[Entry] = []
 
-    def enter_array(self, value: Any) -> bool:
+    def is_like(self, value: Any) -> bool:
+        """Tell whether a value is one array, like those that were entered."""
+        entries = self.entries
+        if len(entries) != 1 or self.containers:
+            return False
+        cls = entries[0].cls
+        return cls is not None and type(value) is cls
+
+    def enter_array(self, value: Any) -> None:
         """Enter what a callable returned if it is one array like those before it."""
-        if len(self.entries) == 1 and not self.containers:
-            entry = self.entries[0]
-            if type(value) is entry.cls:
-                entry.values.append(value)
-                return True
-        return False
+        self.entries[0].values.append(value)
 
     def match(self, callee: Callee, value: Any) -> list[Leaf]:
         """Check what a callable returned and enter it; return its leaves."""

@@ -13,6 +13,7 @@ import reprlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -162,9 +163,18 @@ def same_object(a: Any, b: Any) -> bool:
     if type(a) is Undefined:
         return True
     try:
+        if type(a) is FunctionType:
+            return _origin(a) == _origin(b)
         return bool(a == b)
     except Exception:
         return False
+
+
+def _origin(function: FunctionType) -> tuple[Any, ...]:
+    """Return what two runs of one `def` must have in common to do the same."""
+    cells = [id(cell) for cell in function.__closure__ or ()]
+    defaults = function.__defaults__, function.__kwdefaults__
+    return function.__code__, cells, defaults
 
 
 def is_late(old: Any, new: Any) -> bool:

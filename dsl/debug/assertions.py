@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from lumijit.arrays import FlatArray
+from lumijit.compiler import trace
 from lumijit.debug import capture
 from lumijit.debug.output import as_text, check_active, check_limit, only_active
 from lumijit.debug.template import Template, parse, referenced
@@ -108,6 +109,45 @@ def assert_equal(
         construct = "lumijit.assert_equal"
         cond = _flat_mask(arg0 == arg1)
         _check(construct, cond, fmt, args, kwargs, limit, tb_depth, tb_skip)
+
+
+def is_checked(cond: Any) -> bool:
+    """Tell whether an `assert` of a decorated function looks at an array.
+
+    Without flag Debug, arrays of one entry are conditions as Python has them, where
+    the entry is known and all elements get there.
+    """
+    is_everywhere = trace.state.scope is trace.ROOT and trace.state.mask is None
+    return flags.debug or (
+        is_everywhere and isinstance(cond, FlatArray) and cond._node.size == 1
+    )
+
+
+def check_statement(cond: Any, message: tuple[Any, ...]) -> None:
+    """Check the array in an `assert` of a decorated function, as `assert_true` does.
+
+    Args:
+        cond: a flat array of bools.
+        message: the pieces of the message: values, each with its conversion and its
+            format in an f-string. Arrays are shown as `assert_true` shows them.
+    """
+    text, args = "", []
+    for value, conversion, form in message:
+        if capture.flat_arrays(value):
+            text += "{}"
+            args.append(value)
+            continue
+        converted = _CONVERSIONS.get(conversion, _unchanged)(value)
+        text += format(converted, form).replace("{", "{{").replace("}", "}}")
+    _check("assert", cond, text if message else None, tuple(args), {}, 20, 3, 0)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+#: The conversions of f-strings, by the number that their syntax trees have.
+_CONVERSIONS: dict[int, Any] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
 def _opposite(cond: Any) -> Any:

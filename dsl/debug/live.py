@@ -14,6 +14,7 @@ from lumijit.compiler import kernels
 from lumijit.compiler.trace import Node
 from lumijit.enums import VarState
 from lumijit.labels import label_of
+from lumijit.operators import forget_literals
 from lumijit.runtime import buffers, history
 
 _COLUMNS = "{:>6}  {:<8}  {:<11}  {:<12}  {:>12}  {:>10}  {}"
@@ -21,7 +22,12 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def live_nodes() -> list[Node]:
-    """Return all nodes that arrays, or other nodes, refer to."""
+    """Return all nodes that arrays, or other nodes, refer to.
+
+    What lumijit keeps for itself isn't among them: the programs that kernels remember
+    (`general.Remembered`), and literals at hand for operators.
+    """
+    forget_literals()
     gc.collect()
     return [found for found in gc.get_objects() if type(found) is Node]
 

@@ -8,7 +8,7 @@ from typing import Any
 import gast
 
 from lumijit.rewriting import build
-from lumijit.rewriting.tree import Block, Node
+from lumijit.rewriting.tree import Block, Node, caught_name
 
 #: Writes a list of nodes, given the names bound before, which it extends.
 Writer = Callable[[list[Node], set[str]], list[Any]]
@@ -44,7 +44,7 @@ def write_block(
             setattr(stmt, name, [shallow_copy(part) for part in originals])
             copies |= zip(map(id, originals), getattr(stmt, name), strict=True)
     for holder, name, body in node.parts:
-        inner = bound | bound_by_header
+        inner = bound | bound_by_header | caught_name(holder)
         statements = write(body, inner)
         if is_with or name == "finalbody":
             bound |= inner

@@ -292,6 +292,34 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             "choose", build.name(temp), values, *functions, build.constant(site)
         )
 
+    def _rewrite_Assert(self, node: Any) -> Any:
+        # It stays an `assert`, for Python to raise or to leave out.
+        if is_plain_test(node.test):
+            return self._copy(node)
+        temp = self.context.new_name("t")
+        test = truth_test(temp, self.visit(node.test))
+        is_array = gast.UnaryOp(op=gast.Not(), operand=false_test(temp))
+        is_on = build.call("checks", build.name(temp))
+        is_off = gast.UnaryOp(op=gast.Not(), operand=is_on)
+        check = build.call("check", build.name(temp), *self._message(node.msg))
+        holds = build.either(test, build.both(is_array, build.either(is_off, check)))
+        message = None if node.msg is None else self.visit(node.msg)
+        return gast.Assert(test=holds, msg=message)
+
+    def _message(self, node: Any) -> list[Any]:
+        """Make the pieces of a message; those of an f-string keep their values."""
+        if node is None:
+            return []
+        pieces = []
+        for part in node.values if isinstance(node, gast.JoinedStr) else [node]:
+            if isinstance(part, gast.FormattedValue):
+                form = part.format_spec or build.constant("")
+                piece = [part.value, build.constant(part.conversion), form]
+            else:
+                piece = [part, build.constant(-1), build.constant("")]
+            pieces.append(build.pack([self.visit(p) for p in piece]))
+        return pieces
+
     def _rewrite_ListComp(self, node: Any) -> Any:
         return self._comprehension(node)
 

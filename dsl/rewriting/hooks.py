@@ -71,6 +71,9 @@ class Targets:
         logical_or: As `logical_and`, for `or`.
         logical_not: Negates an array condition.
         select: `select(mask, a, b)` of array bounds.
+        checks: Tells whether an assertion about an array is checked.
+        check: Checks an array that an `assert` is about. The message comes in
+            pieces: text, or a value with the conversion and format of an f-string.
     """
 
     while_loop: Callable[..., Any] = _no_primitive
@@ -89,6 +92,8 @@ class Targets:
     logical_or: Callable[[Any, Any], Any] = _no_primitive
     logical_not: Callable[[Any], Any] = _no_primitive
     select: Callable[[Any, Any, Any], Any] = _no_primitive
+    checks: Callable[[Any], bool] = _not_now
+    check: Callable[[Any, tuple[Any, ...]], None] = _no_primitive
 
 
 targets = Targets()

@@ -19,6 +19,7 @@ from lumijit.rewriting.tree import (
     Loop,
     Node,
     Simple,
+    caught_name,
     header_effects,
     is_true,
 )
@@ -147,9 +148,11 @@ class Liveness:
             return self.block(bodies[0], live)
         if isinstance(node.stmt, gast.Match):
             return live.union(*(self.block(body, live) for body in bodies))
-        body, *handlers, orelse, final = bodies
+        body, *_, orelse, final = bodies
         after = self.block(final, live)
-        caught = after.union(*(self.block(h, after) for h in handlers))
+        caught = set(after)
+        for handler, _, statements in node.parts[1:-2]:
+            caught |= self.block(statements, after) - caught_name(handler)
         # An exception may end the body anywhere: nothing in it hides a variable.
         inner = self.block(body, self.block(orelse, after) | caught)
         return inner | caught
@@ -246,12 +249,14 @@ class DefiniteAssignment:
                 self._check(inside, case.guard)
                 after = _meet(after, self.block(body, inside))
             return after
-        body, *handlers, orelse, final = bodies
+        body, *_, orelse, final = bodies
         done = self.block(body, bound)
         after = None if done is None else self.block(orelse, done)
         entry = bound - self._deleted(node)
-        for handler in handlers:
-            after = _meet(after, self.block(handler, entry | header.writes))
+        for handler, _, statements in node.parts[1:-2]:
+            name = caught_name(handler)
+            ended = self.block(statements, entry | name)
+            after = _meet(after, None if ended is None else ended - name)
         ended = self.block(final, entry)
         return None if after is None or ended is None else after | ended
 

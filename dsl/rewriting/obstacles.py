@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import gast
@@ -9,7 +10,12 @@ import gast
 from lumijit.rewriting.expressions import suspension_in
 from lumijit.rewriting.liveness import EffectCache, children
 from lumijit.rewriting.names import Scope
+from lumijit.rewriting.source import Place
+from lumijit.rewriting.state import Raising
 from lumijit.rewriting.tree import Block, Branch, For, Loop, Node, Simple
+
+#: Characters of a condition that messages show.
+_SHOWN = 60
 
 
 def find_obstacle(
@@ -22,6 +28,47 @@ def find_obstacle(
         if found:
             return found
     return None
+
+
+def raising_in(node: Branch | Loop) -> Raising | None:
+    """Return what raises an exception as soon as a block of `node` is entered.
+
+    What depends on further conditions or loops inside is their business.
+    """
+    found = find_raise(node.body) or find_raise(node.orelse)
+    if found is None:
+        return None
+    condition = ""
+    if not (isinstance(node, Branch) and node.is_guard):
+        test = getattr(node.stmt, "test", None) or node.stmt.iter
+        text = ast.unparse(gast.gast_to_ast(test))
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        condition = f"{shown!r} in line {test.lineno}"
+    return Raising(found[1], Place.of(found[0]), condition)
+
+
+def find_raise(nodes: list[Node]) -> tuple[Any, str] | None:
+    """Return the first statement that surely raises, and its name."""
+    for node in nodes:
+        stmt = node.stmt
+        if isinstance(node, Simple) and isinstance(stmt, gast.Raise):
+            return stmt, "'raise'"
+        if isinstance(node, Simple) and _never_holds(stmt):
+            return stmt, f"'assert {stmt.test.value}'"
+        is_with = isinstance(stmt, gast.With)
+        if isinstance(node, Block) and (is_with or isinstance(stmt, gast.Try)):
+            found = (
+                None if getattr(stmt, "handlers", ()) else find_raise(children(node))
+            )
+            if found:
+                return found
+    return None
+
+
+def _never_holds(stmt: Any) -> bool:
+    """Tell whether a statement is `assert False`, which `python -O` leaves out."""
+    is_constant = isinstance(stmt, gast.Assert) and isinstance(stmt.test, gast.Constant)
+    return __debug__ and is_constant and not stmt.test.value
 
 
 def _obstacle_in(

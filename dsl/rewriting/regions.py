@@ -21,7 +21,7 @@ from lumijit.rewriting.expressions import (
 from lumijit.rewriting.hinting import Hints
 from lumijit.rewriting.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.rewriting.names import Effects, Scope, effects_of
-from lumijit.rewriting.obstacles import find_obstacle
+from lumijit.rewriting.obstacles import find_obstacle, raising_in
 from lumijit.rewriting.source import Place, Source, class_around, mangled
 from lumijit.rewriting.state import Site
 from lumijit.rewriting.tree import Block, Branch, For, Loop, Node, Simple
@@ -153,9 +153,7 @@ class RegionWriter:
         # lanes that don't get there.
         lenient = [n for n in outs if n not in self.assigned.unsure_names]
         kind = "guarded statements" if node.is_guard else "if"
-        site = self._site(
-            node.stmt, kind, ins, outs, optional, lenient, node.hints.exclude, effects
-        )
+        site = self._site(node.stmt, kind, ins, outs, optional, lenient, node)
         functions = [
             self.block_function(node.body, f"then{node.stmt.lineno}_", ins, outs),
             self.block_function(node.orelse, f"else{node.stmt.lineno}_", ins, outs),
@@ -181,9 +179,7 @@ class RegionWriter:
         rebound = (effects.writes | effects.deletes) & set(state)
         outs, optional = self._outputs(node.hints, effects, rebound, set(state))
         kind = "while" if isinstance(node.stmt, gast.While) else "for"
-        site = self._site(
-            node.stmt, kind, state, outs, optional, outs, node.hints.exclude, effects
-        )
+        site = self._site(node.stmt, kind, state, outs, optional, outs, node)
         line = node.stmt.lineno
         test = self._loop_test(node, f"condition{line}_", state)
         body = self.block_function(node.body, f"body{line}_", state, outs)
@@ -251,7 +247,8 @@ class RegionWriter:
 
     def block_statement(self, node: Block, write: Writer, bound: set[str]) -> Any:
         """Write `with`, `try` or `match` around blocks written by `write`."""
-        header = self.effects.header(node).writes
+        effects = self.effects.header(node)
+        header = effects.writes - effects.deletes
         rewrite = self.rewriter.rewrite
         reason = build.constant("'match' on an array")
 
@@ -359,10 +356,9 @@ class RegionWriter:
         outs: list[str],
         optional: list[str] | None = None,
         lenient: list[str] | None = None,
-        excluded: frozenset[str] = frozenset(),
-        effects: Effects | None = None,
+        construct: Branch | Loop | None = None,
     ) -> int:
-        stored = set() if effects is None else effects.stored
+        stored = set() if construct is None else self._effects_of([construct]).stored
         owner = class_around(self.source.function)
         paths = []
         for path in sorted(stored):
@@ -378,8 +374,9 @@ class RegionWriter:
             outs=tuple(outs),
             optional=frozenset(optional or ()),
             lenient=frozenset(lenient or ()),
-            excluded=excluded,
+            excluded=frozenset() if construct is None else construct.hints.exclude,
             paths=tuple(paths),
+            raising=None if construct is None else raising_in(construct),
         )
         self.sites.append(site)
         return len(self.sites) - 1

@@ -17,7 +17,7 @@ from lumijit.rewriting.ranges import ArrayRange, item, make_range
 from lumijit.rewriting.recursion import entered
 from lumijit.rewriting.slots import Slot, Slots, adopt, attempts
 from lumijit.rewriting.source import syntax_error
-from lumijit.rewriting.state import Site, State, labels_of
+from lumijit.rewriting.state import Raising, Site, State, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
 from lumijit.runtime import errors
 
@@ -148,6 +148,19 @@ class Runtime(Conditions):
             fail(value)
         return value
 
+    # Assertions.
+
+    @staticmethod
+    def checks(cond: Any) -> bool:
+        """Tell whether an assertion about an array is checked."""
+        return targets.checks(cond)
+
+    @staticmethod
+    def check(cond: Any, *message: Any) -> bool:
+        """Check an array that an `assert` is about; return True."""
+        targets.check(cond, message)
+        return True
+
     # Refusals.
 
     def refuse(self, site: int, reason: str) -> NoReturn:
@@ -162,6 +175,29 @@ class Runtime(Conditions):
             f"around it is an array here ({frame_line})",
             "make the condition a Python bool, or move the statement out of the "
             "conditional block.",
+        )
+
+    @staticmethod
+    def _refuse_raise(where: Site, raising: Raising) -> NoReturn:
+        """Raise the error for an exception that some elements would raise."""
+        problem = (
+            f"{raising.statement} can't happen for some elements only. Which ones get "
+            f"there depends on the condition {raising.condition}, an array"
+        )
+        if not raising.condition:
+            problem = (
+                f"{raising.statement} can't happen for some elements only, and which "
+                "ones have left before, by 'return', 'break' or 'continue', depends on "
+                "arrays"
+            )
+        raise syntax_error(
+            where.filename,
+            where.function,
+            raising.place,
+            f"{problem} here ({errors.where()})",
+            "check it by 'assert' or lumijit.assert_true, under flag Debug; give these "
+            "elements a value instead, as lumijit.select does; or make the condition "
+            "a Python bool, as in bool(lumijit.any(...)).",
         )
 
     def require_plain(self, value: Any, site: int, reason: str) -> Any:
@@ -188,6 +224,8 @@ class Runtime(Conditions):
         elif mode in (None, "scalar") and not targets.is_array(test):
             return true_fn(*values) if test else false_fn(*values)
         where = self.sites[site]
+        if where.raising is not None and targets.is_array(test):
+            self._refuse_raise(where, where.raising)
         sides = (true_fn, false_fn)
         merged: tuple[Any, ...] = attempts(
             values,
@@ -256,6 +294,8 @@ class Runtime(Conditions):
                 return tuple([state[i] for i in places])
             for i, value in zip(places, body(*state), strict=True):
                 state[i] = value
+        if where.raising is not None:
+            self._refuse_raise(where, where.raising)
         inputs = tuple(state)
         final: tuple[Any, ...] = attempts(
             inputs,

@@ -37,6 +37,15 @@ _CONSTANTS = (
 
 
 @dataclass(frozen=True)
+class Raising:
+    """A statement that raises an exception, and the condition that leads to it."""
+
+    statement: str
+    place: Place
+    condition: str
+
+
+@dataclass(frozen=True)
 class Site:
     """One construct of a rewritten function."""
 
@@ -56,6 +65,8 @@ class Site:
     excluded: frozenset[str]
     #: Attributes that the construct assigns: a variable and what follows it.
     paths: tuple[tuple[str, ...], ...]
+    #: The statement inside that raises for all elements which get there, if any.
+    raising: Raising | None = None
 
     @property
     def is_loop(self) -> bool:

@@ -215,7 +215,16 @@ def header_effects(node: Node) -> Effects:
         parts += [handler.type, handler.name]
     for case in getattr(stmt, "cases", ()):
         parts += [case.pattern, case.guard]
-    return effects_of(*parts)
+    effects = effects_of(*parts)
+    for handler in getattr(stmt, "handlers", ()):
+        effects.deletes |= caught_name(handler)
+    return effects
+
+
+def caught_name(part: Any) -> set[str]:
+    """Return the name that `except … as name` binds, and deletes at its end."""
+    is_named = isinstance(part, gast.ExceptHandler) and part.name is not None
+    return effects_of(part.name).writes if is_named else set()
 
 
 class TreeBuilder:

@@ -15,7 +15,7 @@ from lumijit.compiler.interpret import interpret
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.trace import Node, emit2, emit3
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import FLOAT32, INT64, UINT32
@@ -211,6 +211,21 @@ def test_a_number_with_many_uses_is_one_argument() -> None:
     assert misses(node) == 1
     assert misses(chain(0.25, 0.25)) == 0
     assert misses(chain(0.0, 0.25)) <= 1
+
+
+def test_a_number_with_many_uses_may_coincide_at_first() -> None:
+    """Uses by other operations are other arguments from the first build on."""
+
+    def recipe(radius: float, colour: float) -> Node:
+        x = values()
+        for k in range(general.MAX_USES + 4):
+            x = emit2(ar.MAX, emit2(ar.SUB, x, number(radius)), number(-k))
+        hit = emit2(lo.LT, x, number(-20.5))
+        return emit3(lo.SELECT, hit, number(colour), x)
+
+    assert misses(recipe(0.25, 0.25)) == 1
+    assert misses(recipe(0.25, 0.75)) == 0
+    assert misses(recipe(0.5, 0.25)) == 0
 
 
 def test_other_programs_do_not_match() -> None:

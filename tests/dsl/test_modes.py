@@ -7,10 +7,10 @@ import pytest
 import lumijit as lj
 import lumijit.llvm.ad
 
-from .programs import functions, names, plain, recursion, statements, structures
+from .programs import functions, idioms, names, plain, recursion, statements, structures
 from .programs.modes import MODES, PROGRAMS, Program, compare, flags_of
 
-MODULES = (functions, names, plain, recursion, statements, structures)
+MODULES = (functions, idioms, names, plain, recursion, statements, structures)
 
 
 def _name(value: object) -> str | None:
@@ -18,7 +18,7 @@ def _name(value: object) -> str | None:
 
 
 def test_there_are_programs_enough() -> None:
-    assert len({p.function.__name__ for p in PROGRAMS}) == len(PROGRAMS) >= 140
+    assert len({p.function.__name__ for p in PROGRAMS}) == len(PROGRAMS) >= 180
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=_name)

@@ -49,6 +49,30 @@ def test_listing_keeps_nothing_alive():
     assert len(live_nodes()) == before
 
 
+def test_only_the_user_s_values_are_listed():
+    @dr.syntax
+    def f(x):
+        while x < 50:
+            x = x * 1.5 + 3
+        if x > 60.25:
+            x = x - 7 * 0.0
+        return x
+
+    before = len(live_nodes())
+    x = dr.arange(Float, 1000) * 2.5 + 1.75
+    y = f(x)
+    dr.eval(x, y)
+    assert float(y[3]) == 71.203125
+    assert list(dr.compress(x > 2495)) == [998, 999]
+    assert list(dr.prefix_sum(Int(1, 2, 3)) + 4) == [4, 5, 7]
+    table = dr.whos(as_string=True).splitlines()
+    assert len(live_nodes()) == before + 2
+    assert sum(line.split()[1:3] == ["f32", "Evaluated"] for line in table) >= 2
+    assert re.match(rf"Values   : {before + 2};", table[-3])
+    del x, y
+    assert len(live_nodes()) == before
+
+
 def test_states_and_structures():
     target = dr.zeros(UInt, 5)
     dr.scatter_add(target, UInt(1), UInt(0, 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,8 @@ for _name in [
     "floordiv",
     "mod",
     "truediv",
+    "lshift",
+    "rshift",
     "and_",
     "or_",
     "xor",
@@ -90,6 +93,8 @@ def is_lanes(value: Any) -> bool:
 def _blend(mask: np.ndarray, a: Any, b: Any, label: str = "") -> Any:
     """Merge two values; containers are merged entry by entry, `b` in place."""
     if a is b or isinstance(b, Undefined):
+        return a
+    if isinstance(a, FunctionType) and a.__code__ is getattr(b, "__code__", None):
         return a
     if isinstance(a, Undefined):
         return b
@@ -196,6 +201,9 @@ class Control:
             )
         return tuple(map(_write_back, originals, state))
 
+    def check(self, cond: Any, message: Any) -> None:
+        self.calls.append(("assert", {"message": message}))
+
     def targets(self) -> Targets:
         return Targets(
             while_loop=self.while_loop,
@@ -206,4 +214,6 @@ class Control:
             logical_or=lambda a, b: Lanes(np.logical_or(_raw(a), _raw(b))),
             logical_not=lambda a: Lanes(np.logical_not(_raw(a))),
             select=lambda m, a, b: Lanes(np.where(_raw(m), _raw(a), _raw(b))),
+            checks=lambda cond: True,
+            check=self.check,
         )

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from lanes import agree
 
-from tests.dsl.programs import names, statements
+from tests.dsl.programs import idioms, names, statements
 from tests.dsl.programs.modes import PLAIN, X, Y
 
+assert idioms
 assert names
 assert statements
 

@@ -1,0 +1,86 @@
+"""Kernels with many numbers among their arguments: those of one use are widened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lumijit.compiler import evaluate, kernels, memory, trace
+from lumijit.compiler.lower import literals
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.trace import Node, emit1, emit2
+from lumijit.runtime.config import JitFlag, scoped_set_flag
+from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
+from tests.compiler.support import ODD_SIZES, Holder, array, data, lit
+
+COUNT = literals.MANY_LITERALS + 8
+
+
+def chain(x: Node, dtype: DType, count: int) -> Node:
+    """Add numbers that are all different, one by one."""
+    for k in range(count):
+        x = emit2(ar.ADD, x, lit(dtype, k + 2))
+        x = emit2(lo.XOR, x, lit(dtype, 3 * k + 1)) if not dtype.is_float else x
+    return x
+
+
+def expected(x: np.ndarray, dtype: DType, count: int) -> np.ndarray:
+    for k in range(count):
+        x = x + dtype.numpy.type(k + 2)
+        x = x if dtype.is_float else x ^ dtype.numpy.type(3 * k + 1)
+    return x
+
+
+@pytest.mark.parametrize("size", ODD_SIZES)
+@pytest.mark.parametrize("dtype", [FLOAT16, FLOAT32, FLOAT64, INT32, INT64])
+def test_many_numbers(dtype: DType, size: int) -> None:
+    start = np.arange(size).astype(dtype.numpy)
+    found = data(chain(array(start, dtype), dtype, COUNT))
+    np.testing.assert_array_equal(found, expected(start, dtype, COUNT))
+
+
+@pytest.mark.parametrize("size", ODD_SIZES)
+def test_numbers_of_several_sizes_in_one_kernel(size: int) -> None:
+    types = (FLOAT32, INT64, FLOAT16, FLOAT64, INT32)
+    start = np.arange(size)
+    nodes = [chain(array(start, t), t, COUNT // 2) for t in types]
+    evaluate.evaluate(nodes)
+    for node, t in zip(nodes, types, strict=True):
+        reference = expected(start.astype(t.numpy), t, COUNT // 2)
+        np.testing.assert_array_equal(data(node), reference)
+
+
+def test_more_than_the_stack_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    count = literals.MAX_WIDE_BYTES // 32 + 10
+    start = np.arange(100, dtype=np.float32)
+    kernels.flush()
+    with scoped_set_flag(JitFlag.PrintIR, True):
+        found = data(chain(array(start, FLOAT32), FLOAT32, count))
+    assert "widen32" not in capsys.readouterr().out
+    np.testing.assert_array_equal(found, expected(start, FLOAT32, count))
+
+
+def test_many_numbers_are_widened_once(capsys: pytest.CaptureFixture[str]) -> None:
+    kernels.flush()
+    with scoped_set_flag(JitFlag.PrintIR, True):
+        data(chain(array(np.arange(5), FLOAT32), FLOAT32, COUNT))
+    ir = capsys.readouterr().out
+    assert ir.count("widen32:") == 1
+    packet = ir[ir.index("packet:") :]
+    assert "shufflevector" not in packet
+
+
+def test_beside_private_copies_and_math() -> None:
+    """The loop that widens lies behind all else that the entry does."""
+    size = 1000
+    start = np.arange(size, dtype=np.float32)
+    x = array(start, FLOAT32)
+    value = emit1(ar.SQRT, chain(x, FLOAT32, COUNT))
+    target = Holder(array(np.zeros(3), FLOAT32))
+    index = emit2(ar.MOD, trace.counter(size), lit(trace.counter(size).type, 3))
+    memory.scatter(target, value, index, trace.make_true(1), "add")
+    sums = data(target._node)
+    values = np.sqrt(expected(start, FLOAT32, COUNT).astype(np.float64))
+    for k in range(3):
+        np.testing.assert_allclose(sums[k], values[k::3].sum(), rtol=1e-5)
