@@ -12,7 +12,7 @@ from lumijit.compiler.ops.record import REGISTRY
 from lumijit.compiler.ops.structural import EFFECTS, REGIONS
 from lumijit.compiler.program import Program, leaf_text
 from lumijit.compiler.trace import Node
-from lumijit.runtime.dtypes import DType, by_index
+from lumijit.runtime.dtypes import name_of_index
 
 # Of so many kernels, the newest, the most similar one is looked for.
 _COMPARED = 64
@@ -77,8 +77,7 @@ def _row_text(row: Any) -> str:
 
 
 def _type_text(index: int) -> str:
-    dtype: DType = by_index(index)
-    return f" of {dtype.name}"
+    return f" of {name_of_index(index)}"
 
 
 def _named(node: Node) -> str:

@@ -28,7 +28,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node
-from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, by_index
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
 from lumijit.runtime.errors import SymbolicError, message
 
 _LEAVES = frozenset({LITERAL, COUNTER, EVALUATED, UNDEFINED})
@@ -57,15 +57,15 @@ def leaf_text(row: int) -> str:
         kind = "one entry" if row % 2 else "an array"
         use = (row - _MEMORY) % 8
         indexed = ", indexed" if use >= 4 else ""
-        return f"{kind} of {by_index((row - _MEMORY) // 8).name} in memory{indexed}"
+        return f"{kind} of {name_of_index((row - _MEMORY) // 8)} in memory{indexed}"
     if row >= _BAKED:
-        dtype = by_index((row - _BAKED) // 2)
-        if dtype is BOOL:
+        index = (row - _BAKED) // 2
+        if index == BOOL.index:
             return f"the mask {bool(row % 2)}"
-        return f"a zero of {dtype.name}"
+        return f"a zero of {name_of_index(index)}"
     if row >= _UNDEFINED:
-        return f"an undefined array of {by_index(row - _UNDEFINED).name}"
-    return f"a number of {by_index(row - _ARGUMENT).name}"
+        return f"an undefined array of {name_of_index(row - _UNDEFINED)}"
+    return f"a number of {name_of_index(row - _ARGUMENT)}"
 
 
 def is_baked(node: Node) -> bool:

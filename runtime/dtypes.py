@@ -130,9 +130,9 @@ VALUES: Final = (BOOL, *ARITHMETIC)
 _BY_NUMPY: Final = {t.numpy: t for t in VALUES}
 
 
-def by_index(index: int) -> DType:
-    """Return the scalar type with an index."""
-    return ALL[index]
+def name_of_index(index: int) -> str:
+    """Return the name of the scalar type with an index; others are of local memory."""
+    return ALL[index].name if index < len(ALL) else "local memory"
 
 
 def from_numpy(dtype: np.dtype[Any]) -> DType | None:
