@@ -13,7 +13,7 @@ from lumijit.compiler.evaluate import data
 from lumijit.compiler.ops.structural import EVALUATED, LITERAL
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
-from lumijit.control.outside import left_alone
+from lumijit.control.outside import left_alone, watch
 from lumijit.control.recursion import is_idle, surroundings
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
@@ -111,6 +111,7 @@ def install() -> None:
     """Point `@syntax` at the primitives of this package."""
     targets.while_loop = run_loop
     targets.if_stmt = run_if
+    targets.watch = watch
     targets.left_alone = left_alone
     targets.snapshot = _snapshot
     targets.is_array = _is_array

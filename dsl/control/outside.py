@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from lumijit.control.state import NUMBERS, describe, with_node
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message, where
 
+_node_of = attrgetter("_node")
 Ignored = Callable[[Place, Any], bool]
 _CALL_REASON = (
     "a call runs for the elements that select it, but this exists once for all of "
@@ -78,8 +80,11 @@ class Change:
 class Outside:
     """The objects that the functions of one construct must leave as they are."""
 
-    def __init__(self, own_names: frozenset[str] = frozenset()) -> None:
-        self.reach = Reach(own_names=own_names)
+    def __init__(
+        self, own_names: frozenset[str] = frozenset(), around: Outside | None = None
+    ) -> None:
+        outer = None if around is None else around.reach
+        self.reach = Reach(own_names=own_names, around=outer)
 
     @property
     def is_empty(self) -> bool:
@@ -120,10 +125,14 @@ class Outside:
         changes: list[Change] = []
         reach = self.reach
         last = len(reach.arrays) if span.last_array is None else span.last_array
-        for k in range(span.arrays, last):
-            array, node = reach.arrays[k], reach.nodes[k]
-            now = array._node
-            if now is not node and not _is_written(array) and not _is_equal(node, now):
+        arrays, nodes = reach.arrays, reach.nodes
+        # Mostly nothing has changed: told without looking at each.
+        if not all(map(is_, map(_node_of, arrays), nodes)):
+            for k in range(span.arrays, last):
+                array, node = arrays[k], nodes[k]
+                now = array._node
+                if now is node or _is_written(array) or _is_equal(node, now):
+                    continue
                 array._node = node
                 place = reach.holders[k]
                 before, after = (with_node(type(array), n) for n in (node, now))
@@ -150,8 +159,11 @@ class Outside:
         held.append(self.reach.nodes)
         try:
             result = run()
-        except BaseException:
-            self.restore(WHOLE, ignored)
+        except BaseException as error:
+            changes = self.restore(WHOLE, ignored)
+            if changes and adopt is not None and isinstance(error, Exception):
+                # Symbolic values that were left behind may be the reason.
+                adopt(changes)
             raise
         finally:
             held.pop()
@@ -255,56 +267,76 @@ def call_error(
 class About:
     """What an error says of a body, and what of its surroundings is state.
 
-    `labels` name the values that the body gets. State are also the entries `owned`
-    (object, key and value), and the variables `own_names`. Entries that have changed
-    may become state: `adopt` is told them, as places, keys and names.
+    State are also the entries `owned` (object and key). Entries that have changed may
+    become state: `adopt` is told them, as places, keys and names.
     """
 
     construct: str
     who: str
-    labels: Sequence[str]
-    owned: Sequence[tuple[Any, Any, Any]] = ()
-    own_names: frozenset[str] = frozenset()
+    owned: Sequence[tuple[Any, Any]] = ()
     adopt: Callable[[list[tuple[Place, Any, str]]], None] | None = None
 
 
+def watch(
+    functions: Sequence[Callable[..., Any]],
+    values: Sequence[Any],
+    labels: Sequence[str],
+    own_names: frozenset[str] = frozenset(),
+    owned: Sequence[tuple[str, Any]] = (),
+    around: Outside | bool = False,
+) -> Outside | None:
+    """Remember what the functions of a construct reach besides their arguments.
+
+    Args:
+        functions: bodies and conditions.
+        values: the construct's inputs, called `labels`.
+        own_names: variables that the construct itself assigns.
+        owned: names and values of entries that are state besides.
+        around: what is watched by the construct around this one, or whether there is
+            one that can't leave anything behind.
+
+    Returns:
+        None if there is nothing that they could leave anything in.
+    """
+    if all(map(is_state, values)):
+        inert = Inert()
+        if around is True:
+            # The names in the functions of a function have been looked up with its.
+            inert.codes.update(id(function.__code__) for function in functions)
+        if all(map(inert, functions)):
+            return None
+    outside = Outside(own_names, around if isinstance(around, Outside) else None)
+    for name, value in owned:
+        outside.leave(value, name)
+    for k, value in enumerate(values):
+        if type(value) not in PLAIN:
+            outside.leave(value, labels[k] if k < len(labels) else f"state[{k}]")
+    outside.follow(functions)
+    return None if outside.is_empty else outside
+
+
 def left_alone(
+    outside: Outside,
     function: Callable[..., Any],
     args: Sequence[Any],
-    describe: Callable[[], Any],
-    inert: set[Any],
+    describe: Callable[[], tuple[Any, ...]],
 ) -> Any:
     """Return `function(*args)`; refuse its changes of what is no state.
 
-    `describe` returns the fields of `About`; `inert` collects, for one construct, the
-    functions that need no closer look.
+    `describe` returns the fields of `About`; it is asked only if there are some.
     """
-    if all(map(is_state, args)):
-        if function not in inert and Inert()(function):
-            inert.add(function)
-        if function in inert:
-            return function(*args)
-    about = About(*describe())
-    outside = Outside(about.own_names)
-    for _, key, value in about.owned:
-        outside.leave(value, str(key))
-    for k, value in enumerate(args):
-        if type(value) not in PLAIN:
-            labels = about.labels
-            outside.leave(value, labels[k] if k < len(labels) else f"state[{k}]")
-    outside.follow((function,))
-    if outside.is_empty:
-        return function(*args)
 
     def is_owned(place: Place, key: Any) -> bool:
-        return any(place.owner is o and key == k for o, k, _ in about.owned)
+        owned = About(*describe()).owned
+        return any(place.owner is o and key == k for o, k in owned)
 
     def adopt(changes: list[Change]) -> None:
-        if about.adopt is not None and all(map(_may_be_state, changes)):
-            found = [(c.place, c.key, c.place.path(c.key)) for c in changes]
-            about.adopt(found)
+        adopted = About(*describe()).adopt
+        if adopted is not None and all(map(_may_be_state, changes)):
+            adopted([(c.place, c.key, c.place.path(c.key)) for c in changes])
 
     def refuse(change: Change) -> StateError:
+        about = About(*describe())
         return outside.error(
             about.construct, about.who, change, _BODY_REASON, _BODY_FIX
         )
@@ -325,9 +357,11 @@ def watched(
     function: Callable[..., Any], construct: str, who: str, labels: Sequence[str]
 ) -> Callable[..., Any]:
     """Return a body function that may not change objects besides its arguments."""
-    inert: set[Any] = set()
 
     def body(*args: Any) -> Any:
-        return left_alone(function, args, lambda: (construct, who, labels), inert)
+        outside = watch((function,), args, labels)
+        if outside is None:
+            return function(*args)
+        return left_alone(outside, function, args, lambda: (construct, who))
 
     return body

@@ -32,6 +32,10 @@ class Place:
         """Return what the entries hold, by key."""
         raise NotImplementedError
 
+    def values(self) -> Any:
+        """Return what the entries hold, in the order of `kept`."""
+        return self.current().values()
+
     def put(self, key: Any, value: Any) -> None:
         """Assign an entry; MISSING removes it."""
         raise NotImplementedError
@@ -63,8 +67,8 @@ class Place:
 
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects that they held."""
-        now, kept = self.current(), self.kept
-        return len(now) == len(kept) and all(map(is_, now.values(), kept.values()))
+        now, kept = self.values(), self.kept.values()
+        return len(now) == len(kept) and all(map(is_, now, kept))
 
     def changes(self) -> list[tuple[Any, Any, Any]]:
         """List key, former and present value of the entries that differ."""
@@ -81,6 +85,10 @@ class Attributes(Place):
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
         return dict(get_attribute(self.owner, "__dict__"))
+
+    def values(self) -> Any:
+        """Return what the entries hold, in the order of `kept`."""
+        return get_attribute(self.owner, "__dict__").values()
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""
@@ -146,6 +154,10 @@ class Items(Place):
         """Return what the entries hold, by key."""
         return dict(enumerate(self.owner))
 
+    def values(self) -> Any:
+        """Return what the entries hold, in the order of `kept`."""
+        return self.owner
+
     def put(self, key: Any, value: Any) -> None:
         """Assign an item; an array in a tuple gets other contents."""
         if isinstance(self.owner, tuple):
@@ -172,6 +184,10 @@ class Entries(Place):
         """Return what the entries hold, by key."""
         return dict(self.owner)
 
+    def values(self) -> Any:
+        """Return what the entries hold, in the order of `kept`."""
+        return self.owner.values()
+
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""
         if value is MISSING:
@@ -192,6 +208,10 @@ class Components(Items):
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
         return dict(enumerate(self.owner._items))
+
+    def values(self) -> Any:
+        """Return what the entries hold, in the order of `kept`."""
+        return self.owner._items
 
     def put(self, key: Any, value: Any) -> None:
         """Assign a component."""

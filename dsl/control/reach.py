@@ -33,7 +33,7 @@ from lumijit.control.places import (
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 
-# Places that one function of a construct is followed to.
+# Places that one function of a construct is followed to, the nearest ones.
 LIMIT = 64
 # Lists and dictionaries with more entries are left alone.
 LONGEST = 1000
@@ -43,12 +43,16 @@ _HEAP_TYPE = 1 << 9
 class Reach:
     """The places and flat arrays found so far.
 
-    Objects that aren't PyTrees and are in `known` are left out, and variables of
-    enclosing functions whose names are in `own_names`.
+    Objects that aren't PyTrees and are in `known` are left out, likewise variables of
+    enclosing functions whose names are in `own_names`, and all that the construct
+    `around` this one has found.
     """
 
     def __init__(
-        self, known: Reach | None = None, own_names: frozenset[str] = frozenset()
+        self,
+        known: Reach | None = None,
+        own_names: frozenset[str] = frozenset(),
+        around: Reach | None = None,
     ) -> None:
         self.own_names = own_names
         self.places: list[Place] = []
@@ -59,7 +63,12 @@ class Reach:
         self.functions: list[FunctionType] = []
         self._seen: set[int] = set()
         self._known = frozenset[int]() if known is None else known._seen
+        self._around: tuple[set[int], ...] = ()
+        if around is not None:
+            self._around = (around._seen, *around._around)
         self._namespaces: set[int] = set()
+        # The types of flat arrays met so far.
+        self._flat: set[type[Any]] = set()
         self._pending: deque[Place] = deque()
         self._layouts: dict[type[Any], dict[str, Any] | None] = {}
 
@@ -76,9 +85,23 @@ class Reach:
             skipped = FunctionType if type(place) is ClassAttributes else None
             for value in place.kept.values():
                 kind = type(value)
-                if kind not in PLAIN and kind is not skipped:
-                    self._visit(value, place, "")
+                if kind in PLAIN or kind is skipped:
+                    continue
+                if kind in self._flat:
+                    self._array(value, place)
+                    continue
+                self._visit(value, place, "")
+                if self._count >= last:
+                    break
         pending.clear()
+
+    def _array(self, array: Any, parent: Place) -> None:
+        """Note a flat array that is in a place."""
+        if not self._is_seen(array):
+            self._seen.add(id(array))
+            self.arrays.append(array)
+            self.nodes.append(array._node)
+            self.holders.append(parent)
 
     @property
     def _count(self) -> int:
@@ -88,6 +111,12 @@ class Reach:
         """Leave an object out, as something else takes care of it."""
         self._seen.add(id(value))
 
+    def _is_seen(self, value: Any) -> bool:
+        key = id(value)
+        if key in self._seen:
+            return True
+        return bool(self._around) and any(key in seen for seen in self._around)
+
     def _add(self, place: Place) -> None:
         if len(place.kept) <= LONGEST:
             self.places.append(place)
@@ -95,14 +124,14 @@ class Reach:
 
     def _visit(self, value: Any, parent: Place | None, label: str) -> None:
         kind = type(value)
-        if kind in PLAIN or id(value) in self._seen:
+        if kind in PLAIN or self._is_seen(value):
             return
         self._seen.add(id(value))
         if isinstance(value, FlatArray):
+            self._flat.add(kind)
+            self._seen.discard(id(value))
             if parent is not None:
-                self.arrays.append(value)
-                self.nodes.append(value._node)
-                self.holders.append(parent)
+                self._array(value, parent)
         elif isinstance(value, NestedArray):
             self._add(Components(value, parent, label))
         elif kind is FunctionType:
@@ -152,14 +181,14 @@ class Reach:
         for name, cell in zip(
             code.co_freevars, function.__closure__ or (), strict=True
         ):
-            if id(cell) in self._seen or name in self.own_names:
+            if self._is_seen(cell) or name in self.own_names:
                 continue
             self._seen.add(id(cell))
             variable = Variable(cell, None, name)
             if facts.rebinds or type(variable.kept[name]) not in PLAIN:
                 self._add(variable)
         names = facts.names
-        if names and id(code) not in self._seen:
+        if names and not self._is_seen(code):
             self._seen.add(id(code))
             mentioned = tuple(
                 [

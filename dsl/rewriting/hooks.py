@@ -20,8 +20,8 @@ def _never(_value: Any) -> bool:
     return False
 
 
-def _just_run(function: Callable[..., Any], args: Any, *_about: Any) -> Any:
-    return function(*args)
+def _nothing(*_args: Any) -> Any:
+    return None
 
 
 def _no_snapshot(_values: Any) -> Callable[[], None]:
@@ -54,8 +54,9 @@ class Targets:
             `Undefined` object: its type is then that of the body's result.
         if_stmt: The primitive for branches. Where one branch returns an
             `Undefined` object, the result is the other branch's value.
-        left_alone: `left_alone(function, args, describe, inert)` calls a body and
-            refuses its changes of objects that are no state, or has them adopted.
+        watch: Remembers what a construct's functions reach that is no state.
+        left_alone: `left_alone(watch, function, args, describe)` calls a body and
+            refuses its changes of that, or has them adopted.
         snapshot: Returns a function that undoes changes of PyTrees in place.
         is_array: Tells whether a condition must be vectorized.
         is_integer_array: Tells whether a `range` argument counts in integers.
@@ -78,7 +79,8 @@ class Targets:
 
     while_loop: Callable[..., Any] = _no_primitive
     if_stmt: Callable[..., Any] = _no_primitive
-    left_alone: Callable[..., Any] = _just_run
+    watch: Callable[..., Any] = _nothing
+    left_alone: Callable[..., Any] = _no_primitive
     snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never

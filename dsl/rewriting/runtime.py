@@ -15,9 +15,9 @@ from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
 from lumijit.rewriting.recursion import entered
-from lumijit.rewriting.slots import Slot, Slots, adopt, attempts
+from lumijit.rewriting.slots import Inputs, Slots, attempts
 from lumijit.rewriting.source import syntax_error
-from lumijit.rewriting.state import Raising, Site, State, labels_of
+from lumijit.rewriting.state import Raising, Site, State, inputs_of, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
 from lumijit.runtime import errors
 
@@ -57,20 +57,13 @@ class Runtime(Conditions):
         labels = where.ins if values else ()
         who = f"a side of '{where.kind}' (line {where.place.line})"
 
-        def attempt(found: list[Slot]) -> Any:
-            state = Slots(found)
+        def attempt(state: Slots) -> Any:
             names = state.labels_of_slots((*labels, *where.outs))
 
             def side(function: Callable[..., Any]) -> Callable[..., Any]:
                 def run(*args: Any) -> tuple[Any, ...]:
                     state.write(args[len(values) :])
-                    owned = state.owned()
-                    value = targets.left_alone(
-                        function,
-                        args[: len(values)],
-                        lambda: ("@syntax", who, labels, owned, frozenset(), adopt),
-                        set(),
-                    )
+                    value = state.run(function, args[: len(values)], lambda: who)
                     return (value, *state.read())
 
                 return run
@@ -87,7 +80,7 @@ class Runtime(Conditions):
             state.write(tuple(changed))
             return result
 
-        return attempts(values, attempt)
+        return attempts(Inputs(values, labels), (yes, no), attempt)
 
     # Flags of jumps.
 
@@ -228,9 +221,10 @@ class Runtime(Conditions):
             self._refuse_raise(where, where.raising)
         sides = (true_fn, false_fn)
         merged: tuple[Any, ...] = attempts(
-            values,
-            lambda found: self._branch(
-                where, State(where, values, found), test, sides, hints
+            inputs_of(where, values),
+            sides,
+            lambda slots: self._branch(
+                where, State(where, values, slots), test, sides, hints
             ),
         )
         return merged
@@ -248,7 +242,7 @@ class Runtime(Conditions):
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
-                outputs = state.run(function, entries, "a branch")
+                outputs = state.call(function, entries, "a branch")
                 found = dict(zip(where.outs, outputs, strict=True))
                 unset.update(n for n in results if type(found[n]) is Undefined)
                 return (*(found[n] for n in results), *state.read())
@@ -298,9 +292,10 @@ class Runtime(Conditions):
             self._refuse_raise(where, where.raising)
         inputs = tuple(state)
         final: tuple[Any, ...] = attempts(
-            inputs,
-            lambda found: self._vector_loop(
-                where, State(where, inputs, found), cond, body, hints
+            inputs_of(where, inputs),
+            (cond, body),
+            lambda slots: self._vector_loop(
+                where, State(where, inputs, slots), cond, body, hints
             ),
         )
         return final
@@ -314,10 +309,10 @@ class Runtime(Conditions):
         hints: dict[str, Any],
     ) -> tuple[Any, ...]:
         def run_cond(*entries: Any) -> Any:
-            return state.run(cond, entries, "the condition")
+            return state.call(cond, entries, "the condition")
 
         def run_body(*entries: Any) -> tuple[Any, ...]:
-            outputs = state.run(body, entries, "the body")
+            outputs = state.call(body, entries, "the body")
             new = dict(zip(state.labels, entries, strict=True))
             new.update(
                 (n, v) for n, v in zip(where.outs, outputs, strict=True) if n in new

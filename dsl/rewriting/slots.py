@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.undefined import Undefined
@@ -63,19 +64,54 @@ Slot = Attribute | Found
 
 
 class Changed(BaseException):
-    """A body changed what is no state yet; all of it holds what it held."""
+    """A body changed what is no state yet; all of it holds what it held.
 
-    def __init__(self, slots: list[Slot]) -> None:
+    `watch` belongs to the construct that can make it state.
+    """
+
+    def __init__(self, watch: Any, slots: list[Slot]) -> None:
         super().__init__()
+        self.watch = watch
         self.slots = slots
 
 
-class Slots:
-    """What a construct assigns besides variables, as part of its state."""
+class Inputs(NamedTuple):
+    """What a construct gets: values with names, and the variables that it assigns.
 
-    def __init__(self, slots: Iterable[Slot]) -> None:
+    `attributes` lists the attributes that it assigns itself.
+    """
+
+    values: tuple[Any, ...]
+    labels: tuple[str, ...]
+    own_names: frozenset[str] = frozenset()
+    attributes: Callable[[], Iterable[Slot]] = tuple
+
+
+class Slots:
+    """What a construct changes besides its variables, as part of its state.
+
+    `watch` is what its functions must leave alone.
+    """
+
+    def __init__(self, slots: Iterable[Slot], watch: Any = None) -> None:
         self.slots = tuple(slots)
+        self.watch = watch
         self.before = self.read()
+
+    def run(
+        self, function: Callable[..., Any], args: Iterable[Any], who: Callable[[], str]
+    ) -> Any:
+        """Call a function of the construct; it must leave other objects alone."""
+        watch = self.watch
+        if watch is None:
+            return function(*args)
+        return targets.left_alone(
+            watch, function, args, lambda: ("@syntax", who(), self.owned(), self._adopt)
+        )
+
+    def _adopt(self, found: list[tuple[Any, Any, str]]) -> None:
+        """Make entries that a function has changed state of the construct."""
+        raise Changed(self.watch, [Found(*entry) for entry in found])
 
     def read(self) -> tuple[Any, ...]:
         """Return the current values."""
@@ -96,9 +132,9 @@ class Slots:
             names.append(label)
         return tuple(names)
 
-    def owned(self) -> list[tuple[Any, Any, Any]]:
-        """List object, key and value of the slots."""
-        return [(slot.owner, slot.key, slot.read()) for slot in self.slots]
+    def owned(self) -> list[tuple[Any, Any]]:
+        """List object and key of the slots."""
+        return [(slot.owner, slot.key) for slot in self.slots]
 
     @contextlib.contextmanager
     def restored_on_error(self) -> Iterator[None]:
@@ -110,21 +146,66 @@ class Slots:
             raise
 
 
-def adopt(found: list[tuple[Any, Any, str]]) -> None:
-    """Make entries that a body has changed state of its construct."""
-    raise Changed([Found(*entry) for entry in found])
+class Running(NamedTuple):
+    """A construct whose functions are running.
+
+    `watch` is what it watches, or True if they can't leave anything behind; `slots`
+    are those of the constructs around it, too.
+    """
+
+    watch: Any
+    slots: tuple[Slot, ...]
 
 
-def attempts(values: tuple[Any, ...], run: Callable[[list[Slot]], Any]) -> Any:
+_OUTERMOST = Running(False, ())
+_running: ContextVar[Running] = ContextVar("running", default=_OUTERMOST)
+
+
+def _without_repetition(
+    slots: tuple[Slot, ...], others: Iterable[Slot]
+) -> tuple[Slot, ...]:
+    """Append slots for other entries than those that are there."""
+    for new in others:
+        if not any(s.owner is new.owner and s.key == new.key for s in slots):
+            slots = (*slots, new)
+    return slots
+
+
+def attempts(
+    inputs: Inputs, functions: tuple[Any, ...], run: Callable[[Slots], Any]
+) -> Any:
     """Run a construct; once more whenever its functions change what is no state.
 
-    `run` gets what was found so far; `values` are the construct's inputs.
+    What called functions change is found where the outermost construct watches it, and
+    becomes state of all of them.
+
+    Args:
+        inputs: what the construct gets, and what it assigns itself.
+        functions: its functions.
+        run: gets the slots to use as state.
     """
-    restore = targets.snapshot(values)
-    found: list[Slot] = []
+    outer = _running.get()
+    slots = _without_repetition(outer.slots, inputs.attributes())
+    restore = None
     while True:
+        watch = targets.watch(
+            functions,
+            inputs.values,
+            inputs.labels,
+            inputs.own_names,
+            [(slot.label, slot.read()) for slot in slots],
+            outer.watch,
+        )
+        if watch is not None and restore is None:
+            restore = targets.snapshot(inputs.values)
+        around = outer.watch or True if watch is None else watch
+        token = _running.set(Running(around, slots))
         try:
-            return run(found)
+            return run(Slots(slots, watch))
         except Changed as change:
+            if restore is None or change.watch is not watch:
+                raise
             restore()
-            found.extend(change.slots)
+            slots = _without_repetition(slots, change.slots)
+        finally:
+            _running.reset(token)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from lumijit.rewriting.build import PREFIX, RESULT
 from lumijit.rewriting.hooks import targets
-from lumijit.rewriting.slots import Attribute, Slot, Slots, adopt
+from lumijit.rewriting.slots import Attribute, Inputs, Slots
 from lumijit.rewriting.source import Place
 from lumijit.rewriting.undefined import Undefined
 
@@ -68,6 +69,11 @@ class Site:
     #: The statement inside that raises for all elements which get there, if any.
     raising: Raising | None = None
 
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """The variables that the construct takes or assigns."""
+        return frozenset((*self.ins, *self.outs))
+
     @property
     def is_loop(self) -> bool:
         """Tell whether the construct is a loop."""
@@ -95,10 +101,8 @@ def _label_of(name: str) -> str:
 class State(Slots):
     """The inputs of one run of a construct."""
 
-    def __init__(
-        self, site: Site, values: tuple[Any, ...], found: Iterable[Slot] = ()
-    ) -> None:
-        """Divide `values`, which belong to `site.ins`; `found` changes besides."""
+    def __init__(self, site: Site, values: tuple[Any, ...], slots: Slots) -> None:
+        """Divide `values`, which belong to `site.ins`; `slots` change besides."""
         self.site = site
         self.values = values
         self.original = dict(zip(site.ins, values, strict=True))
@@ -109,23 +113,11 @@ class State(Slots):
             if name not in site.excluded
             and (name in rebound or not isinstance(value, _CONSTANTS))
         ]
-        super().__init__((*self._find_attributes(), *found))
+        super().__init__(slots.slots, slots.watch)
         self.attribute_labels = self.labels_of_slots(self.original)
-        self._inert: set[Any] = set()
         #: What is passed to the primitive, and under which names.
         self.entries = (*(values[i] for i in self._kept), *self.before)
         self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
-
-    def _find_attributes(self) -> Iterator[Attribute]:
-        """List the attributes that are assigned on opaque objects."""
-        for root, *attributes in self.site.paths:
-            owner = self.original[root]
-            if targets.is_tree(owner) or targets.is_array(owner):
-                continue
-            with contextlib.suppress(AttributeError):
-                for attribute in attributes[:-1]:
-                    owner = getattr(owner, attribute)
-                yield Attribute(owner, attributes[-1], ".".join([root, *attributes]))
 
     def enter(self, entries: tuple[Any, ...]) -> list[Any]:
         """Return all inputs, with `entries` in the place of the state."""
@@ -136,25 +128,16 @@ class State(Slots):
         self.write(entries[count:])
         return inputs
 
-    def run(self, function: Any, entries: tuple[Any, ...], part: str) -> Any:
+    def call(self, function: Any, entries: tuple[Any, ...], part: str) -> Any:
         """Call a function of the construct on its inputs with `entries` as state.
 
-        It must leave other objects alone; `part` is what an error calls it.
+        `part` is what an error calls it.
         """
-        return targets.left_alone(
-            function, self.enter(entries), lambda: self._about(part), self._inert
-        )
-
-    def _about(self, part: str) -> tuple[Any, ...]:
-        """Say what an error about changed objects has to know."""
         site = self.site
-        return (
-            "@syntax",
-            f"{part} of '{site.kind}' (line {site.place.line})",
-            site.ins,
-            self.owned(),
-            frozenset((*site.ins, *site.outs)),
-            adopt,
+        return self.run(
+            function,
+            self.enter(entries),
+            lambda: f"{part} of '{site.kind}' (line {site.place.line})",
         )
 
     def results(self) -> list[str]:
@@ -165,3 +148,20 @@ class State(Slots):
             for n in self.site.outs
             if n not in optional or targets.is_tree(original[n])
         ]
+
+
+def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
+    """Return what a run of a construct gets and assigns."""
+
+    def attributes() -> Iterator[Attribute]:
+        """List the attributes that are assigned on opaque objects."""
+        for root, *path in site.paths:
+            owner = values[site.ins.index(root)]
+            if targets.is_tree(owner) or targets.is_array(owner):
+                continue
+            with contextlib.suppress(AttributeError):
+                for attribute in path[:-1]:
+                    owner = getattr(owner, attribute)
+                yield Attribute(owner, path[-1], ".".join([root, *path]))
+
+    return Inputs(values, site.ins, site.own_names, attributes)
