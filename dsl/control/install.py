@@ -11,6 +11,7 @@ from lumijit.base import ArrayBase
 from lumijit.compiler import checks, trace
 from lumijit.compiler.evaluate import data
 from lumijit.compiler.ops.structural import EVALUATED, LITERAL
+from lumijit.control import identity
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.outside import left_alone, watch
@@ -114,6 +115,9 @@ def install() -> None:
     targets.watch = watch
     targets.left_alone = left_alone
     targets.snapshot = _snapshot
+    targets.objects_in = identity.objects_in
+    targets.kept = identity.kept
+    targets.brought_back = identity.brought_back
     targets.is_array = _is_array
     targets.surroundings = surroundings
     targets.is_idle = is_idle

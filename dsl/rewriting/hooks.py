@@ -24,6 +24,14 @@ def _nothing(*_args: Any) -> Any:
     return None
 
 
+def _no_paths(_before: Any, _value: Any) -> set[Any]:
+    return set()
+
+
+def _new_value(_original: Any, new: Any, _paths: set[Any]) -> Any:
+    return new
+
+
 def _no_snapshot(_values: Any) -> Callable[[], None]:
     return lambda: None
 
@@ -58,6 +66,9 @@ class Targets:
         left_alone: `left_alone(watch, function, args, describe)` calls a body and
             refuses its changes of that, or has them adopted.
         snapshot: Returns a function that undoes changes of PyTrees in place.
+        objects_in: Lists the mutable objects in a value, by their paths.
+        kept: Returns at which of these paths a value still has the same objects.
+        brought_back: Gives an original value's objects the contents of a new value's.
         is_array: Tells whether a condition must be vectorized.
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_zero_step: Tells whether the step of a `range` is known to be zero; one
@@ -82,6 +93,9 @@ class Targets:
     watch: Callable[..., Any] = _nothing
     left_alone: Callable[..., Any] = _no_primitive
     snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
+    objects_in: Callable[[Any], Any] = _nothing
+    kept: Callable[[Any, Any], set[Any]] = _no_paths
+    brought_back: Callable[[Any, Any, set[Any]], Any] = _new_value
     is_array: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
     is_zero_step: Callable[[Any], bool] = _never

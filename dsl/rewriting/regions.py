@@ -358,10 +358,10 @@ class RegionWriter:
         lenient: list[str] | None = None,
         construct: Branch | Loop | None = None,
     ) -> int:
-        stored = set() if construct is None else self._effects_of([construct]).stored
+        effects = Effects() if construct is None else self._effects_of([construct])
         owner = class_around(self.source.function)
         paths = []
-        for path in sorted(stored):
+        for path in sorted(effects.stored):
             root, *attributes = path.split(".")
             if root in ins:
                 paths.append((root, *(mangled(a, owner) for a in attributes)))
@@ -373,6 +373,7 @@ class RegionWriter:
             ins=tuple(ins),
             outs=tuple(outs),
             optional=frozenset(optional or ()),
+            rebound=frozenset(effects.writes | effects.deletes),
             lenient=frozenset(lenient or ()),
             excluded=frozenset() if construct is None else construct.hints.exclude,
             paths=tuple(paths),

@@ -15,7 +15,7 @@ from lumijit.rewriting.conditions import Conditions, Forced
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.ranges import ArrayRange, item, make_range
 from lumijit.rewriting.recursion import entered
-from lumijit.rewriting.slots import Inputs, Slots, attempts
+from lumijit.rewriting.slots import Handed, Inputs, Slots, attempts
 from lumijit.rewriting.source import syntax_error
 from lumijit.rewriting.state import Raising, Site, State, inputs_of, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
@@ -58,13 +58,21 @@ class Runtime(Conditions):
         who = f"a side of '{where.kind}' (line {where.place.line})"
 
         def attempt(state: Slots) -> Any:
+            handed = Handed(dict(zip(labels, values, strict=True)))
             names = state.labels_of_slots((*labels, *where.outs))
+            changing = tuple(handed.originals)
 
             def side(function: Callable[..., Any]) -> Callable[..., Any]:
                 def run(*args: Any) -> tuple[Any, ...]:
                     state.write(args[len(values) :])
-                    value = state.run(function, args[: len(values)], lambda: who)
-                    return (value, *state.read())
+                    inputs = args[: len(values)]
+                    given = dict(zip(labels, inputs, strict=True))
+                    value = handed.during(
+                        lambda: state.run(function, inputs, lambda: who),
+                        given,
+                        lambda _: given,
+                    )
+                    return (value, *(given[n] for n in changing), *state.read())
 
                 return run
 
@@ -75,9 +83,11 @@ class Runtime(Conditions):
                     side(yes),
                     side(no),
                     arg_labels=(*labels, *names),
-                    rv_labels=(*where.outs, *names),
+                    rv_labels=(*where.outs, *changing, *names),
                 )
-            state.write(tuple(changed))
+            for name, value in zip(changing, changed, strict=False):
+                handed.bring_back(name, value)
+            state.write(tuple(changed[len(changing) :]))
             return result
 
         return attempts(Inputs(values, labels), (yes, no), attempt)
@@ -242,8 +252,7 @@ class Runtime(Conditions):
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
-                outputs = state.call(function, entries, "a branch")
-                found = dict(zip(where.outs, outputs, strict=True))
+                found = state.call(function, entries, "a branch")
                 unset.update(n for n in results if type(found[n]) is Undefined)
                 return (*(found[n] for n in results), *state.read())
 
@@ -264,7 +273,7 @@ class Runtime(Conditions):
             found[name] = Undefined(
                 name, str(where), "a vectorized branch leaves it without one"
             )
-        return tuple([found.get(n, state.original.get(n)) for n in where.outs])
+        return state.final(found)
 
     def while_loop(
         self,
@@ -309,14 +318,12 @@ class Runtime(Conditions):
         hints: dict[str, Any],
     ) -> tuple[Any, ...]:
         def run_cond(*entries: Any) -> Any:
-            return state.call(cond, entries, "the condition")
+            return state.test(cond, entries)
 
         def run_body(*entries: Any) -> tuple[Any, ...]:
             outputs = state.call(body, entries, "the body")
             new = dict(zip(state.labels, entries, strict=True))
-            new.update(
-                (n, v) for n, v in zip(where.outs, outputs, strict=True) if n in new
-            )
+            new.update((n, v) for n, v in outputs.items() if n in new)
             new.update(zip(state.attribute_labels, state.read(), strict=True))
             return tuple(new.values())
 
@@ -330,4 +337,4 @@ class Runtime(Conditions):
             )
         found = dict(zip(state.labels, final, strict=True))
         state.write(tuple([found[n] for n in state.attribute_labels]))
-        return tuple([found.get(n, state.original.get(n)) for n in where.outs])
+        return state.final(found)

@@ -146,6 +146,36 @@ class Slots:
             raise
 
 
+class Handed:
+    """PyTrees that a construct hands to its functions, which may change them.
+
+    Each function gets copies; `bring_back` gives the caller's objects the results, as
+    far as no function has put other objects in their place.
+    """
+
+    def __init__(self, originals: dict[str, Any]) -> None:
+        self.originals = {k: v for k, v in originals.items() if targets.is_tree(v)}
+        self._paths: dict[str, set[Any]] = {}
+
+    def during(
+        self, run: Callable[[], Any], given: dict[str, Any], left: Callable[[Any], Any]
+    ) -> Any:
+        """Return `run()`; it gets `given`, and `left(result)` is what it leaves."""
+        before = {name: targets.objects_in(given[name]) for name in self.originals}
+        result = run()
+        after = left(result)
+        for name, objects in before.items():
+            paths = targets.kept(objects, after[name])
+            self._paths[name] = paths & self._paths.get(name, paths)
+        return result
+
+    def bring_back(self, name: str, value: Any) -> Any:
+        """Return the final value of a variable."""
+        if name not in self._paths:
+            return value
+        return targets.brought_back(self.originals[name], value, self._paths[name])
+
+
 class Running(NamedTuple):
     """A construct whose functions are running.
 

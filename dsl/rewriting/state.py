@@ -15,7 +15,7 @@ from typing import Any
 
 from lumijit.rewriting.build import PREFIX, RESULT
 from lumijit.rewriting.hooks import targets
-from lumijit.rewriting.slots import Attribute, Inputs, Slots
+from lumijit.rewriting.slots import Attribute, Handed, Inputs, Slots
 from lumijit.rewriting.source import Place
 from lumijit.rewriting.undefined import Undefined
 
@@ -60,6 +60,8 @@ class Site:
     outs: tuple[str, ...]
     #: Those of `outs` that are results only where their value is mutable.
     optional: frozenset[str]
+    #: Variables that the construct assigns, not just their contents.
+    rebound: frozenset[str]
     #: Those that need no value in lanes or branches that don't reach the end.
     lenient: frozenset[str]
     #: Variables that a hint keeps out of the state.
@@ -115,6 +117,8 @@ class State(Slots):
         ]
         super().__init__(slots.slots, slots.watch)
         self.attribute_labels = self.labels_of_slots(self.original)
+        outs = [n for n in site.outs if n not in site.rebound and n in self.original]
+        self.handed = Handed({n: self.original[n] for n in outs})
         #: What is passed to the primitive, and under which names.
         self.entries = (*(values[i] for i in self._kept), *self.before)
         self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
@@ -128,16 +132,42 @@ class State(Slots):
         self.write(entries[count:])
         return inputs
 
-    def call(self, function: Any, entries: tuple[Any, ...], part: str) -> Any:
+    def test(self, function: Any, entries: tuple[Any, ...]) -> Any:
+        """Evaluate the condition with `entries` as state."""
+        return self.run(
+            function, self.enter(entries), lambda: self._who("the condition")
+        )
+
+    def call(
+        self, function: Any, entries: tuple[Any, ...], part: str
+    ) -> dict[str, Any]:
         """Call a function of the construct on its inputs with `entries` as state.
 
-        `part` is what an error calls it.
+        `part` is what an error calls it. Return its outputs by name.
         """
         site = self.site
-        return self.run(
-            function,
-            self.enter(entries),
-            lambda: f"{part} of '{site.kind}' (line {site.place.line})",
+        inputs = self.enter(entries)
+
+        def outputs() -> dict[str, Any]:
+            values = self.run(function, inputs, lambda: self._who(part))
+            return dict(zip(site.outs, values, strict=True))
+
+        given = dict(zip(site.ins, inputs, strict=True))
+        result: dict[str, Any] = self.handed.during(outputs, given, lambda found: found)
+        return result
+
+    def _who(self, part: str) -> str:
+        return f"{part} of '{self.site.kind}' (line {self.site.place.line})"
+
+    def final(self, found: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what the construct leaves, where `found` are its results by name."""
+        return tuple(
+            [
+                self.handed.bring_back(n, found[n])
+                if n in found
+                else self.original.get(n)
+                for n in self.site.outs
+            ]
         )
 
     def results(self) -> list[str]:

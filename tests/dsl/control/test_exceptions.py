@@ -330,7 +330,7 @@ def test_an_exception_while_tracing_leaves_nothing_behind(
             assert trace.state.mask is None
         # An evaluated loop may try again with all elements.
         assert probe.log.count("enter") * 2 == len(probe.log)
-        assert probe.log.count(MineError) == 2
+        assert probe.log.count(MineError) >= 2
         # What was there before is as it was, and tracing goes on.
         assert list(x) == [0, 1, 2, 3]
         assert list(bins) == [7, 8]
