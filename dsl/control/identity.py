@@ -67,5 +67,5 @@ def brought_back(original: Any, new: Any, paths: set[Path], path: Path = ()) -> 
     else:
         for key, child in contents.items():
             if before[key] is not child:
-                object.__setattr__(original, key, child)
+                object.__setattr__(original, str(key), child)
     return original

@@ -83,8 +83,8 @@ class Outside:
     def __init__(
         self, own_names: frozenset[str] = frozenset(), around: Outside | None = None
     ) -> None:
-        outer = None if around is None else around.reach
-        self.reach = Reach(own_names=own_names, around=outer)
+        outer: Reach | None = None if around is None else around.reach
+        self.reach: Reach = Reach(own_names=own_names, around=outer)
 
     @property
     def is_empty(self) -> bool:

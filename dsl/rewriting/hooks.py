@@ -108,7 +108,7 @@ class Targets:
     logical_or: Callable[[Any, Any], Any] = _no_primitive
     logical_not: Callable[[Any], Any] = _no_primitive
     select: Callable[[Any, Any, Any], Any] = _no_primitive
-    checks: Callable[[Any], bool] = _not_now
+    checks: Callable[[Any], bool] = _never
     check: Callable[[Any, tuple[Any, ...]], None] = _no_primitive
 
 
