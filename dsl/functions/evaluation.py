@@ -25,19 +25,24 @@ def flat_leaves(value: Any) -> Iterator[FlatArray]:
 
 def _nodes(args: Any, construct: str) -> list[Node]:
     if len(args) == 1 and isinstance(args[0], FlatArray):
+        # A small launch takes hardly longer than a walk over a PyTree.
         nodes = [args[0]._node]
     else:
-        nodes = [array._node for array in flat_leaves(args)]
+        nodes = [holder._node for holder in _holders(args)]
     for node in nodes:
         if node.scope is not ROOT:
             raise symbolic_error(construct)
-    for _, leaf in tree_leaves(args):
-        # A local buffer (`control.local`), which isn't an array itself.
-        for holder in getattr(leaf, "_holders", ()):
-            if holder._node.scope is not ROOT:
-                raise symbolic_error(construct)
-            nodes.append(holder._node)
     return nodes
+
+
+def _holders(value: Any) -> Iterator[Any]:
+    """Yield what has a node in a PyTree: flat arrays, and parts of local buffers."""
+    for _, leaf in tree_leaves(value):
+        if isinstance(leaf, ArrayBase):
+            yield from (p for p in flat_parts(leaf) if isinstance(p, FlatArray))
+        else:
+            # A local buffer (`control.local`), which isn't an array itself.
+            yield from getattr(leaf, "_holders", ())
 
 
 def eval(*args: Any) -> bool:
