@@ -8,12 +8,14 @@ goes through `tree_map`, `tree_leaves` or `children`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from lumijit.runtime.errors import ArrayTypeError, message
 
 Key = str | int
+_BUILT_IN = frozenset((list, tuple, dict))
 
 
 def struct_fields(value: Any) -> dict[str, Any] | None:
@@ -28,6 +30,12 @@ def struct_fields(value: Any) -> dict[str, Any] | None:
     declared = getattr(cls, "DRJIT_STRUCT", None)
     if isinstance(declared, dict):
         return declared
+    return _dataclass_fields(cls)
+
+
+# Control flow asks this of every leaf, several times.
+@functools.lru_cache(maxsize=1024)
+def _dataclass_fields(cls: type[Any]) -> dict[str, Any] | None:
     if dataclasses.is_dataclass(cls):
         return {f.name: f.type for f in dataclasses.fields(cls)}
     return None
@@ -36,13 +44,14 @@ def struct_fields(value: Any) -> dict[str, Any] | None:
 def is_container(value: Any) -> bool:
     """Tell whether a value is an inner node of a PyTree."""
     cls = type(value)
-    if cls in (list, tuple, dict):
+    if cls in _BUILT_IN:
         return True
     if isinstance(value, type):
         return False
     return struct_fields(value) is not None or _is_named_tuple(cls)
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_named_tuple(cls: type[Any]) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
