@@ -43,7 +43,7 @@ def _dataclass_fields(cls: type[Any]) -> dict[str, Any] | None:
 
 def is_container(value: Any) -> bool:
     """Tell whether a value is an inner node of a PyTree."""
-    cls = type(value)
+    cls: Any = type(value)
     if cls in _BUILT_IN:
         return True
     if isinstance(value, type):
@@ -89,7 +89,7 @@ def _step(container: Any, key: Key) -> str:
 
 def rebuild(value: Any, items: list[Any]) -> Any:
     """Return a container like `value` with other children, in the same order."""
-    cls = type(value)
+    cls: Any = type(value)
     if cls is list:
         return items
     if cls is tuple:
