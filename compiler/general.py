@@ -28,7 +28,7 @@ from lumijit.compiler.ops.structural import (
     REGIONS,
     SYMBOLIC,
 )
-from lumijit.compiler.program import Program, is_baked, iterate_all
+from lumijit.compiler.program import Program, is_baked
 from lumijit.compiler.trace import ROOT, Node, Scope
 
 # The uses of a number with more than this are hardly all there by chance: those by one
@@ -82,7 +82,7 @@ def generalized(program: Program) -> General:
 def _count_uses(program: Program) -> set[int] | None:
     """Return the literals each use of which becomes one; None if there are none."""
     uses: dict[int, int] = {}
-    for node in iterate_all(program.nodes):
+    for node in program.all_nodes():
         if node.op in REGIONS:
             continue
         for dep in node.deps:

@@ -8,23 +8,21 @@ the general form of a program, in which equal numbers are arguments of their own
 
 from __future__ import annotations
 
-import struct
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lumijit.compiler import general
+from lumijit.compiler import arguments, general
+from lumijit.compiler.arguments import Packer
 from lumijit.compiler.general import General, Selection, Source
 from lumijit.compiler.lower import packet
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.misses import explain
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.program import Program, iterate_all, pack_code
+from lumijit.compiler.program import Program
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags
 
-_PRIVATE_CODE = "QqQQQ"
 # The general form of shorter programs is made in two milliseconds.
 NOTED_FROM = 400
 
@@ -35,7 +33,7 @@ class Built:
 
     kernel: Any
     hash: str
-    pack: Any
+    pack: Packer
     width: int
     operation_count: int
     cost: int
@@ -93,18 +91,6 @@ def structural_hash(key: Any) -> str:
     return cache.full_key(repr(key), cpu.environment_key())
 
 
-def layout(program: Program, has_scratch: bool) -> str:
-    """Return how the launch arguments lie in 8-byte slots, as `struct` says it."""
-    codes = ["<"]
-    for node in program.arguments:
-        codes.append(pack_code(node.type) if node.op is LITERAL else "Q")
-    codes.append("Q" * (len(program.outputs) + program.has_loops))
-    for found in program.targets.values():
-        codes.append("Q" if found.private_op is None else _PRIVATE_CODE)
-    codes.append("Q" * has_scratch)
-    return "".join(codes)
-
-
 def lookup(program: Program) -> Built:
     """Return the kernel for a program, building it if need be."""
     built = _KERNELS.get(program.key)
@@ -112,7 +98,7 @@ def lookup(program: Program) -> Built:
         built.is_hit = True
         return built
     own_name = ""
-    if sum(1 for _ in iterate_all(program.nodes)) >= NOTED_FROM:
+    if len(program.all_nodes()) >= NOTED_FROM:
         own_name = structural_hash(program.key)
         found = _noted(program, own_name)
         if found is not None:
@@ -149,7 +135,7 @@ def _noted(program: Program, name: str) -> Built | None:
     stored = cache.lookup(name)
     if stored is None:
         return None
-    code, meta = stored
+    _, meta = stored
     count = len(program.arguments)
     chosen = Selection(count, tuple(range(count)), ())
     if "kernel" in meta:
@@ -158,26 +144,31 @@ def _noted(program: Program, name: str) -> Built | None:
         stored = cache.lookup(name)
         if stored is None:
             return None
-        code, meta = stored
-    built = _link(name, code, meta, started)
+    built = _from_disk(name, stored, started)
     built.reason = explain(program, _KERNELS)
     built.pack = chosen.packer(built.pack)
     return built
 
 
-def _link(name: str, code: bytes, meta: Any, started: float) -> Built:
-    """Return a kernel from disk, linked."""
-    kernel = cpu.link(code, _symbol(name), name)
+def _from_disk(name: str, stored: tuple[bytes, cache.Meta], started: float) -> Built:
+    built = _linked(name, *stored)
+    built.is_disk_hit = True
+    built.backend_us = (time.perf_counter() - started) * 1e6
+    return built
+
+
+def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
+    """Return a kernel in memory, given its object code and what is noted with it."""
+    width = meta["width"]
+    wide = [arguments.Wide(*found) for found in meta["wide"]]
     return Built(
-        kernel,
+        cpu.link(code, _symbol(name), name),
         name,
-        struct.Struct(meta["layout"]).pack,
-        meta["width"],
+        arguments.packer(meta["layout"], wide, width),
+        width,
         meta["operations"],
         meta["cost"],
         meta["loops"],
-        is_disk_hit=True,
-        backend_us=(time.perf_counter() - started) * 1e6,
         scratch_bytes=meta["scratch"],
     )
 
@@ -207,7 +198,7 @@ def _build(program: Program, wanted: Program) -> Built:
     started = time.perf_counter()
     stored = None if flags.print_ir else cache.lookup(name)
     if stored is not None:
-        built = _link(name, *stored, started)
+        built = _from_disk(name, stored, started)
         built.reason = reason
         return built
     lowered = packet.lower(wanted, _symbol(name), target())
@@ -216,30 +207,22 @@ def _build(program: Program, wanted: Program) -> Built:
         print(lowered.ir)
     started = time.perf_counter()
     code = cpu.compile_ir(lowered.ir)
-    kernel = cpu.link(code, _symbol(name), name)
-    meta: dict[str, Any] = {
+    meta: cache.Meta = {
         "width": lowered.width,
-        "operations": lowered.operation_count,
-        "cost": lowered.cost,
-        "loops": lowered.has_loops,
+        "operations": lowered.work.operations,
+        "cost": lowered.work.cost,
+        "loops": wanted.has_loops,
         "scratch": lowered.scratch_bytes,
-        "layout": layout(wanted, lowered.scratch_bytes > 0),
+        "layout": arguments.layout(wanted, lowered.scratch_bytes > 0),
+        "wide": lowered.wide,
     }
+    built = _linked(name, code, meta)
     cache.store(name, code, meta)
-    return Built(
-        kernel,
-        name,
-        struct.Struct(meta["layout"]).pack,
-        lowered.width,
-        lowered.operation_count,
-        lowered.cost,
-        lowered.has_loops,
-        codegen_us=codegen_us,
-        backend_us=(time.perf_counter() - started) * 1e6,
-        reason=reason,
-        ir=lowered.ir,
-        scratch_bytes=lowered.scratch_bytes,
-    )
+    built.codegen_us = codegen_us
+    built.backend_us = (time.perf_counter() - started) * 1e6
+    built.reason = reason
+    built.ir = lowered.ir
+    return built
 
 
 def _symbol(name: str) -> str:

@@ -94,6 +94,7 @@ class Program:
     """The nodes of one kernel in order, with the layout of its arguments."""
 
     __slots__ = (
+        "_all_nodes",
         "arguments",
         "effects",
         "expand_limit",
@@ -124,6 +125,7 @@ class Program:
         self.expand_limit = expand_limit
         self.arguments = []
         self.targets = {}
+        self._all_nodes: list[Node] | None = None
         self.pointer_ids: set[int] = set()
         self.value_ids: Collection[int] = ()
         self.is_streaming = size > 1 << 22 and _is_streaming(outputs, size)
@@ -141,6 +143,13 @@ class Program:
             local: dict[int, int] = {}
             self.value_ids = local
             self.key = self._make_key(local)
+
+    def all_nodes(self) -> list[Node]:
+        """Return the nodes, each region followed by those of its blocks."""
+        found = self._all_nodes
+        if found is None:
+            found = self._all_nodes = list(iterate_all(self.nodes))
+        return found
 
     def _walk(self, first: Iterable[Node] = ()) -> list[Node]:
         order: list[Node] = []

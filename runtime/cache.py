@@ -108,13 +108,13 @@ def _usable_directory(create: bool) -> str | None:
         return None
     path = directory()
     try:
-        if create:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            if not create:
+                return None
             os.makedirs(path, mode=0o700, exist_ok=True)
-        status = os.stat(path)
-    except FileNotFoundError as error:
-        if create:
-            _complain("kernels are not kept on disk: %s", error)
-        return None
+            status = os.stat(path)
     except OSError as error:
         _complain("kernels are not kept on disk: %s", error)
         return None
@@ -224,8 +224,7 @@ def store(key: str, object_code: bytes, meta: Meta) -> bool:
     try:
         handle = os.open(temporary, flags, 0o600)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            _write(handle, data)
             os.replace(temporary, path)
         except BaseException:
             _remove(temporary)
@@ -236,6 +235,16 @@ def store(key: str, object_code: bytes, meta: Meta) -> bool:
     if next(_stores) % _EVICT_EVERY == 0:
         evict()
     return True
+
+
+def _write(handle: int, data: bytes) -> None:
+    """Write all of a file, and close it. (File objects ask much before they write.)"""
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(handle, left) :]
+    finally:
+        os.close(handle)
 
 
 def _remove(path: str) -> None:

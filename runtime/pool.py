@@ -129,6 +129,9 @@ class WorkerPool:
                 after_in_parent=self._after_fork_in_parent,
                 after_in_child=self._after_fork_in_child,
             )
+        # Now, not when the first job is submitted: kernels start without delay.
+        with self._lock:
+            self._start_threads()
 
     # Submitting
 

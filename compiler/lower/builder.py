@@ -86,6 +86,8 @@ class Builder:
         self._wide_names: set[str] = set()
         self._wide_of: dict[str, str] = {}
         self._narrow_of: dict[str, str] = {}
+        # By each form of a mask, the name that it had first.
+        self._origins: dict[str, str] = {}
         self._vector = {t: self._spell(t.llvm) for t in _SPELLED}
 
     def _spell(self, scalar: str) -> str:
@@ -185,6 +187,7 @@ class Builder:
         if found is None:
             found = self.convert("sext", BOOL, mask, INT32)
             self._wide_names.add(found)
+            self._origins[found] = self.origin(mask)
             self._wide_of[mask] = found
             self._narrow_of[found] = mask
         return found
@@ -199,9 +202,14 @@ class Builder:
         if found is None:
             zero = self.const(INT32, 0)
             found = self.emit(f"icmp slt {self.type(INT32)} {mask}, {zero}")
+            self._origins[found] = self.origin(mask)
             self._narrow_of[mask] = found
             self._wide_of[found] = mask
         return found
+
+    def origin(self, mask: str) -> str:
+        """Return the name that a mask had before it changed its form, if it did."""
+        return self._origins.get(mask, mask)
 
     def _logic(self, instr: str, a: Operand, b: Operand) -> str:
         """Combine two masks."""

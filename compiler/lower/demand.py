@@ -16,7 +16,7 @@ from lumijit.compiler.ops.structural import (
     SYMBOLIC,
     WRITTEN,
 )
-from lumijit.compiler.program import Program, iterate_all
+from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node
 
 
@@ -28,7 +28,7 @@ class Demand:
         self._results: dict[Node, set[int]] = {}
         self._arguments: dict[Node, tuple[Node, int]] = {}
         self._stack: list[Node] = []
-        for node in iterate_all(program.nodes):
+        for node in program.all_nodes():
             if node.op is LOOP:
                 for k, arg in enumerate(node.attr.args):
                     self._arguments[arg] = node, k

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from lumijit.compiler.lower.builder import Builder
 from lumijit.compiler.lower.tables import is_table, read_table
 from lumijit.compiler.ops.structural import GATHER, LITERAL
-from lumijit.compiler.program import iterate_all
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Gathers:
         self.low = lowering
         self.b = lowering.b
         self.families: dict[Key, list[Node]] = {}
-        for node in iterate_all(lowering.program.nodes):
+        for node in lowering.program.all_nodes():
             is_wanted = node.op is GATHER and node in lowering.demand.wanted
             if is_wanted and node.type.size_bytes in (4, 8):
                 self.families.setdefault(_family(node), []).append(node)

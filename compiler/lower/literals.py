@@ -1,8 +1,8 @@
 """Lowers numbers that travel in the argument block: into all lanes, where needed.
 
 A number that several operations use, or an innermost loop, is put into a register in
-the kernel's entry. Where there are many, those of one use are left in memory: a loop
-in the entry widens them to packets on the stack, from where x86 instructions take
+the kernel's entry. Where there are many, those of one use are left in memory: the
+block has them as whole packets (`arguments`), from where x86 instructions take
 operands at no cost. (Broadcast where they are used, they are a quarter of the code
 of a kernel that computes little with each, and of the time to compile it.)
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lumijit.compiler.arguments import Wide
 from lumijit.compiler.lower.outline import with_depths
 from lumijit.compiler.ops.structural import LITERAL, LOOP, REGIONS
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # With more literals than this, those of one use stay in memory.
 MANY_LITERALS = 32
-# Stack for widened numbers.
+# Memory for widened numbers, which each launch fills.
 MAX_WIDE_BYTES = 8192
 
 
@@ -33,8 +34,10 @@ class Literals:
         self.low = lowering
         # The slots of those that are loaded late.
         self.late: dict[Node, int] = dict.fromkeys(_of_one_use(lowering.program), -1)
-        # By bits of a number: the first slot and where it is on the stack.
-        self.wide: dict[int, tuple[int, str]] = {}
+        # By bits of a number: the ranges of slots that are there as packets, too.
+        self.wide: dict[int, Wide] = {}
+        # By the same, where the packets begin in the argument block.
+        self.offsets: dict[int, int] = {}
 
     def bind(self, node: Node, slot: int) -> None:
         """Note where a number is, or load it in the kernel's entry."""
@@ -55,10 +58,10 @@ class Literals:
         t = node.type
         if t.bits not in self.wide:
             return self._broadcast(t, slot)
-        first, wide = self.wide[t.bits]
-        offset = (slot - first) * b.width * t.size_bytes
-        place = b.emit(f"getelementptr i8, ptr {wide}, i64 {offset}")
-        return b.emit(f"load {b.type(t)}, ptr {place}, align 32")
+        index = slot - self.wide[t.bits].first
+        offset = self.offsets[t.bits] + index * b.width * t.size_bytes
+        place = b.emit(f"getelementptr i8, ptr %args, i64 {offset}")
+        return b.emit(f"load {b.type(t)}, ptr {place}, align 8")
 
     def _broadcast(self, dtype: DType, slot: int) -> str:
         """Load an argument into all lanes, in as few instructions as LLVM takes."""
@@ -71,42 +74,18 @@ class Literals:
             f"<{b.width} x i32> zeroinitializer"
         )
 
-    def widen(self) -> None:
-        """Write loops behind the entry that put late numbers on the stack, by size."""
+    def widen(self, offset: int) -> None:
+        """Choose which late numbers the block has as packets, from `offset` on."""
         width = self.low.b.width
         for bits in (32, 64):
             slots = [s for n, s in self.late.items() if n.type.bits == bits]
+            # What else is in the range does no harm.
             count = max(slots, default=0) - min(slots, default=0) + 1
-            if len(slots) > 1 and count * width * bits // 8 <= MAX_WIDE_BYTES:
-                self._widen(bits, min(slots), count)
-
-    def _widen(self, bits: int, first: int, count: int) -> None:
-        """Widen a range of slots; what else is in it does no harm."""
-        low, b = self.low, self.low.b
-        one, ty = f"<1 x i{bits}>", f"<{b.width} x i{bits}>"
-        wide = low.in_entry(f"alloca [{count} x {ty}], align 32")
-        self.wide[bits] = (first, wide)
-        slots = low.in_entry(f"getelementptr i64, ptr %args, i64 {first}")
-        before, label = low.entry_end, f"widen{bits}"
-        lines, b.lines = b.lines, low.prologue
-        b.branch(label)
-        b.block(label)
-        b.line(f"%{label}.k = phi i64 [ 0, %{before} ], [ %{label}.n, %{label} ]")
-        source = b.emit(f"getelementptr i64, ptr {slots}, i64 %{label}.k")
-        entry = b.emit(f"load {one}, ptr {source}, align 8")
-        packet = b.emit(
-            f"shufflevector {one} {entry}, {one} poison, "
-            f"<{b.width} x i32> zeroinitializer"
-        )
-        place = b.emit(f"getelementptr {ty}, ptr {wide}, i64 %{label}.k")
-        b.line(f"store {ty} {packet}, ptr {place}, align 32")
-        b.line(f"%{label}.n = add nuw i64 %{label}.k, 1")
-        more = b.emit(f"icmp ult i64 %{label}.n, {count}")
-        done = f"{label}.done"
-        b.branch_if(more, label, done)
-        b.block(done)
-        low.entry_end = done
-        b.lines = lines
+            size_bytes = count * width * bits // 8
+            if len(slots) > 1 and size_bytes <= MAX_WIDE_BYTES:
+                self.wide[bits] = Wide(bits, min(slots), count)
+                self.offsets[bits] = offset
+                offset += size_bytes
 
 
 def _of_one_use(program: Program) -> list[Node]:

@@ -3,15 +3,15 @@
 Owns the shape of the kernel: argument loads, the packet loop, output stores. Loops
 and branches are in `divergence`, memory access in `access`; what single operations
 become is in their records. The kernel's signature is
-`void(i64 begin, i64 end, i32 thread, ptr args)`; `args` has 8-byte slots: inputs
-and literals, outputs, the cancel word if there are loops, targets of writes, and
-large local memory.
+`void(i64 begin, i64 end, i32 thread, ptr args)`; what `args` holds is described in
+`arguments`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lumijit.compiler.arguments import Wide
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
@@ -24,7 +24,7 @@ from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.scratch import Scratch
 from lumijit.compiler.lower.stores import Stores
 from lumijit.compiler.lower.uniform import Uniform
-from lumijit.compiler.lower.width import choose_width, operation_cost
+from lumijit.compiler.lower.width import Effort, choose_width, effort
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
 from lumijit.compiler.ops.structural import (
@@ -46,7 +46,7 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.program import Program, is_baked, iterate_all
+from lumijit.compiler.program import Program, is_baked
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
 
@@ -59,10 +59,9 @@ class Code:
 
     ir: str
     width: int
-    operation_count: int
-    cost: int
-    has_loops: bool
+    work: Effort
     scratch_bytes: int
+    wide: tuple[Wide, ...]
 
 
 class PacketLowering:
@@ -75,12 +74,11 @@ class PacketLowering:
         self.demand = demand
         self.b = Builder(width, target)
         self.entry: list[str] = []
-        # Blocks between the entry and the first packet.
-        self.prologue: list[str] = []
-        self.entry_end = "entry"
         self.values: dict[Node, str] = {}
         self.addresses: dict[Node, str] = {}
         self.mask: str | None = None
+        # The lanes that are elements: one at least.
+        self.tail_mask = ""
         self.count = 0
         self.index_name = "%index"
         # The wanted results of each region, by position.
@@ -105,11 +103,10 @@ class PacketLowering:
         program = self.program
         self._load_arguments()
         b.block("packet")
-        b.line(
-            f"%index = phi i64 [ %begin, %{self.entry_end} ], [ %next, %packet.end ]"
-        )
+        b.line("%index = phi i64 [ %begin, %entry ], [ %next, %packet.end ]")
         if self._needs_tail_mask():
-            self.set_mask(self._tail_mask())
+            self.tail_mask = self._tail_mask()
+            self.set_mask(self.tail_mask)
         for node in program.nodes:
             self.node(node)
         self.stores.flush()
@@ -135,7 +132,7 @@ class PacketLowering:
             "ptr noalias %args) nounwind {"
         )
         self.scratch.reserve()
-        entry = ["entry:", *self.entry, *self.prologue, "  br label %packet"]
+        entry = ["entry:", *self.entry, "  br label %packet"]
         parts = [head, *entry, *b.lines, "}", *b.helpers.values()]
         parts += b.declarations.values()
         parts.append("!0 = !{}")
@@ -198,7 +195,7 @@ class PacketLowering:
             target.slot = slot
             slot += self.access.bind_target(target, slot)
         self.scratch.slot = slot
-        self.literals.widen()
+        self.literals.widen(8 * (slot + 1))
 
     def _operand(self, node: Node) -> str:
         """Return a value for an operation, loading a late literal."""
@@ -217,7 +214,7 @@ class PacketLowering:
 
     def _needs_tail_mask(self) -> bool:
         guarded = {GATHER, GATHER_AT, LOOP, *EFFECTS}
-        return any(n.op in guarded for n in iterate_all(self.program.nodes))
+        return any(n.op in guarded for n in self.program.all_nodes())
 
     def lane_numbers(self) -> str:
         """Return the constant vector 0 … W - 1."""
@@ -350,7 +347,7 @@ class PacketLowering:
         cached: set[Node] | None = getattr(self, "_angles", None)
         if cached is None:
             seen: dict[Node, set[tuple[int, int]]] = {}
-            for node in iterate_all(self.program.nodes):
+            for node in self.program.all_nodes():
                 if node.op in _SINCOS and node in self.demand.wanted:
                     use = (_SINCOS[node.op], id(node.scope))
                     seen.setdefault(node.deps[0], set()).add(use)
@@ -394,9 +391,10 @@ class PacketLowering:
 def lower(program: Program, name: str, target: TargetInfo) -> Code:
     """Lower a program to LLVM IR text."""
     demand = Demand(program)
-    width = choose_width(program, demand, target)
-    count, cost, _ = operation_cost(program, demand)
+    work = effort(program, demand)
+    width = choose_width(program, demand, work, target)
     lowering = PacketLowering(program, demand, width, target)
     ir = lowering.lower(name)
-    loops = any(n.op is LOOP for n in iterate_all(program.nodes))
-    return Code(ir, width, count, cost, loops, lowering.scratch.thread_bytes)
+    scratch_bytes = lowering.scratch.thread_bytes
+    wide = tuple(lowering.literals.wide.values())
+    return Code(ir, width, work, scratch_bytes, wide)

@@ -119,14 +119,15 @@ class Stores:
                 known[write.index] = self._put(role, b.type(UINT32), write.index)
             ty = f"<{b.width} x {write.element}>"
             vectors.append(self._put(f"items{k}", ty, write.value))
-        head, lanes, done = (b.label(s) for s in ("head", "lanes", "done"))
+        lanes, done = b.label("lanes"), b.label("done")
         left = b.emit(f"zext i{b.width} {bits} to i64") if b.width < 64 else bits
-        any_lane = b.emit(f"icmp ne i64 {left}, 0")
-        b.branch(head)
-        b.block(head)
-        b.branch_if(any_lane, lanes, done)
+        before = b.current
+        if b.origin(self.mask) == self.low.tail_mask:
+            b.branch(lanes)
+        else:
+            b.branch_if(b.emit(f"icmp ne i64 {left}, 0"), lanes, done)
         b.block(lanes)
-        b.line(f"%{lanes}.l = phi i64 [ {left}, %{head} ], [ %{lanes}.n, %{lanes} ]")
+        b.line(f"%{lanes}.l = phi i64 [ {left}, %{before} ], [ %{lanes}.n, %{lanes} ]")
         b.declarations["llvm.cttz.i64"] = "declare i64 @llvm.cttz.i64(i64, i1)"
         lane = b.emit(f"call i64 @llvm.cttz.i64(i64 %{lanes}.l, i1 true)")
         places = {key: _entry(b, "i32", at, lane) for key, at in known.items()}

@@ -27,7 +27,7 @@ from lumijit.compiler.ops.structural import (
     REGIONS,
     SYMBOLIC,
 )
-from lumijit.compiler.program import is_baked, iterate_all
+from lumijit.compiler.program import is_baked
 
 if TYPE_CHECKING:
     from lumijit.compiler.lower.packet import PacketLowering
@@ -43,7 +43,7 @@ class Uniform:
         self.scalars: dict[Node, str] = {}
         self._builder = Builder(0, lowering.b.target)
         self._builder.declarations = lowering.b.declarations
-        nodes = list(iterate_all(lowering.program.nodes))
+        nodes = lowering.program.all_nodes()
         accesses = [n for n in nodes if n.op in (LOCAL_READ, LOCAL_WRITE)]
         indices = [n.deps[1] for n in accesses if n in lowering.demand.wanted]
         if indices:

@@ -5,6 +5,8 @@ What nobody needs inside of regions isn't lowered, so it doesn't count.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lumijit.compiler.blocks import Block, Loop
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.builder import TargetInfo
@@ -17,15 +19,23 @@ from lumijit.compiler.ops.structural import (
     READS,
     REGIONS,
 )
-from lumijit.compiler.program import Program, iterate_all
+from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node
 
 MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
 
 
-def operation_cost(program: Program, demand: Demand) -> tuple[int, int, int]:
-    """Return operations, cost per element (loops count 16 times) and gathers."""
+class Effort(NamedTuple):
+    """What a program asks for: `cost` is per element, and loops count 16 times."""
+
+    operations: int
+    cost: int
+    gathers: int
+
+
+def effort(program: Program, demand: Demand) -> Effort:
+    """Count a program's operations."""
     count = cost = gathers = 0
     stack = [(program.nodes, 1)]
     while stack:
@@ -37,14 +47,16 @@ def operation_cost(program: Program, demand: Demand) -> tuple[int, int, int]:
             if node.op in REGIONS:
                 inner = weight * 16 if node.op is LOOP else weight
                 stack.extend((_wanted(b, demand), inner) for b in node.attr.blocks)
-    return count, cost, gathers
+    return Effort(count, cost, gathers)
 
 
 def _wanted(block: Block, demand: Demand) -> list[Node]:
     return [node for node in block.nodes if node in demand.wanted]
 
 
-def choose_width(program: Program, demand: Demand, target: TargetInfo) -> int:
+def choose_width(
+    program: Program, demand: Demand, work: Effort, target: TargetInfo
+) -> int:
     """Pick the packet width: two registers; four for lean loops; one for huge code.
 
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
@@ -54,11 +66,11 @@ def choose_width(program: Program, demand: Demand, target: TargetInfo) -> int:
     outside of loops build fastest so. Calls run as fast at one register, where lanes
     agree more often, and build in half the time (measured, see docs/decisions.md).
     """
-    count, _, gathers = operation_cost(program, demand)
+    count, _, gathers = work
     lanes = target.lanes_f32
     if count > MANY_OPERATIONS or gathers > 64:
         return lanes
-    found = [n for n in iterate_all(program.nodes) if n.op is LOOP]
+    found = [n for n in program.all_nodes() if n.op is LOOP]
     loops = [n for n in found if n in demand.wanted]
     if not loops:
         has_calls = any(n.op is CALL for n in program.nodes)
