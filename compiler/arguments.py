@@ -3,7 +3,7 @@
 A block has 8-byte slots: inputs and literals, outputs, the cancel word if there are
 loops, targets of writes, and large local memory (or nothing). Behind them are the
 literals that the kernel wants as whole packets (`Wide`; `lower.literals` chooses
-them): filling all lanes costs a launch 2 µs, and a loop that did it in the kernel
+them): filling all lanes costs a launch 3 µs, and a loop that did it in the kernel
 would take 0.6 ms to compile.
 """
 
