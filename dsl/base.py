@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lumijit import printing
+from lumijit import printing, ufuncs
 from lumijit.compiler.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.errors import (
@@ -37,7 +37,6 @@ class ArrayBase:
     """
 
     __slots__ = ()
-    __array_ufunc__ = None
     __hash__ = object.__hash__
 
     _spec: ClassVar[ArraySpec]
@@ -105,6 +104,12 @@ class ArrayBase:
         if dtype is not None:
             data = data.astype(dtype)
         return data.copy() if copy else data
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, how: str, *inputs: Any, **options: Any
+    ) -> Array:
+        """Serve NumPy's functions, and operators with NumPy's arrays."""
+        return ufuncs.apply(ArrayBase, ufunc, how, inputs, options)
 
     def __len__(self) -> int:
         """Return the number of entries of the outermost dimension."""
