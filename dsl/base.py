@@ -99,6 +99,14 @@ class ArrayBase:
         """
         raise NotImplementedError
 
+    def __copy__(self) -> Array:
+        """Return another array with the same contents."""
+        return self._copy()
+
+    def __deepcopy__(self, memo: object) -> Array:
+        """Return another array; writing to it by index leaves this one alone."""
+        return self._copy()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Serve `np.array(x)`."""
         data = self.numpy()
