@@ -213,6 +213,18 @@ def float_product_error(value: float) -> float:
     return float(Fraction(value) ** 2 - Fraction(float(rounded)))
 
 
+@pytest.mark.parametrize("t", [FLOAT16, FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize(("base", "wanted"), [(-np.inf, np.inf), (-0.0, 0.0)])
+def test_folded_square_roots_by_power_are_those_of_kernels(
+    t: DType, base: float, wanted: float
+) -> None:
+    folded = trace.emit2(ma.POWER, lit(t, base), lit(t, 0.5))
+    assert folded.op is LITERAL
+    kernel = trace.emit2(ma.POWER, array(np.full(9, base), t), lit(t, 0.5))
+    assert_same(data(kernel), np.full(9, wanted, t.numpy))
+    assert_same(np.array([folded.attr]), np.array([wanted]))
+
+
 def test_without_folding() -> None:
     """The kernel itself computes on literals when folding is off."""
     with scoped_set_flag(JitFlag.ConstantPropagation, False):
