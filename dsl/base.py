@@ -91,7 +91,8 @@ class ArrayBase:
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the contents as a NumPy array; evaluates if need be.
 
-        Flat arrays are not copied, and the view can't be written to.
+        Flat arrays are not copied: what is written to the view shows in the array,
+        and in those that share its memory.
 
         >>> import lumijit as dr
         >>> dr.scalar.ArrayXf(1, 2).numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -197,6 +198,18 @@ def test_items_are_references_and_constructors_copy():
     copy = llvm.Array3f(v)
     copy.x = 0
     assert v.x[0] == 11
+
+
+def test_printing_long_arrays_takes_no_memory():
+    x = dr.zeros(llvm.UInt8, 4_000_000)
+    dr.make_opaque(x)
+    text = str(x)
+    tracemalloc.start()
+    try:
+        assert str(x) == text == "[0, 0, 0, .. 3999994 skipped .., 0, 0, 0]"
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("cls", [llvm.Float, scalar.ArrayXf])
