@@ -28,7 +28,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
 
     Returns:
         The choice, of the promoted type of `a` and `b` and as wide as the mask.
-        For a Python bool, `a` or `b` as it is.
+        For a Python bool, containers and numbers stay as they are.
 
     Raises:
         ArrayTypeError: if the mask is no mask, or the types can't be combined.
@@ -43,7 +43,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
         wide = mask if type(mask) is cls._mask else cls._mask(mask)
         return _converted(cls, a)._select(wide, _converted(cls, b))
     if isinstance(mask, (bool, np.bool_)):
-        return a if mask else b
+        return _chosen(a if mask else b, a, b)
     if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
         raise ArrayTypeError(
             message(
@@ -55,6 +55,17 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     if is_container(a) and type(a) is type(b):
         return tree_map(lambda x, y: select(mask, x, y), a, b)
     return _select_arrays(mask, a, b)
+
+
+def _chosen(value: Any, a: Any, b: Any) -> Any:
+    """Return `value`, which is one of two, in the type that both would have."""
+    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+        cls = type(a)
+        if cls is not type(b):
+            spec = promotion.common_spec((a, b), "lumijit.select")
+            cls = require(spec, "lumijit.select")
+        return cls(value)
+    return value
 
 
 def _select_arrays(mask: Array, a: Any, b: Any) -> Array:

@@ -150,6 +150,22 @@ def test_select():
     assert list(dr.select(scalar.ArrayXb(True, False), 1, 2)) == [1, 2]
 
 
+@pytest.mark.parametrize("space", [llvm, scalar])
+def test_select_by_a_python_bool_promotes(space):
+    for mask in (True, False, np.bool_(True)):
+        found = dr.select(mask, space.Array2f(1, 2), 0)
+        assert type(found) is space.Array2f
+        assert str(found) == str(space.Array2f(1, 2) if mask else space.Array2f(0))
+        assert type(dr.select(mask, 1.5, space.Array2i(3))) is space.Array2f
+    v = space.Array2f(1, 2)
+    w = dr.select(True, v, v)
+    w += 1
+    assert str(v) == str(space.Array2f(1, 2))
+    assert dr.select(False, 1, 2.5) == 2.5
+    with pytest.raises(ArrayTypeError, match="lumijit.select"):
+        dr.select(True, v, "a")
+
+
 def test_allclose():
     assert dr.allclose(llvm.Float(1, 2), [1.000001, 2])
     assert not dr.allclose(llvm.Float(1), 1.1)
