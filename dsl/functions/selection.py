@@ -43,7 +43,9 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
         wide = mask if type(mask) is cls._mask else cls._mask(mask)
         return _converted(cls, a)._select(wide, _converted(cls, b))
     if isinstance(mask, (bool, np.bool_)):
-        return _chosen(a if mask else b, a, b)
+        if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+            return _select_arrays(mask, a, b)
+        return a if mask else b
     if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
         raise ArrayTypeError(
             message(
@@ -57,18 +59,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     return _select_arrays(mask, a, b)
 
 
-def _chosen(value: Any, a: Any, b: Any) -> Any:
-    """Return `value`, which is one of two, in the type that both would have."""
-    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
-        cls = type(a)
-        if cls is not type(b):
-            spec = promotion.common_spec((a, b), "lumijit.select")
-            cls = require(spec, "lumijit.select")
-        return cls(value)
-    return value
-
-
-def _select_arrays(mask: Array, a: Any, b: Any) -> Array:
+def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
     construct = "lumijit.select"
     spec = promotion.common_spec((a, b), construct)
     if not any(isinstance(v, ArrayBase) for v in (a, b)):

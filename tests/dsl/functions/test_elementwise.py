@@ -161,8 +161,11 @@ def test_select_by_a_python_bool_promotes(space):
     w = dr.select(True, v, v)
     w += 1
     assert str(v) == str(space.Array2f(1, 2))
+    assert list(dr.select(True, 1, scalar.ArrayXf(4, 5))) == [1, 1]
+    assert list(dr.select(True, 3, llvm.Float(1, 2))) == [3, 3]
+    assert list(dr.select(True, llvm.Float(4), llvm.Float(1, 2))) == [4, 4]
     assert dr.select(False, 1, 2.5) == 2.5
-    with pytest.raises(ArrayTypeError, match="lumijit.select"):
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.select"):
         dr.select(True, v, "a")
 
 
