@@ -280,7 +280,9 @@ class _Match:
         number = ours.deps[-1]
         if ours.op is not ar.MUL or theirs.op is not lo.SHL_BY:
             return False
-        self.images[id(number)] = 1 << theirs.attr
+        value = number.type.wrap(1 << theirs.attr)
+        if self.images.setdefault(id(number), value) != value:
+            return False
         self.stack.append((ours.deps[0], theirs.deps[0]))
         return True
 

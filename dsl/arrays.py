@@ -137,14 +137,6 @@ class FlatArray(ArrayBase):
             )
         return self._data(f"__{wanted}__")[0].item()
 
-    def __copy__(self) -> Array:
-        """Return another array with the same contents."""
-        return self._copy()
-
-    def __deepcopy__(self, memo: object) -> Array:
-        """Return another array; writing to it by index leaves this one alone."""
-        return self._copy()
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the contents; evaluates them."""
         return type(self), (self._data("pickle").copy(),)

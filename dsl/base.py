@@ -90,13 +90,22 @@ class ArrayBase:
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the contents as a NumPy array; evaluates if need be.
 
-        Flat arrays are not copied, and the view can't be written to.
+        Flat arrays are not copied: what is written to the view shows in the array,
+        and in those that share its memory.
 
         >>> import lumijit as dr
         >>> dr.scalar.ArrayXf(1, 2).numpy()
         array([1., 2.], dtype=float32)
         """
         raise NotImplementedError
+
+    def __copy__(self) -> Array:
+        """Return another array with the same contents."""
+        return self._copy()
+
+    def __deepcopy__(self, memo: object) -> Array:
+        """Return another array; writing to it by index leaves this one alone."""
+        return self._copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Serve `np.array(x)`."""

@@ -1,7 +1,8 @@
 """Subscripts: `x[key]` and `x[key] = value` for all kinds of arrays.
 
 Keys are integers, slices, index arrays, masks (assignment only) and tuples of
-these for nested arrays. Gathers and scatters proper are in `functions.memory`.
+these for nested arrays: `x[a, b]` is `x[a][b]`. Gathers and scatters proper are in
+`functions.memory`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,40 @@ def position_of(key: Any, size: int, construct: str) -> int:
             )
         )
     return position % size
+
+
+class MaskedEntries:
+    """What `x[mask]` is on the way to `x[mask] += value`, and good for nothing else.
+
+    The operator computes all entries; the assignment takes those under the mask.
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __repr__(self) -> str:
+        """Say what this is."""
+        return f"<entries of {type(self._array).__name__} under a mask, to be assigned>"
+
+
+def _in_place(name: str) -> None:
+    """Give `MaskedEntries` an operator such as `+=`."""
+    update = getattr(operator, name)
+
+    def updated(self: MaskedEntries, value: Any) -> Array:
+        # The operator may change its first operand.
+        result: Array = update(self._array._copy(), value)
+        return result
+
+    setattr(MaskedEntries, f"__{name}__", updated)
+
+
+for _name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"):
+    _in_place(_name)
+for _name in ("iand", "ior", "ixor", "ilshift", "irshift"):
+    _in_place(_name)
 
 
 def _is_integer(key: Any) -> bool:
@@ -99,6 +134,8 @@ def read_flat(array: Array, key: Any) -> Any:
         if node.op is LITERAL:
             return node.attr
         return array._data("__getitem__")[position].item()
+    if is_mask_key(key):
+        return MaskedEntries(array)
     index = index_node(array, key)
     cls = type(array)
     result = object.__new__(cls)
@@ -166,6 +203,8 @@ def read_host(array: Array, key: Any) -> Any:
         return _host_slice(array, data[key])
     if is_index_array(key):
         return type(array)(data[_host_positions(array, key)])
+    if is_mask_key(key):
+        return MaskedEntries(array)
     raise _bad_key(array, key)
 
 
@@ -211,6 +250,8 @@ def read_nested(array: Array, key: Any) -> Any:
         name = f"{type(array).__name__}[…]"
         return array._items[position_of(key, len(array), name)]
     if isinstance(key, tuple) and key:
+        if is_mask_key(key[0]):
+            raise _bad_key(array, key[0])
         first = read_nested(array, key[0])
         rest = key[1:]
         if not rest:
@@ -227,6 +268,8 @@ def read_nested(array: Array, key: Any) -> Any:
             outer = (len(part), *array._spec.outer[1:])
             cls = require(array._spec.replaced(outer=outer), "slice")
         return cls(list(part))
+    if is_mask_key(key):
+        return MaskedEntries(array)
     raise _bad_key(array, key)
 
 
@@ -240,15 +283,29 @@ def write_nested(array: Array, key: Any, value: Any) -> None:
         array._items[position] = assigned(current, value)._copy()
     elif isinstance(key, tuple) and len(key) > 1:
         inner = key[1:] if len(key) > 2 else key[1]
-        array[key[0]][inner] = value
+        part = read_nested(array, key[:1])
+        part[inner] = value
+        if isinstance(key[0], slice):
+            # Slices are copies.
+            array[key[0]] = part
     elif isinstance(key, slice):
         positions = range(*key.indices(len(array)))
-        parts = value
-        if not isinstance(value, (list, tuple)) and type(value) is not type(array):
-            parts = [value] * len(positions)
-        if len(parts) != len(positions):
-            raise _wrong_count(array, len(positions), len(parts))
+        parts = _parts(array, value, len(positions))
         for position, part in zip(positions, parts, strict=True):
             write_nested(array, position, part)
     else:
         raise _bad_key(array, key)
+
+
+def _parts(array: Array, value: Any, count: int) -> Any:
+    """Return what a slice of a nested array gets: a value for each of its items."""
+    parts = value
+    if isinstance(value, ArrayBase):
+        is_sequence = len(value._spec.shape) == len(array._spec.shape)
+    else:
+        is_sequence = isinstance(value, (list, tuple))
+    if not is_sequence:
+        parts = [value] * count
+    if len(parts) != count:
+        raise _wrong_count(array, count, len(parts))
+    return parts

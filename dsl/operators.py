@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from math import copysign
 from typing import Any, cast
 
+import numpy as np
+
 from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
@@ -144,16 +146,22 @@ def combine(binary: Binary, a: Any, b: Any) -> Array:
 
 
 def _is_array_and_mask(a: Any, b: Any) -> bool:
-    if not isinstance(a, ArrayBase) or not isinstance(b, ArrayBase):
+    """Tell whether the right operand is a mask and the left one isn't."""
+    if isinstance(b, (bool, np.bool_)):
+        return isinstance(a, ArrayBase) and a._spec.dtype is not BOOL
+    if not isinstance(b, ArrayBase) or b._spec.dtype is not BOOL:
         return False
-    return a._spec.dtype is not BOOL and b._spec.dtype is BOOL
+    if isinstance(a, ArrayBase):
+        return a._spec.dtype is not BOOL
+    return isinstance(a, (int, float)) and not isinstance(a, bool)
 
 
-def _masked(array: Array, mask: Array, construct: str) -> Array:
+def _masked(value: Any, mask: Any, construct: str) -> Array:
     """Keep the entries under a mask and make the others zero."""
-    spec = promotion.common_spec((array, mask), construct)
-    cls = require(spec.replaced(dtype=array._spec.dtype), construct)
-    wide = cls(array)
+    spec = promotion.common_spec((value, mask), construct)
+    dtype = value._spec.dtype if isinstance(value, ArrayBase) else spec.dtype
+    cls = require(spec.replaced(dtype=dtype), construct)
+    wide = cls(value)
     return wide._select(cls._mask(mask), cls(0))
 
 
@@ -210,11 +218,24 @@ def _python_types(dtype: DType) -> tuple[type[Any], ...]:
     return (float, int, bool) if dtype.is_float else (int, bool)
 
 
+def _without_masks(
+    numbers: tuple[type[Any], ...], op: Op, dtype: DType
+) -> tuple[type[Any], ...]:
+    """Return the types of Python numbers that an operator takes as literals at once.
+
+    `x & True` isn't `x & 1`: it keeps x, as a mask of a single entry does.
+    """
+    if op is lo.AND and dtype is not BOOL:
+        return tuple(kind for kind in numbers if kind is not bool)
+    return numbers
+
+
 def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operator:
     op = binary.op
     result = cls._mask if op.result is BOOL else cls
     new = _new
-    numbers, literal = cls._numbers, cls._literal
+    numbers = _without_masks(cls._numbers, op, cls._spec.dtype)
+    literal = cls._literal
     general = _general(binary, is_reversed)
 
     def forward(self: Any, other: Any) -> Any:
@@ -246,8 +267,9 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     result = cls._mask if op.result is BOOL else cls
     result_leaf = result._item
     new = _new
-    numbers = _python_types(cls._spec.dtype)
-    literal = _literals(cls._spec.dtype, leaf.__name__)
+    dtype = cls._spec.dtype
+    numbers = _without_masks(_python_types(dtype), op, dtype)
+    literal = _literals(dtype, leaf.__name__)
     general = _general(binary, is_reversed)
 
     def forward(self: Any, other: Any) -> Any:

@@ -31,10 +31,12 @@ def format_array(data: Any, limit: int = LIMIT, indent: int = 0) -> str:
     if data.ndim == 0:
         return format_entry(data.item())
     count = data.shape[0]
-    picks: list[int | None] = list(range(count))
+    edge = min(_EDGE, max(limit // 2, 1))
+    picks: list[int | None]
     if count > limit:
-        edge = min(_EDGE, max(limit // 2, 1))
         picks = [*range(edge), None, *range(count - edge, count)]
+    else:
+        picks = [*range(count)]
     parts = []
     for pick in picks:
         if pick is None:

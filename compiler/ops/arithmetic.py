@@ -13,6 +13,7 @@ from lumijit.compiler.ops.record import define, widened
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
     BOOL,
+    FLOAT16,
     FLOAT64,
     FLOATS,
     INTS,
@@ -48,6 +49,11 @@ def _abs(b: Builder, t: DType, x: str) -> str:
 
 
 def _fma(b: Builder, t: DType, x: str, y: str, z: str) -> str:
+    if t is FLOAT16:
+        # In double precision the sum is exact, or far from where halves are split;
+        # in single precision it would be rounded twice.
+        wide = b.fma(FLOAT64, *[b.cast(t, v, FLOAT64) for v in (x, y, z)])
+        return b.cast(FLOAT64, wide, t)
     if t.is_float:
         return b.fma(t, x, y, z)
     return b.add(t, b.mul(t, x, y), z)
@@ -93,10 +99,24 @@ def _int_mod(b: Builder, t: DType, x: str, y: str) -> str:
 
 
 def _float_mod(b: Builder, t: DType, x: str, y: str) -> str:
-    quotient = b.unary_intrinsic("trunc", t, b.fdiv(t, x, y))
-    rest = b.fma(t, b.neg(t, quotient), y, x)
-    # Where y is infinite, 0 * y would be NaN.
-    return b.select(t, b.compare("oeq", t, quotient, 0), x, rest)
+    """Remainder, exact; NaN where the quotient exceeds 2^104.
+
+    `r - q y` is exact for the rounded quotient q of r and y, also if it is off by one:
+    then the remainder is negative. The second step serves quotients of many digits.
+    """
+    wide = FLOAT64
+    divisor = b.unary_intrinsic("fabs", wide, b.cast(t, y, wide))
+    rest = b.unary_intrinsic("fabs", wide, b.cast(t, x, wide))
+    for _ in range(2):
+        quotient = b.unary_intrinsic("trunc", wide, b.fdiv(wide, rest, divisor))
+        less = b.fma(wide, b.neg(wide, quotient), divisor, rest)
+        # Where y is infinite, 0 * y would be NaN.
+        rest = b.select(wide, b.compare("oeq", wide, quotient, 0), rest, less)
+    size = b.unary_intrinsic("fabs", wide, rest)
+    rest = b.select(wide, b.compare("olt", wide, size, divisor), rest, math.nan)
+    is_negative = b.compare("olt", wide, rest, 0)
+    rest = b.select(wide, is_negative, b.add(wide, rest, divisor), rest)
+    return b.binary_intrinsic("copysign", t, b.cast(wide, rest, t), x)
 
 
 def _mod(b: Builder, t: DType, x: str, y: str) -> str:
@@ -293,7 +313,7 @@ FMA = define(
     3,
     accepts=ARITHMETIC,
     reference=_wrapping(_np_fma),
-    lower=widened(_fma),
+    lower=_fma,
     doc="x * y + z, rounded once",
 )
 NEG = define(

@@ -71,6 +71,12 @@ def _erfinv(x: float) -> float:
     return y
 
 
+def _power(x: Array, y: Array) -> Array:
+    """Return x ** y as C's libm does; NumPy takes sqrt(x) where y is 1/2."""
+    root = np.where(x == -np.inf, np.inf, np.sqrt(x) + 0.0)
+    return np.where(y == 0.5, root, np.power(x, y))
+
+
 def _function(name: str, reference: Callable[..., Array], doc: str, cost: int) -> Op:
     arity = 2 if name in ("atan2", "power") else 1
 
@@ -105,7 +111,7 @@ EXP = _function("exp", np.exp, "e to the power x", 14)
 EXP2 = _function("exp2", np.exp2, "2 to the power x", 12)
 LOG = _function("log", np.log, "natural logarithm", 20)
 LOG2 = _function("log2", np.log2, "logarithm to base 2", 20)
-POWER = _function("power", np.power, "x to the power y", 50)
+POWER = _function("power", _power, "x to the power y", 50)
 CBRT = _function("cbrt", np.cbrt, "cube root", 24)
 ERF = _function("erf", _entrywise(math.erf), "error function", 30)
 ERFINV = _function("erfinv", _entrywise(_erfinv), "inverse error function", 40)

@@ -164,6 +164,8 @@ def _make(
 
         return _filled(construct, dtype, sizes, value, make_node or default)
     if issubclass(dtype, (bool, int, float)):
+        for size in shape if isinstance(shape, (list, tuple)) else (shape,):
+            _size(size, construct)
         return dtype(value)
     fields = struct_fields(dtype)
     if fields is not None:
@@ -275,7 +277,14 @@ def _check_one_dimensional(construct: str, dtype: Any) -> None:
         )
 
 
-def arange(dtype: type[Any], start: int, stop: int | None = None, step: int = 1) -> Any:
+def arange(
+    dtype: type[Any],
+    start: int | None = None,
+    stop: int | None = None,
+    step: int = 1,
+    *,
+    size: int | None = None,
+) -> Any:
     """Make the sequence start, start + step, … up to, without, `stop`.
 
     Args:
@@ -283,6 +292,7 @@ def arange(dtype: type[Any], start: int, stop: int | None = None, step: int = 1)
         start: first value; with one number only, that is `stop`, and 0 the first.
         stop: end of the sequence.
         step: difference of neighbours.
+        size: number of entries, in place of all others.
 
     Returns:
         The sequence, which takes no memory until it is evaluated.
@@ -296,9 +306,19 @@ def arange(dtype: type[Any], start: int, stop: int | None = None, step: int = 1)
     """
     construct = "lumijit.arange"
     _check_one_dimensional(construct, dtype)
-    if stop is None:
-        start, stop = 0, start
-    for value in (start, stop, step):
+    if size is not None and (start, stop, step) != (None, None, 1):
+        raise ArrayTypeError(
+            message(
+                construct,
+                "there is a size beside other numbers",
+                "give a size, or start, stop and step.",
+            )
+        )
+    first: Any = start if size is None else size
+    last: Any = stop
+    if last is None:
+        first, last = 0, first
+    for value in (first, last, step):
         if not isinstance(value, (int, np.integer)):
             raise ArrayTypeError(
                 message(
@@ -309,13 +329,13 @@ def arange(dtype: type[Any], start: int, stop: int | None = None, step: int = 1)
             )
     if step == 0:
         raise ArrayValueError(message(construct, "the step is 0", "give another step."))
-    size = (stop - start + step - (1 if step > 0 else -1)) // step
-    size = trace.check_size(size, construct)
+    count = (last - first + step - (1 if step > 0 else -1)) // step
+    count = trace.check_size(count, construct)
     if issubclass(dtype, HostArray):
-        data = np.arange(size, dtype=np.int64) * step + start
+        data = np.arange(count, dtype=np.int64) * step + first
         return dtype(data)
     entry = dtype._spec.dtype
-    return wrap_flat(dtype, _progression(entry, start, step, size))
+    return wrap_flat(dtype, _progression(entry, first, step, count))
 
 
 def _progression(entry: DType, start: int, step: int, size: int) -> Node:

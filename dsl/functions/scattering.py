@@ -231,6 +231,7 @@ def _scatter(
             _scatter(construct, op, part, other, index, active, mode)
         return
     if not isinstance(target, ArrayBase):
+        _check_unchanged(construct, target, value)
         return
     check_reducible(op, target._spec.dtype, construct)
     if isinstance(target, HostArray):
@@ -245,6 +246,19 @@ def _scatter(
     group = memory.new_group() if isinstance(value, NestedArray) else 0
     how = (op.trace_name, mode.trace_name, group)
     _scatter_parts(construct, target, value, positions, mask, how)
+
+
+def _check_unchanged(construct: str, target: Any, value: Any) -> None:
+    """Raise unless a part that is no array stays what it is."""
+    if value is target or (not isinstance(value, ArrayBase) and value == target):
+        return
+    raise ArrayTypeError(
+        message(
+            construct,
+            f"the target has type {type(target).__name__!r} (expected an array)",
+            "write to arrays, such as scalar.ArrayXf in the scalar namespace.",
+        )
+    )
 
 
 def _scatter_parts(

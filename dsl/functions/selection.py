@@ -28,7 +28,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
 
     Returns:
         The choice, of the promoted type of `a` and `b` and as wide as the mask.
-        For a Python bool, `a` or `b` as it is.
+        For a Python bool, containers and numbers stay as they are.
 
     Raises:
         ArrayTypeError: if the mask is no mask, or the types can't be combined.
@@ -43,6 +43,8 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
         wide = mask if type(mask) is cls._mask else cls._mask(mask)
         return _converted(cls, a)._select(wide, _converted(cls, b))
     if isinstance(mask, (bool, np.bool_)):
+        if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+            return _select_arrays(mask, a, b)
         return a if mask else b
     if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
         raise ArrayTypeError(
@@ -57,7 +59,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     return _select_arrays(mask, a, b)
 
 
-def _select_arrays(mask: Array, a: Any, b: Any) -> Array:
+def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
     construct = "lumijit.select"
     spec = promotion.common_spec((a, b), construct)
     if not any(isinstance(v, ArrayBase) for v in (a, b)):

@@ -18,7 +18,7 @@ from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node, emit2, emit3
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
-from lumijit.runtime.dtypes import FLOAT32, INT64, UINT32
+from lumijit.runtime.dtypes import FLOAT32, INT64, UINT32, UINT64
 from tests.compiler.support import Holder, array, branch, data, lit, loop
 
 TRUE = trace.make_true(1)
@@ -195,7 +195,25 @@ def test_powers_of_two_share_the_kernel_of_products() -> None:
         return emit2(ar.ADD, emit2(ar.MUL, x, lit(INT64, a)), x)
 
     assert misses(product(3)) == 1
-    assert [misses(product(a)) for a in (8, 4, 1 << 40, -7)] == [0] * 4
+    numbers = (8, 4, 1 << 40, -7, -(1 << 63))
+    assert [misses(product(a)) for a in numbers] == [0] * len(numbers)
+
+
+def test_different_powers_of_two_are_not_one_number() -> None:
+    """A number with many uses is one argument, and stands for one power of two."""
+
+    def products(factors: list[int]) -> Node:
+        total = array(np.arange(3), UINT64)
+        for k, factor in enumerate(factors):
+            x = array(np.full(3, 100 + k), UINT64)
+            total = emit2(lo.XOR, total, emit2(ar.MUL, x, lit(UINT64, factor)))
+        return total
+
+    count = general.MAX_USES + 2
+    assert misses(products([3] * count)) == 1
+    assert misses(products([8] * count)) == 0
+    assert misses(products([2 << k for k in range(count)])) == 1
+    assert misses(products([3] * (count - 1) + [4])) == 1
 
 
 def test_a_number_with_many_uses_is_one_argument() -> None:

@@ -322,6 +322,14 @@ def test_power_edges(t: DType, width: int | None) -> None:
 
 
 @by_type
+def test_lgamma_of_tiny_negative_numbers(t: DType) -> None:
+    tiny = np.finfo(t.numpy).smallest_subnormal
+    x = -np.array([tiny, 3 * tiny, 2.0**-100, 2.0**-61, 2.0**-60, 2.0**-59], t.numpy)
+    wanted = -np.log(-x)
+    np.testing.assert_array_max_ulp(run("lgamma", t, x), wanted, 2)
+
+
+@by_type
 def test_lgamma_of_negative_numbers(t: DType) -> None:
     x = np.random.default_rng(5).uniform(-20, 0, 2001).astype(t.numpy)
     wanted = reference("lgamma", x)

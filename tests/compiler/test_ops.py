@@ -16,7 +16,15 @@ from lumijit.compiler.ops.record import REGISTRY, Op
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.runtime.config import JitFlag, scoped_set_flag
-from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, VALUES, DType
+from lumijit.runtime.dtypes import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    VALUES,
+    DType,
+)
 from tests.compiler.support import (
     ODD_SIZES,
     Array,
@@ -106,20 +114,13 @@ def compare_functions(op: Op, found: Array, expected: Array) -> None:
 
 
 def compare_remainders(found: Array, expected: Array, x: Array, y: Array) -> None:
-    """The quotient is rounded, so a remainder may be off by one divisor."""
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    """Remainders are exact, or NaN where the quotient has too many digits."""
     with np.errstate(all="ignore"):
-        wide = [v.astype(np.float64) for v in (found, expected, x, y)]
-        quotient = np.abs(wide[2] / wide[3])
-        eps = np.finfo(found.dtype).eps
-        moderate = (quotient < 0.25 / eps) & np.isfinite(wide[3])
-        error = np.abs(wide[0] - wide[1])
-        limit = 2 * eps * np.maximum(np.abs(wide[2]), np.abs(wide[3]))
-        limit += np.finfo(found.dtype).smallest_subnormal
-        near = np.minimum(error, np.abs(error - np.abs(wide[3]))) <= limit
-    assert near[moderate].all()
-    whole = np.isinf(wide[3]) & np.isfinite(wide[2])
-    np.testing.assert_array_equal(found[whole], x[whole])
+        quotient = np.abs(x.astype(np.float64) / y.astype(np.float64))
+    is_huge = np.isfinite(x) & (quotient > 2.0**100) & (y != 0)
+    assert_same(found[~is_huge], expected[~is_huge])
+    is_exact = (found == expected) & (np.signbit(found) == np.signbit(expected))
+    assert (is_exact | np.isnan(found))[is_huge].all()
 
 
 @pytest.mark.parametrize(("op", "t"), CASES)
@@ -202,6 +203,36 @@ def test_fma_rounds_once(t: DType) -> None:
     assert_same(found, np.array(exact, t.numpy))
 
 
+def test_half_fma_rounds_once() -> None:
+    """By way of single precision, 5608 * 1.5 - 0.0004 would be a tie."""
+    x = np.array([5608, 1.5, 2322, 3], np.float16)
+    y = np.array([1.5, 17648, 1.5, 0.5], np.float16)
+    z = np.array([-0.0004, 0.00002, -0.00001, 0.25], np.float16)
+    found = data(trace.emit3(ar.FMA, *[array(v, FLOAT16) for v in (x, y, z)]))
+    exact = x.astype(float) * y.astype(float) + z.astype(float)
+    lower = found.astype(float) - np.spacing(found) / 2
+    assert (np.abs(found - exact) <= np.spacing(found).astype(float) / 2).all()
+    assert (lower < exact).all()
+    folded = [
+        trace.emit3(ar.FMA, *[lit(FLOAT16, float(v)) for v in entries]).attr
+        for entries in zip(x, y, z, strict=True)
+    ]
+    assert found.tolist() == folded
+
+
+@pytest.mark.parametrize("t", FLOATS, ids=str)
+def test_float_remainders_are_exact(t: DType) -> None:
+    rng = np.random.default_rng(7)
+    largest = {16: 1e4, 32: 1e30, 64: 1e30}[t.bits]
+    x = np.exp(rng.uniform(-3, np.log(largest), 5000)).astype(t.numpy)
+    y = rng.uniform(0.1, 5, 5000).astype(t.numpy)
+    x[::3] = np.round(rng.uniform(0, 1000, len(x[::3]))) * y[::3]
+    x[::2] *= -1
+    y[1::5] *= -1
+    found = data(trace.emit2(ar.MOD, array(x, t), array(y, t)))
+    assert_same(found, np.fmod(x, y))
+
+
 def float_product_error(value: float) -> float:
     """Return the part of value² that the type drops, for values of few bits."""
     from fractions import Fraction
@@ -211,6 +242,18 @@ def float_product_error(value: float) -> float:
         kind = np.float32
     rounded = kind(value) * kind(value)
     return float(Fraction(value) ** 2 - Fraction(float(rounded)))
+
+
+@pytest.mark.parametrize("t", [FLOAT16, FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize(("base", "wanted"), [(-np.inf, np.inf), (-0.0, 0.0)])
+def test_folded_square_roots_by_power_are_those_of_kernels(
+    t: DType, base: float, wanted: float
+) -> None:
+    folded = trace.emit2(ma.POWER, lit(t, base), lit(t, 0.5))
+    assert folded.op is LITERAL
+    kernel = trace.emit2(ma.POWER, array(np.full(9, base), t), lit(t, 0.5))
+    assert_same(data(kernel), np.full(9, wanted, t.numpy))
+    assert_same(np.array([folded.attr]), np.array([wanted]))
 
 
 def test_without_folding() -> None:

@@ -98,8 +98,9 @@ def test_rules_with_a_literal(op: Op, t: DType) -> None:
         assert node.size == len(values)
         found = data(node)
         if op is ar.MOD and t.is_float:
-            np.testing.assert_array_equal(np.isnan(found), np.isnan(right))
-            continue
+            # Quotients of too many digits give NaN (see test_ops).
+            assert (np.isnan(found) >= np.isnan(right)).all()
+            found, right = found[~np.isnan(found)], right[~np.isnan(found)]
         assert_same(found, right)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -197,6 +200,18 @@ def test_items_are_references_and_constructors_copy():
     assert v.x[0] == 11
 
 
+def test_printing_long_arrays_takes_no_memory():
+    x = dr.zeros(llvm.UInt8, 4_000_000)
+    dr.make_opaque(x)
+    text = str(x)
+    tracemalloc.start()
+    try:
+        assert str(x) == text == "[0, 0, 0, .. 3999994 skipped .., 0, 0, 0]"
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("cls", [llvm.Float, scalar.ArrayXf])
 def test_indexing_reads(cls):
     x = cls(10, 20, 30)
@@ -250,6 +265,87 @@ def test_masked_assignment_keeps_the_type():
     assert str(v) == "[[0, 0, 0],\n [2, 3, 4]]"
     v[v > 2] = 9
     assert str(v) == "[[0, 0, 0],\n [2, 9, 9]]"
+
+
+@pytest.mark.parametrize("cls", [llvm.Float, scalar.ArrayXf, scalar.Array3f])
+def test_assignment_in_place_under_a_mask(cls):
+    x = cls(1, 2, 3)
+    y = x
+    z = cls(x)
+    x[x > 1] += 5
+    assert list(x) == [1, 7, 8]
+    x[x > 7] -= x / 2
+    x[x == 1] *= 10
+    x[True] /= 2
+    x[False] -= 100
+    assert list(x) == [5, 3.5, 2]
+    x[x < 4] **= 2
+    assert list(x) == [5, 12.25, 4]
+    assert y is x
+    assert list(z) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("space", [llvm, scalar])
+def test_assignment_in_place_under_masks_of_other_types(space):
+    m = space.Array3b(True, True, False)
+    flags = m
+    flags[space.Array3b(True, False, False)] ^= True
+    assert str(flags[0]) + str(flags[1]) in ("[False][True]", "FalseTrue")
+    i = space.Array3i(4, 5, 6)
+    i[i > 4] //= 2
+    i[i == 4] <<= 3
+    i[i == 3] |= 8
+    i[i == 11] %= 4
+    assert [int(v if space is scalar else v[0]) for v in i] == [32, 2, 3]
+    with pytest.raises(ArrayTypeError, match="would change the array's type"):
+        i[i > 4] += 0.5
+    assert int(i[0] if space is scalar else i[0][0]) == 32
+
+
+def test_assignment_in_place_under_a_mask_in_nested_arrays():
+    v = llvm.Array2f([1, 2], [3, 4])
+    v[v > 1] += 5
+    assert str(v) == "[[1, 8],\n [7, 9]]"
+    v[llvm.Bool(True, False)] *= 2
+    assert str(v) == "[[2, 16],\n [7, 9]]"
+    v[0][v[0] > 2] -= 1
+    v[1, v[1] > 9] -= 1
+    assert str(v) == "[[2, 15],\n [6, 9]]"
+    assert "under a mask, to be assigned" in repr(v[v > 1])
+    with pytest.raises(TypeError, match="MaskedEntries"):
+        v[v > 1] + 1
+    with pytest.raises(ArrayTypeError, match="invalid key"):
+        v[v > 1, 0]
+
+
+def test_writing_to_slices_of_nested_arrays():
+    v = llvm.Array3f([1, 2], [3, 4], [5, 6])
+    v[1:, 1] = 9
+    assert str(v) == "[[1, 3, 9],\n [2, 4, 9]]"
+    v[0:2] = llvm.Array2f(7, [8, 4])
+    assert str(v) == "[[7, 8, 9],\n [7, 4, 9]]"
+    v[0:2] += 1
+    v[1:, 0, 1] = 0
+    assert str(v) == "[[8, 9, 9],\n [8, 0, 9]]"
+    v[:2] = llvm.Float(1, 2)
+    assert str(v) == "[[1, 1, 9],\n [2, 2, 9]]"
+    v[:] = llvm.Array3i(1, 2, 3)
+    assert str(v) == "[[1, 2, 3]]"
+    with pytest.raises(SizeError, match="can't write 3 values to 2"):
+        v[0:2] = llvm.Array3f(1)
+    m = scalar.Array22f([1, 2], [3, 4])
+    m[:, 1] = 9
+    assert str(m) == "[[1, 2],\n [9, 9]]"
+
+
+@pytest.mark.parametrize("cls", [llvm.Array2f, scalar.Array2f, llvm.Float])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_copies_are_independent(cls, duplicate):
+    x = cls(1, 2)
+    y = duplicate(x)
+    y[0] += 1
+    assert str(x) == str(cls(1, 2))
+    assert str(y) == str(cls(2, 2))
 
 
 def test_nested_indexing():

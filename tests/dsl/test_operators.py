@@ -241,3 +241,30 @@ def test_the_reference_of_division_by_zero():
     assert list(llvm.Int(5, -5) // llvm.Int(0, 0)) == [0, 0]
     assert list(llvm.Int(5, -5) % llvm.Int(0, 0)) == [5, -5]
     assert list(llvm.Int(-(2**31)) // llvm.Int(-1)) == [-(2**31)]
+
+
+@pytest.mark.parametrize("space", [llvm, scalar])
+def test_python_bools_are_masks_of_arrays(space):
+    """As in the llvm namespace, where a comparison gives a mask."""
+    for mask in (True, np.bool_(True)):
+        assert str(space.Array3u(1, 2, 3) & mask) == str(space.Array3u(1, 2, 3))
+        assert str(space.Array2f(1, 2) & mask) == str(space.Array2f(1, 2))
+    assert str(space.Array3u(1, 2, 3) & False) == str(space.Array3u(0))
+    assert str(space.Array2f(1, 2) & False) == str(space.Array2f(0))
+    v = space.Array2i(6, 7)
+    v &= True
+    assert str(v) == str(space.Array2i(6, 7))
+    v &= False
+    assert str(v) == str(space.Array2i(0))
+    assert str(3 & space.Array2b(True, False)) == str(space.Array2i(3, 0))
+    assert str(2.5 & space.Array2b(True, False)) == str(space.Array2f(2.5, 0))
+    assert str(space.Array2i(6, 7) & 3) == str(space.Array2i(2, 3))
+    assert str(space.Array2b(True, False) & True) == str(space.Array2b(True, False))
+
+
+def test_python_bools_are_masks_of_flat_arrays():
+    assert list(llvm.Int(3) & True) == list(llvm.Int(3) & llvm.Bool(True)) == [3]
+    assert list(llvm.Int(3) & False) == [0]
+    assert list(3 & llvm.Bool(True, False)) == [3, 0]
+    assert type(3 & llvm.Bool(True)) is llvm.Int
+    assert list(llvm.Int(3) & 1) == [1]

@@ -109,9 +109,10 @@ def lgamma(b: Builder, t: DType, x: str) -> str:
 
     Max 6.5 ulp in single, 5 in double precision for x > 0.
     """
-    is_negative = b.compare("olt", t, x, 0.0)
+    # Closer to 0 than this, it is lgamma |x|, and the sine may be a denormal.
+    is_negative = b.compare("olt", t, x, -(2.0**-60))
     one = b.const(t, 1.0)
-    a = b.select(t, is_negative, b.sub(t, one, x), x)
+    a = b.select(t, is_negative, b.sub(t, one, x), fabs(b, t, x))
     y = _lgamma_of_positive(b, t, a)
     sine = fabs(b, t, half_turn_sine(b, t, x))
     reflected = b.sub(t, math.log(math.pi), b.add(t, _log(b, t, sine), y))

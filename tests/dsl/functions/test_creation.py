@@ -59,6 +59,9 @@ def test_structs():
     ("call", "error", "match"),
     [
         (lambda: dr.zeros(Float, -1), SizeError, "size -1 is negative"),
+        (lambda: dr.zeros(float, -1), SizeError, "size -1 is negative"),
+        (lambda: dr.zeros(int, (2, -1)), SizeError, "size -1 is negative"),
+        (lambda: dr.zeros(bool, 1.5), ArrayTypeError, "a size is 1.5"),
         (lambda: dr.zeros(Float, 2**32), SizeError, "exceeds the limit"),
         (lambda: dr.zeros(Float, 1.5), ArrayTypeError, "a size is 1.5"),
         (lambda: dr.zeros(Float, (2, 3)), SizeError, "doesn't suit Float"),
@@ -69,6 +72,9 @@ def test_structs():
         (lambda: dr.arange(Array3f, 3), ArrayTypeError, "one-dimensional"),
         (lambda: dr.arange(int, 3), ArrayTypeError, "one-dimensional"),
         (lambda: dr.arange(Float, -1), SizeError, "negative"),
+        (lambda: dr.arange(Float, size=-1), SizeError, "negative"),
+        (lambda: dr.arange(Float, 1, size=2), ArrayTypeError, "a size beside"),
+        (lambda: dr.arange(Float), ArrayTypeError, "an argument is None"),
         (lambda: dr.arange(Int, 4, 1), SizeError, "negative"),
         (lambda: dr.arange(Int, 0, 4, 0), ArrayValueError, "the step is 0"),
         (lambda: dr.arange(Int, 1.5), ArrayTypeError, "expected an int"),
@@ -112,6 +118,11 @@ def test_arange(start, count, step):
     expected = list(range(start, start + count * step, step))
     for cls in (Int, Float, llvm.Float16, llvm.Int64, scalar.ArrayXi):
         assert list(dr.arange(cls, start, start + count * step, step)) == expected
+
+
+def test_arange_by_keyword():
+    assert list(dr.arange(Float, size=3)) == [0, 1, 2]
+    assert list(dr.arange(dtype=Int, start=2, stop=9, step=3)) == [2, 5, 8]
 
 
 def test_long_float_sequences_are_rounded_once():

@@ -150,6 +150,25 @@ def test_select():
     assert list(dr.select(scalar.ArrayXb(True, False), 1, 2)) == [1, 2]
 
 
+@pytest.mark.parametrize("space", [llvm, scalar])
+def test_select_by_a_python_bool_promotes(space):
+    for mask in (True, False, np.bool_(True)):
+        found = dr.select(mask, space.Array2f(1, 2), 0)
+        assert type(found) is space.Array2f
+        assert str(found) == str(space.Array2f(1, 2) if mask else space.Array2f(0))
+        assert type(dr.select(mask, 1.5, space.Array2i(3))) is space.Array2f
+    v = space.Array2f(1, 2)
+    w = dr.select(True, v, v)
+    w += 1
+    assert str(v) == str(space.Array2f(1, 2))
+    assert list(dr.select(True, 1, scalar.ArrayXf(4, 5))) == [1, 1]
+    assert list(dr.select(True, 3, llvm.Float(1, 2))) == [3, 3]
+    assert list(dr.select(True, llvm.Float(4), llvm.Float(1, 2))) == [4, 4]
+    assert dr.select(False, 1, 2.5) == 2.5
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.select"):
+        dr.select(True, v, "a")
+
+
 def test_allclose():
     assert dr.allclose(llvm.Float(1, 2), [1.000001, 2])
     assert not dr.allclose(llvm.Float(1), 1.1)
