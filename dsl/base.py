@@ -2,13 +2,13 @@
 
 Owns the class itself, its properties and what storage classes must provide.
 Storage is in `arrays` (flat, traced), `host` (scalar namespace) and `nested`;
-operators are installed by `operators`.
+operators are installed by `operators`, components by name (`v.x`) by `components`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,16 +16,14 @@ from lumijit import printing, ufuncs
 from lumijit.compiler.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.errors import (
-    ArrayAttributeError,
     ArrayTypeError,
     SizeError,
     SymbolicError,
     message,
 )
-from lumijit.spec import ArraySpec, require
+from lumijit.spec import ArraySpec
 
 Array = Any
-_COMPONENTS = "xyzw"
 
 
 class ArrayBase:
@@ -42,6 +40,12 @@ class ArrayBase:
     _spec: ClassVar[ArraySpec]
     _mask: ClassVar[type[Any]]
     _item: ClassVar[type[Any]]
+
+    if TYPE_CHECKING:
+        # Components are installed, and storage classes add what is theirs.
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __new__(cls, *args: Any) -> Any:
         """Make an instance, of a concrete class only."""
@@ -225,50 +229,6 @@ class ArrayBase:
                 )
             )
         return data.reshape(-1)[0].item()
-
-    def __getattr__(self, name: str) -> Array:
-        """Serve swizzles such as `xy` and `zyx`."""
-        if not name or any(c not in _COMPONENTS for c in name) or len(name) > 4:
-            raise AttributeError(f"{type(self).__name__!r} object has no {name!r}")
-        parts = [component(self, _COMPONENTS.index(c)) for c in name]
-        cls = require(self._spec.replaced(outer=(len(parts),)), f".{name}")
-        return cls(*parts)
-
-
-def component(array: Array, position: int) -> Array:
-    """Return the x, y, z or w component (position 0 to 3)."""
-    check_component(array, position)
-    return array[position]
-
-
-def check_component(array: Array, position: int) -> None:
-    """Raise unless the array is static and has the component."""
-    outer = array._spec.outer
-    if not outer or outer[0] <= position:
-        cls = type(array).__name__
-        raise ArrayAttributeError(
-            message(
-                f"{cls}.{_COMPONENTS[position]}",
-                f"the array has no {_COMPONENTS[position]!r} component",
-                "index dynamic arrays with [], or use a longer static type.",
-            )
-        )
-
-
-def _component_property(position: int) -> property:
-    def read(self: Array) -> Array:
-        return component(self, position)
-
-    def write(self: Array, value: Any) -> None:
-        check_component(self, position)
-        self[position] = value
-
-    doc = f"The {_COMPONENTS[position]} component of a static array."
-    return property(read, write, doc=doc)
-
-
-for _position, _name in enumerate(_COMPONENTS):
-    setattr(ArrayBase, _name, _component_property(_position))
 
 
 def symbolic_error(construct: str) -> SymbolicError:

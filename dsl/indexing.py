@@ -290,22 +290,21 @@ def write_nested(array: Array, key: Any, value: Any) -> None:
             array[key[0]] = part
     elif isinstance(key, slice):
         positions = range(*key.indices(len(array)))
-        parts = _parts(array, value, len(positions))
-        for position, part in zip(positions, parts, strict=True):
+        each = parts(array, value, len(positions))
+        for position, part in zip(positions, each, strict=True):
             write_nested(array, position, part)
     else:
         raise _bad_key(array, key)
 
 
-def _parts(array: Array, value: Any, count: int) -> Any:
-    """Return what a slice of a nested array gets: a value for each of its items."""
-    parts = value
+def parts(array: Array, value: Any, count: int) -> Any:
+    """Return what several items of an array get: a value for each of them."""
     if isinstance(value, ArrayBase):
         is_sequence = len(value._spec.shape) == len(array._spec.shape)
     else:
         is_sequence = isinstance(value, (list, tuple))
     if not is_sequence:
-        parts = [value] * count
-    if len(parts) != count:
-        raise _wrong_count(array, count, len(parts))
-    return parts
+        return [value] * count
+    if len(value) != count:
+        raise _wrong_count(array, count, len(value))
+    return value

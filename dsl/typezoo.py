@@ -12,7 +12,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from lumijit import infix, operators
+from lumijit import components, infix, operators
 from lumijit.arrays import FlatArray
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
@@ -159,6 +159,7 @@ def declare_namespace(space: str) -> list[str]:
         specs[name] = specs[alias]
     _MEMBERS[space] = specs
     infix.install()
+    components.install()
     return sorted([*specs, "PCG32"])
 
 

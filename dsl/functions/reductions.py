@@ -309,6 +309,14 @@ def mean(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
     total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode)
+    if isinstance(total, ArrayBase) and not total._spec.dtype.is_float:
+        raise ArrayTypeError(
+            message(
+                "lumijit.mean",
+                f"the entries have type {total._spec.dtype.name} (expected floats)",
+                "convert them first, for example with lumijit.float_array_t.",
+            )
+        )
     return total / (_entry_count(value, axis) or 1)
 
 

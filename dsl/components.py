@@ -1,0 +1,74 @@
+"""Components of static arrays by name: `v.x`, and swizzles such as `v.zyx`.
+
+Each name is a property of `ArrayBase`. What is read by a swizzle is an array of its
+own; what is written to one goes to the components that it names, from left to right.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+from lumijit import indexing
+from lumijit.base import Array, ArrayBase
+from lumijit.runtime.errors import ArrayAttributeError, message
+from lumijit.spec import require
+
+_NAMES = "xyzw"
+
+
+def _check(array: Array, position: int) -> None:
+    """Raise unless the array is static and has the component."""
+    outer = array._spec.outer
+    if not outer or outer[0] <= position:
+        raise ArrayAttributeError(
+            message(
+                f"{type(array).__name__}.{_NAMES[position]}",
+                f"the array has no {_NAMES[position]!r} component",
+                "index dynamic arrays with [], or use a longer static type.",
+            )
+        )
+
+
+def _component(position: int) -> property:
+    def read(self: Array) -> Array:
+        _check(self, position)
+        return self[position]
+
+    def write(self: Array, value: Any) -> None:
+        _check(self, position)
+        self[position] = value
+
+    doc = f"The {_NAMES[position]} component of a static array."
+    return property(read, write, doc=doc)
+
+
+def _swizzle(positions: tuple[int, ...]) -> property:
+    name = "".join(_NAMES[p] for p in positions)
+    count = len(positions)
+
+    def read(self: Array) -> Array:
+        _check(self, max(positions))
+        cls = require(self._spec.replaced(outer=(count,)), f".{name}")
+        return cls(*[self[p] for p in positions])
+
+    def write(self: Array, value: Any) -> None:
+        _check(self, max(positions))
+        for position, part in zip(
+            positions, indexing.parts(self, value, count), strict=True
+        ):
+            self[position] = part
+
+    return property(read, write, doc=f"The components {', '.join(name)} as an array.")
+
+
+@functools.cache
+def install() -> None:
+    """Give `ArrayBase` its properties."""
+    for position, name in enumerate(_NAMES):
+        setattr(ArrayBase, name, _component(position))
+    for count in range(2, len(_NAMES) + 1):
+        for positions in itertools.product(range(len(_NAMES)), repeat=count):
+            name = "".join(_NAMES[p] for p in positions)
+            setattr(ArrayBase, name, _swizzle(positions))
