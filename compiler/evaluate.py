@@ -44,9 +44,10 @@ from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
 
 _lock = threading.RLock()
+workers.hold_while_forking(_lock)
 
 
 class _Pending(threading.local):
@@ -66,8 +67,29 @@ def expand_threshold() -> int:
 
 
 def set_expand_threshold(entries: int) -> None:
-    """Set up to how many entries reductions use private copies per thread."""
+    """Set up to how many entries reductions use private copies per thread.
+
+    Args:
+        entries: 0 or more; with 0, none does.
+    """
     global _expand_threshold
+    if isinstance(entries, bool) or not isinstance(entries, (int, np.integer)):
+        raise ArrayTypeError(
+            message(
+                "set_expand_threshold()",
+                f"'entries' is no whole number (expected int, got "
+                f"{type(entries).__name__})",
+                "pass a number of entries.",
+            )
+        )
+    if entries < 0:
+        raise ArrayValueError(
+            message(
+                "set_expand_threshold()",
+                f"'entries' is negative (got {entries})",
+                "pass 0 or more; with 0, no private copies are made.",
+            )
+        )
     _expand_threshold = int(entries)
 
 

@@ -79,7 +79,7 @@ class FlatArray(ArrayBase):
         return {node_state(self._node)}
 
     def _data(self, construct: str) -> Any:
-        """Return the contents; the result is read-only."""
+        """Return the contents; the result is the array's own memory."""
         if trace.is_symbolic(self._node):
             raise symbolic_error(f"{type(self).__name__}.{construct}")
         return evaluate.data(self._node)

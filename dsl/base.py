@@ -91,7 +91,9 @@ class ArrayBase:
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the contents as a NumPy array; evaluates if need be.
 
-        Flat arrays are not copied, and the view can't be written to.
+        Flat arrays are not copied: what is written to the view shows in the array,
+        and in others that share its memory. Of a NumPy array that can't be written
+        to, the view can't either.
 
         >>> import lumijit as dr
         >>> dr.scalar.ArrayXf(1, 2).numpy()

@@ -13,6 +13,7 @@ import itertools
 import platform
 import re
 import sys
+import threading
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -173,6 +174,9 @@ def _refusal(ir: str, error: Exception) -> KernelBuildError:
     )
 
 
+# LLVM is busy while it is held: no time for a fork (`workers`).
+build_lock: Final = threading.RLock()
+
 # A context that knows types and constants saves a twentieth of a small build. It
 # never forgets any, so it is renewed now and then.
 _BUILDS_PER_CONTEXT: Final = 256
@@ -197,11 +201,12 @@ def compile_ir(ir: str, opt_level: int = 2) -> bytes:
     """
     llvm = _llvm()
     try:
-        context = _context(next(_builds) // _BUILDS_PER_CONTEXT)
-        with llvm.parse_assembly(ir, context) as module:
-            module.verify()
-            code: bytes = _target_machine(opt_level).emit_object(module)
-            return code
+        with build_lock:
+            context = _context(next(_builds) // _BUILDS_PER_CONTEXT)
+            with llvm.parse_assembly(ir, context) as module:
+                module.verify()
+                code: bytes = _target_machine(opt_level).emit_object(module)
+                return code
     except RuntimeError as error:
         raise _refusal(ir, error) from error
 
@@ -251,7 +256,8 @@ def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...], hint: str) -> 
         builder.export_symbol(symbol)
     try:
         # A name can't be used twice, even after its library has gone.
-        return builder.link(_linker(), f"kernel{next(_library_numbers)}")
+        with build_lock:
+            return builder.link(_linker(), f"kernel{next(_library_numbers)}")
     except RuntimeError as error:
         raise KernelBuildError(
             message(

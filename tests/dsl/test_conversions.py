@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm import Array3f, Bool, Float, UInt32
+from lumijit.llvm import Array3f, Bool, Float, Float64, UInt32
 from lumijit.runtime.errors import ArrayTypeError
 
 
@@ -53,3 +53,17 @@ def test_pickling(value: object) -> None:
     found = pickle.loads(pickle.dumps(value))
     assert type(found) is type(value)
     np.testing.assert_array_equal(np.array(found), np.array(value))
+
+
+def test_masked_entries_of_numpy_are_refused() -> None:
+    array = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    with pytest.raises(ArrayTypeError, match=r"entries that are masked.*filled\(0\)"):
+        Float(array)
+    assert list(Float(array.filled(0))) == [1, 0, 3]
+    assert list(Float(np.ma.array([1.0, 2.0]))) == [1, 2]
+
+
+def test_integers_beyond_all_floats_become_infinite() -> None:
+    assert Float(10**400)[0] == np.inf
+    assert Float([1, -(10**400)])[1] == -np.inf
+    assert Float64(10**400)[0] == np.inf
