@@ -129,7 +129,7 @@ def host_array(value: Any, construct: str) -> Any:
         raise ArrayTypeError(
             message(
                 construct,
-                "the NumPy array has entries that are masked, whose values mean nothing",
+                "entries of the NumPy array are masked: they have no value",
                 "fill them first, for example with array.filled(0).",
             )
         )

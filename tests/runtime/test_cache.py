@@ -304,10 +304,10 @@ def test_a_full_disk_is_reported_once(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(handle: int, data: object) -> int:
-        raise OSError(28, "No space left on device")
+    def refuse(source: str, target: str) -> int:
+        raise OSError(28, "No space left on device", source)
 
-    monkeypatch.setattr(cache.os, "write", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     assert not cache.store(KEY, CODE, {})
     assert not cache.store(KEY[::-1], CODE, {})
     monkeypatch.undo()
