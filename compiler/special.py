@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lumijit.compiler.kernels import structural_hash
-from lumijit.runtime import cache, cpu, history, workers
+from lumijit.runtime import cpu, history, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 
@@ -42,13 +42,12 @@ def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
         return found
     hash_ = structural_hash(("special", name))
     symbol = f"lumijit_{hash_}"
-    stored = cache.lookup(hash_)
-    if stored is None:
-        code = cpu.compile_ir(write(symbol, *args))
-        cache.store(hash_, code, {})
-    else:
-        code = stored[0]
-    kernel = SpecialKernel(name, hash_, cpu.link(code, symbol, hash_))
+    addresses, tracker = cpu.link_stored(
+        hash_, lambda: cpu.compile_ir(write(symbol, *args)), (symbol,)
+    )
+    kernel = SpecialKernel(
+        name, hash_, cpu.Kernel(addresses[symbol], hash_, 0, tracker)
+    )
     _KERNELS[name] = kernel
     return kernel
 

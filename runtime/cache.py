@@ -213,9 +213,15 @@ def lookup(key: str) -> tuple[bytes, Meta] | None:
     try:
         return _unpack(data, key)
     except ValueError as error:
-        log(LogLevel.Warn, "the cached kernel '%s' is dropped: %s.", path, error)
-        _remove(path)
+        drop(key, str(error))
         return None
+
+
+def drop(key: str, problem: str) -> None:
+    """Remove an entry that is of no use, and log why."""
+    path = os.path.join(directory(), key + _SUFFIX)
+    log(LogLevel.Warn, "the cached kernel '%s' is dropped: %s.", path, problem)
+    _remove(path)
 
 
 def store(key: str, object_code: bytes, meta: Meta) -> bool:

@@ -14,7 +14,8 @@ import platform
 import re
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from lumijit.runtime import cache, loader
@@ -122,10 +123,12 @@ def host() -> HostInfo:
     key = cache.full_key("host", environment)
     found = cache.lookup(key)
     if found is not None:
-        try:
-            return HostInfo(**found[1])
-        except TypeError:
-            log(LogLevel.Warn, "the cached description of the processor is foreign")
+        meta = found[1]
+        if meta.keys() == {f.name for f in fields(HostInfo)} and all(
+            isinstance(text, str) for text in meta.values()
+        ):
+            return HostInfo(**meta)
+        cache.drop(key, "it describes no processor")
     info = _ask_llvm(processor)
     cache.store(key, b"", asdict(info))
     return info
@@ -284,6 +287,21 @@ def link_symbols(
             return image.addresses, image
     tracker = _link_with_llvm(object_code, symbols, hint)
     return {symbol: tracker[symbol] for symbol in symbols}, tracker
+
+
+def link_stored(
+    key: str, build: Callable[[], bytes], symbols: tuple[str, ...]
+) -> tuple[dict[str, int], object]:
+    """Link what the disk cache has under a key; build it if that is of no use."""
+    found = cache.lookup(key)
+    if found is not None:
+        try:
+            return link_symbols(found[0], symbols)
+        except KernelBuildError as error:
+            cache.drop(key, str(error))
+    code = build()
+    cache.store(key, code, {})
+    return link_symbols(code, symbols)
 
 
 def link(object_code: bytes, symbol: str, hash: str) -> Kernel:

@@ -64,11 +64,9 @@ class _Native:
         text = pool_ir.pool_ir(target)
         digest = hashlib.blake2b(text.encode(), digest_size=20).digest()
         key = cache.full_key(b"pool" + digest, cpu.environment_key())
-        found = cache.lookup(key)
-        code = found[0] if found else cpu.compile_ir(text)
-        if not found:
-            cache.store(key, code, {})
-        self.addresses, self.tracker = cpu.link_symbols(code, pool_ir.SYMBOLS)
+        self.addresses, self.tracker = cpu.link_stored(
+            key, lambda: cpu.compile_ir(text), pool_ir.SYMBOLS
+        )
         self.has_futex = (
             sys.platform == "linux"
             and target.futex_number != 0
