@@ -245,5 +245,18 @@ def _build(program: Program, wanted: Program) -> Built:
     return built
 
 
+def ir_of(program: Program, built: Built) -> str:
+    """Return the IR of a program's kernel, also if that came from disk.
+
+    Empty where the kernel was built for a program of another structure, which serves
+    this one as well.
+    """
+    if not built.ir:
+        wanted = general.generalized(program).program
+        if structural_hash(wanted.key) == built.hash:
+            built.ir = packet.lower(wanted, _symbol(built.hash), target()).ir
+    return built.ir
+
+
 def _symbol(name: str) -> str:
     return f"lumijit_{name}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from lumijit.compiler.kernels import Built
+from lumijit.compiler.kernels import Built, ir_of
 from lumijit.compiler.program import Program
 from lumijit.runtime import history, log, workers
 from lumijit.runtime.config import flags
@@ -77,7 +77,7 @@ def report(program: Program, built: Built, ticket: int, seconds: float) -> None:
                 "backend": history.JitBackend.LLVM,
                 "type": history.KernelType.JIT,
                 "hash": built.hash,
-                "ir": built.ir,
+                "ir": ir_of(program, built),
                 "operation_count": built.operation_count,
                 "cache_hit": built.is_hit,
                 "cache_disk": built.is_disk_hit and not built.is_hit,

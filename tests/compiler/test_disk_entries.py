@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,39 @@ def test_a_pool_on_disk_that_is_none_is_built_anew(folder: Path) -> None:
     file.write_bytes(cache._pack(file.stem, b"no object", {}))
     assert pool._Native().addresses
     assert cache.lookup(file.stem) != (b"no object", {})
+
+
+def test_the_history_has_the_code_of_kernels_from_disk(folder: Path) -> None:
+    history = []
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        for _ in range(2):
+            _run()
+            history.append(dr.kernel_history())
+    for built, found in zip(*history, strict=True):
+        assert not built["cache_disk"]
+        assert found["cache_disk"]
+        assert found["hash"] == built["hash"]
+        assert found["ir"] == built["ir"]
+        assert bool(found["ir"]) == (found["type"] is dr.KernelType.JIT)
+
+
+def test_the_log_tells_of_every_launch(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = []
+    before = dr.log_level()
+    x = dr.opaque(Float, 1, 100)
+    dr.set_log_level(dr.LogLevel.Info)
+    try:
+        for flushed in (True, True, False):
+            if flushed:
+                special.flush()
+            assert dr.sum(x)[0] == 100
+            states += re.findall(
+                r"launching \w+ \(reduce_add_f32, n=100\): cache (.*)\n",
+                capsys.readouterr().err,
+            )
+    finally:
+        dr.set_log_level(before)
+    assert states == ["miss", "disk hit", "hit"]
