@@ -387,12 +387,18 @@ def opaque(node: Node) -> Node:
 
 
 def data(node: Node) -> np.ndarray[Any, Any]:
-    """Evaluate a node, wait for it and return its memory as a NumPy view."""
-    node = opaque(node)
-    assert node.buffer is not None
+    """Evaluate a node, wait for it and return its memory as a NumPy view.
+
+    A constant has no memory: what is written to that of its view would be lost.
+    """
+    memory = opaque(node)
+    assert memory.buffer is not None
     workers.sync()
-    node.buffer.check_intact()
-    return buffers.as_numpy(node.buffer, node.type, node.size)
+    memory.buffer.check_intact()
+    view = buffers.as_numpy(memory.buffer, node.type, node.size)
+    if node.op is LITERAL:
+        view.flags.writeable = False
+    return view
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Node:

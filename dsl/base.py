@@ -92,8 +92,8 @@ class ArrayBase:
         """Return the contents as a NumPy array; evaluates if need be.
 
         Flat arrays are not copied: what is written to the view shows in the array,
-        and in others that share its memory. Of a NumPy array that can't be written
-        to, the view can't either.
+        and in others that share its memory. Of a constant (`zeros`, say), or of a NumPy
+        array that can't be written to, the view can't either.
 
         >>> import lumijit as dr
         >>> dr.scalar.ArrayXf(1, 2).numpy()

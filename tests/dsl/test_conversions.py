@@ -67,3 +67,16 @@ def test_integers_beyond_all_floats_become_infinite() -> None:
     assert Float(10**400)[0] == np.inf
     assert Float([1, -(10**400)])[1] == -np.inf
     assert Float64(10**400)[0] == np.inf
+
+
+def test_what_is_written_to_a_view_counts_or_is_refused() -> None:
+    x = dr.arange(Float, 5) * 2
+    x.numpy()[1] = 7
+    assert list(x + 1) == [1, 8, 5, 7, 9]
+    y = dr.empty(Float, 3)
+    y.numpy()[:] = 5
+    assert list(y) == [5, 5, 5]
+    for constant in (dr.zeros(Float, 5), Float(3)):
+        with pytest.raises(ValueError, match="read-only"):
+            constant.numpy()[0] = 7
+        assert 7 not in list(constant)
