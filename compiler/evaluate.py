@@ -7,9 +7,8 @@ before go into as few kernels as their sizes and phases allow.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -23,6 +22,7 @@ from lumijit.compiler import (
     trace,
     transfer,
 )
+from lumijit.compiler.launching import is_idle, is_small, report, start
 from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
     EVALUATED,
@@ -40,13 +40,14 @@ from lumijit.compiler.program import (
 )
 from lumijit.compiler.schedule import Group, Plan, phases, plan
 from lumijit.compiler.trace import ROOT, Node, from_buffer
-from lumijit.runtime import buffers, history, log, workers
+from lumijit.runtime import buffers, log, workers
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
 
 _lock = threading.RLock()
+workers.hold_while_forking(_lock)
 
 
 class _Pending(threading.local):
@@ -66,8 +67,29 @@ def expand_threshold() -> int:
 
 
 def set_expand_threshold(entries: int) -> None:
-    """Set up to how many entries reductions use private copies per thread."""
+    """Set up to how many entries reductions use private copies per thread.
+
+    Args:
+        entries: 0 or more; with 0, none does.
+    """
     global _expand_threshold
+    if isinstance(entries, bool) or not isinstance(entries, (int, np.integer)):
+        raise ArrayTypeError(
+            message(
+                "set_expand_threshold()",
+                f"'entries' is no whole number (expected int, got "
+                f"{type(entries).__name__})",
+                "pass a number of entries.",
+            )
+        )
+    if entries < 0:
+        raise ArrayValueError(
+            message(
+                "set_expand_threshold()",
+                f"'entries' is negative (got {entries})",
+                "pass 0 or more; with 0, no private copies are made.",
+            )
+        )
     _expand_threshold = int(entries)
 
 
@@ -137,13 +159,28 @@ def _run(wanted: list[Node]) -> None:
     for level in phases(found):
         barrier = workers.last_ticket() + 1
         launched = [_Launch(group, found) for group in level]
+        # What may fail comes first: writes that have been queued can't be undone.
         for launch in launched:
-            launch.run(barrier)
-        # Memory that a node lets go of may serve the next kernel, so nothing is
-        # let go before all kernels that run side by side have been queued.
-        _settle_effects(level, found, launched)
-        for launch in launched:
-            launch.settle()
+            launch.prepare()
+        try:
+            for launch in launched:
+                launch.run(barrier)
+        except BaseException:
+            # Evaluated once more, these would write a second time.
+            _settle(found, [e for e in launched if e.finish()])
+            raise
+        _settle(found, launched)
+
+
+def _settle(found: Plan, launched: list[_Launch]) -> None:
+    """Turn what has been queued into evaluated nodes.
+
+    Memory that a node lets go of may serve the next kernel, so nothing is let go
+    before all kernels that run side by side have been queued.
+    """
+    _settle_effects(found, launched)
+    for launch in launched:
+        launch.settle()
 
 
 def _run_chunks(order: list[Node], wanted: list[Node], size: int) -> None:
@@ -164,14 +201,15 @@ def _run_elementwise(program: Program) -> None:
     if program.size:
         built = kernels.lookup(program)
         args = built.pack(*_values(program), *[r.address for r in results])
-        is_inline = _is_small(program, built)
+        is_inline = is_small(program, built)
         keep = (built.kernel, program.arguments, results)
-        ticket, seconds = _start(program, built, args, keep, is_inline, None)
+        slots = workers.slot_count()
+        ticket, seconds = start(program, built, args, keep, is_inline, None, slots)
         if ticket:
             for buffer in results:
                 buffer.ticket = ticket
         if flags.kernel_history or log.level >= log.LogLevel.Info:
-            _report(program, built, ticket, seconds)
+            report(program, built, ticket, seconds)
         if flags.launch_blocking:
             workers.sync()
     for node, buffer in zip(outputs, results, strict=True):
@@ -190,6 +228,16 @@ def _values(program: Program) -> list[Any]:
     ]
 
 
+class _Ready(NamedTuple):
+    """A kernel with all that queueing it takes."""
+
+    program: Program
+    built: kernels.Built
+    args: bytes
+    keep: object
+    is_inline: bool
+
+
 class _Launch:
     """One group on its way: its program, memory and arguments."""
 
@@ -201,20 +249,24 @@ class _Launch:
         self.size = group.size
         self.results = [_memory_for(n) for n in self.outputs]
         self.written: dict[int, buffers.Buffer] = {}
+        self.merges: list[tuple[reductions.Private, buffers.Buffer]] = []
         self.temporary: list[Any] = []
+        self.ready: _Ready | None = None
+        self.is_queued = False
+        # Threads that begin later take no part: there are no copies for them.
+        self.slots = workers.slot_count()
 
-    def run(self, barrier: int) -> None:
-        """Queue the kernel, with the copies and mergers that its writes need."""
+    def prepare(self) -> None:
+        """Find the kernel, and memory and copies that its writes need."""
         if self.size == 0 or not (self.outputs or self.effects):
             return
         program = Program(self.size, self.outputs, self.effects, _expand_threshold)
         built = kernels.lookup(program)
-        is_inline = _is_idle() and _is_small(program, built)
+        is_inline = is_idle() and is_small(program, built)
         values = _values(program)
         values += [r.address for r in self.results]
         if program.has_loops:
             values.append(workers.cancel_address())
-        merges = []
         for target in program.targets.values():
             buffer = self._target_buffer(target.root)
             if target.private_op is None:
@@ -223,26 +275,43 @@ class _Launch:
                 values += [buffer.address, 0, 1, 0, target.root.size]
             else:
                 private = reductions.Private(target.root, target.private_op)
+                self.slots = min(self.slots, private.slots)
                 self.temporary.append(private)
                 values += private.arguments()
-                merges.append((private, buffer))
+                self.merges.append((private, buffer))
         scratch = None
         if built.scratch_bytes:
-            size_bytes = built.scratch_bytes * workers.slot_count()
-            scratch = buffers.allocate(size_bytes)
+            scratch = buffers.allocate(built.scratch_bytes * self.slots)
             self.temporary.append(scratch)
             values.append(scratch.address)
         args = built.pack(*values)
         keep = (built.kernel, program.arguments, self.results, self.written, scratch)
-        start = None if program.targets else barrier
-        ticket, seconds = _start(program, built, args, keep, is_inline, start)
+        self.ready = _Ready(program, built, args, keep, is_inline)
+
+    def run(self, barrier: int) -> None:
+        """Queue the kernel, and the mergers that its writes need."""
+        if self.ready is None:
+            return
+        program, built, args, keep, is_inline = self.ready
+        first = None if program.targets else barrier
+        ticket, seconds = start(
+            program, built, args, keep, is_inline, first, self.slots
+        )
+        self.is_queued = True
         for buffer in (*self.results, *self.written.values()):
             buffer.ticket = ticket
-        for private, buffer in merges:
-            private.merge_into(buffer)
-        _report(program, built, ticket, seconds)
+        self.finish()
+        report(program, built, ticket, seconds)
         if flags.launch_blocking:
             workers.sync()
+
+    def finish(self) -> bool:
+        """Queue the mergers that are left; tell whether the kernel was queued."""
+        while self.is_queued and self.merges:
+            private, buffer = self.merges[-1]
+            private.merge_into(buffer)
+            self.merges.pop()
+        return self.is_queued
 
     def _target_buffer(self, root: Node) -> buffers.Buffer:
         """Return the memory that a write goes to.
@@ -281,59 +350,9 @@ def _memory_for(node: Node) -> buffers.Buffer:
     return buffers.allocate(node.type.size_bytes * local.stored_lanes(node))
 
 
-def _is_idle() -> bool:
-    return workers.completed_ticket() >= workers.last_ticket()
-
-
-def _start(
-    program: Program,
-    built: kernels.Built,
-    args: bytes,
-    keep: object,
-    is_inline: bool,
-    barrier: int | None,
-) -> tuple[int, float]:
-    """Run a kernel inline or queue it: return its ticket, or 0 and the seconds."""
-    address = built.kernel.address
-    if is_inline:
-        started = time.perf_counter()
-        if workers.run_inline(address, args, program.size):
-            return 0, time.perf_counter() - started
-        block = program.size
-    else:
-        block = _block_size(program.size, built)
-    ticket = workers.submit(
-        address,
-        args,
-        program.size,
-        block,
-        barrier,
-        keep,
-        not built.has_loops,
-        workers.slot_count(),
-    )
-    return ticket, 0.0
-
-
-def _is_small(program: Program, built: kernels.Built) -> bool:
-    """Tell whether a launch is too small to be worth a hand-over to threads."""
-    return program.size * built.cost < 60_000 and not built.has_loops
-
-
-def _block_size(size: int, built: kernels.Built) -> int:
-    """Return how many elements a thread takes at once: 64 Ki down to 1 Ki."""
-    block = 65536
-    work = max(1, built.cost)
-    while block > 1024 and block * work > 2_000_000:
-        block //= 2
-    while block > 1024 and block * workers.thread_count() * 2 > size:
-        block //= 2
-    return block
-
-
-def _settle_effects(level: list[Group], found: Plan, launched: list[_Launch]) -> None:
+def _settle_effects(found: Plan, launched: list[_Launch]) -> None:
     """Give the written arrays their memory, and forget the effects."""
-    executed = {id(e): e for group in level for e in group.effects}
+    executed = {id(e): e for launch in launched for e in launch.effects}
     versions = [
         n for n in found.written if n.op is WRITTEN and id(n.deps[0]) in executed
     ]
@@ -357,54 +376,6 @@ def _settle_effects(level: list[Group], found: Plan, launched: list[_Launch]) ->
             effect.attr = CONSUMED
 
 
-def _report(
-    program: Program, built: kernels.Built, ticket: int, seconds: float
-) -> None:
-    if log.level >= log.LogLevel.Info:
-        _log_launch(program, built)
-    if flags.kernel_history:
-        history.record(
-            {
-                "ticket": ticket,
-                "execution_time": seconds * 1e6,
-                "backend": history.JitBackend.LLVM,
-                "type": history.KernelType.JIT,
-                "hash": built.hash,
-                "ir": built.ir,
-                "operation_count": built.operation_count,
-                "cache_hit": built.is_hit,
-                "cache_disk": built.is_disk_hit and not built.is_hit,
-                "codegen_time": 0.0 if built.is_hit else built.codegen_us,
-                "backend_time": 0.0 if built.is_hit else built.backend_us,
-                "uses_optix": False,
-                "size": program.size,
-                "input_count": len(program.arguments),
-                "output_count": len(program.outputs),
-                "recompile_reason": "" if built.is_hit else built.reason,
-            }
-        )
-
-
-def _log_launch(program: Program, built: kernels.Built) -> None:
-    state = "hit" if built.is_hit else "disk hit" if built.is_disk_hit else "miss"
-    reason = "" if built.is_hit else f", because: {built.reason}"
-    log.log(
-        log.LogLevel.Info,
-        "launching %s (n=%d, in=%d, out=%d, se=%d, ops=%d): cache %s, "
-        "codegen: %.3f ms, build: %.3f ms%s",
-        built.hash[:16],
-        program.size,
-        len(program.arguments),
-        len(program.outputs),
-        len(program.effects),
-        built.operation_count,
-        state,
-        0.0 if built.is_hit else built.codegen_us / 1e3,
-        0.0 if built.is_hit else built.backend_us / 1e3,
-        reason,
-    )
-
-
 def opaque(node: Node) -> Node:
     """Return a node whose contents lie in memory, also for a literal."""
     if node.op is LITERAL:
@@ -416,12 +387,18 @@ def opaque(node: Node) -> Node:
 
 
 def data(node: Node) -> np.ndarray[Any, Any]:
-    """Evaluate a node, wait for it and return its memory as a NumPy view."""
-    node = opaque(node)
-    assert node.buffer is not None
+    """Evaluate a node, wait for it and return its memory as a NumPy view.
+
+    A constant has no memory: what is written to that of its view would be lost.
+    """
+    memory = opaque(node)
+    assert memory.buffer is not None
     workers.sync()
-    node.buffer.check_intact()
-    return buffers.as_numpy(node.buffer, node.type, node.size)
+    memory.buffer.check_intact()
+    view = buffers.as_numpy(memory.buffer, node.type, node.size)
+    if node.op is LITERAL:
+        view.flags.writeable = False
+    return view
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Node:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
+from struct import error as StructError
 from typing import Any
 
 from lumijit.compiler import arguments, general
@@ -22,6 +23,7 @@ from lumijit.compiler.misses import explain
 from lumijit.compiler.program import Program
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags
+from lumijit.runtime.errors import KernelBuildError
 
 # The general form of shorter programs is made in two milliseconds.
 NOTED_FROM = 400
@@ -139,19 +141,36 @@ def _noted(program: Program, name: str) -> Built | None:
     count = len(program.arguments)
     chosen = Selection(count, tuple(range(count)), ())
     if "kernel" in meta:
-        name = meta["kernel"]
-        chosen = Selection(count, tuple(meta["picks"]), tuple(meta["numbers"]))
+        try:
+            noted, picks, numbers = meta["kernel"], meta["picks"], meta["numbers"]
+            chosen = Selection(count, tuple(picks), tuple(numbers))
+            is_known = isinstance(noted, str) and min(picks, default=0) >= 0
+            is_known = is_known and max(picks, default=0) < count + len(numbers)
+        except (KeyError, TypeError):
+            is_known = False
+        if not is_known:
+            cache.drop(name, "it names no kernel")
+            return None
+        name = noted
         stored = cache.lookup(name)
         if stored is None:
             return None
     built = _from_disk(name, stored, started)
-    built.reason = explain(program, _KERNELS)
-    built.pack = chosen.packer(built.pack)
+    if built is not None:
+        built.reason = explain(program, _KERNELS)
+        built.pack = chosen.packer(built.pack)
     return built
 
 
-def _from_disk(name: str, stored: tuple[bytes, cache.Meta], started: float) -> Built:
-    built = _linked(name, *stored)
+def _from_disk(
+    name: str, stored: tuple[bytes, cache.Meta], started: float
+) -> Built | None:
+    """Return a kernel from disk, or None if what is there is of no use."""
+    try:
+        built = _linked(name, *stored)
+    except (KeyError, TypeError, ValueError, StructError, KernelBuildError) as error:
+        cache.drop(name, repr(error))
+        return None
     built.is_disk_hit = True
     built.backend_us = (time.perf_counter() - started) * 1e6
     return built
@@ -198,9 +217,10 @@ def _build(program: Program, wanted: Program) -> Built:
     started = time.perf_counter()
     stored = None if flags.print_ir else cache.lookup(name)
     if stored is not None:
-        built = _from_disk(name, stored, started)
-        built.reason = reason
-        return built
+        found = _from_disk(name, stored, started)
+        if found is not None:
+            found.reason = reason
+            return found
     lowered = packet.lower(wanted, _symbol(name), target())
     codegen_us = (time.perf_counter() - started) * 1e6
     if flags.print_ir:
@@ -223,6 +243,19 @@ def _build(program: Program, wanted: Program) -> Built:
     built.reason = reason
     built.ir = lowered.ir
     return built
+
+
+def ir_of(program: Program, built: Built) -> str:
+    """Return the IR of a program's kernel, also if that came from disk.
+
+    Empty where the kernel was built for a program of another structure, which serves
+    this one as well.
+    """
+    if not built.ir:
+        wanted = general.generalized(program).program
+        if structural_hash(wanted.key) == built.hash:
+            built.ir = packet.lower(wanted, _symbol(built.hash), target()).ir
+    return built.ir
 
 
 def _symbol(name: str) -> str:

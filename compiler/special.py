@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lumijit.compiler.kernels import structural_hash
-from lumijit.runtime import cache, cpu, history, workers
+from lumijit.runtime import cpu, history, log, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 
@@ -17,13 +17,14 @@ _INLINE_LIMIT = 4096
 class SpecialKernel:
     """A kernel with its name; `launch` runs it."""
 
-    __slots__ = ("hash", "is_new", "kernel", "name")
+    __slots__ = ("hash", "is_disk_hit", "is_new", "kernel", "name")
 
     def __init__(self, name: str, hash_: str, kernel: Any) -> None:
         self.name = name
         self.hash = hash_
         self.kernel = kernel
         self.is_new = True
+        self.is_disk_hit = False
 
 
 _KERNELS: dict[str, SpecialKernel] = {}
@@ -42,13 +43,18 @@ def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
         return found
     hash_ = structural_hash(("special", name))
     symbol = f"lumijit_{hash_}"
-    stored = cache.lookup(hash_)
-    if stored is None:
-        code = cpu.compile_ir(write(symbol, *args))
-        cache.store(hash_, code, {})
-    else:
-        code = stored[0]
-    kernel = SpecialKernel(name, hash_, cpu.link(code, symbol, hash_))
+    was_compiled = False
+
+    def build() -> bytes:
+        nonlocal was_compiled
+        was_compiled = True
+        return cpu.compile_ir(write(symbol, *args))
+
+    addresses, tracker = cpu.link_stored(hash_, build, (symbol,))
+    kernel = SpecialKernel(
+        name, hash_, cpu.Kernel(addresses[symbol], hash_, 0, tracker)
+    )
+    kernel.is_disk_hit = not was_compiled
     _KERNELS[name] = kernel
     return kernel
 
@@ -84,6 +90,15 @@ def launch(
         )
         for buffer in writes:
             buffer.ticket = ticket
+    if log.level >= log.LogLevel.Info:
+        state = "disk hit" if found.is_disk_hit else "miss"
+        if not found.is_new:
+            state = "hit"
+        log.log(
+            log.LogLevel.Info,
+            "launching %s (%s, n=%d): cache %s",
+            *(found.hash[:16], found.name, size, state),
+        )
     if flags.kernel_history:
         entry: dict[str, Any] = {
             "type": history.KernelType.Reduce
@@ -91,6 +106,7 @@ def launch(
             else history.KernelType.Other,
             "hash": found.hash,
             "cache_hit": not found.is_new,
+            "cache_disk": found.is_new and found.is_disk_hit,
             "size": size,
         }
         if ticket:

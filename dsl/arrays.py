@@ -79,13 +79,19 @@ class FlatArray(ArrayBase):
         return {node_state(self._node)}
 
     def _data(self, construct: str) -> Any:
-        """Return the contents; the result is read-only."""
+        """Return the contents; the result is the array's own memory."""
         if trace.is_symbolic(self._node):
             raise symbolic_error(f"{type(self).__name__}.{construct}")
         return evaluate.data(self._node)
 
     def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
+        if self._node.op is LITERAL and trace.state.scope is trace.ROOT:
+            # What is written to the view must show in the array.
+            self._node = evaluate.opaque(self._node)
         return cast("np.ndarray[Any, Any]", self._data("numpy"))
+
+    def _view(self) -> np.ndarray[Any, Any]:
+        return cast("np.ndarray[Any, Any]", self._data("__array__"))
 
     def __len__(self) -> int:
         """Return the number of entries; this needs no evaluation."""

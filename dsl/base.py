@@ -95,13 +95,18 @@ class ArrayBase:
         """Return the contents as a NumPy array; evaluates if need be.
 
         Flat arrays are not copied: what is written to the view shows in the array,
-        and in those that share its memory.
+        and in others that share its memory. Of a NumPy array that can't be written
+        to, the view can't either.
 
         >>> import lumijit as dr
         >>> dr.scalar.ArrayXf(1, 2).numpy()
         array([1., 2.], dtype=float32)
         """
         raise NotImplementedError
+
+    def _view(self) -> np.ndarray[Any, Any]:
+        """Return the contents, which nobody will write to."""
+        return self.numpy()
 
     def __copy__(self) -> Array:
         """Return another array with the same contents."""
@@ -113,7 +118,7 @@ class ArrayBase:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Serve `np.array(x)`."""
-        data = self.numpy()
+        data = self._view()
         if dtype is not None:
             data = data.astype(dtype)
         return data.copy() if copy else data

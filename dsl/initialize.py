@@ -46,7 +46,8 @@ def number(value: Any, dtype: DType, construct: str) -> Any:
         try:
             return dtype.wrap(value)
         except OverflowError:
-            return math.copysign(math.inf, value)
+            # An integer beyond the largest float of Python.
+            return math.inf if value > 0 else -math.inf
     if isinstance(value, float) and not math.isfinite(value):
         raise _out_of_range(value, dtype, construct)
     low, high = int_range(dtype)
@@ -124,6 +125,14 @@ def convert(data: Any, dtype: DType) -> Any:
 
 def host_array(value: Any, construct: str) -> Any:
     """Return a NumPy array for anything that offers one; the kind must be numeric."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ArrayTypeError(
+            message(
+                construct,
+                "entries of the NumPy array are masked: they have no value",
+                "fill them first, for example with array.filled(0).",
+            )
+        )
     data = np.asarray(value)
     if data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
         raise ArrayTypeError(

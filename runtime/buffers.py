@@ -112,6 +112,12 @@ class Buffer:
         return self._block is None
 
     @property
+    def is_read_only(self) -> bool:
+        """Whether the memory belongs to a NumPy array that can't be written to."""
+        owner = self._owner
+        return isinstance(owner, np.ndarray) and not owner.flags.writeable
+
+    @property
     def capacity_bytes(self) -> int:
         """How many bytes from the address on may be read."""
         block = self._block
@@ -302,8 +308,13 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
     """Return a NumPy array's entries as a buffer, without a copy where possible.
 
     The array is shared if it is C-contiguous and aligned, and if reading 512
-    bytes past its end stays in its last page. Otherwise it is copied.
+    bytes past its end stays in its last page. Otherwise it is copied, as are masks
+    that hold other bytes than 0 and 1: NumPy takes them for true, kernels don't.
     """
+    if array.dtype.kind == "b" and array.size:
+        numbers = array.view(np.uint8)
+        if numbers.max() > 1:
+            array = numbers != 0
     if _can_share(array):
         _statistics.foreign_bytes += array.nbytes
         address: int = array.__array_interface__["data"][0]
@@ -324,7 +335,7 @@ class _View:
     def __init__(self, buffer: Buffer, typestr: str, size: int) -> None:
         self._buffer = buffer
         self.__array_interface__ = {
-            "data": (buffer.address, False),
+            "data": (buffer.address, buffer.is_read_only),
             "typestr": typestr,
             "shape": (size,),
             "version": 3,
@@ -334,7 +345,8 @@ class _View:
 def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     """Return a buffer's entries as a NumPy array without a copy.
 
-    The array keeps the buffer alive. Nothing is waited for: the caller does.
+    The array keeps the buffer alive, and can be written to unless the memory is that
+    of a NumPy array which can't. Nothing is waited for: the caller does.
     """
     assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
     return np.asarray(_View(buffer, dtype.numpy.str, size))

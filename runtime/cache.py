@@ -12,6 +12,7 @@ temporary name and renamed: readers see a whole file or none.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -51,13 +52,24 @@ def _complain(text: str, *args: object) -> None:
 
 
 def directory() -> str:
-    """Return the folder of the cache, which need not exist."""
+    """Return the folder of the cache, which need not exist; may raise OSError."""
     if settings.cache_dir:
-        return os.path.abspath(os.path.expanduser(settings.cache_dir))
+        return os.path.abspath(_expanded(settings.cache_dir))
     if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~")
+        base = os.environ.get("LOCALAPPDATA") or _expanded("~")
         return os.path.join(base, "Temp", "lumijit")
-    return os.path.join(os.path.expanduser("~"), ".lumijit")
+    return os.path.join(_expanded("~"), ".lumijit")
+
+
+def _expanded(path: str) -> str:
+    """Put the home folder in for `~`; not everybody has one."""
+    found = os.path.expanduser(path)
+    if found.startswith("~"):
+        raise FileNotFoundError(
+            f"there is no home folder '{path}'. Fix: set HOME, or LUMIJIT_CACHE_DIR "
+            "to a folder of your own."
+        )
+    return found
 
 
 def environment_key(target: str = "") -> str:
@@ -106,8 +118,8 @@ def _usable_directory(create: bool) -> str | None:
     """Return the folder if it may be used; log why not."""
     if settings.no_disk_cache:
         return None
-    path = directory()
     try:
+        path = directory()
         try:
             status = os.stat(path)
         except FileNotFoundError:
@@ -173,7 +185,9 @@ def _read(path: str) -> bytes | None:
             _complain("the cached kernel '%s' %s: it is not used.", path, fault)
             return None
         if time.time() - status.st_mtime > _TOUCH_AFTER_S:
-            os.utime(path)
+            # When it was used last is of no use where nothing can be written.
+            with contextlib.suppress(OSError):
+                os.utime(path)
         return file.read()
 
 
@@ -199,9 +213,15 @@ def lookup(key: str) -> tuple[bytes, Meta] | None:
     try:
         return _unpack(data, key)
     except ValueError as error:
-        log(LogLevel.Warn, "the cached kernel '%s' is dropped: %s.", path, error)
-        _remove(path)
+        drop(key, str(error))
         return None
+
+
+def drop(key: str, problem: str) -> None:
+    """Remove an entry that is of no use, and log why."""
+    path = os.path.join(directory(), key + _SUFFIX)
+    log(LogLevel.Warn, "the cached kernel '%s' is dropped: %s.", path, problem)
+    _remove(path)
 
 
 def store(key: str, object_code: bytes, meta: Meta) -> bool:
@@ -230,7 +250,7 @@ def store(key: str, object_code: bytes, meta: Meta) -> bool:
             _remove(temporary)
             raise
     except OSError as error:
-        _complain("a kernel could not be kept on disk: %s", error)
+        _complain("kernels can't be kept in '%s': %s", folder, error.strerror)
         return False
     if next(_stores) % _EVICT_EVERY == 0:
         evict()

@@ -81,6 +81,7 @@ ENVIRONMENT: Final = (
 
 _YES: Final = ("1", "true", "yes", "on")
 _NO: Final = ("0", "false", "no", "off", "")
+_LARGEST: Final = 2**31 - 1
 
 
 def _parse(variable: EnvironmentVariable, default: _T, text: str) -> _T:
@@ -92,8 +93,9 @@ def _parse(variable: EnvironmentVariable, default: _T, text: str) -> _T:
         expected = "0 or 1"
         value = True if word in _YES else False if word in _NO else None
     elif isinstance(default, int):
-        expected = "a whole number, 0 or more"
-        value = int(word) if word.isdecimal() else None
+        expected = f"a whole number from 0 to {_LARGEST}"
+        is_short = word.isdecimal() and len(word) <= len(str(_LARGEST))
+        value = int(word) if is_short and int(word) <= _LARGEST else None
     elif variable.choices:
         expected = "one of " + ", ".join(variable.choices)
         if word.isdecimal() and int(word) < len(variable.choices):

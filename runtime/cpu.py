@@ -13,7 +13,9 @@ import itertools
 import platform
 import re
 import sys
-from dataclasses import asdict, dataclass
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from lumijit.runtime import cache, loader
@@ -121,10 +123,12 @@ def host() -> HostInfo:
     key = cache.full_key("host", environment)
     found = cache.lookup(key)
     if found is not None:
-        try:
-            return HostInfo(**found[1])
-        except TypeError:
-            log(LogLevel.Warn, "the cached description of the processor is foreign")
+        meta = found[1]
+        if meta.keys() == {f.name for f in fields(HostInfo)} and all(
+            isinstance(text, str) for text in meta.values()
+        ):
+            return HostInfo(**meta)
+        cache.drop(key, "it describes no processor")
     info = _ask_llvm(processor)
     cache.store(key, b"", asdict(info))
     return info
@@ -173,6 +177,9 @@ def _refusal(ir: str, error: Exception) -> KernelBuildError:
     )
 
 
+# LLVM is busy while it is held: no time for a fork (`workers`).
+build_lock: Final = threading.RLock()
+
 # A context that knows types and constants saves a twentieth of a small build. It
 # never forgets any, so it is renewed now and then.
 _BUILDS_PER_CONTEXT: Final = 256
@@ -197,11 +204,12 @@ def compile_ir(ir: str, opt_level: int = 2) -> bytes:
     """
     llvm = _llvm()
     try:
-        context = _context(next(_builds) // _BUILDS_PER_CONTEXT)
-        with llvm.parse_assembly(ir, context) as module:
-            module.verify()
-            code: bytes = _target_machine(opt_level).emit_object(module)
-            return code
+        with build_lock:
+            context = _context(next(_builds) // _BUILDS_PER_CONTEXT)
+            with llvm.parse_assembly(ir, context) as module:
+                module.verify()
+                code: bytes = _target_machine(opt_level).emit_object(module)
+                return code
     except RuntimeError as error:
         raise _refusal(ir, error) from error
 
@@ -251,7 +259,8 @@ def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...], hint: str) -> 
         builder.export_symbol(symbol)
     try:
         # A name can't be used twice, even after its library has gone.
-        return builder.link(_linker(), f"kernel{next(_library_numbers)}")
+        with build_lock:
+            return builder.link(_linker(), f"kernel{next(_library_numbers)}")
     except RuntimeError as error:
         raise KernelBuildError(
             message(
@@ -278,6 +287,21 @@ def link_symbols(
             return image.addresses, image
     tracker = _link_with_llvm(object_code, symbols, hint)
     return {symbol: tracker[symbol] for symbol in symbols}, tracker
+
+
+def link_stored(
+    key: str, build: Callable[[], bytes], symbols: tuple[str, ...]
+) -> tuple[dict[str, int], object]:
+    """Link what the disk cache has under a key; build it if that is of no use."""
+    found = cache.lookup(key)
+    if found is not None:
+        try:
+            return link_symbols(found[0], symbols)
+        except KernelBuildError as error:
+            cache.drop(key, str(error))
+    code = build()
+    cache.store(key, code, {})
+    return link_symbols(code, symbols)
 
 
 def link(object_code: bytes, symbol: str, hash: str) -> Kernel:

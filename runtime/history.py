@@ -7,7 +7,7 @@ Owns the list of entries and their fields. Whether launches are recorded (flag
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from lumijit.runtime import workers
@@ -82,6 +82,15 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[Entry]:
         `backend_time`, `execution_time` (µs), `uses_optix`, `size`,
         `input_count`, `output_count` and `recompile_reason`.
     """
+    if isinstance(types, KernelType) or not isinstance(types, Iterable):
+        raise ArrayTypeError(
+            message(
+                "kernel_history()",
+                f"'types' is '{types!r}' (expected a sequence of KernelType, got "
+                f"{type(types).__name__})",
+                "pass a list, such as [KernelType.JIT].",
+            )
+        )
     wanted = tuple(types)
     for kind in wanted:
         if not isinstance(kind, KernelType):

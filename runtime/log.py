@@ -6,6 +6,7 @@ Owns the level and the format of a line. Callers in hot paths test
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import sys
 from typing import Final
@@ -68,4 +69,7 @@ def log(at: int, text: str, *args: object) -> None:
     if at > level:
         return
     line = text % args if args else text
-    sys.stderr.write(f"lumijit {_NAMES[at]}: {line}\n")
+    # There may be no stderr, or one that is closed or full: no reason to fail.
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"lumijit {_NAMES[at]}: {line}\n")

@@ -50,6 +50,12 @@ def _function_address(name: str) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
+def interrupt_soon() -> None:
+    """Deliver a Ctrl-C that came while forking, where what is raised is lost."""
+    main = threading.main_thread().ident
+    threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
+
+
 class _Native:
     """The pool's native functions, built once and kept in the disk cache."""
 
@@ -58,11 +64,9 @@ class _Native:
         text = pool_ir.pool_ir(target)
         digest = hashlib.blake2b(text.encode(), digest_size=20).digest()
         key = cache.full_key(b"pool" + digest, cpu.environment_key())
-        found = cache.lookup(key)
-        code = found[0] if found else cpu.compile_ir(text)
-        if not found:
-            cache.store(key, code, {})
-        self.addresses, self.tracker = cpu.link_symbols(code, pool_ir.SYMBOLS)
+        self.addresses, self.tracker = cpu.link_stored(
+            key, lambda: cpu.compile_ir(text), pool_ir.SYMBOLS
+        )
         self.has_futex = (
             sys.platform == "linux"
             and target.futex_number != 0
@@ -123,12 +127,6 @@ class WorkerPool:
             _keep_for_ever(thing)
         self._set_limit(thread_count)
         atexit.register(self.close)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self._before_fork,
-                after_in_parent=self._after_fork_in_parent,
-                after_in_child=self._after_fork_in_child,
-            )
         # Now, not when the first job is submitted: kernels start without delay.
         with self._lock:
             self._start_threads()
@@ -358,9 +356,9 @@ class WorkerPool:
         self._is_closed = True
         self._set_limit(1)
 
-    # Fork
+    # Fork (`workers` calls these)
 
-    def _before_fork(self) -> None:
+    def before_fork(self) -> None:
         """Let the queue run dry and the threads leave: fork copies only one."""
         self._lock.acquire()
         try:
@@ -373,16 +371,16 @@ class WorkerPool:
         self._signal_threads()
         self._join_above(0)
 
-    def _after_fork_in_parent(self) -> None:
+    def after_fork_in_parent(self) -> None:
+        """Let jobs be submitted again."""
         self._set_limit(self._thread_count)
         self._lock.release()
         if self._is_interrupted:
             self._is_interrupted = False
-            # What is raised in here is lost, so the signal comes a little later.
-            main = threading.main_thread().ident
-            threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
+            interrupt_soon()
 
-    def _after_fork_in_child(self) -> None:
+    def after_fork_in_child(self) -> None:
+        """Let the child start afresh: its threads are gone."""
         completed, submitted = self.completed_ticket(), self.last_ticket()
         if completed < submitted:
             self._cancelled.append((completed + 1, submitted))

@@ -15,10 +15,11 @@ What cancelled jobs should have written is undefined: `was_cancelled` tells.
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from lumijit.runtime import pool_layout
+from lumijit.runtime import cpu, pool_layout
 from lumijit.runtime.config import settings
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -26,7 +27,7 @@ from lumijit.runtime.errors import (
     SizeError,
     message,
 )
-from lumijit.runtime.pool import Args, WorkerPool, core_count
+from lumijit.runtime.pool import Args, WorkerPool, core_count, interrupt_soon
 
 MAX_THREADS: Final = 1024
 _ALL_SLOTS: Final = 2**31 - 1
@@ -34,6 +35,17 @@ _ALL_SLOTS: Final = 2**31 - 1
 _thread_count: int = min(settings.threads, MAX_THREADS) or core_count()
 _pool: WorkerPool | None = None
 _start_lock = threading.Lock()
+
+
+class _Lock(Protocol):
+    def acquire(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+# Who holds one of these may want the next, but not the one before.
+_held_while_forking: list[_Lock] = [_start_lock, cpu.build_lock]
+_is_interrupted = False
 
 
 def pool() -> WorkerPool:
@@ -190,3 +202,57 @@ def set_thread_count(count: int) -> None:
     _thread_count = count
     if _pool is not None:
         _pool.resize(count)
+
+
+def hold_while_forking(lock: _Lock) -> None:
+    """Have forks wait until no other thread holds a lock.
+
+    A child has no thread but the one that forks: a lock that another one held would
+    stay locked in it for ever, and what it guards half done.
+
+    Args:
+        lock: its holders may launch kernels and wait for them.
+    """
+    _held_while_forking.insert(0, lock)
+
+
+def _before_fork() -> None:
+    global _is_interrupted
+    for lock in _held_while_forking:
+        while True:
+            try:
+                lock.acquire()
+                break
+            except KeyboardInterrupt:
+                # Nothing can be raised here; it is once the fork is done.
+                _is_interrupted = True
+    if _pool is not None:
+        _pool.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    global _is_interrupted
+    if _pool is not None:
+        _pool.after_fork_in_parent()
+    for lock in reversed(_held_while_forking):
+        lock.release()
+    if _is_interrupted:
+        _is_interrupted = False
+        interrupt_soon()
+
+
+def _after_fork_in_child() -> None:
+    global _is_interrupted
+    _is_interrupted = False
+    if _pool is not None:
+        _pool.after_fork_in_child()
+    for lock in reversed(_held_while_forking):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

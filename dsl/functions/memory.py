@@ -15,14 +15,16 @@ import numpy as np
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import memory
+from lumijit.compiler import memory, trace
+from lumijit.compiler.ops.arithmetic import MIN
+from lumijit.compiler.trace import Node
 from lumijit.enums import ReduceMode
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import children, is_container, rebuild
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
     ArrayIndexError,
     ArrayTypeError,
@@ -104,7 +106,7 @@ def _gather(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
 def _gather_parts(dtype: type[Any], source: Array, index: Array, mask: Array) -> Array:
     """Read flat entries, or the consecutive parts of nested ones."""
     count = math.prod(dtype._spec.outer)
-    first = index * count if count > 1 else index
+    first = scaled(index, count) if count > 1 else index
     return _gather_at(dtype, source, first, mask, 0)
 
 
@@ -203,7 +205,25 @@ def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
 def index_array(space: str, index: Any, construct: str) -> Array:
     """Convert an index argument to a flat UInt32 array of a namespace."""
     cls = _flat_class(space, UINT32, construct)
+    if flags.debug and isinstance(index, FlatArray) and index._spec.dtype.bits == 64:
+        index = wrap_flat(cls, _saturated(index._node))
     return _flat_argument(cls, index, "index", construct)
+
+
+def scaled(index: Array, count: int) -> Array:
+    """Return where `count` parts per index begin; too large ones don't wrap around."""
+    if flags.debug and isinstance(index, FlatArray):
+        last = trace.literal(UINT32, (2**32 - 1) // count - 1)
+        index = wrap_flat(type(index), trace.emit2(MIN, index._node, last))
+    return index * count
+
+
+def _saturated(node: Node) -> Node:
+    """Convert 64-bit indices; what doesn't fit is out of bounds, not wrapped around."""
+    if node.type.is_int:
+        last = trace.literal(UINT64, 2**32 - 1)
+        node = trace.emit2(MIN, trace.cast_to(node, UINT64), last)
+    return trace.cast_to(node, UINT32)
 
 
 def mask_array(space: str, active: Any, construct: str) -> Array:

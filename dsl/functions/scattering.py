@@ -21,6 +21,7 @@ from lumijit.functions.memory import (
     host_arguments,
     index_array,
     mask_array,
+    scaled,
 )
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
@@ -272,7 +273,8 @@ def _scatter_parts(
     if isinstance(value, NestedArray):
         size = len(value)
         for k, part in enumerate(value):
-            _scatter_parts(construct, target, part, index * size + k, mask, how)
+            place = scaled(index, size) + k
+            _scatter_parts(construct, target, part, place, mask, how)
         return
     node = _written(construct, target, value)._node
     memory.scatter(target, node, index._node, mask._node, *how)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm import Array3f, Bool, Float, UInt32
+from lumijit.llvm import Array3f, Bool, Float, Float64, UInt32
 from lumijit.runtime.errors import ArrayTypeError
 
 
@@ -53,3 +53,34 @@ def test_pickling(value: object) -> None:
     found = pickle.loads(pickle.dumps(value))
     assert type(found) is type(value)
     np.testing.assert_array_equal(np.array(found), np.array(value))
+
+
+def test_masked_entries_of_numpy_are_refused() -> None:
+    array = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    with pytest.raises(ArrayTypeError, match=r"are masked.*filled\(0\)"):
+        Float(array)
+    assert list(Float(array.filled(0))) == [1, 0, 3]
+    assert list(Float(np.ma.array([1.0, 2.0]))) == [1, 2]
+
+
+def test_integers_beyond_all_floats_become_infinite() -> None:
+    assert Float(10**400)[0] == np.inf
+    assert Float([1, -(10**400)])[1] == -np.inf
+    assert Float64(10**400)[0] == np.inf
+
+
+def test_what_is_written_to_a_view_shows() -> None:
+    x = dr.arange(Float, 5) * 2
+    x.numpy()[1] = 7
+    assert list(x + 1) == [1, 8, 5, 7, 9]
+    y = dr.empty(Float, 3)
+    y.numpy()[:] = 5
+    assert list(y) == [5, 5, 5]
+    constant = dr.zeros(Float, 5)
+    other = constant + 0
+    constant.numpy()[0] = 7
+    assert list(constant + 1) == [8, 1, 1, 1, 1]
+    assert list(other) == [0] * 5
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(other)[0] = 7
+    assert list(other) == [0] * 5

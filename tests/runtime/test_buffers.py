@@ -248,3 +248,26 @@ def test_a_kernel_sees_foreign_memory(counter: Counter) -> None:
     assert counter.counts.sum() == 0
     workers.wait(counter.submit(10, 5))
     assert counter.counts[0] == 10
+
+
+def test_views_of_read_only_memory_are_read_only() -> None:
+    array = page_array(256, 1024).view(np.int32)
+    array[:] = 7
+    array.flags.writeable = False
+    buffer = buffers.from_numpy(array)
+    assert buffer.address == array.ctypes.data
+    view = buffers.as_numpy(buffer, dtypes.INT32, 64)
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 1
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        view.flags.writeable = True
+    assert array[0] == 7
+
+
+def test_masks_of_odd_bytes_are_brought_to_0_and_1() -> None:
+    numbers = page_array(256, 1024)
+    numbers[:] = np.arange(256) % 4
+    for array in (numbers.view(np.bool_), numbers.view(np.bool_)[::-3]):
+        buffer = buffers.from_numpy(array)
+        found = buffers.as_numpy(buffer, dtypes.UINT8, array.size)
+        np.testing.assert_array_equal(found, array.view(np.uint8) != 0)

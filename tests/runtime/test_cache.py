@@ -285,3 +285,61 @@ def test_the_default_folder_is_in_the_home(
     monkeypatch.setattr(settings, "cache_dir", "")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.directory() == str(tmp_path / ".lumijit")
+
+
+def test_old_entries_are_read_where_nothing_can_be_written(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise OSError(30, "Read-only file system", path)
+
+    cache.store(KEY, CODE, {"a": 1})
+    os.utime(path_of(cache_folder), (1e9, 1e9))
+    monkeypatch.setattr(os, "utime", refuse)
+    assert cache.lookup(KEY) == (CODE, {"a": 1})
+
+
+def test_a_full_disk_is_reported_once(
+    cache_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(source: str, target: str) -> int:
+        raise OSError(28, "No space left on device", source)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    assert not cache.store(KEY, CODE, {})
+    assert not cache.store(KEY[::-1], CODE, {})
+    monkeypatch.undo()
+    assert list(cache_folder.iterdir()) == []
+    assert capsys.readouterr().err.count("No space left on device") == 1
+
+
+def test_without_a_home_there_is_no_cache(
+    cache_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "cache_dir", "")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.chdir(cache_folder.parent)
+    assert not cache.store(KEY, CODE, {})
+    assert cache.lookup(KEY) is None
+    assert "there is no home folder '~'. Fix: set HOME" in capsys.readouterr().err
+    assert not Path("~").exists()
+
+
+def test_a_relative_folder_in_a_folder_that_is_gone(
+    tmp_path: Path,
+    cache_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setattr(settings, "cache_dir", "kernels")
+    assert cache.lookup(KEY) is None
+    assert not cache.store(KEY, CODE, {})
+    assert "kernels are not kept on disk" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import threading
 
 import pytest
@@ -38,8 +40,11 @@ def test_settings_come_from_the_environment() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("LUMIJIT_THREADS", "-1", "a whole number, 0 or more"),
-        ("LUMIJIT_THREADS", "many", "a whole number, 0 or more"),
+        ("LUMIJIT_THREADS", "-1", "a whole number from 0 to"),
+        ("LUMIJIT_THREADS", "many", "a whole number from 0 to"),
+        ("LUMIJIT_SPIN_US", "9" * 20, "a whole number from 0 to"),
+        ("LUMIJIT_SPIN_US", "9" * 5000, "a whole number from 0 to"),
+        ("LUMIJIT_MEMORY_LIMIT_MB", str(2**31), "a whole number from 0 to"),
         ("LUMIJIT_NO_DISK_CACHE", "perhaps", "0 or 1"),
         ("LUMIJIT_LOG_LEVEL", "loud", "one of disable, error"),
         ("LUMIJIT_LOG_LEVEL", "9", "one of disable, error"),
@@ -209,3 +214,22 @@ def test_tickets_start_at_zero_without_a_pool(
     assert workers.last_ticket() == workers.completed_ticket() == 0
     workers.sync()
     assert not workers.was_cancelled(0)
+
+
+@pytest.mark.parametrize("bad", [KernelType.JIT, 0, None])
+def test_a_history_of_no_list_of_types(bad: object) -> None:
+    with pytest.raises(errors.ArrayTypeError, match=r"'types' is .* Fix: pass a list"):
+        history.kernel_history(bad)  # type: ignore[arg-type]
+
+
+class _FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_logging_without_a_usable_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stream in (None, closed, _FullDisk()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        log.log(LogLevel.Error, "a line that %s can see", "nobody")

@@ -295,3 +295,37 @@ def test_numbers_beyond_the_end() -> None:
     assert list(dr.gather(Float, x, 1_000_000, active=Bool(False, False))) == [0, 0]
     assert list(dr.gather(Float, x, 2)) == [3]
     assert list(x) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [llvm.UInt64([4, 2**32 + 1]), llvm.Int64([4, 1 - 2**32]), llvm.Float64([4, 1e30])],
+)
+def test_large_indices_are_out_of_bounds_under_debug(index: object) -> None:
+    """They don't wrap around, into the array again."""
+    x = dr.arange(Float, 30) + 1
+    target, parts = dr.zeros(Float, 9), dr.zeros(Float, 30)
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position"):
+            assert dr.gather(Float, x, index).numpy().tolist() == [5, 0]
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position"):
+            found = dr.gather(Array3f, x, index).numpy()
+        dr.scatter(target, 7, index)
+        with pytest.warns(RuntimeWarning, match="out-of-bounds write to position"):
+            assert dr.sum(target)[0] == 7
+        dr.scatter(parts, Array3f(1, 2, 3), index)
+        with pytest.warns(RuntimeWarning, match="out-of-bounds write to position"):
+            assert dr.sum(parts)[0] == 6
+    np.testing.assert_array_equal(found, [[13, 0], [14, 0], [15, 0]])
+
+
+def test_indices_of_parts_do_not_wrap_around_under_debug() -> None:
+    x, y = dr.arange(Float, 30) + 1, dr.zeros(Float, 30)
+    index = UInt([1, (2**32 + 2) // 3])  # three times the second is 2, in 32 bits
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position"):
+            found = dr.gather(Array3f, x, index).numpy()
+        dr.scatter(y, Array3f(1, 2, 3), index)
+        with pytest.warns(RuntimeWarning, match="out-of-bounds write to position"):
+            assert dr.sum(y)[0] == 6
+    np.testing.assert_array_equal(found, [[4, 0], [5, 0], [6, 0]])

@@ -1,0 +1,150 @@
+"""Evaluation: threads side by side, forks, and launches that fail halfway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.compiler import evaluate, kernels, reductions
+from lumijit.llvm import Float, UInt32
+from lumijit.runtime import workers
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from tests.runtime.support import run_script
+
+
+def test_forks_wait_for_the_evaluations_of_other_threads() -> None:
+    run_script(
+        """
+        import warnings
+        import lumijit as dr
+        from lumijit.compiler import evaluate
+        from lumijit.llvm import Float
+        from lumijit.runtime import cpu
+        warnings.simplefilter("ignore")  # there is another thread
+        for lock in (evaluate._lock, workers._start_lock, cpu.build_lock):
+            held = threading.Event()
+            def hold():
+                with lock:
+                    held.set()
+                    time.sleep(0.2)
+            thread = threading.Thread(target=hold)
+            thread.start()
+            held.wait()
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(20)
+                total = dr.sum(dr.arange(Float, 100) * 2)[0]
+                os._exit(7 if total == 9900 else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+            thread.join()
+            assert dr.sum(dr.arange(Float, 100) * 3)[0] == 14850
+        """
+    )
+
+
+def test_ctrl_c_while_a_fork_waits_for_a_lock_comes_after_it() -> None:
+    run_script(
+        """
+        import warnings
+        from lumijit.compiler import evaluate
+        warnings.simplefilter("ignore")  # there is another thread
+        held = threading.Event()
+        def hold():
+            with evaluate._lock:
+                held.set()
+                time.sleep(0.6)
+        threading.Thread(target=hold).start()
+        held.wait()
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            if os.fork() == 0:
+                os._exit(0)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            assert evaluate._lock.acquire(timeout=5)
+        else:
+            raise SystemExit("not interrupted")
+        """
+    )
+
+
+@pytest.mark.parametrize("bad", ["x", None, 1.5, float("nan"), True])
+def test_thresholds_of_a_wrong_type_are_refused(bad: object) -> None:
+    with pytest.raises(ArrayTypeError, match="'entries' is no whole number"):
+        evaluate.set_expand_threshold(bad)  # type: ignore[arg-type]
+
+
+def test_negative_thresholds_are_refused() -> None:
+    with pytest.raises(ArrayValueError, match=r"'entries' is negative \(got -1\)"):
+        evaluate.set_expand_threshold(-1)
+
+
+def _fails_on_call(
+    number: int, function: Callable[..., Any], error: type[BaseException]
+) -> Callable[..., Any]:
+    """Return the function, which raises on one call instead of doing anything."""
+    calls = 0
+
+    def changed(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise error
+        return function(*args)
+
+    return changed
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("size", [100, 100_000])
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (kernels, "lookup"),
+        (evaluate, "start"),
+        (evaluate, "report"),
+        (evaluate._Launch, "_target_buffer"),
+        (reductions.Private, "merge_into"),
+        (reductions.Private, "arguments"),
+    ],
+)
+def test_writes_happen_once_when_an_evaluation_fails_halfway(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    number: int,
+    size: int,
+    error: type[BaseException],
+) -> None:
+    a = dr.opaque(Float, 0, 5)
+    b = dr.opaque(Float, 0, 6)
+    c = dr.opaque(Float, 0, 7)
+    dr.scatter_add(a, Float(1), dr.arange(UInt32, 5 * size) % 5)
+    dr.scatter_add(b, Float(2), dr.arange(UInt32, 6 * size) % 6)
+    dr.scatter_add(c, Float(3), dr.arange(UInt32, 7 * size) % 7)
+    with monkeypatch.context() as patch:
+        if name in ("merge_into", "arguments"):
+            patch.setattr(evaluate, "is_small", lambda program, built: False)
+        patch.setattr(owner, name, _fails_on_call(number, getattr(owner, name), error))
+        with pytest.raises(error):
+            dr.eval(a, b, c)
+    for array, entry in ((a, 1), (b, 2), (c, 3)):
+        np.testing.assert_array_equal(array.numpy(), entry * size)
+
+
+def test_ctrl_c_while_a_launch_blocks_is_no_second_launch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a = dr.opaque(Float, 0, 5)
+    dr.scatter_add(a, Float(1), dr.arange(UInt32, 500) % 5)
+    interrupted = _fails_on_call(1, workers.sync, KeyboardInterrupt)
+    with monkeypatch.context() as patch, dr.scoped_set_flag(dr.JitFlag.LaunchBlocking):
+        patch.setattr(workers, "sync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dr.eval(a)
+    np.testing.assert_array_equal(a.numpy(), 100)
