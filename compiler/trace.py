@@ -181,6 +181,12 @@ def under_mask(mask: Node) -> Node:
     return emit2(AND, mask, outer)
 
 
+def is_unconditional() -> bool:
+    """Tell whether what is traced now runs in any case, for all elements."""
+    is_free = state.mask is None and state.lane is None
+    return is_free and _scope.get() is ROOT
+
+
 def is_symbolic(node: Node) -> bool:
     """Tell whether a node stands for values known only inside a region."""
     return node.scope is not ROOT

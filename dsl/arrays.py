@@ -85,7 +85,7 @@ class FlatArray(ArrayBase):
         return evaluate.data(self._node)
 
     def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
-        if self._node.op is LITERAL and trace.state.scope is trace.ROOT:
+        if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
             self._node = evaluate.opaque(self._node)
         return cast("np.ndarray[Any, Any]", self._data("numpy"))

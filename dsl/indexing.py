@@ -18,6 +18,7 @@ from lumijit.compiler import memory, trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
+from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError, message
 from lumijit.spec import require
@@ -150,9 +151,39 @@ def index_node(array: Array, key: Any) -> Node:
         return _progression(positions)
     if not is_index_array(key):
         raise _bad_key(array, key)
+    number = known_position(key)
+    if number is not None and len(array) and not flags.debug:
+        check_bounds(number, len(array), f"{type(array).__name__}[…]")
     cls = require(array._spec.replaced(dtype=UINT32, outer=()), "index")
     node: Node = cls(key)._node
     return node
+
+
+def known_position(index: Any) -> int | None:
+    """Return the position that is surely accessed, if it is known while tracing.
+
+    That is a Python number, or an array of one that no condition guards.
+    """
+    if type(index) is int:
+        return index
+    if not isinstance(index, ArrayBase) or not trace.is_unconditional():
+        return None
+    node = getattr(index, "_node", None)
+    if node is None or node.op is not LITERAL or not node.size:
+        return None
+    return int(node.attr)
+
+
+def check_bounds(position: int, size: int, construct: str) -> None:
+    """Refuse a position beyond an array."""
+    if not 0 <= position < size:
+        raise ArrayIndexError(
+            message(
+                construct,
+                f"position {position} is out of bounds (the array is of size {size})",
+                "check the indices or mask them with 'active'.",
+            )
+        )
 
 
 def _progression(positions: range) -> Node:

@@ -20,13 +20,13 @@ from lumijit.compiler.ops.arithmetic import MIN
 from lumijit.compiler.trace import Node
 from lumijit.enums import ReduceMode
 from lumijit.host import HostArray
+from lumijit.indexing import check_bounds, known_position
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import children, is_container, rebuild
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
-    ArrayIndexError,
     ArrayTypeError,
     message,
 )
@@ -98,8 +98,7 @@ def _gather(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
     space = max(wanted.space, spec.space, key=SPACES.index)
     positions = index_array(space, index, "lumijit.gather")
     mask = mask_array(space, active, "lumijit.gather")
-    if active is True and type(index) is int:
-        check_position(index, source, math.prod(wanted.outer), "lumijit.gather")
+    check_position(index, active, source, math.prod(wanted.outer), "lumijit.gather")
     return _gather_parts(dtype, source, positions, mask)
 
 
@@ -153,26 +152,25 @@ def _gather_host(dtype: type[Any], source: Array, index: Any, active: Any) -> An
 
 def _host_position(index: Any, size: int, construct: str) -> int:
     position = int(index)
-    if not 0 <= position < size:
-        raise ArrayIndexError(
-            message(
-                construct,
-                f"position {position} is out of bounds (the array is of size {size})",
-                "check the indices or mask them with 'active'.",
-            )
-        )
+    check_bounds(position, size, construct)
     return position
 
 
-def check_position(index: int, array: Array, count: int, construct: str) -> None:
-    """Refuse a number beyond the end of a flat array; arrays aren't checked.
+def check_position(
+    index: Any, active: Any, array: Array, count: int, construct: str
+) -> None:
+    """Refuse a number beyond the end of a flat array; other arrays aren't checked.
 
     `count` entries are read or written from `index * count` on. An empty array reads
     as zero, and under flag `Debug` the kernel reports what is out of bounds.
     """
     size = len(array)
-    if size and not flags.debug:
-        _host_position(index * count + count - 1, size, construct)
+    if active is not True or not size or flags.debug:
+        return
+    position = known_position(index)
+    if position is not None:
+        last = (position + 1) * count - 1
+        check_bounds(last if position >= 0 else position, size, construct)
 
 
 def host_arguments(

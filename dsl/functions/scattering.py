@@ -188,8 +188,7 @@ def scatter_add_kahan(
         return
     positions = index_array(spec.space, index, construct)
     mask = mask_array(spec.space, active, construct)
-    if active is True and type(index) is int:
-        check_position(index, target_1, 1, construct)
+    check_position(index, active, target_1, 1, construct)
     node = _written(construct, target_1, value)._node
     memory.scatter_kahan(target_1, target_2, node, positions._node, mask._node)
 
@@ -241,9 +240,8 @@ def _scatter(
     space = target._spec.space
     positions = index_array(space, index, construct)
     mask = mask_array(space, active, construct)
-    if active is True and type(index) is int:
-        count = len(value) if isinstance(value, NestedArray) else 1
-        check_position(index, target, count, construct)
+    count = len(value) if isinstance(value, NestedArray) else 1
+    check_position(index, active, target, count, construct)
     group = memory.new_group() if isinstance(value, NestedArray) else 0
     how = (op.trace_name, mode.trace_name, group)
     _scatter_parts(construct, target, value, positions, mask, how)
@@ -382,8 +380,7 @@ def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(old)
     positions = index_array(spec.space, index, construct)
     mask = mask_array(spec.space, active, construct)
-    if active is True and type(index) is int:
-        check_position(index, target, 1, construct)
+    check_position(index, active, target, 1, construct)
     return wrap_flat(
         type(target), memory.scatter_inc(target, positions._node, mask._node)
     )

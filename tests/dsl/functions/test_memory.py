@@ -276,6 +276,32 @@ def test_symbolic_variables_print_as_such():
     )
 
 
+def test_arrays_of_one_known_number_beyond_the_end() -> None:
+    """What only runs under a condition may be out of bounds: it might not run."""
+    x = Float(1, 2, 3)
+    for index, name in ((Int(-1), "-1"), (UInt(3), "3"), (dr.full(UInt, 9, 4), "9")):
+        with pytest.raises(ArrayIndexError, match=f"position {name} is out of bou"):
+            dr.gather(Float, x, index)
+        with pytest.raises(ArrayIndexError, match=f"position {name} is out of bou"):
+            dr.scatter(x, 5.0, index)
+        with pytest.raises(ArrayIndexError, match=f"position {name} is out of bou"):
+            print(x[index])
+        with pytest.raises(ArrayIndexError, match=f"position {name} is out of bou"):
+            x[index] = 1
+    assert list(x) == [1, 2, 3]
+    assert list(dr.gather(Float, x, UInt(2))) == [3]
+    assert list(dr.gather(Float, x, Int(-1), active=Bool(False))) == [0]
+    assert list(dr.gather(Float, x, dr.zeros(UInt, 0) + 7)) == []
+
+    def read(x: Float) -> Float:
+        return dr.gather(Float, x, UInt(7))
+
+    for mode in ("symbolic", "evaluated"):
+        never = dr.opaque(Bool, False, 3)
+        found = dr.if_stmt((x,), never, read, lambda x: x, mode=mode)
+        assert list(found) == [1, 2, 3]
+
+
 def test_numbers_beyond_the_end() -> None:
     x, counts = Float(1, 2, 3), UInt(0, 0)
     match = r"position 3 is out of bounds \(the array is of size 3"
