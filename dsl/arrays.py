@@ -202,7 +202,7 @@ def _array_node(cls: type[Any], value: Array) -> Node:
     if isinstance(value, FlatArray):
         return trace.cast_to(value._node, cls._spec.dtype)
     if not spec.is_jit and len(spec.outer) == 1:
-        return data_node(initialize.convert(value.numpy(), cls._spec.dtype))
+        return data_node(initialize.convert(value._view(), cls._spec.dtype))
     raise ArrayTypeError(
         message(
             cls.__name__,

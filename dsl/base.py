@@ -165,7 +165,7 @@ class ArrayBase:
             return f"{type(self).__name__}[<symbolic>]"
         if self._raw_shape() is None:
             return "[ragged array]"
-        data = self.numpy()
+        data = self._view()
         if self._spec.is_jit:
             data = printing.transposed(data)
         return printing.format_array(data, limit)
@@ -224,7 +224,7 @@ class ArrayBase:
         >>> dr.scalar.ArrayXf(3).item()
         3.0
         """
-        data = self.numpy()
+        data = self._view()
         if data.size != 1:
             raise SizeError(
                 message(

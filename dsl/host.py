@@ -141,7 +141,7 @@ def _one(cls: type[Any], value: Any) -> Any:
         entry = initialize.number(value, dtype, cls.__name__)
         return np.array([entry], dtype=dtype.numpy)
     if isinstance(value, ArrayBase):
-        data = value.numpy()
+        data = value._view()
         if data.ndim == 2 and data.shape[1] == 1:
             data = data[:, 0]
         return initialize.convert(_flat(cls, data), dtype).copy()

@@ -247,7 +247,7 @@ def _host_slice(array: Array, part: Any) -> Any:
 
 
 def _host_positions(array: Array, key: Any) -> Any:
-    positions = key.numpy()
+    positions = key._view()
     size = len(array)
     for position in positions.tolist():
         position_of(position, size, f"{type(array).__name__}[…]")

@@ -81,7 +81,7 @@ class NestedArray(ArrayBase):
         schedule_items(self)
         data = np.empty(shape, dtype=self._spec.dtype.numpy)
         for index, item in enumerate(self._items):
-            data[index] = item.numpy()
+            data[index] = item._view()
         return data
 
     def __len__(self) -> int:

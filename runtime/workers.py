@@ -15,9 +15,10 @@ What cancelled jobs should have written is undefined: `was_cancelled` tells.
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, SupportsIndex
 
 from lumijit.runtime import cpu, pool_layout
 from lumijit.runtime.config import settings
@@ -175,14 +176,14 @@ def thread_count() -> int:
     return _thread_count
 
 
-def set_thread_count(count: int) -> None:
+def set_thread_count(count: SupportsIndex) -> None:
     """Change the number of threads that run kernels; legal while some run.
 
     Args:
         count: 1 or more.
     """
     global _thread_count
-    if isinstance(count, bool) or not isinstance(count, int):
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex):
         raise ArrayTypeError(
             message(
                 "set_thread_count()",
@@ -191,6 +192,7 @@ def set_thread_count(count: int) -> None:
                 "pass the number of threads.",
             )
         )
+    count = operator.index(count)
     if not 1 <= count <= MAX_THREADS:
         raise ArrayValueError(
             message(

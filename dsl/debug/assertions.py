@@ -157,7 +157,7 @@ def _opposite(cond: Any) -> Any:
 def _flat_mask(equal: Any) -> Any:
     """Combine the components of a nested mask."""
     if not isinstance(equal, NestedArray):
-        return bool(equal.numpy().all()) if _is_host(equal) else equal
+        return bool(equal._view().all()) if _is_host(equal) else equal
     result: Any = True
     for part in flat_parts(equal):
         result = part & result

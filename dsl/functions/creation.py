@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ from lumijit.runtime.errors import (
 from lumijit.spec import DYNAMIC
 
 Shape = int | typing.Sequence[int]
-MakeNode = Callable[[DType, int], Node]
+# Makes a node of a type and a size; the last argument is the value of its entries.
+MakeNode = Callable[[DType, int, Any], Node]
 
 
 def zeros(dtype: type[Any], shape: Shape = 1) -> Any:
@@ -77,7 +78,8 @@ def full(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
 
     Args:
         dtype: array class, Python scalar type, or class of a PyTree.
-        value: number (of instance arrays: object or None) that all entries get.
+        value: number (of instance arrays: object or None) that all entries get; of
+            static arrays also a sequence, one value for each component.
         shape: size of the vectorized dimension, or all dimensions of an array.
 
     Returns:
@@ -86,6 +88,10 @@ def full(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
     >>> import lumijit as dr
     >>> dr.full(dr.llvm.Float, 2.5, 3)
     [2.5, 2.5, 2.5]
+    >>> dr.full(dr.llvm.Array2f, [1, 2], 3)
+    [[1, 2],
+     [1, 2],
+     [1, 2]]
     """
     return _make("lumijit.full", dtype, shape, _entry(dtype, value, "lumijit.full"))
 
@@ -97,7 +103,8 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
 
     Args:
         dtype: array class, Python scalar type, or class of a PyTree.
-        value: number (of instance arrays: object or None) that all entries get.
+        value: number (of instance arrays: object or None) that all entries get; of
+            static arrays also a sequence, one value for each component.
         shape: size of the vectorized dimension, or all dimensions of an array.
 
     Returns:
@@ -107,10 +114,9 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
     >>> dr.opaque(dr.llvm.Float, 2).state
     <VarState.Evaluated: 4>
     """
-
     value = _entry(dtype, value, "lumijit.opaque")
 
-    def node(entry: DType, size: int) -> Node:
+    def node(entry: DType, size: int, value: Any) -> Node:
         stored = initialize.number(value, entry, "lumijit.opaque")
         return evaluate.opaque(trace.literal(entry, stored, size))
 
@@ -131,7 +137,11 @@ def empty(dtype: type[Any], shape: Shape = 1) -> Any:
     >>> len(dr.empty(dr.llvm.Float, 5))
     5
     """
-    return _make("lumijit.empty", dtype, shape, 0, trace.undefined)
+
+    def node(entry: DType, size: int, _: Any) -> Node:
+        return trace.undefined(entry, size)
+
+    return _make("lumijit.empty", dtype, shape, 0, node)
 
 
 def _entry(dtype: Any, value: Any, construct: str) -> Any:
@@ -158,7 +168,7 @@ def _make(
     if issubclass(dtype, ArrayBase):
         sizes = _sizes(construct, dtype, shape)
 
-        def default(entry: DType, size: int) -> Node:
+        def default(entry: DType, size: int, value: Any) -> Node:
             stored = initialize.number(value, entry, construct)
             return trace.literal(entry, stored, size)
 
@@ -253,15 +263,37 @@ def _filled(
 ) -> Array:
     entry = cls._spec.dtype
     if issubclass(cls, FlatArray):
-        return wrap_flat(cls, make_node(entry, sizes[0]))
+        return wrap_flat(cls, make_node(entry, sizes[0], value))
+    values = _by_component(construct, cls, value, sizes[0])
     if issubclass(cls, HostArray):
-        stored = initialize.number(value, entry, construct)
-        return wrap_host(cls, np.full(sizes[0], stored, dtype=entry.numpy))
-    items = [
-        _filled(construct, cls._item, sizes[1:], value, make_node)
-        for _ in range(sizes[0])
-    ]
+        data = np.empty(sizes[0], dtype=entry.numpy)
+        if values is None:
+            data[:] = initialize.number(value, entry, construct)
+        else:
+            data[:] = [initialize.number(v, entry, construct) for v in values]
+        return wrap_host(cls, data)
+    if values is None:
+        values = [value] * sizes[0]
+    items = [_filled(construct, cls._item, sizes[1:], v, make_node) for v in values]
     return wrap_nested(cls, items)
+
+
+def _by_component(
+    construct: str, cls: type[Any], value: Any, count: int
+) -> Sequence[Any] | None:
+    """Return the values of a static array's components; None for one of all."""
+    if cls._spec.outer[0] == DYNAMIC or not isinstance(value, (list, tuple)):
+        return None
+    if len(value) != count:
+        raise SizeError(
+            message(
+                construct,
+                f"there are {len(value)} values for the {count} components of "
+                f"{cls.__name__}",
+                "give one number, or one for each component.",
+            )
+        )
+    return value
 
 
 def _check_one_dimensional(construct: str, dtype: Any) -> None:

@@ -186,7 +186,7 @@ def host_arguments(
 
 
 def _as_numpy(value: Any) -> Any:
-    return value.numpy() if isinstance(value, ArrayBase) else np.asarray(value)
+    return value._view() if isinstance(value, ArrayBase) else np.asarray(value)
 
 
 def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:

@@ -216,7 +216,7 @@ def allclose(
 
 def _plain(value: Any) -> Any:
     if isinstance(value, ArrayBase):
-        return value.numpy().astype(np.float64)
+        return value._view().astype(np.float64)
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -78,7 +78,7 @@ def ravel(array: Any, order: str = "A") -> Array:
             return array
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(array)
     if not spec.is_jit:
-        data = np.ravel(array.numpy(), order=ordering)
+        data = np.ravel(array._view(), order=ordering)
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(data)
     dimensions = array.shape
     target = empty(
@@ -160,7 +160,7 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
                     "pass as many entries as the type has.",
                 )
             )
-        return dtype(np.reshape(array.numpy(), outer, order=ordering))
+        return dtype(np.reshape(array._view(), outer, order=ordering))
     strides = _strides((*outer, size), ordering)
     index_cls = require(array._spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, size) * strides[-1]

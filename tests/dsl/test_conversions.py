@@ -78,6 +78,8 @@ def test_what_is_written_to_a_view_shows() -> None:
     assert list(y) == [5, 5, 5]
     constant = dr.zeros(Float, 5)
     other = constant + 0
+    repr(constant), np.sin(constant), Array3f(constant, 1, 2).numpy()
+    assert constant.state == dr.VarState.Literal
     constant.numpy()[0] = 7
     assert list(constant + 1) == [8, 1, 1, 1, 1]
     assert list(other) == [0] * 5

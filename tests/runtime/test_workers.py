@@ -196,6 +196,16 @@ def test_threads_may_be_changed_while_jobs_run(
     assert counter.counts[0] == 130_000
 
 
+def test_numbers_of_numpy_count_threads() -> None:
+    before = workers.thread_count()
+    try:
+        workers.set_thread_count(np.int64(2))
+        assert workers.thread_count() == 2
+        assert type(workers.thread_count()) is int
+    finally:
+        workers.set_thread_count(before)
+
+
 @pytest.mark.parametrize("count", [0, -1, 100_000])
 def test_bad_thread_counts(count: int) -> None:
     with pytest.raises(

@@ -248,3 +248,20 @@ def test_labels():
     assert x["a"].label == "x_a"
     assert x["b"][0].y.label == "x_b_0_1"
     assert (Float(1, 2) + 3).label is None
+
+
+@pytest.mark.parametrize("make", [dr.full, dr.opaque])
+def test_one_value_for_each_component(make) -> None:
+    found = make(llvm.Array3f, [1, 2, 3], 2)
+    assert type(found) is llvm.Array3f
+    np.testing.assert_array_equal(found, [[1, 1], [2, 2], [3, 3]])
+    np.testing.assert_array_equal(make(llvm.Array2i, (4, 5), (2, 1)), [[4], [5]])
+    np.testing.assert_array_equal(make(scalar.Array3f, [1, 2, 3]), [1, 2, 3])
+    wanted = dr.VarState.Literal if make is dr.full else dr.VarState.Evaluated
+    assert found.x.state == wanted
+    with pytest.raises(SizeError, match="2 values for the 3 components of Array3f"):
+        make(llvm.Array3f, [1, 2])
+    with pytest.raises(SizeError, match="2 values for the 3 components of Array3f"):
+        make(scalar.Array3f, [1, 2])
+    with pytest.raises(ArrayTypeError, match="can't make a Float32 entry of a value"):
+        make(llvm.Float, [1, 2])
