@@ -39,6 +39,8 @@ _UNDEFINED = 16
 _BAKED = 32
 _MEMORY = 64
 _COUNTER = 255
+# Results of this many bytes are written past the caches, which they wouldn't fit.
+STREAMING_FROM = 64 << 20
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
 
 
@@ -278,7 +280,8 @@ class Program:
 
 def _is_streaming(outputs: list[Node], size: int) -> bool:
     """Tell whether outputs are so large that they should bypass the caches."""
-    return max((n.type.size_bytes for n in outputs), default=0) * size >= 64 << 20
+    widest = max((n.type.size_bytes for n in outputs), default=0)
+    return widest * size >= STREAMING_FROM
 
 
 def elementwise_order(wanted: list[Node]) -> list[Node] | None:

@@ -18,6 +18,7 @@ from lumijit.compiler.lower.access import identity
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.program import STREAMING_FROM
 from lumijit.compiler.trace import Node, from_buffer, literal
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
@@ -190,9 +191,12 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * size)
     kind = "exclusive" if exclusive else "inclusive"
+    is_streaming = t.size_bytes * size >= STREAMING_FROM
     kernel = special.get(
-        f"scan_{kind}_{t.short}",
-        lambda name: collectives.scan_ir(name, t, exclusive, special.pause()),
+        f"scan_{kind}_{t.short}{'_streaming' if is_streaming else ''}",
+        lambda name: collectives.scan_ir(
+            name, t, exclusive, special.pause(), is_streaming
+        ),
     )
     blocks = -(-size // SCAN_BLOCK)
     sums = buffers.allocate(t.size_bytes * blocks)

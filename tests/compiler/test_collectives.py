@@ -11,6 +11,7 @@ import pytest
 from lumijit.compiler import reductions, trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.program import STREAMING_FROM
 from lumijit.compiler.trace import Node, emit2
 from lumijit.runtime import workers
 from lumijit.runtime.dtypes import (
@@ -166,6 +167,22 @@ def test_prefix_sum(t: DType, exclusive: bool) -> None:
         # A sum of 0 may have either sign.
         np.testing.assert_array_equal(found, sums.astype(t.numpy))
         assert found.dtype == t.numpy
+
+
+@pytest.mark.parametrize("t", ARITHMETIC, **IDS)
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_prefix_sums_written_past_the_caches(
+    t: DType, exclusive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reductions, "STREAMING_FROM", 0)
+    test_prefix_sum(t, exclusive)
+
+
+def test_a_large_prefix_sum() -> None:
+    size = (STREAMING_FROM >> 2) + 5
+    values = (np.arange(size, dtype=np.uint32) * 2654435761) >> 7
+    found = data(reductions.prefix_sum(array(values, UINT32), False))
+    np.testing.assert_array_equal(found, np.cumsum(values, dtype=np.uint32))
 
 
 def test_prefix_sum_of_nothing_and_literals() -> None:

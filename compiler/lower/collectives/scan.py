@@ -7,26 +7,49 @@ from lumijit.compiler.lower.collectives.pieces import arg, block_total, head, la
 from lumijit.runtime.dtypes import DType
 
 
-def _scan_register(t: DType, width: int) -> str:
-    """Write the inclusive scan of the vector %x into %scan."""
-    element = t.memory_llvm
-    ty = f"<{width} x {element}>"
+# The vectors that a turn of the loop takes.
+_PARTS = 2
+
+
+def _scan_part(t: DType, part: int, exclusive: bool) -> str:
+    """Write sums within the vector %x{part}: %shown{part}, and %total{part} of all.
+
+    Vectors have 128 bits: between the halves of wider ones, entries move slowly.
+    """
+    width = 16 // t.size_bytes
+    ty = f"<{width} x {t.memory_llvm}>"
     add = combine_text("add", t)
     lines = []
-    current = "%x"
-    shift = 1
-    while shift < width:
+
+    def moved(name: str, source: str, shift: int) -> str:
+        """Move entries up; zeros come from below."""
         picks = ", ".join(
             f"i32 {width + k - shift if k >= shift else k}" for k in range(width)
         )
         lines.append(
-            f"  %sh{shift} = shufflevector {ty} zeroinitializer, {ty} {current}, "
+            f"  {name} = shufflevector {ty} zeroinitializer, {ty} {source}, "
             f"<{width} x i32> <{picks}>"
         )
-        lines.append(f"  %sc{shift} = {add} {ty} {current}, %sh{shift}")
-        current = f"%sc{shift}"
+        return name
+
+    current = f"%x{part}"
+    shift = 1
+    while shift < width:
+        below = moved(f"%below{shift}.{part}", current, shift)
+        lines.append(f"  %sum{shift}.{part} = {add} {ty} {current}, {below}")
+        current = f"%sum{shift}.{part}"
         shift *= 2
-    lines.append(f"  %scan = {add} {ty} {current}, zeroinitializer")
+    lines.append(
+        f"  %total{part} = shufflevector {ty} {current}, {ty} poison, "
+        f"<{width} x i32> splat (i32 {width - 1})"
+    )
+    shown = f"%shown{part}"
+    if not exclusive:
+        lines.append(f"  {shown} = {add} {ty} {current}, zeroinitializer")
+    elif t.is_float:
+        moved(shown, current, 1)
+    else:
+        lines.append(f"  {shown} = sub {ty} {current}, %x{part}")
     return "\n".join(lines)
 
 
@@ -67,23 +90,35 @@ def _declare(pause: str) -> str:
     return "declare void @llvm.x86.sse2.pause()" if "pause" in pause else ""
 
 
-def scan_ir(name: str, t: DType, exclusive: bool, pause: str) -> str:
+def scan_ir(
+    name: str, t: DType, exclusive: bool, pause: str, is_streaming: bool
+) -> str:
     """Prefix sum in one pass: sum a block, wait for the block before, scan.
 
     Slots: src, dst, sums (one value per block), ready (one i32 per block, zero at
     the start), block. Threads take blocks in order, so the block before is always
-    done or being worked on.
+    done or being worked on. Streaming kernels write past the caches.
     """
-    width = 8 if t.size_bytes <= 4 else 4
+    width = 16 // t.size_bytes
     element = t.memory_llvm
     ty = f"<{width} x {element}>"
     add = combine_text("add", t)
     total, result = block_total("add", t, "entry", "tx")
     zero = "0.0" if t.is_float else "0"
     prefix = _prefix_of_block(element, result, "fold", zero, pause, add)
-    last = width - 1
-    picks = ", ".join(f"i32 {width + k - 1 if k else 0}" for k in range(width))
-    shown = "%moved" if exclusive else "%scan"
+    how = "align 16, !nontemporal !0" if is_streaming else f"align {t.size_bytes}"
+    turn = []
+    for part in range(_PARTS):
+        carry = f"%carry{part}"
+        turn.append(f"""  %k{part} = add i64 %k, {part * width}
+  %from{part} = getelementptr {element}, ptr %src, i64 %k{part}
+  %x{part} = load {ty}, ptr %from{part}, align {t.size_bytes}
+{_scan_part(t, part, exclusive)}
+  %y{part} = {add} {ty} %shown{part}, {carry}
+  %carry{part + 1} = {add} {ty} {carry}, %total{part}
+  %to{part} = getelementptr {element}, ptr %dst, i64 %k{part}
+  store {ty} %y{part}, ptr %to{part}, {how}""")
+    body = "\n".join(turn)
     return f"""{head(name)}
 entry:
 {arg("src", 0)}
@@ -106,23 +141,16 @@ entry:
   br label %scanning
 scanning:
   %k = phi i64 [ %begin, %publish ], [ %k.n, %scanning ]
-  %carry = phi {ty} [ %c1, %publish ], [ %carry.n, %scanning ]
-  %from = getelementptr {element}, ptr %src, i64 %k
-  %x = load {ty}, ptr %from, align {t.size_bytes}
-{_scan_register(t, width)}
-  %moved = shufflevector {ty} zeroinitializer, {ty} %scan, <{width} x i32> <{picks}>
-  %y = {add} {ty} {shown}, %carry
-  %to = getelementptr {element}, ptr %dst, i64 %k
-  store {ty} %y, ptr %to, align {t.size_bytes}
-  %top = shufflevector {ty} %scan, {ty} poison, <{width} x i32> splat (i32 {last})
-  %carry.n = {add} {ty} %carry, %top
-  %k.n = add i64 %k, {width}
+  %carry0 = phi {ty} [ %c1, %publish ], [ %carry{_PARTS}, %scanning ]
+{body}
+  %k.n = add i64 %k, {_PARTS * width}
   %goon = icmp ult i64 %k.n, %end
   br i1 %goon, label %scanning, label %exit
 exit:
   ret void
 }}
 {_declare(pause)}
+{"!0 = !{i32 1}" if is_streaming else ""}
 """
 
 
