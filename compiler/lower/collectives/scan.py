@@ -6,7 +6,6 @@ from lumijit.compiler.lower.access import combine_text
 from lumijit.compiler.lower.collectives.pieces import arg, block_total, head, lanes
 from lumijit.runtime.dtypes import DType
 
-
 # The vectors that a turn of the loop takes.
 _PARTS = 2
 
