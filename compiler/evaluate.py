@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -138,11 +139,35 @@ def evaluate(nodes: Iterable[Node]) -> bool:
     if reports:
         wanted += pending.nodes()
     if wanted:
-        with _lock:
-            _run(wanted)
+        try:
+            _compute(wanted)
+        except Exception:
+            raise
+        except BaseException:
+            # Interrupted: what was scheduled still is.
+            _pending.scheduled = scheduled | _pending.scheduled
+            raise
     if reports:
         pending.deliver()
     return bool(wanted)
+
+
+def _compute(wanted: list[Node]) -> None:
+    """Compute nodes together; if that fails, those that can be, and raise.
+
+    What fails alone is given up. It stays in the trace: reading it says why.
+    """
+    try:
+        with _lock:
+            _run(wanted)
+    except Exception:
+        middle = len(wanted) // 2
+        for half in (wanted[:middle], wanted[middle:]) if middle else ():
+            rest = [n for n in half if n.op is not EVALUATED]
+            if rest:
+                with suppress(Exception):
+                    _compute(rest)
+        raise
 
 
 def _run(wanted: list[Node]) -> None:

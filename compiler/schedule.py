@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from lumijit.compiler.blocks import pointer_deps, value_deps
 from lumijit.compiler.memory import CONSUMED, Reduction
+from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
     EFFECTS,
     EVALUATED,
@@ -24,9 +25,11 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.program import leaked_symbol
-from lumijit.compiler.trace import ROOT, Node
+from lumijit.compiler.trace import ROOT, Node, make
 from lumijit.runtime.errors import SymbolicError, message
 
+# Nobody finds these by their value (literals that are written to are made for it).
+_UNNUMBERED = frozenset({COPY, EVALUATED, LITERAL, UNDEFINED, WRITTEN})
 _PROBE = (object(),)
 _BASE_REFERENCES = sys.getrefcount(_PROBE[0])
 
@@ -77,6 +80,15 @@ def _source_deps(node: Node) -> tuple[Node, ...]:
     return pointer_deps(node)
 
 
+def _own(target: Node) -> Node:
+    """Return a target's value as a node that value numbering doesn't know."""
+    if target.op in _UNNUMBERED:
+        return target
+    own = make(COPY, target.type, target.size, (target,), None)
+    own.scope = target.scope
+    return own
+
+
 class _Planner:
     def __init__(self, wanted: list[Node]) -> None:
         self.plan = Plan()
@@ -102,8 +114,7 @@ class _Planner:
             node, ready = stack.pop()
             if id(node) in phase:
                 continue
-            deps = node.deps
-            if not deps:
+            if not node.deps:
                 if node.scope is not ROOT:
                     raise leaked_symbol(node)
                 phase[id(node)] = 0
@@ -117,14 +128,18 @@ class _Planner:
                 if is_effect(node):
                     self._note_sharing(node)
                 stack.append((node, True))
-                stack.extend([(d, False) for d in deps if id(d) not in phase])
+                stack.extend([(d, False) for d in node.deps if id(d) not in phase])
 
     def _note_sharing(self, node: Node) -> None:
-        """Note targets that somebody besides this effect still refers to."""
+        """Note targets that somebody besides this effect still refers to.
+
+        Those that aren't computed yet get a node of their own first: another thread
+        could find the one that is there by its value, and so refer to it later.
+        """
         if node.attr is CONSUMED:
             raise _used_up()
-        deps = node.deps
         start = 0 if node.op in EFFECTS else node.attr.targets
+        node.deps = deps = (*node.deps[:start], *map(_own, node.deps[start:]))
         for k in range(start, len(deps)):
             if sys.getrefcount(deps[k]) > _BASE_REFERENCES:
                 self.plan.shared_targets.add(id(deps[k]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -148,3 +149,74 @@ def test_ctrl_c_while_a_launch_blocks_is_no_second_launch(
         with pytest.raises(KeyboardInterrupt):
             dr.eval(a)
     np.testing.assert_array_equal(a.numpy(), 100)
+
+
+def test_what_another_thread_finds_again_is_not_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = dr.arange(Float, 100)
+    dr.eval(x)
+    y = dr.sin(x)
+    dr.scatter(y, Float(7), UInt32(3))
+    found: list[Any] = []
+    lookup = kernels.lookup
+
+    def trace_meanwhile(program: Any) -> Any:
+        if not found:
+            found.append(None)
+            thread = threading.Thread(target=lambda: found.append(dr.sin(x)))
+            thread.start()
+            thread.join()
+        return lookup(program)
+
+    monkeypatch.setattr(kernels, "lookup", trace_meanwhile)
+    dr.eval(y)
+    expected = np.sin(np.arange(100))
+    assert np.allclose(found[1].numpy(), expected, atol=1e-5)
+    expected[3] = 7
+    assert np.allclose(y.numpy(), expected, atol=1e-5)
+
+
+def test_what_was_scheduled_is_computed_beside_what_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arrays = [dr.arange(Float, n) + 1 for n in (3, 4, 5)]
+    target = dr.zeros(Float, 3)
+    dr.scatter_add(target, Float(1), dr.arange(UInt32, 300) % 3)
+    dr.schedule(arrays)
+    lookup = kernels.lookup
+
+    def without_four(program: Any) -> Any:
+        if program.size == 4:
+            raise MemoryError("four")
+        return lookup(program)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "lookup", without_four)
+        wanted = dr.arange(Float, 6) * 2
+        with pytest.raises(MemoryError, match="four"):
+            dr.eval(wanted)
+        for array in (arrays[0], arrays[2], target, wanted):
+            assert array.state == dr.VarState.Evaluated
+        np.testing.assert_array_equal(target.numpy(), 100)
+        assert not dr.eval(), "what failed is no longer scheduled"
+        with pytest.raises(MemoryError, match="four"):
+            dr.eval(arrays[1])
+    np.testing.assert_array_equal(arrays[1].numpy(), [1, 2, 3, 4])
+
+
+def test_what_was_scheduled_stays_so_when_ctrl_c_ends_the_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = dr.arange(Float, 10) * 3
+    dr.schedule(x)
+    target = dr.zeros(Float, 3)
+    dr.scatter_add(target, Float(1), dr.arange(UInt32, 300) % 3)
+    with monkeypatch.context() as patch:
+        failing = _fails_on_call(1, kernels.lookup, KeyboardInterrupt)
+        patch.setattr(kernels, "lookup", failing)
+        with pytest.raises(KeyboardInterrupt):
+            dr.eval()
+    assert dr.eval()
+    assert x.state == target.state == dr.VarState.Evaluated
+    np.testing.assert_array_equal(target.numpy(), 100)
