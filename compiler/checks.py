@@ -7,13 +7,11 @@ carries it out reads the note and warns with the user's line (`pending`).
 
 from __future__ import annotations
 
-import warnings
-
 from lumijit.compiler import memory, pending, trace
 from lumijit.compiler.ops.logic import AND, EQ, LT, NOT
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import UINT32
-from lumijit.runtime.errors import where
+from lumijit.runtime.errors import warn, where
 
 _KINDS = {
     "gather": "out-of-bounds read from",
@@ -62,7 +60,7 @@ class Report(pending.Report):
 
         index = int(evaluate.data(self.holder._node)[0])
         if index:
-            warnings.warn(self.text(index), RuntimeWarning, stacklevel=4)
+            warn(self.text(index))
 
 
 class ZeroStep(pending.Report):
@@ -82,7 +80,7 @@ class ZeroStep(pending.Report):
                 "gets no items; plain Python raises a ValueError. Fix: give a step "
                 "that isn't zero."
             )
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            warn(text)
 
 
 def nonzero_step(step: Node) -> None:

@@ -1,5 +1,7 @@
 """lumijit: ordinary Python, traced into megakernels."""
 
+from types import ModuleType as _ModuleType
+
 from lumijit import auto as auto
 from lumijit import llvm as llvm
 from lumijit import pytree as pytree
@@ -182,6 +184,7 @@ from lumijit.functions.whole import sum_nested as sum_nested
 from lumijit.instances import instance_array_t as instance_array_t
 from lumijit.rewriting import hint as hint
 from lumijit.rewriting import syntax as syntax
+from lumijit.runtime import version as _version
 from lumijit.runtime.buffers import flush_malloc_cache as flush_malloc_cache
 from lumijit.runtime.collector import relax as _relax_collector
 from lumijit.runtime.config import JitFlag as JitFlag
@@ -242,5 +245,21 @@ from lumijit.type_traits import uint64_array_t as uint64_array_t
 from lumijit.type_traits import uint_array_t as uint_array_t
 from lumijit.type_traits import value_t as value_t
 
+__version__ = _version.VERSION
+
 _install_control()
 _relax_collector()
+
+_MODULES = ("auto", "llvm", "pytree", "scalar")
+# Where lumijit is used, nobody wants to see which modules it consists of.
+__all__ = [
+    _name
+    for _name, _value in globals().items()
+    if not _name.startswith("_")
+    and (not isinstance(_value, _ModuleType) or _name in _MODULES)
+]
+
+
+def __dir__() -> list[str]:
+    """List what programs use."""
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__version__"]

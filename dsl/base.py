@@ -17,6 +17,7 @@ from lumijit.compiler.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.errors import (
     ArrayTypeError,
+    ArrayValueError,
     SizeError,
     SymbolicError,
     message,
@@ -158,7 +159,24 @@ class ArrayBase:
         """Print the contents, nested arrays transposed."""
         return self._text(printing.LIMIT)
 
-    def _text(self, limit: int) -> str:
+    def __format__(self, spec: str) -> str:
+        """Format each entry as `spec` says; a flat array of one entry as a number."""
+        if not spec:
+            return str(self)
+        try:
+            if self.ndim == 1 and len(self) == 1 and not self._is_symbolic():
+                return format(self._view().item(), spec)
+            return self._text(printing.LIMIT, spec)
+        except ValueError as error:
+            raise ArrayValueError(
+                message(
+                    f"format({type(self).__name__})",
+                    f"the entries can't be written as {spec!r}: {error}",
+                    "pass a format of Python numbers, such as '.3f' or '5d'.",
+                )
+            ) from None
+
+    def _text(self, limit: int, spec: str = "") -> str:
         if len(self) == 0:
             return "[]"
         if self._is_symbolic():
@@ -168,7 +186,7 @@ class ArrayBase:
         data = self._view()
         if self._spec.is_jit:
             data = printing.transposed(data)
-        return printing.format_array(data, limit)
+        return printing.format_array(data, limit, spec=spec)
 
     @property
     def array(self) -> Array:

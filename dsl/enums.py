@@ -5,15 +5,15 @@ Backend, kernel and log enumerations belong to the runtime, which fills them in.
 
 from __future__ import annotations
 
-import enum
+from lumijit.runtime.named_enum import NamedEnum
 
 
-class VarType(enum.IntEnum):
+class VarType(NamedEnum):
     """The scalar type of an array's entries.
 
     >>> import lumijit as dr
     >>> dr.type_v(dr.llvm.Array3f)
-    <VarType.Float32: 12>
+    VarType.Float32
     """
 
     Void = 0
@@ -32,12 +32,12 @@ class VarType(enum.IntEnum):
     Float64 = 13
 
 
-class VarState(enum.IntEnum):
+class VarState(NamedEnum):
     """What is known and stored of an array: see `ArrayBase.state`.
 
     >>> import lumijit as dr
     >>> dr.llvm.Float(1).state
-    <VarState.Literal: 1>
+    VarState.Literal
     """
 
     Invalid = 0
@@ -50,7 +50,7 @@ class VarState(enum.IntEnum):
     Mixed = 7
 
 
-class ReduceOp(enum.IntEnum):
+class ReduceOp(NamedEnum):
     """How entries are combined by reductions and scatters.
 
     >>> import lumijit as dr
@@ -72,7 +72,7 @@ class ReduceOp(enum.IntEnum):
         return self.name.lower()
 
 
-class ReduceMode(enum.IntEnum):
+class ReduceMode(NamedEnum):
     """How conflicting updates of a scatter-reduction are resolved.
 
     `Auto` chooses: `Expand` for targets of up to `expand_threshold()` entries, else

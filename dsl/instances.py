@@ -93,7 +93,7 @@ class InstanceArray(FlatArray):
         found = super().__getitem__(key)
         return self._domain.instance(found) if isinstance(found, int) else found
 
-    def _text(self, limit: int) -> str:
+    def _text(self, limit: int, spec: str = "") -> str:
         if self._is_symbolic():
             return f"{type(self).__name__}[<symbolic>]"
         shown = [repr(item) for item in self]

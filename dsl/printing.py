@@ -13,8 +13,10 @@ LIMIT = 20
 _EDGE = 3
 
 
-def format_entry(value: Any) -> str:
-    """Write one entry the way arrays print it, floats with six digits."""
+def format_entry(value: Any, spec: str = "") -> str:
+    """Write one entry as `spec` says, else as arrays print it, floats with 6 digits."""
+    if spec:
+        return format(value, spec)
     if isinstance(value, (bool, np.bool_)):
         return "True" if value else "False"
     if isinstance(value, (int, np.integer)):
@@ -22,18 +24,18 @@ def format_entry(value: Any) -> str:
     return f"{float(value):.6g}"
 
 
-def format_array(data: Any, limit: int = LIMIT, indent: int = 0) -> str:
+def format_array(data: Any, limit: int = LIMIT, indent: int = 0, spec: str = "") -> str:
     """Write a NumPy array as nested brackets, leaving out the middle of long axes.
 
     >>> format_array(np.arange(30.0))
     '[0, 1, 2, .. 24 skipped .., 27, 28, 29]'
     """
     if data.ndim == 0:
-        return format_entry(data.item())
+        return format_entry(data.item(), spec)
     count = data.shape[0]
     edge = min(_EDGE, max(limit // 2, 1))
     picks: list[int | None]
-    if count > limit:
+    if count > max(limit, 2 * edge):
         picks = [*range(edge), None, *range(count - edge, count)]
     else:
         picks = [*range(count)]
@@ -42,7 +44,7 @@ def format_array(data: Any, limit: int = LIMIT, indent: int = 0) -> str:
         if pick is None:
             parts.append(f".. {count - 2 * edge} skipped ..")
         else:
-            parts.append(format_array(data[pick], limit, indent + 1))
+            parts.append(format_array(data[pick], limit, indent + 1, spec))
     separator = ", " if data.ndim == 1 else ",\n" + " " * (indent + 1)
     return "[" + separator.join(parts) + "]"
 

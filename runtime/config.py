@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.named_enum import format_named
 
 _T = TypeVar("_T")
 
@@ -135,7 +136,7 @@ class JitFlag(enum.IntFlag):
 
     What each does is in the guide. `ReuseIndices` and `ForceOptiX` can be set and read
     as in Dr.Jit, and change nothing: nodes have no numbers that could be reused, and
-    there is no OptiX.
+    there is no OptiX. `FullTracebacks` is lumijit's own: errors show its frames, too.
     """
 
     Debug = 1 << 0
@@ -156,6 +157,7 @@ class JitFlag(enum.IntFlag):
     ScatterReduceLocal = 1 << 15
     SymbolicConditionals = 1 << 16
     SymbolicScope = 1 << 17
+    FullTracebacks = 1 << 18
     Default = (
         ReuseIndices
         | ConstantPropagation
@@ -169,6 +171,15 @@ class JitFlag(enum.IntFlag):
         | ScatterReduceLocal
         | SymbolicConditionals
     )
+
+    def __str__(self) -> str:
+        names = "|".join(m.name or "" for m, _ in _ATTRIBUTES if self & m)
+        return f"{type(self).__name__}.{names or int(self)}"
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format_named(self, spec)
 
 
 class Flags(threading.local):
@@ -192,6 +203,7 @@ class Flags(threading.local):
     scatter_reduce_local = True
     symbolic_conditionals = True
     symbolic_scope = False
+    full_tracebacks = False
 
 
 flags: Final = Flags()
@@ -215,6 +227,7 @@ _ATTRIBUTES: Final = (
     (JitFlag.ScatterReduceLocal, "scatter_reduce_local"),
     (JitFlag.SymbolicConditionals, "symbolic_conditionals"),
     (JitFlag.SymbolicScope, "symbolic_scope"),
+    (JitFlag.FullTracebacks, "full_tracebacks"),
 )
 
 
@@ -223,8 +236,7 @@ def _attributes_of(construct: str, which: JitFlag) -> list[str]:
         raise ArrayTypeError(
             message(
                 construct,
-                f"'{which!r}' is no flag (expected JitFlag, got "
-                f"{type(which).__name__})",
+                f"{which!r} is no flag (expected JitFlag, got {type(which).__name__})",
                 "pass a member of JitFlag, such as JitFlag.Debug.",
             )
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from types import FrameType
 
 _PACKAGE_DIRS = tuple(
@@ -105,6 +106,22 @@ def where() -> str:
     name = frame.f_code.co_name
     inside = "" if name == "<module>" else f" in {name}"
     return f"{frame.f_code.co_filename}:{frame.f_lineno}{inside}"
+
+
+def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Warn as if the user's current line did, which filters and displays name."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(text, category, stacklevel=2)
+        return
+    warnings.warn_explicit(
+        text,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__", "<unknown>"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
 
 
 def message(construct: str, problem: str, fix: str = "") -> str:

@@ -6,17 +6,17 @@ Owns the list of entries and their fields. Whether launches are recorded (flag
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from lumijit.runtime import workers
 from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.named_enum import NamedEnum
 
 Entry = dict[str, Any]
 
 
-class JitBackend(enum.IntEnum):
+class JitBackend(NamedEnum):
     """What runs a kernel."""
 
     Invalid = 0
@@ -24,7 +24,7 @@ class JitBackend(enum.IntEnum):
     LLVM = 2
 
 
-class KernelType(enum.IntEnum):
+class KernelType(NamedEnum):
     """What a kernel does."""
 
     JIT = 0

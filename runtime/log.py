@@ -7,15 +7,15 @@ Owns the level and the format of a line. Callers in hot paths test
 from __future__ import annotations
 
 import contextlib
-import enum
 import sys
 from typing import Final
 
 from lumijit.runtime.config import LOG_LEVELS, settings
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.named_enum import NamedEnum
 
 
-class LogLevel(enum.IntEnum):
+class LogLevel(NamedEnum):
     """How much is written: everything up to the chosen level."""
 
     Disable = 0

@@ -30,8 +30,10 @@ from lumijit.control.state import is_array, refuse_in_region
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError, message
+from lumijit.runtime.tracebacks import hides_frames
 
 
+@hides_frames
 def switch(
     index: Any,
     targets: Sequence[Callable[..., Any]],
@@ -101,6 +103,7 @@ def switch(
     return _run(call, mode)
 
 
+@hides_frames
 def dispatch(
     inst: Any,
     target: Callable[..., Any],

@@ -36,8 +36,10 @@ from lumijit.rewriting.recursion import BoundReached
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.tracebacks import hides_frames
 
 
+@hides_frames
 def if_stmt(
     args: tuple[Any, ...],
     cond: Any,

@@ -25,8 +25,10 @@ from lumijit.control.symbolic import SymbolicLoop
 from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.tracebacks import hides_frames
 
 
+@hides_frames
 def while_loop(
     state: State,
     cond: Callable[..., Any],

@@ -8,7 +8,6 @@ Immediate printing is in `output`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import tree_map
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.errors import warn
 from lumijit.spec import ArraySpec, require
 
 _PRINT = Op("lumijit.print", 0)
@@ -190,13 +190,11 @@ def capture(values: Values, active: Any, limit: int, handle: Deliver) -> None:
 def warn_incomplete(count: int, total: int) -> None:
     """Warn that a print statement shows a part of the entries only."""
     if total > count:
-        warnings.warn(
+        warn(
             f"lumijit.print(): symbolic print statement only captured {count} of "
             f"{total} available outputs. The above is a non-deterministic sample, in "
             "which entries are in the right order but not necessarily contiguous. "
             "Specify `limit=..` to capture more information and/or add the special "
             "format field `{thread_id}` show the thread ID/array index associated "
-            "with each entry of the captured output.",
-            RuntimeWarning,
-            stacklevel=2,
+            "with each entry of the captured output."
         )

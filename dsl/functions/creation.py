@@ -112,7 +112,7 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
 
     >>> import lumijit as dr
     >>> dr.opaque(dr.llvm.Float, 2).state
-    <VarState.Evaluated: 4>
+    VarState.Evaluated
     """
     value = _entry(dtype, value, "lumijit.opaque")
 

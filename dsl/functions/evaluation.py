@@ -60,7 +60,7 @@ def eval(*args: Any) -> bool:
     >>> import lumijit as dr
     >>> x = dr.llvm.Float(1, 2) + 1
     >>> dr.eval(x), x.state
-    (True, <VarState.Evaluated: 4>)
+    (True, VarState.Evaluated)
     """
     if not args:
         return evaluate.evaluate_pending()
@@ -99,7 +99,7 @@ def make_opaque(*args: Any) -> None:
     >>> x = dr.llvm.Float(1)
     >>> dr.make_opaque(x)
     >>> x.state
-    <VarState.Evaluated: 4>
+    VarState.Evaluated
     """
     evaluate.evaluate(_nodes(args, "lumijit.make_opaque"))
     for array in flat_leaves(args):

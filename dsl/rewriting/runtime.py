@@ -20,6 +20,7 @@ from lumijit.rewriting.source import syntax_error
 from lumijit.rewriting.state import Raising, Site, State, inputs_of, labels_of
 from lumijit.rewriting.undefined import Undefined, fail
 from lumijit.runtime import errors
+from lumijit.runtime.tracebacks import hides_frames
 
 
 class Runtime(Conditions):
@@ -211,6 +212,7 @@ class Runtime(Conditions):
 
     # Branches and loops.
 
+    @hides_frames
     def if_stmt(
         self,
         test: Any,
@@ -275,6 +277,7 @@ class Runtime(Conditions):
             )
         return state.final(found)
 
+    @hides_frames
     def while_loop(
         self,
         values: tuple[Any, ...],

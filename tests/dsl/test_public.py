@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.metadata
 import inspect
 
 import pytest
@@ -57,3 +58,14 @@ def test_examples_of_helpers_run(module):
     name = f"lumijit.{module}"
     found = __import__(name, fromlist=["x"])
     assert doctest.testmod(found).failed == 0
+
+
+def test_only_public_names_are_listed():
+    modules = [name for name in dir(dr) if inspect.ismodule(getattr(dr, name))]
+    assert modules == ["auto", "llvm", "pytree", "scalar"]
+    assert set(dr.__all__) <= set(dir(dr))
+    assert not [name for name in dr.__all__ if name.startswith("_")]
+
+
+def test_the_version_is_that_of_the_package():
+    assert dr.__version__ == importlib.metadata.version("lumijit")

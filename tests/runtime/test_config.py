@@ -233,3 +233,16 @@ def test_logging_without_a_usable_stderr(monkeypatch: pytest.MonkeyPatch) -> Non
     for stream in (None, closed, _FullDisk()):
         monkeypatch.setattr(sys, "stderr", stream)
         log.log(LogLevel.Error, "a line that %s can see", "nobody")
+
+
+def test_flags_print_by_name() -> None:
+    both = JitFlag.Debug | JitFlag.PrintIR
+    assert str(JitFlag.Debug) == repr(JitFlag.Debug) == "JitFlag.Debug"
+    assert f"{both}" == "JitFlag.Debug|PrintIR"
+    assert f"{JitFlag.PrintIR:d}" == str(int(JitFlag.PrintIR))
+    assert str(JitFlag(0)) == "JitFlag.0"
+
+
+def test_what_is_no_flag_is_named_once() -> None:
+    with pytest.raises(errors.ArrayTypeError, match=r"flag\(\): 'Debug' is no flag"):
+        flag("Debug")  # type: ignore[arg-type]

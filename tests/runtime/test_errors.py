@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lumijit.runtime.errors import message
+from lumijit.runtime.errors import message, warn
 
 
 def test_a_message_names_the_line_the_construct_and_the_mend() -> None:
@@ -22,3 +22,9 @@ def test_a_problem_that_ends_needs_no_stop(problem: str) -> None:
 
 def test_without_a_mend_the_problem_comes_last() -> None:
     assert message("sum", "'x' is empty").endswith("sum: 'x' is empty")
+
+
+def test_warnings_name_the_users_line() -> None:
+    with pytest.warns(UserWarning, match="look here") as caught:
+        warn("look here", UserWarning)
+    assert caught[0].filename == __file__

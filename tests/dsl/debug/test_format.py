@@ -186,3 +186,46 @@ def test_active_must_be_a_mask(active):
 def test_unknown_modes():
     with pytest.raises(ArrayValueError, match="there is no mode 'later'"):
         dr.print("{}", 1, mode="later")
+
+
+def test_nothing_is_abbreviated_to_something_longer():
+    assert dr.format(Float(1, 2), limit=1) == "[1, 2]"
+    assert dr.format(Float(1, 2, 3), limit=1) == "[1, .. 1 skipped .., 3]"
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [
+        (Float(1.23456), ".3f", "1.235"),
+        (Float(1.23456, 2), ".1f", "[1.2, 2.0]"),
+        (Int(5), "3d", "  5"),
+        (Array3f(1, 2, 3), ".1f", "[[1.0, 2.0, 3.0]]"),
+        (dr.arange(Int, 30), "02d", "[00, 01, 02, .. 24 skipped .., 27, 28, 29]"),
+        (Float(1.5), "", "[1.5]"),
+        (Float(), ".3f", "[]"),
+        (dr.scalar.Array2f(1, 2), ".1f", "[1.0, 2.0]"),
+    ],
+)
+def test_format_specifications(value, spec, text):
+    assert format(value, spec) == text
+
+
+def test_a_format_that_entries_do_not_have():
+    with pytest.raises(ValueError, match="can't be written as 'd'"):
+        f"{Float(1):d}"
+
+
+@pytest.mark.parametrize(
+    ("member", "text"),
+    [
+        (Float(1).state, "VarState.Literal"),
+        (dr.type_v(Float), "VarType.Float32"),
+        (dr.ReduceOp.Add, "ReduceOp.Add"),
+        (dr.LogLevel.Warn, "LogLevel.Warn"),
+        (dr.backend_v(Float), "JitBackend.LLVM"),
+    ],
+)
+def test_members_of_enumerations_print_by_name(member, text):
+    assert str(member) == repr(member) == f"{member}" == text
+    assert f"{member:d}" == str(int(member))
+    assert f"{member:>20}" == text.rjust(20)
