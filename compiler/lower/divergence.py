@@ -45,8 +45,8 @@ class Divergence:
         head, body, latch, done = (
             b.label(s) for s in ("head", "body", "latch", "done")
         )
-        outer_mask = low.mask
-        outer_wide = None if outer_mask is None else b.wide(outer_mask)
+        assert low.mask is not None
+        outer_wide = b.wide(low.mask)
         low.scratch.enter_loop(node, buffers)
         inits = {k: self.cross(node.deps[k]) for k in live}
         if loop.label:
@@ -60,6 +60,11 @@ class Divergence:
                 f"%{names[k]} = phi {ty} [ {inits[k]}, %{pre} ], "
                 f"[ %{names[k]}.n, %{latch} ]"
             )
+        active = b.note_wide(f"%{head}.active")
+        b.line(
+            f"{active} = phi {b.mask_type} [ {outer_wide}, %{pre} ], "
+            f"[ {active}.n, %{latch} ]"
+        )
         scalars = self._scalar_state(node, live, names, pre, latch)
         for k, arg in enumerate(loop.args):
             if k in live:
@@ -69,7 +74,9 @@ class Divergence:
                 scalar = low.uniform.scalar(node.deps[k])
                 if scalar is not None:
                     low.uniform.scalars[arg] = scalar
-        low.set_mask(outer_wide)
+        # Lanes that have left must not be tested again: what they would read at an
+        # index that the others share isn't theirs.
+        low.set_mask(active)
         low.loop_depth += 1
         self.block(loop.header)
         running = low.under_mask(low.values[loop.header.outputs[0]])
@@ -90,6 +97,7 @@ class Divergence:
             old = self.arrive(arg.type, f"%{names[k]}")
             new = b.select(arg.type, wide, low.values[out], old)
             self.cross_as(arg.type, new, f"%{names[k]}.n")
+        self.cross_as(BOOL, wide, f"{active}.n")
         for k, name in scalars.items():
             out = loop.body.outputs[k]
             ty = out.type.llvm

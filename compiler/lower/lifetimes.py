@@ -40,13 +40,17 @@ class Lifetimes:
         known = self._overwritten.get(user)
         self._overwritten[user] = free if known is None else free & known
 
+    def _versions(self, node: Node) -> list[Node]:
+        """Return the buffers among a node's operands; a region may want only some."""
+        return [dep for dep in local_deps(node) if dep in self._demand.wanted]
+
     def _block(
         self, nodes: Sequence[Node], outputs: Iterable[Node], owned: set[Node]
     ) -> None:
         nodes = [node for node in nodes if node in self._demand.wanted]
         last: dict[Node, int] = {}
         for k, node in enumerate(nodes):
-            for dep in local_deps(node):
+            for dep in self._versions(node):
                 last[dep] = k
         for out in outputs:
             last[out] = len(nodes)
@@ -58,7 +62,7 @@ class Lifetimes:
                 free = {d for d in node.deps[:1] if d in owned and last[d] == k}
                 self._note(node, free)
             elif node.op in REGIONS:
-                free = {d for d in local_deps(node) if d in owned and last[d] == k}
+                free = {d for d in self._versions(node) if d in owned and last[d] == k}
                 self._region(node, free)
 
     def _region(self, node: Node, free: set[Node]) -> None:

@@ -27,6 +27,8 @@ EXPRESSIONS = {
     "sum": lambda x, acc, i: acc % LENGTH,
     "mix": lambda x, acc, i: (x + 2 * i) % LENGTH,
 }
+# Bounds of loops: the same for all lanes, or different ones.
+LIMITS = ("three", "lane", "sum")
 places = st.sampled_from([*EXPRESSIONS, 0, 1, LENGTH - 1])
 values = st.sampled_from(list(EXPRESSIONS))
 masks = st.sampled_from([None, "lane", "mix"])
@@ -44,7 +46,9 @@ def statements(depth: int) -> st.SearchStrategy[list[Stmt]]:
         return st.lists(simple, max_size=3)
     inner = statements(depth - 1)
     nested = st.one_of(
-        st.tuples(st.just("loop"), st.sampled_from(["three", "lane", "sum"]), inner),
+        st.tuples(st.just("loop"), st.sampled_from([*LIMITS]), inner),
+        st.tuples(st.just("until"), buffers, st.sampled_from([*LIMITS]), inner),
+        st.tuples(st.just("sift"), buffers),
         st.tuples(st.just("if"), values, inner, inner),
         st.tuples(
             st.just("switch"),
@@ -132,6 +136,40 @@ class Machine:
 
         return dr.while_loop((acc, end * 0), lambda acc, j: j < end, body)[0]
 
+    def until(self, acc: Any, i: Any, k: int, limit: str, program: list[Stmt]) -> Any:
+        """Loop while what is read at the counter allows; read there afterwards."""
+        end, buffer = self.at(limit, acc, i), self.buffers[k]
+
+        def goes_on(acc: Any, j: Any) -> Any:
+            return (j < end) & (self.load(buffer, j % LENGTH, True) % 4 != 1)
+
+        def body(acc: Any, j: Any) -> Any:
+            return self.run(program, acc, j), j + 1
+
+        acc, j = self.repeat((acc, end * 0), goes_on, body)
+        return self.wrap(acc * 5 + j + self.load(buffer, j % LENGTH, True))
+
+    def sift(self, acc: Any, i: Any, k: int) -> Any:
+        """Move the last entry down to its place, as an insertion sort does."""
+        buffer = self.buffers[k]
+
+        def goes_on(j: Any) -> Any:
+            # Out of bounds, any entry will do.
+            last, before = (self.load(buffer, (j - n) % LENGTH, True) for n in (0, 1))
+            return (j > 0) & (last < before)
+
+        def body(j: Any) -> Any:
+            last, before = (self.load(buffer, j - n, True) for n in (0, 1))
+            self.store(buffer, before, j, True)
+            self.store(buffer, last, j - 1, True)
+            return (j - 1,)
+
+        (j,) = self.repeat((self.x * 0 + LENGTH - 1,), goes_on, body)
+        return self.wrap(acc * 7 + j)
+
+    def repeat(self, state: Any, goes_on: Any, body: Any) -> Any:
+        return dr.while_loop(state, goes_on, body)
+
     def if_(self, acc: Any, i: Any, value: str, yes: Any, no: Any) -> Any:
         return dr.if_stmt(
             (acc,),
@@ -182,6 +220,11 @@ class Plain(Machine):
         for j in range(self.at(count, acc, i)):
             acc = self.run(program, acc, j)
         return acc
+
+    def repeat(self, state: Any, goes_on: Any, body: Any) -> Any:
+        while goes_on(*state):
+            state = body(*state)
+        return state
 
     def if_(self, acc: Any, i: Any, value: str, yes: Any, no: Any) -> Any:
         return self.run(yes if self.at(value, acc, i) < 2 else no, acc, i)
@@ -236,6 +279,17 @@ def test_symbolic_programs(program: list[Stmt], size: int) -> None:
     for row, values in zip(wanted, interpret(f._node for f in found), strict=True):
         assert np.broadcast_to(values, size).tolist() == row.tolist()
     check(found, wanted)
+
+
+@settings(max_examples=50, deadline=None)
+@given(program=statements(2), size=sizes, data=st.data())
+def test_results_evaluated_apart(
+    program: list[Stmt], size: int, data: st.DataObject
+) -> None:
+    wanted = expected(size, program)
+    found = outcome(traced(size), program)
+    for k in data.draw(st.permutations(range(len(found)))):
+        check(found[k : k + 1], wanted[k : k + 1])
 
 
 @settings(max_examples=25, deadline=None)
