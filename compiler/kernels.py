@@ -66,6 +66,7 @@ def target() -> TargetInfo:
         _target = TargetInfo(
             lanes_f32=host.lanes_f32,
             has_avx2=host.has_avx2,
+            has_masks=host.has_avx512,
             has_avx512=host.has_avx512,
             has_fma=host.has_fma,
             has_f16c=host.has_f16c,
@@ -90,7 +91,7 @@ def structural_hash(key: Any) -> str:
 
     It is the same in every process on the same processor with the same versions.
     """
-    return cache.full_key(repr(key), cpu.environment_key())
+    return cache.full_key(repr((target(), key)), cpu.environment_key())
 
 
 def lookup(program: Program) -> Built:

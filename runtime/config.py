@@ -33,6 +33,7 @@ class Settings:
     no_futex: bool = False
     log_level: str = "warn"
     cpu: str = ""
+    cpu_without: str = ""
     no_loader: bool = False
     memory_limit_mb: int = 0
     keep_gc: bool = False
@@ -69,6 +70,11 @@ ENVIRONMENT: Final = (
         "log_level", "LUMIJIT_LOG_LEVEL", "what is written to stderr", LOG_LEVELS
     ),
     EnvironmentVariable("cpu", "LUMIJIT_CPU", "processor that code is scheduled for"),
+    EnvironmentVariable(
+        "cpu_without",
+        "LUMIJIT_CPU_WITHOUT",
+        "features that code leaves unused, such as avx512*",
+    ),
     EnvironmentVariable(
         "no_loader", "LUMIJIT_NO_LOADER", "link kernels with LLVM, not our own loader"
     ),

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from lumijit.runtime import cache, loader
@@ -46,25 +47,32 @@ class HostInfo:
         """Tell whether a feature (LLVM's name) is there."""
         return f"+{feature}" in self.features.split(",")
 
+    def _has_with_avx(self, feature: str) -> bool:
+        """Tell whether a feature is there that LLVM drops where AVX is missing."""
+        return self.has("avx") and self.has(feature)
+
     @functools.cached_property
     def has_avx2(self) -> bool:
         """Whether there are 256-bit integer instructions."""
-        return self.has("avx2")
+        return self._has_with_avx("avx2")
 
     @functools.cached_property
     def has_avx512(self) -> bool:
         """Whether the AVX-512 subsets of every such server are there."""
-        return all(self.has(f"avx512{s}") for s in ("f", "vl", "bw", "dq"))
+        subsets = [f"avx512{s}" for s in ("f", "vl", "bw", "dq")]
+        return self.has_avx2 and all(self.has(s) for s in subsets)
 
     @functools.cached_property
     def has_fma(self) -> bool:
         """Whether a multiplication and addition can be rounded once."""
-        return self.has("fma") or self.triple.startswith(("aarch64", "arm64"))
+        return self._has_with_avx("fma") or self.triple.startswith(("aarch64", "arm64"))
 
     @functools.cached_property
     def has_f16c(self) -> bool:
         """Whether there are conversions from and to half precision."""
-        return self.has("f16c") or self.triple.startswith(("aarch64", "arm64"))
+        return self._has_with_avx("f16c") or self.triple.startswith(
+            ("aarch64", "arm64")
+        )
 
     @functools.cached_property
     def lanes_f32(self) -> int:
@@ -109,17 +117,35 @@ def _ask_llvm(processor_id: str) -> HostInfo:
     if settings.cpu and settings.cpu != llvm.get_host_cpu_name():
         # The features stay this machine's: code for others could not be run.
         log(LogLevel.Info, "code is scheduled for the processor '%s'", name)
-    features = llvm.get_host_cpu_features().flatten()
+    features = _without(llvm.get_host_cpu_features().flatten(), settings.cpu_without)
     if "+avx512f" in features.split(","):
         features += ",-prefer-256-bit"
     return HostInfo(name, features, llvm.get_process_triple())
+
+
+def _without(features: str, unused: str) -> str:
+    """Take features away, which are given by patterns between commas."""
+    patterns = [word.strip() for word in unused.split(",") if word.strip()]
+    kept, taken = [], []
+    for feature in features.split(","):
+        if any(fnmatchcase(feature[1:], pattern) for pattern in patterns):
+            taken.append(f"-{feature[1:]}")
+        else:
+            kept.append(feature)
+    for pattern in patterns:
+        if not any(fnmatchcase(feature[1:], pattern) for feature in taken):
+            log(LogLevel.Warn, "no processor feature is called '%s'", pattern)
+    # Last, as LLVM reads in order: features that need one of these go, too.
+    return ",".join(kept + taken)
 
 
 @functools.cache
 def host() -> HostInfo:
     """Return what the processor can do; LLVM is asked once per machine."""
     processor = _processor_id()
-    environment = cache.environment_key(f"{processor}|{settings.cpu}")
+    environment = cache.environment_key(
+        f"{processor}|{settings.cpu}|{settings.cpu_without}"
+    )
     key = cache.full_key("host", environment)
     found = cache.lookup(key)
     if found is not None:

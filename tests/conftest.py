@@ -1,6 +1,7 @@
 """What all tests share: a kernel cache of their own, and verified stages.
 
-The trace, the schedule and the program of every evaluation are verified.
+The trace, the schedule and the program of every evaluation are verified. With
+`--target` all tests run on code in the form for another processor (`tests.targets`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 from lumijit.compiler import evaluate, general, pending, program, schedule
+from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.trace import Node
 from lumijit.compiler.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
 from lumijit.runtime.config import settings
+from tests import targets
 
 
 def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
@@ -49,6 +52,24 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder.chmod(0o700)
     settings.cache_dir = str(folder)
     os.environ["LUMIJIT_CACHE_DIR"] = settings.cache_dir
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--target", choices=targets.NAMES, default="host")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _target(_own_cache: None, pytestconfig: pytest.Config) -> Iterator[None]:
+    wanted = targets.target_of(pytestconfig.getoption("--target"))
+    with targets.generating_for(wanted):
+        yield
+
+
+@pytest.fixture(params=["vectors", "masks"])
+def each_target(request: pytest.FixtureRequest) -> Iterator[TargetInfo]:
+    """Run a test on code with and without mask registers, whatever the processor."""
+    with targets.generating_for(targets.target_of(request.param)) as target:
+        yield target
 
 
 @pytest.fixture(autouse=True, scope="session")

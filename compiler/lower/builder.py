@@ -43,6 +43,9 @@ class TargetInfo:
 
     lanes_f32: int = 8
     has_avx2: bool = False
+    # Mask registers, which decide on the form of masks and of indexed accesses; and
+    # the instructions of x86 beside them.
+    has_masks: bool = False
     has_avx512: bool = False
     has_fma: bool = True
     has_f16c: bool = True
@@ -82,7 +85,7 @@ class Builder:
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
         self._next = 0
-        self.has_plain_masks = target.has_avx512 or not width
+        self.has_plain_masks = target.has_masks or not width
         self._wide_names: set[str] = set()
         self._wide_of: dict[str, str] = {}
         self._narrow_of: dict[str, str] = {}

@@ -61,7 +61,7 @@ class Gathers:
             return
         family = self.families.get(_family(node), [node])
         near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
-        if is_table(node.deps[0]) and not self.b.target.has_avx512:
+        if is_table(node.deps[0]) and not self.b.target.has_masks:
             self._read_table(family)
         elif len({_offset(n) for n in near}) > 1:
             self._read_together(near)
@@ -105,7 +105,7 @@ class Gathers:
         base = low.addresses[node.deps[0]]
         if _offset(node):
             base = self._shifted(base, t.memory_llvm, _offset(node))
-        if b.target.has_avx512:
+        if b.target.has_masks:
             index = low.values[node.deps[1]]
             raw = gather_call(b, t.memory_llvm, ty, base, index, b.narrow(active))
         else:

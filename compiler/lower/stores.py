@@ -68,7 +68,7 @@ class Stores:
         """Append the write of a scatter, given the first version of its target."""
         low = self.low
         mask = low.values[node.deps[3]]
-        if low.b.target.has_avx512:
+        if low.b.target.has_masks:
             _call(low.b, write, low.b.narrow(low.under_mask(mask)))
             return
         # Two writes to one entry must stay in order, also those of other lanes.

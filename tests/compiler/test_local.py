@@ -18,6 +18,8 @@ from lumijit.compiler.verify import VerificationError, verify
 from lumijit.runtime.dtypes import BOOL, FLOAT32, UINT32
 from tests.compiler.support import ODD_SIZES, array, check, data, lit
 
+pytestmark = pytest.mark.usefixtures("each_target")
+
 TRUE = trace.make_true(1)
 
 

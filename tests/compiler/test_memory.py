@@ -37,6 +37,8 @@ from tests.compiler.support import (
     random_values,
 )
 
+pytestmark = pytest.mark.usefixtures("each_target")
+
 TRUE = trace.make_true(1)
 SIZES = (1, 8, 33, 67, 1000)
 IDS = {"ids": lambda t: t.short}

@@ -28,6 +28,8 @@ from tests.compiler.support import (
     loop,
 )
 
+pytestmark = pytest.mark.usefixtures("each_target")
+
 TRUE = trace.make_true(1)
 SIZES = (1, 5, 33, 64, 200)
 

@@ -35,6 +35,8 @@ from tests.compiler.support import (
     random_values,
 )
 
+pytestmark = pytest.mark.usefixtures("each_target")
+
 TRUE = trace.make_true(1)
 SIZES = (1, 5, 33, 64, 200)
 

@@ -18,6 +18,8 @@ OPERATIONS = [
     for op in REGISTRY.values()
     if op.lower is not None and not op.accepts.isdisjoint(INTS)
 ]
+pytestmark = pytest.mark.usefixtures("each_target")
+
 TRUE = trace.make_true(1)
 
 

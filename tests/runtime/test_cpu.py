@@ -222,7 +222,7 @@ def test_host() -> None:
         ("+sse2,-avx,-avx512f", 4),
         ("+avx,-avx512f", 8),
         ("+avx,+avx512f,-avx512vl", 8),
-        ("+avx,+avx512f,+avx512vl,+avx512bw,+avx512dq", 16),
+        ("+avx,+avx2,+avx512f,+avx512vl,+avx512bw,+avx512dq", 16),
     ],
 )
 def test_lanes(features: str, lanes: int) -> None:
@@ -274,3 +274,33 @@ def test_another_processor_may_be_chosen() -> None:
         LUMIJIT_CPU="x86-64-v2",
     )
     assert result.stdout == "x86-64-v2\n"
+
+
+def test_features_may_be_left_unused() -> None:
+    script = """
+        host = cpu.host()
+        print(host.lanes_f32, host.has_avx2, host.has_avx512, host.has_fma)
+        kernel = build(SAXPY)
+    """
+    result = run_script(script, LUMIJIT_CPU_WITHOUT="avx*")
+    assert result.stdout == "4 False False False\n"
+
+
+def test_left_features_take_along_what_needs_them() -> None:
+    features = "+sse2,+avx,+avx2,+fma,+avx512f,-avx512er,+f16c"
+    left = cpu._without(features, "avx, avx512*")
+    assert left == "+sse2,+avx2,+fma,+f16c,-avx,-avx512f,-avx512er"
+    host = cpu.HostInfo("name", left, "x86_64")
+    assert host.lanes_f32 == 4
+    assert not any((host.has_avx2, host.has_avx512, host.has_fma, host.has_f16c))
+
+
+def test_unknown_features_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cpu._without("+sse2,-avx", "avx7,avx,") == "+sse2,-avx"
+    assert "no processor feature is called 'avx7'" in capsys.readouterr().err
+
+
+def test_features_are_part_of_the_key() -> None:
+    script = "print(cpu.environment_key())"
+    keys = [run_script(script, LUMIJIT_CPU_WITHOUT=w).stdout for w in ("", "sse4*")]
+    assert keys[0] != keys[1]

@@ -103,7 +103,7 @@ def settings() -> str:
     for variable in config.ENVIRONMENT:
         default = getattr(defaults, variable.setting)
         shown = f"`{int(default)}`" if isinstance(default, int) else f"`{default}`"
-        shown = shown if default != "" else "found out"
+        shown = shown if default != "" else "not set"
         meaning = variable.meaning
         if variable.choices:
             meaning += ": " + ", ".join(f"`{c}`" for c in variable.choices)
