@@ -133,6 +133,20 @@ def make_struct(cls: type[Any], fields: dict[str, Any]) -> Any:
     return _new_struct(cls, fields)
 
 
+def default_of(kind: Any, construct: str, name: str) -> Any:
+    """Make the value of a field that holds no arrays, of its declared type."""
+    try:
+        return kind() if isinstance(kind, type) else None
+    except Exception as error:
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"can't make the field '{name}': {kind.__name__}() fails ({error})",
+                "declare a type that needs no arguments, or typing.Any for None.",
+            )
+        ) from error
+
+
 def tree_map(function: Callable[..., Any], value: Any, *others: Any) -> Any:
     """Apply a function to each leaf (and the matching leaves of other trees).
 

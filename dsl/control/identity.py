@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit import pytree
+from lumijit.control.state import is_array
 
 Path = tuple[Any, ...]
 Objects = dict[Path, Any]
@@ -45,8 +46,7 @@ def brought_back(original: Any, new: Any, paths: set[Path], path: Path = ()) -> 
     if original is new or type(original) is not type(new):
         return new
     if not pytree.is_container(new):
-        node = getattr(new, "_node", None)
-        is_same = node is not None and node is original._node
+        is_same = is_array(new) and new._node is original._node
         return original if is_same else new
     if path not in paths and not isinstance(new, tuple):
         return new

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumijit import pytree, traits
+from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler import checks, trace
 from lumijit.compiler.evaluate import data
@@ -16,18 +17,18 @@ from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.outside import left_alone, watch
 from lumijit.control.recursion import is_idle, surroundings
+from lumijit.control.state import is_array
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.rewriting import targets
-from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.config import flags
 
 
 def _is_array(value: Any) -> bool:
     """Tell whether a condition must be vectorized: an array of a JIT backend."""
-    is_traced = hasattr(value, "_node") or isinstance(value, NestedArray)
-    return is_traced and traits.is_jit_v(value) and not _runs_plain()
+    is_traced = isinstance(value, (FlatArray, NestedArray)) and value._spec.is_jit
+    return is_traced and not _runs_plain()
 
 
 def _runs_plain() -> bool:
@@ -37,7 +38,7 @@ def _runs_plain() -> bool:
 
 def _plain_range(*bounds: Any) -> Any:
     """Return the items of a range, of the type that they have as arrays."""
-    if not _runs_plain() or not any(hasattr(b, "_node") for b in bounds):
+    if not _runs_plain() or not any(is_array(b) for b in bounds):
         return range(*bounds)
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     kind = type(start + (stop - start) * step)
@@ -45,12 +46,12 @@ def _plain_range(*bounds: Any) -> Any:
 
 
 def _is_integer_array(value: Any) -> bool:
-    return hasattr(value, "_node") and bool(value._node.type.is_int)
+    return is_array(value) and bool(value._node.type.is_int)
 
 
 def _is_zero_step(step: Any) -> bool:
     """Tell whether the step of a range is known to be zero; else have it checked."""
-    if not hasattr(step, "_node"):
+    if not is_array(step):
         return False
     node = step._node
     if node.op is LITERAL:
@@ -81,14 +82,11 @@ def _snapshot(values: Any) -> Callable[[], None]:
     pending = list(values)
     while pending:
         value = pending.pop()
-        if type(value) is Undefined:
-            continue
-        items = getattr(value, "_items", None)
-        if hasattr(value, "_node"):
+        if is_array(value):
             arrays.append((value, value._node))
-        elif type(items) is list and isinstance(value, NestedArray):
-            containers.append((items, list(items)))
-            pending.extend(items)
+        elif isinstance(value, NestedArray):
+            containers.append((value._items, list(value._items)))
+            pending.extend(value._items)
         elif pytree.is_container(value):
             if not isinstance(value, tuple):
                 space = value if type(value) in (list, dict) else vars(value)

@@ -19,6 +19,7 @@ from lumijit.control.state import (
     call,
     check_depth,
     check_mode,
+    is_array,
     refuse_in_region,
 )
 from lumijit.control.symbolic import SymbolicLoop
@@ -106,7 +107,7 @@ def run_loop(
     if mode is None:
         first = cond(*state)
         check_depth(first, name)
-        if isinstance(first, bool) or not hasattr(first, "_node"):
+        if isinstance(first, bool) or not is_array(first):
             return _scalar(state, cond, body, name, first)
         mode = "symbolic" if flags.symbolic_loops else "evaluated"
     if mode == "scalar":

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lumijit import pytree, traits
+from lumijit import pytree
 from lumijit.compiler import trace
 from lumijit.compiler.trace import Node
 from lumijit.control.callees import Callee
@@ -25,6 +25,7 @@ from lumijit.control.state import (
     same_object,
     with_node,
 )
+from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message
 
 
@@ -179,10 +180,9 @@ class Results:
 
 def _containers(value: Any, name: str) -> Iterator[tuple[str, type[Any]]]:
     """List the inner nodes of a PyTree by name, like `flatten` its leaves."""
-    items = getattr(value, "_items", None)
-    if items is not None and traits.is_jit_v(value):
+    if isinstance(value, NestedArray) and value._spec.is_jit:
         yield name, type(value)
-        for k, item in enumerate(items):
+        for k, item in enumerate(value._items):
             yield from _containers(item, f"{name}[{k}]")
     elif pytree.is_container(value):
         yield name, type(value)

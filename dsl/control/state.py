@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from lumijit import pytree, traits, type_traits
+from lumijit.arrays import FlatArray
 from lumijit.compiler import memory, trace
 from lumijit.compiler.ops.structural import WRITTEN
 from lumijit.compiler.trace import Node, Scope
@@ -73,8 +74,8 @@ class Leaf:
 
 
 def is_array(value: Any) -> bool:
-    """Tell whether a value is a flat array of a JIT backend."""
-    return type(value) is not Undefined and hasattr(value, "_node")
+    """Tell whether a value is a flat array of a JIT backend; array classes aren't."""
+    return isinstance(value, FlatArray)
 
 
 def node_of(value: Any) -> Node | None:
@@ -93,12 +94,10 @@ def flatten(values: Sequence[Any], labels: Sequence[str]) -> list[Leaf]:
 
 
 def _collect(value: Any, name: str, leaves: list[Leaf]) -> None:
-    if type(value) is Undefined or hasattr(value, "_node"):
+    if isinstance(value, FlatArray):
         leaves.append(Leaf(name, value))
-        return
-    items = getattr(value, "_items", None)
-    if items is not None and traits.is_jit_v(value):
-        for k, item in enumerate(items):
+    elif isinstance(value, NestedArray) and value._spec.is_jit:
+        for k, item in enumerate(value._items):
             _collect(item, f"{name}[{k}]", leaves)
     elif pytree.is_container(value):
         for key, child in pytree.children(value):
@@ -116,12 +115,11 @@ def rebuild(values: Sequence[Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _restore(value: Any, leaves: Any) -> Any:
-    if type(value) is Undefined or hasattr(value, "_node"):
+    if isinstance(value, FlatArray):
         return next(leaves)
-    items = getattr(value, "_items", None)
-    if items is not None and traits.is_jit_v(value):
+    if isinstance(value, NestedArray) and value._spec.is_jit:
         result = object.__new__(type(value))
-        result._items = [_restore(item, leaves) for item in items]
+        result._items = [_restore(item, leaves) for item in value._items]
         return result
     if pytree.is_container(value):
         parts = [_restore(child, leaves) for _, child in pytree.children(value)]
@@ -282,7 +280,7 @@ def describe(value: Any) -> str:
         return "no value"
     if value is None:
         return "None"
-    if hasattr(value, "_node"):
+    if isinstance(value, FlatArray):
         return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}[{value._node.size}]"
     if isinstance(value, NUMBERS):
         return f"Python {cls.__name__} {value!r}"

@@ -19,7 +19,7 @@ from lumijit.compiler.trace import Node
 from lumijit.host import HostArray
 from lumijit.host import wrap as wrap_host
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import make_struct, struct_fields
+from lumijit.pytree import default_of, make_struct, struct_fields
 from lumijit.runtime.dtypes import INT64, DType
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -206,7 +206,7 @@ def _make_struct(
         if is_supported:
             made[name] = _make(construct, kind, shape, value, make_node)
         else:
-            made[name] = kind() if isinstance(kind, type) else None
+            made[name] = default_of(kind, construct, name)
     return make_struct(cls, made)
 
 

@@ -29,7 +29,8 @@ def _checked(value: Any, construct: str) -> Any:
         return value
     if isinstance(value, bool):
         return value
-    if initialize.is_number(value) or not hasattr(value, "__iter__"):
+    is_text = isinstance(value, (str, bytes))
+    if is_text or initialize.is_number(value) or not hasattr(value, "__iter__"):
         raise not_numeric(construct, (value,))
     return [_checked(v, construct) for v in value]
 

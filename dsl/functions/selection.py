@@ -56,7 +56,32 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
         )
     if is_container(a) and type(a) is type(b):
         return tree_map(lambda x, y: select(mask, x, y), a, b)
+    if not _has_entries(a) and not _has_entries(b):
+        return _agreed(a, b)
     return _select_arrays(mask, a, b)
+
+
+def _has_entries(value: Any) -> bool:
+    """Tell whether a value can be, or be made, an array."""
+    return (
+        isinstance(value, (ArrayBase, *initialize.SEQUENCES))
+        or initialize.is_number(value)
+        or initialize.offers_array(value)
+    )
+
+
+def _agreed(a: Any, b: Any) -> Any:
+    """Return the Python object that both sides have."""
+    if a is b or (type(a) is type(b) and a == b):
+        return a
+    raise ArrayTypeError(
+        message(
+            "lumijit.select",
+            f"a Python object can't differ between elements (the values are {a!r} "
+            f"and {b!r})",
+            "let both values hold the same object there, or select by a Python bool.",
+        )
+    )
 
 
 def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
