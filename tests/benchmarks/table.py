@@ -1,263 +1,231 @@
-"""Prints the benchmark table: `python -m tests.benchmarks.table [--peer PYTHON]`.
+"""Measures the benchmark cases: `python -m tests.benchmarks.table [--peer PYTHON]`.
 
-With a peer (the interpreter of an environment that has a library with the same
-interface), every case runs with both, alternating, and the table shows the ratio.
-Each measurement is a process of its own; the best of several rounds counts, since
-other programs on the machine can only slow a round down (builds and starts, being
-differences of two times, count with their median).
+Each case runs in processes of its own, with an empty home, alternating between the
+libraries: ours, a peer with the same interface, another checkout of ours. Of several
+rounds the best counts, since other programs on the machine can only slow a round
+down. What the libraries compute is compared; a difference is an error.
 
-Rows are declared in `ROWS`; the measured programs are in `cases`.
+Cases are declared in `programs`; one process is `measure`; tables are `report`.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
-import math
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-CASES = Path(__file__).with_name("cases.py")
-ROOT = CASES.parents[2]
+import numpy as np
 
-PICTURES = ("quickstart", "sdf_sphere", "mandelbrot", "ambient_occlusion")
+from tests.benchmarks import report
+from tests.benchmarks.declare import ALONE, Case
+from tests.benchmarks.programs import CASES
 
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: which number of which case, and how to get it.
-
-    `home` says what the process finds on disk: "kept" is shared by the rounds,
-    "empty" is fresh for every process, "filled" has been through the case before.
-    `limit` is the issue's bound on our own number, in the row's unit.
-    """
-
-    group: str
-    case: str
-    metric: str
-    unit: str
-    home: str = "kept"
-    is_better_when_higher: bool = False
-    limit: float | None = None
-    has_peer: bool = True
-
-    def summary(self, values: Iterable[float]) -> float:
-        """Return the best of the rounds, or the median of small differences."""
-        if self.home != "kept":
-            return statistics.median(values)
-        return max(values) if self.is_better_when_higher else min(values)
-
-    def ratio(self, ours: float, peers: float) -> float:
-        """Return our time over the peer's: below 1 is faster."""
-        return peers / ours if self.is_better_when_higher else ours / peers
-
-
-KERNELS = (
-    "mandelbrot",
-    "transcend",
-    "saxpy",
-    "gather_random",
-    "hist_scatter_add",
-    "reduce_sum",
-    "prefix_sum",
-    "pcg_pi",
-    "local_sort",
-    "local_stack",
-)
-
-ROWS = (
-    *(Row("Kernels", name, "ms", "ms") for name in KERNELS),
-    *(Row("Pictures, run", f"run_{name}", "ms", "ms") for name in PICTURES),
-    *(
-        Row("Cold build", f"build_{name}", "ms", "ms", home="empty")
-        for name in PICTURES
-    ),
-    *(
-        Row("Warm start", f"build_{name}", "ms", "ms", home="filled", limit=5.0)
-        for name in PICTURES
-    ),
-    *(
-        Row("First kernel of a process", f"start_{name}", "ms", "ms", home="filled")
-        for name in PICTURES
-    ),
-    Row("Calls", "switch_sin", "ms", "ms"),
-    Row("Calls", "switch_sin", "cold_ms", "ms", home="empty"),
-    Row("Calls", "instances_5", "build_ms", "ms", home="empty"),
-    Row("Calls", "instances_1000", "build_ms", "ms", home="empty"),
-    Row("Calls", "instances_5", "cold_ms", "ms", home="empty"),
-    Row("Calls", "instances_1000", "cold_ms", "ms", home="empty"),
-    Row(
-        "Tracing",
-        "trace_arith",
-        "Mops_per_s",
-        "M ops/s",
-        is_better_when_higher=True,
-        limit=0.8,
-    ),
-    Row("Tracing", "trace_arith", "turns", "turns"),
-    *(
-        Row("Tracing", name, "Mops_per_s", "M ops/s", is_better_when_higher=True)
-        for name in ("trace_numbers", "trace_functions", "trace_again")
-    ),
-    Row("Tracing", "small_launch", "us", "µs", limit=30.0),
-    Row("Tracing", "long_chain", "trace_s", "s", has_peer=False),
-    Row("Tracing", "long_chain", "eval_s", "s", has_peer=False),
-    Row("Start", "import_library", "ms", "ms"),
-    Row("Memory", "fused_memory", "outputs", "outputs", limit=1.1),
-)
+MEASURE = Path(__file__).with_name("measure.py")
+#: A process that takes longer has failed.
+TIMEOUT_SECONDS = 120
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library under test: its module's name and the interpreter that has it."""
+    """A library under test: what reports call it, its module, its interpreter."""
 
+    label: str
     module: str
     python: str
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class Runner:
-    """Runs cases in processes of their own and remembers what they found."""
+class CaseError(Exception):
+    """A case that failed, or whose results differ."""
 
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
-        self.fresh_homes = 0
 
-    def home(self, library: Library, row: Row) -> Path:
-        """Return the home folder that a row's process gets."""
-        if row.home == "empty":
-            self.fresh_homes += 1
-            path = self.scratch / f"fresh{self.fresh_homes}"
-        else:
-            path = self.scratch / f"{library.module}-{row.home}"
-        path.mkdir(exist_ok=True)
-        return path
-
-    def process(self, library: Library, row: Row, home: Path) -> dict[str, float]:
-        """Run one case in a fresh process and return its metrics."""
-        environment = {**os.environ, "HOME": str(home)}
-        for variable in ("XDG_CACHE_HOME", "LUMIJIT_CACHE_DIR"):
-            environment.pop(variable, None)
-        finished = subprocess.run(
-            [library.python, str(CASES), library.module, row.case],
+def run_once(
+    library: Library, case: Case, folder: Path, scale: float = 1.0
+) -> tuple[report.Metrics, list[Any]]:
+    """Measure a case once, in a process of its own; return also what it computed."""
+    home = folder / library.label
+    home.mkdir()
+    environment = {**os.environ, **library.environment, "HOME": str(home)}
+    for variable in ("XDG_CACHE_HOME", "LUMIJIT_CACHE_DIR"):
+        environment.pop(variable, None)
+    words = [library.module, case.setup.__module__, case.name, str(folder), str(scale)]
+    try:
+        done = subprocess.run(
+            [library.python, str(MEASURE), *words],
             capture_output=True,
             text=True,
             env=environment,
             check=False,
+            timeout=TIMEOUT_SECONDS,
         )
-        if finished.returncode:
-            raise RuntimeError(
-                f"{row.case} failed with {library.module}:\n{finished.stderr}"
+    except subprocess.TimeoutExpired:
+        message = f"{case.name} took over {TIMEOUT_SECONDS} s with {library.label}"
+        raise CaseError(message) from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        raise CaseError(f"{case.name} failed with {library.label}: {last}")
+    with np.load(folder / "result.npz") as arrays:
+        results = [arrays[name] for name in arrays.files]
+    metrics: report.Metrics = json.loads(done.stdout.splitlines()[-1])
+    return metrics, results
+
+
+def difference(case: Case, ours: Sequence[Any], other: Sequence[Any]) -> str:
+    """Say how results differ by more than a case allows, or return nothing."""
+    shapes, others = [a.shape for a in ours], [a.shape for a in other]
+    if shapes != others:
+        return f"shapes {shapes} and {others}"
+    for k, (a, b) in enumerate(zip(ours, other, strict=True)):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        scale = np.abs(y[np.isfinite(y)]).max(initial=0.0)
+        is_close = np.isclose(
+            x, y, case.rtol, atol=case.rtol * min(scale, 1.0), equal_nan=True
+        )
+        strays = np.flatnonzero(~is_close)
+        if len(strays) > case.strays * x.size:
+            at = strays[0]
+            return f"{len(strays)} of {x.size} entries of result {k}: {x[at]}, {y[at]}"
+    return ""
+
+
+def best(rounds: Iterable[report.Metrics]) -> report.Metrics:
+    """Join rounds: the best of each metric, the median of medians."""
+    found = list(rounds)
+    return {
+        key: (statistics.median if key.endswith("_median") else min)(
+            [metrics[key] for metrics in found]
+        )
+        for key in found[0]
+    }
+
+
+def compare(
+    case: Case, libraries: Sequence[Library], rounds: int, scale: float = 1.0
+) -> report.Row:
+    """Measure a case with every library, alternating, and compare what they give."""
+    found: dict[str, list[report.Metrics]] = {}
+    errors: dict[str, str] = {}
+    ours: list[Any] = []
+    wanted = [lib for lib in libraries if lib.label != "peer" or ALONE not in case.tags]
+    for turn in range(rounds):
+        for library in wanted:
+            if library.label in errors:
+                continue
+            try:
+                with tempfile.TemporaryDirectory() as folder:
+                    metrics, results = run_once(library, case, Path(folder), scale)
+            except CaseError as error:
+                errors[library.label] = str(error)
+                continue
+            found.setdefault(library.label, []).append(metrics)
+            if library is libraries[0]:
+                ours = ours or results
+            elif turn == 0 and ours and (gap := difference(case, ours, results)):
+                errors[library.label] = (
+                    f"{case.name} differs with {library.label}: {gap}"
+                )
+    return report.Row(case, {k: best(v) for k, v in found.items()}, errors)
+
+
+def machine() -> str:
+    """Name the processor and what it offers, as far as the system tells."""
+    name, features = platform.processor(), ""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            name = value.strip()
+        if key.strip() == "flags":
+            words = set(value.split())
+            features = ", ".join(
+                word
+                for word in ("avx2", "fma", "bmi2", "avx512f", "avx512vl")
+                if word in words
             )
-        metrics: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
-        return metrics
-
-    def measure(self, library: Library, row: Row) -> float:
-        """Measure one row once."""
-        home = self.home(library, row)
-        value = self.process(library, row, home)[row.metric]
-        if row.home == "empty":
-            shutil.rmtree(home)
-        return value
-
-    def compare(
-        self, row: Row, libraries: Sequence[Library], rounds: int
-    ) -> list[float]:
-        """Measure a row with every library, alternating; return the best of each."""
-        if not row.has_peer:
-            libraries = libraries[:1]
-        if row.home == "filled":
-            for library in libraries:
-                self.measure(library, row)
-        found: list[list[float]] = [[] for _ in libraries]
-        for _ in range(rounds):
-            for values, library in zip(found, libraries, strict=True):
-                values.append(self.measure(library, row))
-        return [row.summary(values) for values in found]
+    cores = len(os.sched_getaffinity(0))
+    python = platform.python_version()
+    return f"{name} ({features}), {cores} cores, Python {python}"
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean."""
-    return math.exp(sum(math.log(v) for v in values) / len(values))
-
-
-def format_row(row: Row, values: Sequence[float]) -> str:
-    """Write one line of the Markdown table."""
-    ours = f"{values[0]:.3g} {row.unit}"
-    peers = f"{values[1]:.3g} {row.unit}" if len(values) > 1 else ""
-    ratio = f"{row.ratio(values[0], values[1]):.2f}" if len(values) > 1 else ""
-    bound = ""
-    if row.limit is not None:
-        sign = "≥" if row.is_better_when_higher else "≤"
-        bound = f"{sign} {row.limit:g} {row.unit}"
-    name = row.case if row.metric in ("ms", "us") else f"{row.case} ({row.metric})"
-    return f"| {row.group} | `{name}` | {ours} | {peers} | {ratio} | {bound} |"
-
-
-def describe_machine() -> str:
-    """Name the processor, as far as the system tells."""
-    names = [
-        line.split(":", 1)[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
+def chosen(patterns: Sequence[str], half: str | None) -> list[Case]:
+    """Return the cases of a half whose name or group matches one of the patterns."""
+    return [
+        case
+        for case in CASES.values()
+        if half in (None, case.half)
+        and (
+            not patterns
+            or any(
+                fnmatch.fnmatch(word, p)
+                for p in patterns
+                for word in (case.name, case.group)
+            )
+        )
     ]
-    processor = names[0] if names else platform.processor()
-    return f"{processor}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
-def print_table(
-    rows: Sequence[Row], libraries: Sequence[Library], rounds: int
-) -> dict[str, list[float]]:
-    """Measure the rows, print the table as it grows, return the ratios by group."""
-    print(f"{describe_machine()}; best of {rounds} rounds.\n")
-    print("| group | case | ours | peer | ratio | bound |")
-    print("|---|---|---|---|---|---|")
-    ratios: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(Path(scratch))
-        for row in rows:
-            values = runner.compare(row, libraries, rounds)
-            print(format_row(row, values), flush=True)
-            if len(values) > 1:
-                ratios.setdefault(row.group, []).append(row.ratio(*values))
-    return ratios
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line and print the table and the means of its groups."""
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="tests.benchmarks.table",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--peer", metavar="PYTHON", help="the peer's interpreter")
-    parser.add_argument("--peer-module", default="drjit", help="the peer's module")
-    parser.add_argument("--module", default="lumijit", help="the module under test")
-    parser.add_argument("--python", default=sys.executable, help="its interpreter")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--only", nargs="*", default=[], help="groups or cases to measure"
-    )
-    options = parser.parse_args(arguments)
-    libraries = [Library(options.module, options.python)]
+    add = parser.add_argument
+    add("--peer", metavar="PYTHON", help="the peer's interpreter")
+    add("--peer-module", default="drjit", help="the peer's module")
+    add("--old", metavar="PYTHON", help="interpreter of another checkout of ours")
+    add("--python", default=sys.executable, help="ours")
+    add("--cases", nargs="*", default=[], help="names or groups, * and ? allowed")
+    add("--half", choices=("tune", "judge"), help="one half of the cases only")
+    add("--rounds", type=int, default=3)
+    add("--scale", type=float, default=1.0, help="factor of the cases' sizes")
+    add("--features", metavar="LIST", help="processor's features for ours (and old)")
+    add("--by", choices=("run", "cpu"), default="run", help="clock of the summary")
+    add("--json", type=Path, help="also write all metrics to a file")
+    return parser.parse_args(arguments)
+
+
+def libraries_of(options: argparse.Namespace) -> list[Library]:
+    """Return the libraries that the command line names, ours first."""
+    masked = {"LUMIJIT_FEATURES": options.features} if options.features else {}
+    libraries = [Library("ours", "lumijit", options.python, masked)]
     if options.peer:
-        libraries.append(Library(options.peer_module, options.peer))
-    wanted = options.only
-    rows = [r for r in ROWS if not wanted or r.group in wanted or r.case in wanted]
-    ratios = print_table(rows, libraries, options.rounds)
-    if ratios:
-        print("\n| group | geometric mean of the ratios | worst |")
-        print("|---|---|---|")
-        for group, values in ratios.items():
-            print(f"| {group} | {geometric_mean(values):.2f} | {max(values):.2f} |")
+        libraries.append(Library("peer", options.peer_module, options.peer))
+    if options.old:
+        libraries.append(Library("old", "lumijit", options.old, masked))
+    return libraries
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the tables as they grow; return whether anything failed."""
+    options = options_of(arguments)
+    libraries = libraries_of(options)
+    others = [library.label for library in libraries[1:]]
+    heading = f"{machine()}; best of {options.rounds} rounds"
+    if options.features:
+        heading += f"; ours with features {options.features}, the peer with its own"
+    print(f"{heading}.\n\n{report.head(others)}", flush=True)
+    rows: list[report.Row] = []
+    for case in chosen(options.cases, options.half):
+        row = compare(case, libraries, options.rounds, options.scale)
+        rows.append(row)
+        print(report.line(row, others), flush=True)
+        if options.json:
+            data = {row.case.name: asdict(row) | {"case": None} for row in rows}
+            options.json.write_text(json.dumps({"machine": heading, "cases": data}))
+    print(report.summary(rows, others, options.by))
+    return int(any(row.errors for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
