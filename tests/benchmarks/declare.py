@@ -27,8 +27,6 @@ MEMORY = "memory"
 LAUNCH = "launch"
 #: What it shows is the memory that it takes.
 PEAK = "peak"
-#: Nothing to compare with: the peer can't run it.
-ALONE = "alone"
 
 #: How much slower than the peer a case may be, by tag.
 LIMITS = {MEMORY: 1.1, LAUNCH: float("inf")}

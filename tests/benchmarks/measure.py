@@ -1,4 +1,4 @@
-"""Measures one case in this process: `python measure.py MODULE THEME CASE FOLDER [SCALE]`.
+"""Measures one case in a process: `measure.py MODULE THEME CASE FOLDER [SCALE]`.
 
 MODULE is `lumijit`, or a library with the same interface, which then takes its name;
 THEME is the module that declares the case.
@@ -155,9 +155,7 @@ def run_times(setup: Callable[[int], Any], size: int) -> tuple[Metrics, Any]:
     return metrics, sample(call())
 
 
-def measure(
-    module: str, theme: str, name: str, folder: Path, scale: float
-) -> Metrics:
+def measure(module: str, theme: str, name: str, folder: Path, scale: float) -> Metrics:
     """Measure one case, at its size times `scale`."""
     start = time.perf_counter()
     take_name(module)

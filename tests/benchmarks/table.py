@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks import report
-from tests.benchmarks.declare import ALONE, Case
+from tests.benchmarks.declare import Case
 from tests.benchmarks.programs import CASES
 
 MEASURE = Path(__file__).with_name("measure.py")
@@ -116,9 +116,8 @@ def compare(
     found: dict[str, list[report.Metrics]] = {}
     errors: dict[str, str] = {}
     ours: list[Any] = []
-    wanted = [lib for lib in libraries if lib.label != "peer" or ALONE not in case.tags]
     for turn in range(rounds):
-        for library in wanted:
+        for library in libraries:
             if library.label in errors:
                 continue
             try:
@@ -189,7 +188,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--half", choices=("tune", "judge"), help="one half of the cases only")
     add("--rounds", type=int, default=3)
     add("--scale", type=float, default=1.0, help="factor of the cases' sizes")
-    add("--features", metavar="LIST", help="processor's features for ours (and old)")
+    add("--without", metavar="LIST", help="processor features that ours leaves unused")
     add("--by", choices=("run", "cpu"), default="run", help="clock of the summary")
     add("--json", type=Path, help="also write all metrics to a file")
     return parser.parse_args(arguments)
@@ -197,7 +196,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def libraries_of(options: argparse.Namespace) -> list[Library]:
     """Return the libraries that the command line names, ours first."""
-    masked = {"LUMIJIT_FEATURES": options.features} if options.features else {}
+    masked = {"LUMIJIT_CPU_WITHOUT": options.without} if options.without else {}
     libraries = [Library("ours", "lumijit", options.python, masked)]
     if options.peer:
         libraries.append(Library("peer", options.peer_module, options.peer))
@@ -212,8 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     libraries = libraries_of(options)
     others = [library.label for library in libraries[1:]]
     heading = f"{machine()}; best of {options.rounds} rounds"
-    if options.features:
-        heading += f"; ours with features {options.features}, the peer with its own"
+    if options.without:
+        heading += f"; ours without {options.without}, the peer with all"
     print(f"{heading}.\n\n{report.head(others)}", flush=True)
     rows: list[report.Row] = []
     for case in chosen(options.cases, options.half):

@@ -2,74 +2,128 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.benchmarks import table
+from tests.benchmarks import declare, report, table
+from tests.benchmarks.programs import CASES
+
+SAXPY = CASES["saxpy"]
+
+
+def metrics(run: float) -> report.Metrics:
+    """Return what a process measures, all alike."""
+    names = ("run", "run_median", "cpu", "cpu_median", "first", "warm", "python")
+    return dict.fromkeys(names, run) | {"peak": 0.5}
+
+
+def row(name: str, ours: float, peers: float) -> report.Row:
+    found = {"ours": metrics(ours), "peer": metrics(peers)}
+    return report.Row(CASES[name], found, {})
+
+
+def test_half_of_the_cases_are_for_judging_whatever_is_added() -> None:
+    judges = [case for case in CASES.values() if case.half == "judge"]
+    assert 0.35 < len(judges) / len(CASES) < 0.65
+    assert SAXPY.half == replace(SAXPY, size=1, group="other").half
+    assert {c.name for half in ("tune", "judge") for c in table.chosen([], half)} == {
+        *CASES
+    }
+
+
+def test_every_kind_that_users_write_has_cases() -> None:
+    groups = {case.group for case in CASES.values()}
+    assert len(CASES) >= 40
+    assert groups >= {"arithmetic", "loops", "gathers", "textures", "scatters"}
+    assert groups >= {"sorting", "blocks", "calls", "local memory", "launches"}
+    assert groups >= {"evaluated loops", "long traces", "tracing", "memory"}
+
+
+def test_cases_are_chosen_by_name_or_group() -> None:
+    assert [c.name for c in table.chosen(["saxpy"], None)] == ["saxpy"]
+    assert {c.group for c in table.chosen(["l*ps"], None)} == {"loops"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "limit"),
+    [((), 1.0), ((declare.MEMORY,), 1.1), ((declare.LAUNCH,), float("inf"))],
+)
+def test_limits_follow_from_tags(tags: tuple[str, ...], limit: float) -> None:
+    assert replace(SAXPY, tags=frozenset(tags)).limit == limit
 
 
 def test_ratio_is_below_one_where_we_are_faster() -> None:
-    time = table.Row("g", "c", "ms", "ms")
-    rate = table.Row("g", "c", "Mops_per_s", "M", is_better_when_higher=True)
-    assert time.ratio(ours=1.0, peers=2.0) == 0.5
-    assert rate.ratio(ours=2.0, peers=1.0) == 0.5
+    assert row("saxpy", 1.0, 2.0).ratio("run", "peer") == 0.5
+    assert row("saxpy", 1.0, 2.0).ratio("run", "old") is None
 
 
-def test_summary_takes_the_best_round_or_the_median_of_differences() -> None:
-    assert table.Row("g", "c", "ms", "ms").summary([3.0, 1.0, 2.0]) == 1.0
-    rate = table.Row("g", "c", "r", "r", is_better_when_higher=True)
-    assert rate.summary([3.0, 1.0, 2.0]) == 3.0
-    cold = table.Row("g", "c", "ms", "ms", home="empty")
-    assert cold.summary([3.0, 1.0, 9.0]) == 3.0
+def test_best_takes_the_best_round_and_the_median_of_medians() -> None:
+    rounds = [metrics(3.0), metrics(1.0), metrics(9.0)]
+    assert table.best(rounds)["run"] == 1.0
+    assert table.best(rounds)["run_median"] == 3.0
 
 
 def test_geometric_mean() -> None:
-    assert table.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert report.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
 
 
-def test_rows_name_cases_that_exist() -> None:
-    from tests.benchmarks import cases
-
-    assert {row.case for row in table.ROWS} <= set(cases.CASES)
-    assert len(set(table.ROWS)) == len(table.ROWS)
-
-
-def test_format_row_shows_ratio_and_bound() -> None:
-    row = table.Row("Kernels", "saxpy", "ms", "ms", limit=5.0)
-    line = table.format_row(row, [1.0, 4.0])
-    assert line == "| Kernels | `saxpy` | 1 ms | 4 ms | 0.25 | ≤ 5 ms |"
-    assert table.format_row(row, [1.0]).count("|") == 7
+def test_summary_names_the_worst_and_what_is_above_its_limit() -> None:
+    rows = [row("saxpy", 1.05, 1), row("hash_u32", 3, 1), row("launch_64", 9, 1)]
+    text = report.summary(rows, ["peer"], "run")
+    assert "| arithmetic | 2 |" in text
+    assert "`hash_u32` 3.00 |" in text
+    assert "Slower than allowed against peer (run): `hash_u32` 3.00." in text
+    assert "Launches above 1.0 against peer: `launch_64` 9.00 (launch)." in text
 
 
-def test_failing_case_is_an_error_that_names_it(tmp_path: Path) -> None:
-    runner = table.Runner(tmp_path)
-    library = table.Library("no_such_module", sys.executable)
-    with pytest.raises(RuntimeError, match="saxpy failed with no_such_module"):
-        runner.measure(library, table.Row("Kernels", "saxpy", "ms", "ms"))
+def test_a_row_shows_times_and_ratios() -> None:
+    line = report.line(row("saxpy", 1500.0, 3000.0), ["peer"])
+    assert line.startswith("| arithmetic | `saxpy` | 1.5 ms | 0.50 | 0.50 |")
+    assert line.count("|") == report.head(["peer"]).splitlines()[0].count("|")
+
+
+Difference = Callable[[np.ndarray], np.ndarray]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_equal"),
+    [
+        (lambda a: a, True),
+        (lambda a: a * (1 + 1e-6), True),
+        (lambda a: a * 1.01, False),
+        (lambda a: a[:-1], False),
+        (lambda a: np.where(a == 5, 6.0, a), False),
+    ],
+)
+def test_results_that_differ_are_found(change: Difference, is_equal: bool) -> None:
+    results = np.arange(100.0)
+    gap = table.difference(SAXPY, [results], [change(results)])
+    assert (gap == "") == is_equal
+
+
+def test_some_entries_may_stray_where_a_case_allows_it() -> None:
+    case = replace(SAXPY, strays=0.02)
+    results, other = np.zeros(100), np.zeros(100)
+    other[:2] = 1
+    assert table.difference(case, [results], [other]) == ""
+    other[:3] = 1
+    assert "3 of 100 entries" in table.difference(case, [results], [other])
+
+
+def test_a_failing_case_is_an_error_that_names_it(tmp_path: Path) -> None:
+    library = table.Library("ours", "no_such_module", sys.executable)
+    with pytest.raises(table.CaseError, match="saxpy failed with ours: ModuleNotFound"):
+        table.run_once(library, SAXPY, tmp_path)
 
 
 def test_a_case_runs_in_a_process_of_its_own() -> None:
-    done = subprocess.run(
-        [sys.executable, str(table.CASES), "lumijit", "small_launch"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout)["us"] > 0
-
-
-def test_homes_are_shared_or_fresh_as_the_row_says(tmp_path: Path) -> None:
-    runner = table.Runner(tmp_path)
-    library = table.Library("lumijit", sys.executable)
-    kept = table.Row("g", "c", "ms", "ms")
-    filled = table.Row("g", "c", "ms", "ms", home="filled")
-    empty = table.Row("g", "c", "ms", "ms", home="empty")
-    assert runner.home(library, kept) == runner.home(library, kept)
-    assert runner.home(library, kept) != runner.home(library, filled)
-    fresh = [runner.home(library, empty) for _ in range(2)]
-    assert fresh[0] != fresh[1]
-    assert all(not list(path.iterdir()) for path in fresh)
+    library = table.Library("ours", "lumijit", sys.executable)
+    found = table.compare(CASES["launch_64"], [library], 1)
+    assert found.errors == {}
+    assert found.metrics["ours"]["run"] > 0
+    assert found.metrics["ours"]["first"] > found.metrics["ours"]["warm"]

@@ -1,0 +1,38 @@
+"""Every benchmark case, at its tiny size, computes what a reference computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.compiler.interpret import interpret
+from tests.benchmarks import table
+from tests.benchmarks.declare import Case
+from tests.benchmarks.measure import leaves
+from tests.benchmarks.programs import CASES
+
+
+def flat(result: Any) -> Iterator[Any]:
+    """Return the one-dimensional arrays of a result."""
+    if isinstance(result, (list, tuple)) or dr.depth_v(result) > 1:
+        for part in result:
+            yield from flat(part)
+    else:
+        yield result
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_cases_agree_with_the_reference_evaluator(case: Case) -> None:
+    result = case.setup(case.tiny)()
+    if result is None:
+        return
+    arrays = list(flat(result))
+    wanted = [np.array(a) for a in interpret([a._node for a in arrays])]
+    dr.eval(result)
+    found = list(leaves(arrays))
+    widened = [np.broadcast_to(a, b.shape) for a, b in zip(wanted, found, strict=True)]
+    assert table.difference(case, found, widened) == ""
