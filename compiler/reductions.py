@@ -167,11 +167,17 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     count = node.size // block
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * count)
-    kernel = special.get(
-        f"block_reduce_{op}_{t.short}", collectives.block_reduce_ir, op, t
-    )
+    name = f"block_reduce_{op}_{t.short}"
+    if collectives.is_short(block):
+        write, shape = collectives.short_blocks_ir, block
+        name = f"{name}_of_{block}"
+    else:
+        write, shape = collectives.block_reduce_ir, collectives.vector_width(block, t)
+        name = f"{name}_by_{shape}"
+    kernel = special.get(name, write, op, t, shape)
     args = struct.pack("<2Qq", source.address, result.address, block)
-    step = max(64, REDUCE_BLOCK // block)
+    # Whole packets of results: nobody else's are written.
+    step = max(1, REDUCE_BLOCK // block // 64) * 64
     special.launch(
         kernel, args, count, step, (source, result), 65536 // block, (result,)
     )
@@ -225,7 +231,8 @@ def compress(mask: Node) -> Node:
     count = buffers.allocate(4)
     blocks = -(-size // SCAN_BLOCK)
     sums, ready = buffers.allocate(4 * blocks), buffers.allocate(4 * blocks)
-    transfer.fill(ready, UINT32, 0, blocks)
+    if blocks > 1:
+        transfer.fill(ready, UINT32, 0, blocks)
     kernel = special.get(
         "compress", lambda name: collectives.compress_ir(name, special.pause())
     )

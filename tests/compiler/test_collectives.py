@@ -142,6 +142,64 @@ def test_block_reduce(op: str, t: DType) -> None:
         assert_same(data(node), expected)
 
 
+@pytest.mark.parametrize(("op", "t"), CASES)
+def test_blocks_of_every_length(op: str, t: DType) -> None:
+    for block in (*range(2, 35), 48, 63, 64, 65, 96, 127, 129, 200):
+        values = exact_values(op, t, block * 37)
+        node = reductions.block_reduce(op, array(values, t), block)
+        assert_same(data(node), combined(op, values.reshape(-1, block), axis=1))
+
+
+@pytest.mark.parametrize("block", [2, 3, 7, 9, 16, 24, 33, 64, 100])
+def test_special_values_stay_in_their_block(block: int) -> None:
+    values = np.full((50, block), -0.0, np.float32)
+    values[1::3, block - 1] = np.inf
+    values[2::3, 0] = np.nan
+    found = data(reductions.block_reduce("add", array(values.ravel(), FLOAT32), block))
+    np.testing.assert_array_equal(found, combined("add", values, axis=1))
+    assert np.signbit(found[0::3]).all()
+    low = data(reductions.block_reduce("min", array(values.ravel(), FLOAT32), block))
+    np.testing.assert_array_equal(low[0::3], -0.0)
+    np.testing.assert_array_equal(low[1::3], -0.0)
+
+
+@pytest.mark.parametrize("block", [2, 5, 8, 14, 16, 21, 32])
+def test_many_blocks_on_threads(block: int, threads: int) -> None:
+    values = random_values(UINT32, 200_000 // block * block)
+    found = data(reductions.block_reduce("add", array(values, UINT32), block))
+    assert_same(found, combined("add", values.reshape(-1, block), axis=1))
+
+
+@pytest.mark.parametrize("op", ["and", "or"])
+def test_every_byte_but_zero_is_a_set_entry(op: str) -> None:
+    """What masks in uninitialised memory hold, or those that NumPy writes to."""
+    rng = np.random.default_rng(0)
+    for size in (5, 64, 5000, 70_000):
+        numbers = rng.integers(0, 256, size, np.uint8)
+        numbers[rng.random(size) < 0.5] = 0 if op == "or" else 2
+        raw = mask_of_bytes(numbers)
+        right = combined(op, numbers != 0)
+        assert (data(reductions.reduce(op, raw))[0] != 0) == right
+        blocks = data(reductions.block_reduce(op, raw, 5 if size == 5 else 8))
+        expected = combined(op, (numbers != 0).reshape(blocks.size, -1), axis=1)
+        np.testing.assert_array_equal(blocks.view(np.uint8) != 0, expected)
+
+
+def mask_of_bytes(numbers: Array) -> Node:
+    node = array(numbers, UINT8)
+    assert node.buffer is not None
+    return trace.from_buffer(BOOL, node.buffer, node.size)
+
+
+def test_compress_of_any_bytes(threads: int) -> None:
+    rng = np.random.default_rng(threads)
+    for size in (1, 63, 64, 65, 1000, 16384, 100_000):
+        numbers = rng.integers(0, 256, size, np.uint8)
+        numbers[rng.random(size) < rng.random()] = 0
+        found = data(reductions.compress(mask_of_bytes(numbers)))
+        np.testing.assert_array_equal(found, np.flatnonzero(numbers))
+
+
 def test_block_reduce_edges() -> None:
     x = array(np.arange(6), INT32)
     assert reductions.block_reduce("add", x, 1) is x
@@ -191,7 +249,7 @@ def test_prefix_sum_of_nothing_and_literals() -> None:
     assert sums.tolist() == [3 * (k + 1) for k in range(1000)]
 
 
-@pytest.mark.parametrize("density", [0.0, 0.01, 0.5, 1.0])
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.05, 0.2, 0.5, 0.95, 1.0])
 def test_compress(density: float) -> None:
     for size in (*SIZES, 0):
         mask = np.random.default_rng(size).random(size) < density

@@ -4,11 +4,14 @@ Each function returns the IR of one kernel with the signature of `packet`'s. The
 are independent of any trace: the operation and the type are all that varies.
 """
 
+from lumijit.compiler.lower.collectives.compress import compress_ir as compress_ir
 from lumijit.compiler.lower.collectives.merge import merge_ir as merge_ir
 from lumijit.compiler.lower.collectives.merge import merge_vector_ir as merge_vector_ir
 from lumijit.compiler.lower.collectives.reduce import block_reduce_ir as block_reduce_ir
+from lumijit.compiler.lower.collectives.reduce import is_short as is_short
 from lumijit.compiler.lower.collectives.reduce import reduce_ir as reduce_ir
-from lumijit.compiler.lower.collectives.scan import compress_ir as compress_ir
+from lumijit.compiler.lower.collectives.reduce import short_blocks_ir as short_blocks_ir
+from lumijit.compiler.lower.collectives.reduce import vector_width as vector_width
 from lumijit.compiler.lower.collectives.scan import scan_ir as scan_ir
 from lumijit.compiler.lower.collectives.transfer import collect_ir as collect_ir
 from lumijit.compiler.lower.collectives.transfer import copy_ir as copy_ir

@@ -12,8 +12,6 @@ from lumijit.runtime.dtypes import DType
 
 LANES_BYTES = 256
 
-LANES_BYTES = 256
-
 
 def head(name: str) -> str:
     """Open the kernel's definition."""
@@ -45,6 +43,9 @@ def neutral(op: str, t: DType) -> str:
 
 def combine(op: str, t: DType, ty: str, name: str, x: str, y: str) -> str:
     """Write `name = x op y` on a scalar or vector type."""
+    if t.is_bool:
+        # Every byte but 0 is a set entry.
+        op = {"and": "min", "or": "max"}[op]
     if op in ("add", "mul", "and", "or"):
         return f"  %{name} = {combine_text(op, t)} {ty} {x}, {y}"
     if t.is_float:
@@ -59,22 +60,21 @@ def combine(op: str, t: DType, ty: str, name: str, x: str, y: str) -> str:
     )
 
 
-def iota(width: int) -> str:
-    """Spell the vector 0 … width - 1."""
-    return "<" + ", ".join(f"i64 {k}" for k in range(width)) + ">"
-
-
-def tail_select(
-    width: int, element: str, source: str, fill: str, out: str = "x"
-) -> str:
-    """Write `%out` = source where the lane at %full lies before %stop, else fill."""
-    index = f"<{width} x i64>"
-    ty = f"<{width} x {element}>"
-    return f"""  %left = sub i64 %stop, %full
-  %left1 = insertelement {index} poison, i64 %left, i32 0
+def tail_mask(t: DType, width: int, count: str) -> str:
+    """Split `count` entries into %whole vectors and a rest, whose lanes are %in."""
+    # As wide as the entries, so that the mask fits them.
+    bits = 8 * t.size_bytes
+    index = f"<{width} x i{bits}>"
+    iota = ", ".join(f"i{bits} {k}" for k in range(width))
+    left = f"%left = trunc i64 %rest.count to i{bits}"
+    if bits == 64:
+        left = "%left = add i64 %rest.count, 0"
+    return f"""  %whole = and i64 {count}, -{width}
+  %rest.count = sub i64 {count}, %whole
+  {left}
+  %left1 = insertelement {index} poison, i{bits} %left, i32 0
   %lefts = shufflevector {index} %left1, {index} poison, <{width} x i32> zeroinitializer
-  %in = icmp ult {index} {iota(width)}, %lefts
-  %{out} = select <{width} x i1> %in, {ty} {source}, {ty} splat ({element} {fill})"""
+  %in = icmp ult {index} <{iota}>, %lefts"""
 
 
 def fold_lanes(op: str, t: DType, width: int, source: str) -> tuple[str, str]:
@@ -126,14 +126,15 @@ body:
   br i1 %more, label %body, label %{after}"""
 
 
-def block_total(op: str, t: DType, first: str, masked: str = "x") -> tuple[str, str]:
+def block_total(
+    op: str, t: DType, width: int, first: str, masked: str = "x"
+) -> tuple[str, str]:
     """Combine src[%start … %stop), of which whole vectors reach up to %full.
 
-    Full vectors first, then the rest under a mask (as `%masked`), then the lanes as
-    a tree. The text continues the block `first`, ends in the block `fold`, and
-    expects %any: whether there is a whole vector. Returned with the result's name.
+    Full vectors first, then the rest under the mask %in (as `%masked`), then the
+    lanes as a tree. The text continues the block `first`, ends in the block `fold`,
+    and expects %any: whether there is a whole vector. Returned with the result's name.
     """
-    width = lanes(t)
     element = t.memory_llvm
     ty = f"<{width} x {element}>"
     zero = neutral(op, t)
@@ -148,7 +149,7 @@ rest:
 tail:
   %ta = getelementptr {element}, ptr %src, i64 %full
   %traw = load {ty}, ptr %ta, align {t.size_bytes}
-{tail_select(width, element, "%traw", zero, masked)}
+  %{masked} = select <{width} x i1> %in, {ty} %traw, {ty} splat ({element} {zero})
 {combine(op, t, ty, "tsum", "%sum", f"%{masked}")}
   br label %fold
 fold:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import arg, block_total, head, lanes
+from lumijit.compiler.lower.collectives.pieces import (
+    arg,
+    block_total,
+    combine,
+    head,
+    lanes,
+    tail_mask,
+)
+from lumijit.runtime.buffers import PADDING_BYTES
 from lumijit.runtime.dtypes import DType
+
+# The results of short blocks that are made at once.
+_RESULT_BYTES = 32
+# Odd factors of a block up to this are combined by shuffles across registers.
+_MAX_ODD = 7
 
 
 def reduce_ir(name: str, op: str, t: DType) -> str:
     """Combine src[begin … end) into dst[begin / block]; slots: src, dst, block."""
     element = t.memory_llvm
-    total, result = block_total(op, t, "entry")
+    total, result = block_total(op, t, lanes(t), "entry")
     return f"""{head(name)}
 entry:
 {arg("src", 0)}
@@ -18,7 +31,7 @@ entry:
   %start = add i64 %begin, 0
   %stop = add i64 %end, 0
   %count = sub i64 %end, %begin
-  %whole = and i64 %count, -{lanes(t)}
+{tail_mask(t, lanes(t), "%count")}
   %full = add i64 %begin, %whole
   %any = icmp ne i64 %whole, 0
 {total}
@@ -30,26 +43,40 @@ entry:
 """
 
 
-def block_reduce_ir(name: str, op: str, t: DType) -> str:
+def is_short(block: int) -> bool:
+    """Tell whether blocks of this length are combined by `short_blocks_ir`.
+
+    A packet of them must not read further past the end than buffers are padded.
+    """
+    odd = block // (block & -block)
+    return odd <= _MAX_ODD and block * _RESULT_BYTES <= PADDING_BYTES
+
+
+def vector_width(block: int, t: DType) -> int:
+    """Return how many entries of a long block are taken at once."""
+    return min(lanes(t), 1 << (block.bit_length() - 1))
+
+
+def block_reduce_ir(name: str, op: str, t: DType, width: int) -> str:
     """Set dst[j] to the combination of src[j * block … (j + 1) * block).
 
-    Slots: src, dst, block.
+    Slots: src, dst, block, which has at least `width` entries.
     """
     element = t.memory_llvm
-    total, result = block_total(op, t, "next")
+    total, result = block_total(op, t, width, "next")
     return f"""{head(name)}
 entry:
 {arg("src", 0)}
 {arg("dst", 1)}
 {arg("block", 2, "i64")}
+{tail_mask(t, width, "%block")}
+  %any = icmp ne i64 %whole, 0
   br label %next
 next:
   %j = phi i64 [ %begin, %entry ], [ %j.n, %fold ]
   %start = mul i64 %j, %block
   %stop = add i64 %start, %block
-  %whole = and i64 %block, -{lanes(t)}
   %full = add i64 %start, %whole
-  %any = icmp ne i64 %whole, 0
 {total}
   %out = getelementptr {element}, ptr %dst, i64 %j
   store {element} {result}, ptr %out
@@ -60,3 +87,80 @@ exit:
   ret void
 }}
 """
+
+
+def short_blocks_ir(name: str, op: str, t: DType, block: int) -> str:
+    """Set dst[j] to the combination of src[j * block … (j + 1) * block).
+
+    Several results at once: entries `odd` apart are combined, for the odd factor of
+    the block's length, then neighbours, until one is left of each block. Slots: src,
+    dst.
+    """
+    element = t.memory_llvm
+    count = _RESULT_BYTES // t.size_bytes
+    odd = block // (block & -block)
+    ty = f"<{count} x {element}>"
+    lines: list[str] = []
+    parts = [_every(op, t, lines, part, count, odd) for part in range(block // odd)]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_neighbours(op, t, lines, count, x, y) for x, y in pairs]
+    body = "\n".join(lines)
+    return f"""{head(name)}
+entry:
+{arg("src", 0)}
+{arg("dst", 1)}
+  br label %next
+next:
+  %j = phi i64 [ %begin, %entry ], [ %j.n, %next ]
+  %first = mul i64 %j, {block}
+  %from = getelementptr {element}, ptr %src, i64 %first
+{body}
+  %out = getelementptr {element}, ptr %dst, i64 %j
+  store {ty} {parts[0]}, ptr %out, align {t.size_bytes}
+  %j.n = add i64 %j, {count}
+  %again = icmp ult i64 %j.n, %end
+  br i1 %again, label %next, label %exit
+exit:
+  ret void
+}}
+"""
+
+
+def _picked(lines: list[str], ty: str, x: str, y: str, picks: range) -> str:
+    """Shuffle two vectors into one; return its name."""
+    name = f"%v{len(lines)}"
+    spelled = ", ".join(f"i32 {k}" for k in picks)
+    mask = f"<{len(picks)} x i32> <{spelled}>"
+    lines.append(f"  {name} = shufflevector {ty} {x}, {ty} {y}, {mask}")
+    return name
+
+
+def _combined(op: str, t: DType, lines: list[str], ty: str, x: str, y: str) -> str:
+    name = f"v{len(lines)}"
+    lines.append(combine(op, t, ty, name, x, y))
+    return f"%{name}"
+
+
+def _every(op: str, t: DType, lines: list[str], part: int, count: int, odd: int) -> str:
+    """Load a part of the packet and combine each run of `odd` entries."""
+    element = t.memory_llvm
+    ty, wide = f"<{count} x {element}>", f"<{count * odd} x {element}>"
+    start = part * count * odd
+    at, raw = f"%at{part}", f"%raw{part}"
+    lines.append(f"  {at} = getelementptr {element}, ptr %from, i64 {start}")
+    lines.append(f"  {raw} = load {wide}, ptr {at}, align {t.size_bytes}")
+    if odd == 1:
+        return raw
+    total = ""
+    for k in range(odd):
+        column = _picked(lines, wide, raw, "poison", range(k, count * odd, odd))
+        total = _combined(op, t, lines, ty, total, column) if total else column
+    return total
+
+
+def _neighbours(op: str, t: DType, lines: list[str], count: int, x: str, y: str) -> str:
+    """Combine the neighbours in two vectors to one vector."""
+    ty = f"<{count} x {t.memory_llvm}>"
+    even, odd = (_picked(lines, ty, x, y, range(k, 2 * count, 2)) for k in (0, 1))
+    return _combined(op, t, lines, ty, even, odd)

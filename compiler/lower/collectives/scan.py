@@ -1,9 +1,15 @@
-"""Kernels in which a block needs the total of those before: sums and compaction."""
+"""Prefix sums: a block waits for the total of those before."""
 
 from __future__ import annotations
 
 from lumijit.compiler.lower.access import combine_text
-from lumijit.compiler.lower.collectives.pieces import arg, block_total, head, lanes
+from lumijit.compiler.lower.collectives.pieces import (
+    arg,
+    block_total,
+    head,
+    lanes,
+    tail_mask,
+)
 from lumijit.runtime.dtypes import DType
 
 # The vectors that a turn of the loop takes.
@@ -52,7 +58,7 @@ def _scan_part(t: DType, part: int, exclusive: bool) -> str:
     return "\n".join(lines)
 
 
-def _prefix_of_block(
+def prefix_of_block(
     element: str, total: str, came_from: str, zero: str, pause: str, add: str
 ) -> str:
     """Wait for the block before, and publish the sum up to and with this one.
@@ -85,7 +91,8 @@ publish:
   store atomic i32 1, ptr %myflag release, align 4"""
 
 
-def _declare(pause: str) -> str:
+def declare_pause(pause: str) -> str:
+    """Declare what a kernel that waits calls meanwhile."""
     return "declare void @llvm.x86.sse2.pause()" if "pause" in pause else ""
 
 
@@ -102,9 +109,9 @@ def scan_ir(
     element = t.memory_llvm
     ty = f"<{width} x {element}>"
     add = combine_text("add", t)
-    total, result = block_total("add", t, "entry", "tx")
+    total, result = block_total("add", t, lanes(t), "entry", "tx")
     zero = "0.0" if t.is_float else "0"
-    prefix = _prefix_of_block(element, result, "fold", zero, pause, add)
+    prefix = prefix_of_block(element, result, "fold", zero, pause, add)
     how = "align 16, !nontemporal !0" if is_streaming else f"align {t.size_bytes}"
     turn = []
     for part in range(_PARTS):
@@ -130,7 +137,7 @@ entry:
   %number = udiv i64 %begin, %block
   %isfirst = icmp eq i64 %number, 0
   %count = sub i64 %end, %begin
-  %whole = and i64 %count, -{lanes(t)}
+{tail_mask(t, lanes(t), "%count")}
   %full = add i64 %begin, %whole
   %any = icmp ne i64 %whole, 0
 {total}
@@ -148,70 +155,6 @@ scanning:
 exit:
   ret void
 }}
-{_declare(pause)}
+{declare_pause(pause)}
 {"!0 = !{i32 1}" if is_streaming else ""}
-"""
-
-
-def compress_ir(name: str, pause: str) -> str:
-    """Write the indices of the set entries of a mask one after the other.
-
-    Slots: mask (bytes), dst (u32), sums (u32 per block), ready, block, count (u32,
-    receives the total), last block's number.
-    """
-    prefix = _prefix_of_block("i32", "%sum.n", "counted", "0", pause, "add")
-    return f"""{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-{arg("sums", 2)}
-{arg("ready", 3)}
-{arg("block", 4, "i64")}
-{arg("size", 5, "i64")}
-{arg("count", 6)}
-  %number = udiv i64 %begin, %block
-  %isfirst = icmp eq i64 %number, 0
-  br label %tally
-tally:
-  %i = phi i64 [ %begin, %entry ], [ %i.n, %tally ]
-  %sum = phi i32 [ 0, %entry ], [ %sum.n, %tally ]
-  %at = getelementptr i8, ptr %src, i64 %i
-  %m = load i8, ptr %at
-  %mz = zext i8 %m to i32
-  %sum.n = add i32 %sum, %mz
-  %i.n = add i64 %i, 1
-  %more = icmp ult i64 %i.n, %end
-  br i1 %more, label %tally, label %counted
-counted:
-{prefix}
-  %islast = icmp eq i64 %end, %size
-  br i1 %islast, label %total, label %start
-total:
-  store i32 %upto, ptr %count
-  br label %start
-start:
-  %base = zext i32 %prefix to i64
-  br label %writing
-writing:
-  %k = phi i64 [ %begin, %start ], [ %k.n, %skip ]
-  %pos = phi i64 [ %base, %start ], [ %pos.n, %skip ]
-  %to = getelementptr i32, ptr %dst, i64 %pos
-  %k32 = trunc i64 %k to i32
-  %from = getelementptr i8, ptr %src, i64 %k
-  %b = load i8, ptr %from
-  %set = icmp ne i8 %b, 0
-  br i1 %set, label %put, label %skip
-put:
-  store i32 %k32, ptr %to
-  br label %skip
-skip:
-  %bz = zext i8 %b to i64
-  %pos.n = add i64 %pos, %bz
-  %k.n = add i64 %k, 1
-  %goon = icmp ult i64 %k.n, %end
-  br i1 %goon, label %writing, label %exit
-exit:
-  ret void
-}}
-{_declare(pause)}
 """
