@@ -23,7 +23,7 @@ from lumijit.compiler.trace import Node
 class Block:
     """Straight-line code of a region: nodes in order, then its results."""
 
-    __slots__ = ("is_consumed", "nodes", "outputs")
+    __slots__ = ("_weight", "is_consumed", "nodes", "outputs")
 
     def __init__(
         self,
@@ -34,6 +34,14 @@ class Block:
         self.nodes = nodes
         self.outputs = outputs
         self.is_consumed = is_consumed
+        self._weight = 0
+
+    @property
+    def weight(self) -> int:
+        """How many operations there are, in regions inside as well."""
+        if not self._weight:
+            self._weight = sum(map(weight, self.nodes))
+        return self._weight
 
     def pure(self) -> Block:
         """Return the same code without its writes to memory.
@@ -181,6 +189,13 @@ class Call:
 
 
 Region = Loop | Branch | Call
+
+
+def weight(node: Node) -> int:
+    """Return how many operations a node stands for."""
+    if node.op not in REGIONS:
+        return 1
+    return 1 + sum(block.weight for block in node.attr.blocks)
 
 
 def pointer_deps(node: Node) -> tuple[Node, ...]:

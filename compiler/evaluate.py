@@ -9,40 +9,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from lumijit.compiler import (
-    kernels,
-    local,
-    partition,
-    pending,
-    reductions,
-    trace,
-    transfer,
-)
-from lumijit.compiler.launching import is_idle, is_small, report, start
-from lumijit.compiler.memory import CONSUMED
-from lumijit.compiler.ops.structural import (
-    EVALUATED,
-    LITERAL,
-    REGIONS,
-    RETURNING,
-    UNDEFINED,
-    WRITTEN,
-)
-from lumijit.compiler.program import (
-    Program,
-    elementwise_order,
-    leaked_symbol,
-    target_root,
-)
-from lumijit.compiler.schedule import Group, Plan, phases, plan
+from lumijit.compiler import partition, pending, trace, transfer
+from lumijit.compiler.describe import describe
+from lumijit.compiler.launching import run_described, run_side_by_side
+from lumijit.compiler.ops.structural import EVALUATED, LITERAL
+from lumijit.compiler.program import leaked_symbol
+from lumijit.compiler.schedule import Group, phases, plan
 from lumijit.compiler.trace import ROOT, Node, from_buffer
-from lumijit.runtime import buffers, log, workers
-from lumijit.runtime.config import flags
+from lumijit.runtime import buffers, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
@@ -171,234 +151,30 @@ def _compute(wanted: list[Node]) -> None:
 
 
 def _run(wanted: list[Node]) -> None:
-    order = elementwise_order(wanted)
-    if order is not None:
-        outputs = list(dict.fromkeys(wanted)) if len(wanted) > 1 else wanted
-        size = outputs[0].size
-        if len(order) > partition.MAX_OPERATIONS:
-            _run_chunks(order, outputs, size)
-        else:
-            _run_elementwise(Program(size, outputs, [], 0, order))
-        return
-    found = plan(wanted)
+    outputs = list(dict.fromkeys(wanted)) if len(wanted) > 1 else wanted
+    described = describe(outputs)
+    if described is None:
+        _run_planned(outputs)
+    elif described.weight <= partition.MAX_OPERATIONS:
+        run_described(outputs, described)
+    else:
+        group = Group(0, outputs[0].size)
+        group.outputs = outputs
+        for piece in chain(partition.pieces(group), (group,)):
+            described = describe(piece.outputs)
+            assert described is not None
+            run_described(piece.outputs, described)
+
+
+def _run_planned(outputs: list[Node]) -> None:
+    """Run what takes more than one kernel, or writes."""
+    found = plan(outputs)
     for level in phases(found):
-        barrier = workers.last_ticket() + 1
-        launched = [_Launch(group, found) for group in level]
-        # What may fail comes first: writes that have been queued can't be undone.
-        for launch in launched:
-            launch.prepare()
-        try:
-            for launch in launched:
-                launch.run(barrier)
-        except BaseException:
-            # Evaluated once more, these would write a second time.
-            _settle(found, [e for e in launched if e.finish()])
-            raise
-        _settle(found, launched)
-
-
-def _settle(found: Plan, launched: list[_Launch]) -> None:
-    """Turn what has been queued into evaluated nodes.
-
-    Memory that a node lets go of may serve the next kernel, so nothing is let go
-    before all kernels that run side by side have been queued.
-    """
-    _settle_effects(found, launched)
-    for launch in launched:
-        launch.settle()
-
-
-def _run_chunks(order: list[Node], wanted: list[Node], size: int) -> None:
-    """Run a long trace as several kernels."""
-    for nodes, outputs in partition.chunks(order, wanted):
-        uniform = [n for n in outputs if n.size != size]
-        for node in uniform:
-            _run([node])
-        rest = [n for n in outputs if n.size == size]
-        if rest:
-            _run_elementwise(Program(size, rest, [], 0, nodes))
-
-
-def _run_elementwise(program: Program) -> None:
-    """Run the one kernel of a program without indexing, writes and regions."""
-    outputs = program.outputs
-    results = [_memory_for(n) for n in outputs]
-    if program.size:
-        built = kernels.lookup(program)
-        args = built.pack(*_values(program), *[r.address for r in results])
-        is_inline = is_small(program, built)
-        keep = (built.kernel, program.arguments, results)
-        slots = workers.slot_count()
-        ticket, seconds = start(program, built, args, keep, is_inline, None, slots)
-        if ticket:
-            for buffer in results:
-                buffer.ticket = ticket
-        if flags.kernel_history or log.level >= log.LogLevel.Info:
-            report(program, built, ticket, seconds)
-        if flags.launch_blocking:
-            workers.sync()
-    for node, buffer in zip(outputs, results, strict=True):
-        settle(node, buffer)
-
-
-def _values(program: Program) -> list[Any]:
-    """Return the arguments that are inputs and literals."""
-    if workers.has_cancelled():
-        for node in program.arguments:
-            if node.buffer is not None:
-                node.buffer.check_intact()
-    return [
-        n.attr if n.op is LITERAL else n.buffer.address  # type: ignore[union-attr]
-        for n in program.arguments
-    ]
-
-
-class _Ready(NamedTuple):
-    """A kernel with all that queueing it takes."""
-
-    program: Program
-    built: kernels.Built
-    args: bytes
-    keep: object
-    is_inline: bool
-
-
-class _Launch:
-    """One group on its way: its program, memory and arguments."""
-
-    def __init__(self, group: Group, found: Plan) -> None:
-        self.found = found
-        self.undefined = [n for n in group.outputs if n.op is UNDEFINED]
-        self.outputs = [n for n in group.outputs if n.op is not UNDEFINED]
-        self.effects = group.effects
-        self.size = group.size
-        self.results = [_memory_for(n) for n in self.outputs]
-        self.written: dict[int, buffers.Buffer] = {}
-        self.merges: list[tuple[reductions.Private, buffers.Buffer]] = []
-        self.temporary: list[Any] = []
-        self.ready: _Ready | None = None
-        self.is_queued = False
-        # Threads that begin later take no part: there are no copies for them.
-        self.slots = workers.slot_count()
-
-    def prepare(self) -> None:
-        """Find the kernel, and memory and copies that its writes need."""
-        if self.size == 0 or not (self.outputs or self.effects):
-            return
-        program = Program(self.size, self.outputs, self.effects, _expand_threshold)
-        built = kernels.lookup(program)
-        is_inline = is_idle() and is_small(program, built)
-        values = _values(program)
-        values += [r.address for r in self.results]
-        if program.has_loops:
-            values.append(workers.cancel_address())
-        for target in program.targets.values():
-            buffer = self._target_buffer(target.root)
-            if target.private_op is None:
-                values.append(buffer.address)
-            elif is_inline:
-                values += [buffer.address, 0, 1, 0, target.root.size]
-            else:
-                private = reductions.Private(target.root, target.private_op)
-                self.slots = min(self.slots, private.slots)
-                self.temporary.append(private)
-                values += private.arguments()
-                self.merges.append((private, buffer))
-        scratch = None
-        if built.scratch_bytes:
-            scratch = buffers.allocate(built.scratch_bytes * self.slots)
-            self.temporary.append(scratch)
-            values.append(scratch.address)
-        args = built.pack(*values)
-        keep = (built.kernel, program.arguments, self.results, self.written, scratch)
-        self.ready = _Ready(program, built, args, keep, is_inline)
-
-    def run(self, barrier: int) -> None:
-        """Queue the kernel, and the mergers that its writes need."""
-        if self.ready is None:
-            return
-        program, built, args, keep, is_inline = self.ready
-        first = None if program.targets else barrier
-        ticket, seconds = start(
-            program, built, args, keep, is_inline, first, self.slots
-        )
-        self.is_queued = True
-        for buffer in (*self.results, *self.written.values()):
-            buffer.ticket = ticket
-        self.finish()
-        report(program, built, ticket, seconds)
-        if flags.launch_blocking:
-            workers.sync()
-
-    def finish(self) -> bool:
-        """Queue the mergers that are left; tell whether the kernel was queued."""
-        while self.is_queued and self.merges:
-            private, buffer = self.merges[-1]
-            private.merge_into(buffer)
-            self.merges.pop()
-        return self.is_queued
-
-    def _target_buffer(self, root: Node) -> buffers.Buffer:
-        """Return the memory that a write goes to.
-
-        That is the target's own if nobody else will read it as it was, else a copy.
-        """
-        size_bytes = root.type.size_bytes * root.size
-        buffer = root.buffer
-        is_own = id(root) not in self.found.shared_targets
-        if buffer is None or buffer.is_foreign or not is_own:
-            buffer = buffers.allocate(size_bytes)
-            if root.buffer is not None:
-                transfer.copy(buffer, root.buffer, size_bytes)
-            elif root.op is LITERAL:
-                transfer.fill(buffer, root.type, root.attr, root.size)
-        self.written[id(root)] = buffer
-        return buffer
-
-    def settle(self) -> None:
-        """Turn the computed nodes into evaluated ones."""
-        for node, buffer in zip(self.outputs, self.results, strict=True):
-            settle(node, buffer)
-        for node in self.undefined:
-            settle(node, _memory_for(node))
-
-
-def settle(node: Node, buffer: buffers.Buffer) -> None:
-    """Turn a computed node into an evaluated one; its past is let go."""
-    node.buffer = buffer
-    node.op = EVALUATED
-    node.deps = ()
-    node.attr = None
-
-
-def _memory_for(node: Node) -> buffers.Buffer:
-    return buffers.allocate(node.type.size_bytes * local.stored_lanes(node))
-
-
-def _settle_effects(found: Plan, launched: list[_Launch]) -> None:
-    """Give the written arrays their memory, and forget the effects."""
-    executed = {id(e): e for launch in launched for e in launch.effects}
-    versions = [
-        n for n in found.written if n.op is WRITTEN and id(n.deps[0]) in executed
-    ]
-    for effect in executed.values():
-        if effect.op in REGIONS:
-            alive = [entry() for entry in effect.attr.written]
-            versions += [n for n in alive if n is not None and n.op is WRITTEN]
-    bound: dict[int, buffers.Buffer] = {}
-    for launch in launched:
-        bound.update(launch.written)
-    memory = [(node, bound.get(id(target_root(node)))) for node in versions]
-    for node, buffer in memory:
-        if buffer is None:
-            buffer = buffers.allocate(node.type.size_bytes * node.size)
-        settle(node, buffer)
-    for effect in executed.values():
-        if effect.op in REGIONS:
-            effect.attr = effect.attr.without_effects()
-            effect.deps = effect.deps[: effect.attr.targets]
-        elif effect.op in RETURNING:
-            effect.attr = CONSUMED
+        if found.weight > partition.MAX_OPERATIONS:
+            for group in level:
+                for piece in partition.pieces(group):
+                    run_side_by_side([piece], found, _expand_threshold)
+        run_side_by_side(level, found, _expand_threshold)
 
 
 def opaque(node: Node) -> Node:

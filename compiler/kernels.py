@@ -21,6 +21,7 @@ from lumijit.compiler.lower import packet
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.misses import explain
 from lumijit.compiler.program import Program
+from lumijit.compiler.trace import Node
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import KernelBuildError
@@ -52,6 +53,8 @@ class Built:
 
 
 _KERNELS: dict[Any, Built] = {}
+# What the newest of them compute.
+_STRUCTURES: deque[Any] = deque(maxlen=64)
 # By the key of the general form; and the newest of them, with their programs.
 _GENERAL: dict[Any, Built] = {}
 _RECENT: deque[tuple[Program, Built]] = deque(maxlen=64)
@@ -82,6 +85,7 @@ def count() -> int:
 def flush() -> None:
     """Forget all kernels in memory; those on disk stay."""
     _KERNELS.clear()
+    _STRUCTURES.clear()
     _GENERAL.clear()
     _RECENT.clear()
 
@@ -94,18 +98,44 @@ def structural_hash(key: Any) -> str:
     return cache.full_key(repr((target(), key)), cpu.environment_key())
 
 
-def lookup(program: Program) -> Built:
-    """Return the kernel for a program, building it if need be."""
-    built = _KERNELS.get(program.key)
-    if built is not None and not flags.print_ir:
-        built.is_hit = True
-        return built
+def find(key: Any) -> Built | None:
+    """Return the kernel that was looked up under a key before."""
+    built = _KERNELS.get(key)
+    if built is None or flags.print_ir:
+        return None
+    built.is_hit = True
+    return built
+
+
+def lookup(
+    program: Program, key: Any = None, arguments: list[Node] | None = None
+) -> Built:
+    """Return the kernel for a program, building it if need be.
+
+    Args:
+        program: what is to be computed.
+        key: what it is to be found by; its own key unless given.
+        arguments: the program's in the order in which they will be packed.
+    """
+    if key is None or arguments is None:
+        key, arguments = program.key, program.arguments
+    found = find(key)
+    if found is None:
+        built, chosen = _searched(program)
+        chosen = chosen.reordered(program.arguments, arguments)
+        found = replace(built, pack=chosen.packer(built.pack))
+        _KERNELS[key] = found
+        _STRUCTURES.append(program.key)
+    return found
+
+
+def _searched(program: Program) -> tuple[Built, Selection]:
+    """Return a kernel that no key leads to yet, and what it takes of the arguments."""
     own_name = ""
     if len(program.all_nodes()) >= NOTED_FROM:
         own_name = structural_hash(program.key)
         found = _noted(program, own_name)
         if found is not None:
-            _KERNELS[program.key] = found
             return found
     wanted = general.generalized(program)
     built, sources = _known(program, wanted)
@@ -117,11 +147,9 @@ def lookup(program: Program) -> Built:
         if wanted.program is not program:
             _RECENT.append((wanted.program, built))
     chosen = general.selection(program, sources)
-    found = replace(built, pack=chosen.packer(built.pack))
-    _KERNELS[program.key] = found
     if own_name and built.hash != own_name:
         _note(own_name, built, chosen)
-    return found
+    return built, chosen
 
 
 def _note(name: str, built: Built, chosen: Selection) -> None:
@@ -130,7 +158,7 @@ def _note(name: str, built: Built, chosen: Selection) -> None:
     cache.store(name, b"", meta)
 
 
-def _noted(program: Program, name: str) -> Built | None:
+def _noted(program: Program, name: str) -> tuple[Built, Selection] | None:
     """Return the kernel on disk that was noted for a program, or that is its own."""
     if flags.print_ir:
         return None
@@ -158,9 +186,9 @@ def _noted(program: Program, name: str) -> Built | None:
             return None
     built = _from_disk(name, stored, started)
     if built is not None:
-        built.reason = explain(program, _KERNELS)
-        built.pack = chosen.packer(built.pack)
-    return built
+        built.reason = explain(program, _STRUCTURES)
+        return built, chosen
+    return None
 
 
 def _from_disk(
@@ -212,9 +240,9 @@ def _known(program: Program, wanted: General) -> tuple[Built | None, list[Source
 def _build(program: Program, wanted: Program) -> Built:
     """Read a kernel from disk or make it, for the general form of a program."""
     name = structural_hash(wanted.key)
-    reason = (
-        explain(program, _KERNELS) if not flags.print_ir else "IR wanted for printing"
-    )
+    reason = "IR wanted for printing"
+    if not flags.print_ir:
+        reason = explain(program, _STRUCTURES)
     started = time.perf_counter()
     stored = None if flags.print_ir else cache.lookup(name)
     if stored is not None:

@@ -14,8 +14,6 @@ from lumijit.compiler.program import Program, leaf_text
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import name_of_index
 
-# Of so many kernels, the newest, the most similar one is looked for.
-_COMPARED = 64
 _END = "its end"
 
 
@@ -35,7 +33,7 @@ def explain(program: Program, known: Collection[Any]) -> str:
     if not known:
         return "first kernel"
     best, shared = None, 0
-    for other in list(known)[-_COMPARED:]:
+    for other in known:
         common = 0
         for a, b in zip(key, other, strict=False):
             if a != b:

@@ -8,15 +8,13 @@ block. So other numbers in a program never mean another kernel.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from lumijit.compiler.blocks import attr_key, pointer_deps, value_deps
 from lumijit.compiler.local import accesses, in_use
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
-    BITCAST,
-    CAST,
     COUNTER,
     EFFECTS,
     EVALUATED,
@@ -31,8 +29,6 @@ from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
 from lumijit.runtime.errors import SymbolicError, message
 
-_LEAVES = frozenset({LITERAL, COUNTER, EVALUATED, UNDEFINED})
-_PLAIN = _LEAVES | {CAST, BITCAST}
 # What a leaf is in a key, to which the index of its type is added (below 16).
 _ARGUMENT = 0
 _UNDEFINED = 16
@@ -41,6 +37,7 @@ _MEMORY = 64
 _COUNTER = 255
 # Results of this many bytes are written past the caches, which they wouldn't fit.
 STREAMING_FROM = 64 << 20
+_NEVER_STREAMING = 1 << 22
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
 
 
@@ -119,7 +116,6 @@ class Program:
         outputs: list[Node],
         effects: list[Node],
         expand_limit: int,
-        nodes: list[Node] | None = None,
     ) -> None:
         self.size = size
         self.outputs = outputs
@@ -129,22 +125,15 @@ class Program:
         self.targets = {}
         self._all_nodes: list[Node] | None = None
         self.pointer_ids: set[int] = set()
-        self.value_ids: Collection[int] = ()
-        self.is_streaming = size > 1 << 22 and _is_streaming(outputs, size)
-        if nodes is None:
-            self.nodes = self._walk()
-            first = accesses(self.nodes) if in_use() else []
-            if first:
-                self.nodes = self._walk(first)
-            self._choose_reductions(expand_limit)
-            self.has_loops = has_loops(self.nodes)
-            self.key = self._make_key({})
-        else:
-            self.nodes = nodes
-            self.has_loops = False
-            local: dict[int, int] = {}
-            self.value_ids = local
-            self.key = self._make_key(local)
+        self.value_ids: set[int] = set()
+        self.is_streaming = is_streaming(outputs, size)
+        self.nodes = self._walk()
+        first = accesses(self.nodes) if in_use() else []
+        if first:
+            self.nodes = self._walk(first)
+        self._choose_reductions(expand_limit)
+        self.has_loops = has_loops(self.nodes)
+        self.key = self._make_key()
 
     def all_nodes(self) -> list[Node]:
         """Return the nodes, each region followed by those of its blocks."""
@@ -156,7 +145,7 @@ class Program:
     def _walk(self, first: Iterable[Node] = ()) -> list[Node]:
         order: list[Node] = []
         done: set[int] = set()
-        self.value_ids = values = set[int]()
+        self.value_ids = values = set()
         pointers = self.pointer_ids
         for root in (*first, *self.outputs, *self.effects):
             values.add(id(root))
@@ -221,12 +210,13 @@ class Program:
             if op is not None and (small or forced):
                 target.private_op = op
 
-    def _make_key(self, local: dict[int, int]) -> Any:
-        """Describe the nodes by local indices, which go to `local` by id.
+    def _make_key(self) -> Any:
+        """Describe the nodes by local indices.
 
         One entry for each node: a number for a leaf, a tuple for an operation.
         """
         rows: list[Any] = []
+        local: dict[int, int] = {}
         args = self.arguments
         pointers = self.pointer_ids
         root_scope = ROOT
@@ -278,45 +268,12 @@ class Program:
         return tuple(found)
 
 
-def _is_streaming(outputs: list[Node], size: int) -> bool:
+def is_streaming(outputs: list[Node], size: int) -> bool:
     """Tell whether outputs are so large that they should bypass the caches."""
+    if size <= _NEVER_STREAMING:
+        return False
     widest = max((n.type.size_bytes for n in outputs), default=0)
     return widest * size >= STREAMING_FROM
-
-
-def elementwise_order(wanted: list[Node]) -> list[Node] | None:
-    """Return what nodes of one size need, in order, if it is free of memory access.
-
-    That is the common case: no plan is needed, and one walk does. None if a node
-    indexes, writes or belongs to a region.
-    """
-    size = wanted[0].size
-    order: list[Node] = []
-    done: set[int] = set()
-    for root in wanted:
-        if root.size != size or root.op is UNDEFINED:
-            return None
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) not in done:
-                op = node.op
-                if op.lower is None and op not in _PLAIN:
-                    return None
-                count = len(stack)
-                for dep in node.deps:
-                    if id(dep) not in done:
-                        if dep.op in _LEAVES:
-                            done.add(id(dep))
-                            order.append(dep)
-                        else:
-                            stack.append(dep)
-                if len(stack) > count:
-                    continue
-                done.add(id(node))
-                order.append(node)
-            stack.pop()
-    return order
 
 
 def target_root(node: Node) -> Node:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-from lumijit.compiler.blocks import pointer_deps, value_deps
+from lumijit.compiler.blocks import pointer_deps, value_deps, weight
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
@@ -49,9 +49,10 @@ class Group:
 class Plan:
     """The groups in order of phase, and what else the launch must know."""
 
-    __slots__ = ("groups", "shared_targets", "written")
+    __slots__ = ("groups", "shared_targets", "weight", "written")
 
     def __init__(self) -> None:
+        self.weight = 0
         self.groups: list[Group] = []
         self.shared_targets: set[int] = set()
         self.written: list[Node] = []
@@ -156,6 +157,8 @@ class _Planner:
             level += 1
             self.plan.written.append(node)
         phase[id(node)] = level
+        if node.op in REGIONS:
+            self.plan.weight += weight(node)
         if is_effect(node):
             self.effects.append(node)
         is_result = node.op is PROJECT and is_effect(node.deps[0])
@@ -199,6 +202,7 @@ class _Planner:
     def finish(self) -> Plan:
         """Form the groups."""
         last = max(self.phase.values(), default=0)
+        self.plan.weight += len(self.phase)
         for node in self.carriers:
             if self.phase[id(node)] < last and node.op is not EVALUATED:
                 self._store(node, self.phase[id(node)])

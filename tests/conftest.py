@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from lumijit.compiler import evaluate, general, pending, program, schedule
+from lumijit.compiler import (
+    describe,
+    evaluate,
+    general,
+    launching,
+    pending,
+    program,
+    schedule,
+)
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.trace import Node
 from lumijit.compiler.verify import verify, verify_plan, verify_program
@@ -29,10 +37,19 @@ def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
     return found
 
 
-def _checked_order(wanted: list[Node]) -> list[Node] | None:
-    found = program.elementwise_order(wanted)
+_structures: dict[Any, Any] = {}
+
+
+def _checked_description(outputs: list[Node]) -> describe.Description | None:
+    """Describe a program; equal keys must mean equal programs."""
+    found = describe.describe(outputs)
     if found is not None:
-        verify(wanted)
+        verify(outputs)
+        made = _CheckedProgram(outputs[0].size, outputs, [], 0)
+        key, arguments = found.key, found.arguments
+        assert _structures.setdefault(key, made.key) == made.key
+        assert set(map(id, arguments)) == set(map(id, made.arguments))
+        assert len(arguments) == len(made.arguments)
     return found
 
 
@@ -79,8 +96,9 @@ def _verified_stages() -> Iterator[None]:
         internal = (*errors._PACKAGE_DIRS, __file__)
         patch.setattr(errors, "_PACKAGE_DIRS", internal)
         patch.setattr(evaluate, "plan", _checked_plan)
-        patch.setattr(evaluate, "elementwise_order", _checked_order)
-        patch.setattr(evaluate, "Program", _CheckedProgram)
+        for module in (evaluate, launching):
+            patch.setattr(module, "describe", _checked_description)
+        patch.setattr(launching, "Program", _CheckedProgram)
         patch.setattr(general, "Program", _CheckedProgram)
         yield
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import evaluate, kernels, reductions
+from lumijit.compiler import evaluate, kernels, launching, reductions
 from lumijit.llvm import Float, UInt32
 from lumijit.runtime import workers
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
@@ -107,9 +107,9 @@ def _fails_on_call(
     ("owner", "name"),
     [
         (kernels, "lookup"),
-        (evaluate, "start"),
-        (evaluate, "report"),
-        (evaluate._Launch, "_target_buffer"),
+        (launching, "start"),
+        (launching, "report"),
+        (launching._Launch, "_target_buffer"),
         (reductions.Private, "merge_into"),
         (reductions.Private, "arguments"),
     ],
@@ -130,7 +130,7 @@ def test_writes_happen_once_when_an_evaluation_fails_halfway(
     dr.scatter_add(c, Float(3), dr.arange(UInt32, 7 * size) % 7)
     with monkeypatch.context() as patch:
         if name in ("merge_into", "arguments"):
-            patch.setattr(evaluate, "is_small", lambda program, built: False)
+            patch.setattr(launching, "is_small", lambda size, built: False)
         patch.setattr(owner, name, _fails_on_call(number, getattr(owner, name), error))
         with pytest.raises(error):
             dr.eval(a, b, c)
@@ -161,13 +161,13 @@ def test_what_another_thread_finds_again_is_not_written_to(
     found: list[Any] = []
     lookup = kernels.lookup
 
-    def trace_meanwhile(program: Any) -> Any:
+    def trace_meanwhile(*args: Any) -> Any:
         if not found:
             found.append(None)
             thread = threading.Thread(target=lambda: found.append(dr.sin(x)))
             thread.start()
             thread.join()
-        return lookup(program)
+        return lookup(*args)
 
     monkeypatch.setattr(kernels, "lookup", trace_meanwhile)
     dr.eval(y)
@@ -184,15 +184,15 @@ def test_what_was_scheduled_is_computed_beside_what_fails(
     target = dr.zeros(Float, 3)
     dr.scatter_add(target, Float(1), dr.arange(UInt32, 300) % 3)
     dr.schedule(arrays)
-    lookup = kernels.lookup
+    allocate = launching._memory_for
 
-    def without_four(program: Any) -> Any:
-        if program.size == 4:
+    def without_four(node: Any) -> Any:
+        if node.size == 4:
             raise MemoryError("four")
-        return lookup(program)
+        return allocate(node)
 
     with monkeypatch.context() as patch:
-        patch.setattr(kernels, "lookup", without_four)
+        patch.setattr(launching, "_memory_for", without_four)
         wanted = dr.arange(Float, 6) * 2
         with pytest.raises(MemoryError, match="four"):
             dr.eval(wanted)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import evaluate, partition, program
+import lumijit as lj
+from lumijit.compiler import evaluate, partition, schedule
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.trace import Node, emit2, literal
+from lumijit.llvm import UInt32
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import UINT32
@@ -72,12 +74,92 @@ def test_cuts_are_where_little_is_alive() -> None:
         parts = [emit2(lo.XOR, node, literal(UINT32, k)) for k in range(1, 6)]
         for part in parts:
             node = emit2(ar.ADD, node, part)
-    order = program.elementwise_order([node])
-    assert order is not None
+    group = schedule.Group(0, 8)
+    group.outputs = [node]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition, "MAX_OPERATIONS", 40)
-        for nodes, outputs in partition.chunks(order, [node]):
-            assert len(outputs) <= 2
-            assert len(nodes) <= 60
-            evaluate._run_elementwise(program.Program(8, outputs, [], 0, nodes))
-    assert order == []
+        for piece in partition.pieces(group):
+            assert len(piece.outputs) <= 2
+            assert len(partition.in_order(piece.outputs)) <= 60
+            evaluate._run(piece.outputs)
+    assert len(partition.in_order([node])) <= 60
+
+
+def _indexed_program(choices: list[tuple[int, int, int]]) -> list[np.ndarray]:
+    """Run a program of gathers, scatters, counters, loops and branches."""
+    n = 9
+    data = lj.arange(UInt32, n) * 3 + 1
+    lj.make_opaque(data)
+    targets = [lj.zeros(UInt32, n), lj.opaque(UInt32, 5, n)]
+    counter = lj.zeros(UInt32, 2)
+    values = [data + 1, data ^ 5, lj.opaque(UInt32, 11)]
+    for kind, left, right in choices:
+        a, b = values[left % len(values)], values[right % len(values)]
+        target = targets[right % 2]
+        if kind == 0:
+            values.append(lj.gather(UInt32, data, (a + b) % n))
+        elif kind == 1:
+            lj.scatter_add(target, a, b % n)
+        elif kind == 2:
+            lj.scatter(target, b % 7, lj.arange(UInt32, n))
+        elif kind == 3:
+            slots = lj.scatter_inc(counter, UInt32(right % 2), lj.arange(UInt32, n) < 5)
+            values.append(lj.max(slots) + a)
+        elif kind == 4:
+            values += lj.while_loop(
+                (a % 16, b), lambda i, x: i < 16, lambda i, x: (i + 3, x * i + 1)
+            )
+        elif kind == 5:
+            values += lj.if_stmt(
+                (a, b), a < b, lambda x, y: (x + 1, y), lambda x, y: (y, x * 2)
+            )
+        elif kind == 6:
+            values.append(lj.gather(UInt32, target, a % n))
+        else:
+            values.append(a * b + 3)
+    lj.eval(values[-4:], targets, counter)
+    return [v.numpy() for v in (*values[-4:], *targets, counter)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 60), st.integers(0, 60)),
+        min_size=8,
+        max_size=30,
+    )
+)
+def test_any_cut_of_a_program_with_indexing_gives_the_same(
+    choices: list[tuple[int, int, int]],
+) -> None:
+    expected = _indexed_program(choices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition, "MAX_OPERATIONS", 9)
+        found = _indexed_program(choices)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["gather", "scatter", "loop"])
+def test_long_traces_with_indexing_are_cut(kind: str) -> None:
+    x = lj.arange(UInt32, 40)
+    lj.make_opaque(x)
+    y = x
+    target = lj.zeros(UInt32, 40)
+    for k in range(partition.MAX_OPERATIONS):
+        y = y * 3 + x
+        if kind == "gather" and k % 500 == 0:
+            y += lj.gather(UInt32, x, y % 40)
+        elif kind == "scatter" and k % 500 == 0:
+            lj.scatter_add(target, y, x)
+        elif kind == "loop" and k % 500 == 0:
+            _, y = lj.while_loop(
+                (x, y), lambda i, y: i < 9, lambda i, y: (i + 1, y * 3)
+            )
+    with scoped_set_flag(JitFlag.KernelHistory, True):
+        history.kernel_history_clear()
+        lj.eval(y, target)
+        launches = history.kernel_history([history.KernelType.JIT])
+    assert len(launches) >= 3
+    counts = [entry["operation_count"] for entry in launches]
+    assert max(counts) <= 1.5 * partition.MAX_OPERATIONS
