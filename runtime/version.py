@@ -12,4 +12,4 @@ VERSION: Final = "0.1.0"
 # Raise it with every change to what kernels look like (their arguments, how
 # blocks are handed out, the math library): old entries of the disk cache must
 # not be run by new launch code.
-CODEGEN_VERSION: Final = 21
+CODEGEN_VERSION: Final = 22

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lumijit.compiler.lower import conversions
 from lumijit.runtime.dtypes import (
     BOOL,
     FLOAT16,
@@ -370,19 +371,11 @@ class Builder:
         if source.is_bool:
             return self.select(to, value, 1, 0)
         if source.is_float and to.is_float:
-            return self.convert(
-                "fpext" if to.bits > source.bits else "fptrunc", source, value, to
-            )
+            return conversions.float_to_float(self, source, value, to)
         if source.is_float:
-            stem = "fptosi" if to.is_signed else "fptoui"
-            return self.intrinsic(
-                f"llvm.{stem}.sat.{self.suffix(to)}.{self.suffix(source)}",
-                to,
-                [(source, value)],
-            )
+            return conversions.float_to_int(self, source, value, to)
         if to.is_float:
-            instr = "sitofp" if source.is_signed else "uitofp"
-            return self.convert(instr, source, value, to)
+            return conversions.int_to_float(self, source, value, to)
         if to.bits < source.bits:
             return self.convert("trunc", source, value, to)
         return self.convert("sext" if source.is_signed else "zext", source, value, to)

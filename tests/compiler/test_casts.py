@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from lumijit.compiler import trace
+from lumijit.compiler import kernels, trace
+from lumijit.compiler.lower.builder import Builder, TargetInfo
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import (
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     FLOATS,
@@ -30,6 +35,7 @@ from tests.compiler.support import (
     lit,
     random_values,
 )
+from tests.targets import generating_for
 
 PAIRS = [
     pytest.param(a, b, id=f"{a.short}-{b.short}")
@@ -39,9 +45,40 @@ PAIRS = [
 ]
 
 
+@pytest.fixture(params=[False, True], ids=["pieces", "whole"])
+def _each_form(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Convert long integers in pieces, and as with AVX-512."""
+    target = replace(kernels.target(), has_avx512=request.param)
+    with generating_for(target):
+        yield
+
+
+pytestmark = pytest.mark.usefixtures("_each_form")
+
+
+def powers_of_two(source: DType) -> Array:
+    """Return all powers of two that the type has, and their neighbours."""
+    if not source.is_float:
+        numbers = [
+            s * (1 << k) + d for k in range(64) for s in (1, -1) for d in (-1, 0, 1)
+        ]
+        limits = np.iinfo(source.numpy)
+        found = [n for n in numbers if limits.min <= n <= limits.max]
+        return np.array(found, source.numpy)
+    limits = np.finfo(source.numpy)
+    low = int(np.log2(limits.smallest_subnormal.astype(np.float64)))
+    powers = np.ldexp(1.0, np.arange(low, limits.maxexp)).astype(source.numpy)
+    infinity = np.array(np.inf, source.numpy)
+    values = [powers, np.nextafter(powers, infinity), np.nextafter(powers, -infinity)]
+    both = np.concatenate(values)
+    return np.concatenate([both, -both])
+
+
 def values_near_limits(source: DType, to: DType) -> Array:
     """Return the edges of both types, as far as the source has them."""
     values = [edge_values(source)]
+    if not source.is_bool:
+        values.append(powers_of_two(source))
     if source.is_float and to.is_int:
         limits = np.iinfo(to.numpy)
         bounds = [2.0**to.bits, 2.0 ** (to.bits - 1), float(limits.max)]
@@ -85,8 +122,72 @@ def test_values(source: DType, to: DType) -> None:
 
 
 @pytest.mark.parametrize(("source", "to"), PAIRS)
+def test_random_bits(source: DType, to: DType) -> None:
+    rng = np.random.default_rng(source.index * 99 + to.index)
+    if source.is_bool:
+        values = rng.random(2000) < 0.5
+    else:
+        raw = rng.integers(0, 256, 2000 * source.size_bytes, np.uint8)
+        values = raw.view(source.numpy)
+    exact = [exact_cast(v, source, to) for v in values.tolist()]
+    with np.errstate(all="ignore"):
+        expected = values.astype(to.numpy) if to.is_float else np.array(exact, to.numpy)
+    found = data(trace.cast_to(array(values, source), to))
+    if source.bits == 64 and source.is_int and to is FLOAT32:
+        expected = np.array([float_of(v, 24) for v in values.tolist()], np.float32)
+    assert_same(found, expected)
+
+
+def float_of(value: int, digits: int) -> float:
+    """Round an integer to so many binary digits, halves to even."""
+    drop = max(abs(value).bit_length() - digits, 0)
+    quotient, rest = divmod(abs(value), 1 << drop)
+    half = (1 << drop) >> 1
+    up = drop > 0 and (rest > half or (rest == half and quotient & 1 == 1))
+    return float((quotient + up) << drop) * (-1 if value < 0 else 1)
+
+
+@pytest.mark.parametrize("source", [INT64, UINT64], ids=lambda t: t.short)
+def test_long_integers_round_once_to_doubles(source: DType) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 2**64, 5000, np.uint64, endpoint=False)
+    values >>= rng.integers(0, 12, 5000, np.uint64)
+    signed = values.view(source.numpy)
+    found = data(trace.cast_to(array(signed, source), FLOAT64))
+    assert found.tolist() == [float(v) for v in signed.tolist()]
+
+
+def test_doubles_round_once_to_halves() -> None:
+    """Around each half and each tie between two."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    halves = halves[np.isfinite(halves)]
+    halves.sort()
+    wide = halves.astype(np.float64)
+    ties = np.append((wide[1:] + wide[:-1]) / 2, [65520.0, -65520.0])
+    exact = np.concatenate([wide, ties])
+    values = np.concatenate(
+        [exact, np.nextafter(exact, np.inf), np.nextafter(exact, -np.inf)]
+    )
+    with np.errstate(over="ignore"):
+        expected = values.astype(np.float16)
+    assert_same(data(trace.cast_to(array(values, FLOAT64), FLOAT16)), expected)
+
+
+@pytest.mark.parametrize("to", INTS, ids=lambda t: t.short)
+@pytest.mark.parametrize("source", [FLOAT32, FLOAT64], ids=lambda t: t.short)
+def test_float_to_int_is_vector_code(source: DType, to: DType) -> None:
+    """LLVM's own saturating conversions take lanes apart."""
+    with generating_for(TargetInfo(has_avx2=True)):
+        b = Builder(8, kernels.target())
+        b.cast(source, "%x", to)
+    assert not any("sat" in name for name in b.declarations)
+
+
+@pytest.mark.parametrize(("source", "to"), PAIRS)
 def test_folding_agrees_with_the_kernel(source: DType, to: DType) -> None:
-    values = np.concatenate([values_near_limits(source, to), random_values(source, 9)])
+    values = np.concatenate([edge_values(source), random_values(source, 9)])
+    if source.is_float and to.is_int:
+        values = np.concatenate([values, values_near_limits(source, to)[::7]])
     found = data(trace.cast_to(array(values, source), to))
     for k, value in enumerate(values.tolist()):
         node = trace.cast_to(lit(source, value), to)
