@@ -224,7 +224,7 @@ def _repeated(root: Node, body: Body, chosen: Node) -> Node:
             source, index, mask = deps
             with trace.masked_only(None), memory.guarded(None):
                 mask = trace.emit2(AND, mask, chosen)
-                made[id(node)] = memory.gather(source, index, mask, node.attr or 0)
+                made[id(node)] = memory.entries(source, index, mask, node.attr or 0)
             continue
         made[id(node)] = trace.append(node.op, node.type, deps, node.attr)
     return made.get(id(root), root)

@@ -1,16 +1,17 @@
-"""Bounds checks of indexed access and calls under flag Debug.
+"""Reports of indexed access and calls out of bounds, under flag Debug.
 
-An access or a call out of bounds is masked. The largest such index is noted in a small
-array by an ordinary scatter, so it works inside regions too; the evaluation that
-carries it out reads the note and warns with the user's line (`pending`).
+An access or a call out of bounds is masked (`bounds`). The largest such index is noted
+in a small array by an ordinary scatter, so it works inside regions too; the evaluation
+that carries it out reads the note and warns with the user's line (`pending`).
 """
 
 from __future__ import annotations
 
 from lumijit.compiler import memory, pending, trace
 from lumijit.compiler.ops.logic import AND, EQ, LT, NOT
+from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
-from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.dtypes import UINT32, DType, same_bits
 from lumijit.runtime.errors import warn, where
 
 _KINDS = {
@@ -26,17 +27,22 @@ _KINDS = {
 class Note:
     """The array that holds the worst index."""
 
-    def __init__(self) -> None:
-        self._node = trace.literal(UINT32, 0)
+    def __init__(self, dtype: DType = UINT32) -> None:
+        self.type = dtype
+        self._node = trace.literal(dtype, 0)
 
 
 class Report(pending.Report):
     """Where an access is and, after evaluation, the worst index it used."""
 
-    def __init__(self, construct: str, size: int) -> None:
-        self.holder = Note()
+    def __init__(
+        self, construct: str, size: int, count: int = 1, dtype: DType = UINT32
+    ) -> None:
+        self.holder = Note(same_bits(dtype, "u"))
         self.construct = construct
         self.size = size
+        self.count = count
+        self.type = dtype
         self.where = where()
 
     def text(self, index: int) -> str:
@@ -60,7 +66,7 @@ class Report(pending.Report):
 
         index = int(evaluate.data(self.holder._node)[0])
         if index:
-            warn(self.text(index))
+            warn(self.text(self.type.wrap(index) * self.count))
 
 
 class ZeroStep(pending.Report):
@@ -93,10 +99,20 @@ def nonzero_step(step: Node) -> None:
 
 
 def in_bounds(construct: str, size: int, index: Node, mask: Node) -> Node:
-    """Return the mask without the entries whose index is out of bounds."""
+    """Return the mask without the entries whose UInt32 index is out of bounds."""
     inside = trace.emit2(LT, index, trace.literal(UINT32, size))
-    outside = trace.emit2(AND, mask, trace.emit1(NOT, inside))
-    report = Report(construct, size)
-    memory.write(report.holder, index, trace.literal(UINT32, 0), outside, "max")
-    pending.register(report)
+    note(construct, size, 1, index, mask, inside)
     return trace.emit2(AND, mask, inside)
+
+
+def note(
+    construct: str, size: int, count: int, index: Node, mask: Node, inside: Node
+) -> None:
+    """Have the next evaluation report an index that is masked in, but not inside."""
+    if inside.op is LITERAL and inside.attr:
+        return
+    outside = trace.emit2(AND, mask, trace.emit1(NOT, inside))
+    report = Report(construct, size, count, index.type)
+    bits = trace.bitcast_to(index, report.holder.type)
+    memory.write(report.holder, bits, trace.literal(UINT32, 0), outside, "max")
+    pending.register(report)

@@ -89,14 +89,13 @@ class Lane:
             return None
         if not mask.attr or source.size == 0:
             return trace.literal(source.type, source.type.wrap(0))
-        source = self._array(source, "gather")
-        position = index.attr + offset
-        self._check(position, source.size, "gather")
+        source = self.array(source, "gather")
         if source.op is LITERAL:
             return trace.literal(source.type, source.attr)
+        position = index.attr + offset if source.size > 1 else 0
         return trace.literal(source.type, self._entry(source, position))
 
-    def _array(self, node: Node, construct: str) -> Node:
+    def array(self, node: Node, construct: str) -> Node:
         """Return the array that is indexed."""
         _, array = self._sources.get(id(node), (None, None))
         if array is not None:
@@ -113,7 +112,7 @@ class Lane:
         return node
 
     def _check(self, position: int, size: int, construct: str) -> None:
-        if not 0 <= position < size:
+        if not -size <= position < size:
             raise ArrayIndexError(
                 message(
                     construct,
@@ -123,14 +122,11 @@ class Lane:
                 )
             )
 
-    def target(
-        self, holder: Holder, index: Node, mask: Node, construct: str
-    ) -> tuple[Node, Node]:
-        """Give a target its whole array back; return known index and mask."""
+    def give_back(self, holder: Holder) -> None:
+        """Give a target that is written its whole array back."""
         _, array = self._sources.get(id(holder._node), (None, None))
         if array is not None:
             holder._node = array
-        return self.place(index, mask, holder._node.size, construct)
 
     def place(
         self, index: Node, mask: Node, size: int, construct: str

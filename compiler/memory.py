@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from lumijit.compiler import trace
-from lumijit.compiler.ops.arithmetic import ADD
+from lumijit.compiler import bounds, trace
+from lumijit.compiler.bounds import IndexedArgument as IndexedArgument
 from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
     COUNTER,
@@ -27,20 +27,17 @@ from lumijit.compiler.ops.structural import (
     SCATTER,
     SCATTER_ERROR,
     SCATTER_INC,
-    SYMBOLIC,
     UNDEFINED,
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32, VOID, DType
-from lumijit.runtime.errors import SizeError, SymbolicError, message
 
 OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
 # "apart" is "auto" without flag ScatterReduceLocal: lanes aren't combined.
 MODES = ("auto", "apart", "direct", "local", "no_conflicts", "permute", "expand")
 CONSUMED = "consumed"
-MAX_INDEXED = (1 << 31) - 1
 
 
 class Holder(Protocol):
@@ -82,17 +79,6 @@ _groups = itertools.count(1)
 def new_group() -> int:
     """Return a number for scatters that are promised to hit different entries."""
     return next(_groups)
-
-
-class IndexedArgument(BaseException):
-    """A region's argument is indexed, so it can't be one; `control` handles it.
-
-    No `Exception`, so that a body's own handlers don't swallow it.
-    """
-
-    def __init__(self, node: Node) -> None:
-        super().__init__("a region's argument is indexed")
-        self.node = node
 
 
 class Writes:
@@ -159,83 +145,72 @@ def _note_single(holder: Holder, *operands: Node) -> None:
             entry.is_single = True
 
 
-def _is_open(scope: trace.Scope) -> bool:
-    """Tell whether a scope is the current one or surrounds it."""
-    current: trace.Scope | None = trace.state.scope
-    while current is not None and current is not scope:
-        current = current.parent
-    return current is not None
+def gather(source: Node, index: Node, mask: Node) -> Node:
+    """Read `source[index]` where the mask is set, and zero elsewhere and outside."""
+    position, mask = place(source, index, mask, "gather")
+    return entries(source, position, mask)
 
 
-def _check_indexable(node: Node, construct: str) -> None:
-    if node.scope is not ROOT:
-        if node.op is SYMBOLIC and _is_open(node.scope):
-            raise IndexedArgument(node)
-        written = node.op is WRITTEN
-        problem = (
-            "the array was written to inside this symbolic region, so reading it "
-            "there would need its evaluation"
-            if written
-            else "the array is symbolic, so it has no entries that could be indexed"
-        )
-        raise SymbolicError(
-            message(
-                construct,
-                problem,
-                "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
-            )
-        )
-    if trace.state.guard is not None:
-        trace.state.guard(node)
-    if node.size > MAX_INDEXED:
-        raise SizeError(
-            message(
-                construct,
-                f"arrays of more than {MAX_INDEXED} entries can't be indexed "
-                f"(got {node.size})",
-                "split the array.",
-            )
-        )
+def place(
+    source: Node,
+    index: Node,
+    mask: Node,
+    construct: str,
+    count: int = 1,
+    size: int | None = None,
+) -> tuple[Node, Node]:
+    """Return the UInt32 position of an access to an array, and where it takes place.
+
+    Args:
+        source: the array.
+        index: integers of any type; negative ones count from the end.
+        mask: which accesses are wanted.
+        construct: what accesses the array, for messages.
+        count: how many neighbouring entries an index stands for.
+        size: how many entries there are, if not those of `source`.
+    """
+    bounds.check_indexable(source, construct)
+    if trace.running_lanes and trace.state.lane is not None:
+        source = trace.state.lane.array(source, construct)
+    return _place(construct, size or source.size, index, mask, count)
 
 
-def gather(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
-    """Read `source[index + offset]` where the mask is set, and zero elsewhere.
+def _place(
+    construct: str, size: int, index: Node, mask: Node, count: int
+) -> tuple[Node, Node]:
+    if trace.running_lanes and trace.state.lane is not None:
+        index, mask = trace.state.lane.place(index, mask, size // count, construct)
+    return bounds.place(construct, size, index, trace.under_mask(mask), count)
+
+
+def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
+    """Read `source[index + offset]`, where `place` has checked the index.
 
     Gathers that differ in their offset only are read together.
     """
-    _check_indexable(source, "gather")
     if trace.state.scope is not ROOT:
         trace.state.scope.reads[id(source)] = source
     if trace.running_lanes and trace.state.lane is not None:
         entry: Node | None = trace.state.lane.gather(source, index, mask, offset)
         if entry is not None:
             return entry
-    mask = trace.under_mask(mask)
     size = trace.broadcast_size(GATHER, (index, mask))
-    if source.size == 0:
+    if source.size == 0 or (mask.op is LITERAL and not mask.attr):
         return trace.literal(source.type, source.type.wrap(0), size)
-    if flags.debug:
-        from lumijit.compiler import checks
-
-        place = index
-        if offset:
-            place = trace.emit2(ADD, index, trace.literal(UINT32, offset))
-        mask = checks.in_bounds("gather", source.size, place, mask)
-    elif source.op is LITERAL:
+    if source.op is LITERAL:
         value = trace.literal(source.type, source.attr, size)
         return trace.select(mask, value, _zero(source.type))
-    elif source.op is UNDEFINED:
-        return trace.undefined(source.type, size)
-    elif source.size == 1:
-        if mask.op is LITERAL and mask.attr and size == 1:
+    if source.op is UNDEFINED:
+        value = trace.undefined(source.type, size)
+        return trace.select(mask, value, _zero(source.type))
+    is_all = mask.op is LITERAL and bool(mask.attr)
+    if source.size == 1:
+        if is_all and size == 1:
             return source
         return trace.select(trace.resized(mask, size), source, _zero(source.type))
-    is_all = mask.op is LITERAL and bool(mask.attr)
     is_identity = index.op is COUNTER and index.size == source.size and not offset
     if is_all and is_identity:
         return source
-    if mask.op is LITERAL and not mask.attr:
-        return trace.literal(source.type, source.type.wrap(0), size)
     return read(source, index, mask, offset)
 
 
@@ -328,7 +303,17 @@ def _check_target(holder: Holder, construct: str) -> None:
     target = holder._node
     mine = target.op is WRITTEN and target.scope is not ROOT
     if not mine:
-        _check_indexable(target, construct)
+        bounds.check_indexable(target, construct)
+
+
+def aim(
+    holder: Holder, index: Node, mask: Node, construct: str, count: int = 1
+) -> tuple[Node, Node]:
+    """Return the position of a write to an array and where it takes place: `place`."""
+    _check_target(holder, construct)
+    if trace.running_lanes and trace.state.lane is not None:
+        trace.state.lane.give_back(holder)
+    return _place(construct, holder._node.size, index, mask, count)
 
 
 def scatter(
@@ -338,18 +323,24 @@ def scatter(
     mask: Node,
     op: str = "identity",
     mode: str = "auto",
-    group: int = 0,
 ) -> None:
     """Combine `value` into `holder[index]` where the mask is set."""
-    _check_target(holder, "scatter")
-    if trace.running_lanes and trace.state.lane is not None:
-        index, mask = trace.state.lane.target(holder, index, mask, "scatter")
-        value = trace.state.lane.known(value)
-    mask = trace.under_mask(mask)
-    if flags.debug:
-        from lumijit.compiler import checks
+    position, mask = aim(holder, index, mask, "scatter")
+    update(holder, value, position, mask, op, mode)
 
-        mask = checks.in_bounds("scatter", holder._node.size, index, mask)
+
+def update(
+    holder: Holder,
+    value: Node,
+    index: Node,
+    mask: Node,
+    op: str = "identity",
+    mode: str = "auto",
+    group: int = 0,
+) -> None:
+    """Combine `value` into `holder[index]`, where `aim` has checked the index."""
+    if trace.running_lanes and trace.state.lane is not None:
+        value = trace.state.lane.known(value)
     write(holder, value, index, mask, op, mode, group)
     _note_single(holder, value, index, mask)
 
@@ -377,16 +368,12 @@ def write(
 
 
 def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
-    """Add 1 to `holder[index]` where the mask is set; return the entries before."""
-    _check_target(holder, "scatter_inc")
-    lane = trace.state.lane
-    if lane is not None:
-        index, mask = lane.target(holder, index, mask, "scatter_inc")
-    mask = trace.under_mask(mask)
-    if flags.debug:
-        from lumijit.compiler import checks
+    """Add 1 to `holder[index]` where the mask is set; return the entries before.
 
-        mask = checks.in_bounds("scatter_inc", holder._node.size, index, mask)
+    Elsewhere and outside, that is zero.
+    """
+    index, mask = aim(holder, index, mask, "scatter_inc")
+    lane = trace.state.lane
     size = trace.broadcast_size(SCATTER_INC, (index, mask))
     if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
         return trace.literal(UINT32, 0, size)
@@ -402,13 +389,8 @@ def scatter_kahan(
     sums: Holder, errors: Holder, value: Node, index: Node, mask: Node
 ) -> None:
     """Add `value` to `sums[index]`, and what rounding took away to `errors[index]`."""
-    _check_target(sums, "scatter_add_kahan")
     _check_target(errors, "scatter_add_kahan")
-    mask = trace.under_mask(mask)
-    if flags.debug:
-        from lumijit.compiler import checks
-
-        mask = checks.in_bounds("scatter_add_kahan", sums._node.size, index, mask)
+    index, mask = aim(sums, index, mask, "scatter_add_kahan")
     size = trace.broadcast_size(SCATTER_ERROR, (value, index, mask))
     is_masked = mask.op is LITERAL and not mask.attr
     if size == 0 or sums._node.size == 0 or is_masked:

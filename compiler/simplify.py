@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler import trace
+from lumijit.compiler import ranges, trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.record import Op
@@ -224,7 +224,11 @@ def _int_div(a: Node, b: Node) -> Node | None:
         return None
     if b.attr == 1:
         return a
-    return _divide_by_multiplying(a, b.attr)
+    quotient = _divide_by_multiplying(a, b.attr)
+    if not a.type.is_signed:
+        low, high = ranges.limits(a)
+        ranges.note(quotient, low // b.attr, high // b.attr)
+    return quotient
 
 
 def _mod(a: Node, b: Node) -> Node | None:
@@ -233,7 +237,10 @@ def _mod(a: Node, b: Node) -> Node | None:
     if b.attr in (1, -1):
         return literal(a.type, 0, a.size)
     quotient = _divide_by_multiplying(a, b.attr)
-    return trace.emit2(ar.SUB, a, trace.emit2(ar.MUL, quotient, b))
+    rest = trace.emit2(ar.SUB, a, trace.emit2(ar.MUL, quotient, b))
+    largest = abs(b.attr) - 1
+    ranges.note(rest, -largest if a.type.is_signed else 0, largest)
+    return rest
 
 
 def _divide_by_multiplying(n: Node, divisor: int) -> Node:

@@ -142,7 +142,7 @@ class Domain:
         known = from_numpy(np.array(self._generations, np.uint32))
         inside = trace.emit2(LT, slots, trace.literal(UINT32, self.limit))
         with trace.masked_only(None), memory.guarded(None):
-            wanted = memory.gather(known, slots, trace.emit2(AND, inside, active))
+            wanted = memory.entries(known, slots, trace.emit2(AND, inside, active))
         return trace.emit2(EQ, trace.emit2(SHR, numbers, bits), wanted)
 
 

@@ -19,7 +19,7 @@ from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.dtypes import BOOL, INT32, UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError, message
 from lumijit.spec import require
 
@@ -145,16 +145,15 @@ def read_flat(array: Array, key: Any) -> Any:
 
 
 def index_node(array: Array, key: Any) -> Node:
-    """Return UInt32 positions for a slice or an index array."""
+    """Return the integers that a slice or an index array stands for."""
     if isinstance(key, slice):
-        positions = range(*key.indices(len(array)))
-        return _progression(positions)
+        return _progression(range(*key.indices(len(array))))
     if not is_index_array(key):
         raise _bad_key(array, key)
     number = known_position(key)
-    if number is not None and len(array) and not flags.debug:
+    if number is not None and not flags.debug:
         check_bounds(number, len(array), f"{type(array).__name__}[…]")
-    cls = require(array._spec.replaced(dtype=UINT32, outer=()), "index")
+    cls = require(array._spec.replaced(dtype=key._spec.dtype, outer=()), "index")
     node: Node = cls(key)._node
     return node
 
@@ -175,8 +174,8 @@ def known_position(index: Any) -> int | None:
 
 
 def check_bounds(position: int, size: int, construct: str) -> None:
-    """Refuse a position beyond an array."""
-    if not 0 <= position < size:
+    """Refuse a position beyond an array, in which negative ones count from the end."""
+    if not -size <= position < size:
         raise ArrayIndexError(
             message(
                 construct,
@@ -187,13 +186,13 @@ def check_bounds(position: int, size: int, construct: str) -> None:
 
 
 def _progression(positions: range) -> Node:
-    """Return start + step * counter in wrapping arithmetic."""
-    node = trace.counter(len(positions))
+    """Return start + step * counter."""
+    node = trace.cast_to(trace.counter(len(positions)), INT32)
     if positions.step != 1:
-        step = trace.literal(UINT32, UINT32.wrap(positions.step))
+        step = trace.literal(INT32, INT32.wrap(positions.step))
         node = trace.emit2(ar.MUL, node, step)
     if positions.start != 0:
-        start = trace.literal(UINT32, UINT32.wrap(positions.start))
+        start = trace.literal(INT32, INT32.wrap(positions.start))
         node = trace.emit2(ar.ADD, node, start)
     return trace.resized(node, len(positions))
 
@@ -233,7 +232,7 @@ def read_host(array: Array, key: Any) -> Any:
     if isinstance(key, slice):
         return _host_slice(array, data[key])
     if is_index_array(key):
-        return type(array)(data[_host_positions(array, key)])
+        return _host_entries(array, key)
     if is_mask_key(key):
         return MaskedEntries(array)
     raise _bad_key(array, key)
@@ -246,12 +245,26 @@ def _host_slice(array: Array, part: Any) -> Any:
     return cls(part.copy())
 
 
-def _host_positions(array: Array, key: Any) -> Any:
-    positions = key._view()
-    size = len(array)
-    for position in positions.tolist():
-        position_of(position, size, f"{type(array).__name__}[…]")
-    return positions
+def _host_entries(array: Array, key: Any) -> Array:
+    data = array._data
+    where, inside = host_places(key._view(), len(data))
+    cls = require(array._spec.replaced(outer=(len(where),)), "subscript")
+    if array._spec.outer[0] < 0:
+        cls = type(array)
+    found = np.zeros(len(where), data.dtype)
+    found[inside] = data[where[inside]]
+    return cls(found)
+
+
+def host_places(index: Any, size: int) -> tuple[Any, Any]:
+    """Return where integers of a NumPy array lie in a scalar one, and which do.
+
+    The rule is that of `compiler.bounds`.
+    """
+    is_below = index < 0
+    inside = (index < size) & (~is_below | (index >= -size))
+    where = np.where(inside, index, 0).astype(np.int64)
+    return np.where(is_below & inside, where + size, where), inside
 
 
 def write_host(array: Array, key: Any, value: Any) -> None:
@@ -261,18 +274,22 @@ def write_host(array: Array, key: Any, value: Any) -> None:
         return
     data = array._data
     where: Any = key
+    inside: Any = True
     if _is_integer(key):
         where = position_of(key, len(data), f"{type(array).__name__}[…]")
     elif is_index_array(key):
-        where = _host_positions(array, key)
+        where, inside = host_places(key._view(), len(data))
     elif not isinstance(key, slice):
         raise _bad_key(array, key)
     dynamic = require(array._spec.replaced(outer=(-1,)), "assignment")
     new = assigned(dynamic(data), value)._data
-    count = np.size(data[where])
+    count = len(where) if is_index_array(key) else np.size(data[where])
     if len(new) not in (1, count):
         raise _wrong_count(array, count, len(new))
-    data[where] = new[0] if _is_integer(key) else new
+    if is_index_array(key):
+        data[where[inside]] = np.broadcast_to(new, count)[inside]
+    else:
+        data[where] = new[0] if _is_integer(key) else new
 
 
 def read_nested(array: Array, key: Any) -> Any:

@@ -164,6 +164,7 @@ class JitFlag(enum.IntFlag):
     SymbolicConditionals = 1 << 16
     SymbolicScope = 1 << 17
     FullTracebacks = 1 << 18
+    CheckBounds = 1 << 19
     Default = (
         ReuseIndices
         | ConstantPropagation
@@ -176,6 +177,7 @@ class JitFlag(enum.IntFlag):
         | MergeFunctions
         | ScatterReduceLocal
         | SymbolicConditionals
+        | CheckBounds
     )
 
     def __str__(self) -> str:
@@ -210,6 +212,7 @@ class Flags(threading.local):
     symbolic_conditionals = True
     symbolic_scope = False
     full_tracebacks = False
+    check_bounds = True
 
 
 flags: Final = Flags()
@@ -234,6 +237,7 @@ _ATTRIBUTES: Final = (
     (JitFlag.SymbolicConditionals, "symbolic_conditionals"),
     (JitFlag.SymbolicScope, "symbolic_scope"),
     (JitFlag.FullTracebacks, "full_tracebacks"),
+    (JitFlag.CheckBounds, "check_bounds"),
 )
 
 

@@ -301,4 +301,4 @@ def is_selected(index: Node, positions: Sequence[int]) -> Node:
     table[positions] = True
     inside = trace.emit2(LT, index, trace.literal(UINT32, len(table)))
     with trace.masked_only(None), memory.guarded(None):
-        return memory.gather(from_numpy(table), index, inside)
+        return memory.entries(from_numpy(table), index, inside)

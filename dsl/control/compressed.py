@@ -159,4 +159,4 @@ class _Holder:
 def entries(node: Node, positions: Node) -> Node:
     """Gather, whatever restricts the indexing of the body."""
     with trace.masked_only(None), memory.guarded(None):
-        return memory.gather(node, positions, trace.make_true(1))
+        return memory.entries(node, positions, trace.make_true(1))

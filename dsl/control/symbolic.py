@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lumijit.base import ArrayBase
-from lumijit.compiler import local, memory, regions, trace
+from lumijit.compiler import local, memory, ranges, regions, trace
 from lumijit.compiler.ops.structural import LITERAL, SYMBOLIC, UNDEFINED, WRITTEN
 from lumijit.compiler.trace import Node, Scope
 from lumijit.control.state import (
@@ -165,6 +165,7 @@ class SymbolicLoop:
                 self.mask_type = type(condition)
                 if trace.state.mask is not None:
                     cond_node = trace.under_mask(cond_node)
+                ranges.note_condition(cond_node)
                 with trace.masked_only(None):
                     returned = call(self.body, state, self.name)
             except memory.IndexedArgument as used:

@@ -20,12 +20,12 @@ from lumijit.compiler.ops.arithmetic import MIN
 from lumijit.compiler.trace import Node
 from lumijit.enums import ReduceMode
 from lumijit.host import HostArray
-from lumijit.indexing import check_bounds, known_position
+from lumijit.indexing import check_bounds, host_places, known_position
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import children, is_container, rebuild
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
+from lumijit.runtime.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
     ArrayTypeError,
     message,
@@ -49,8 +49,9 @@ def gather(
     Args:
         dtype: type of the result.
         source: flat array, or an array or PyTree of type `dtype`.
-        index: positions: UInt32 array, or what converts to one; not negative.
-        active: mask; the result is 0 where it isn't set.
+        index: positions: integer array, or what converts to one. Negative ones
+            count from the end.
+        active: mask; the result is 0 where it isn't set, and beyond the ends.
         mode: how the derivative's updates are combined.
 
     Returns:
@@ -58,6 +59,7 @@ def gather(
 
     Raises:
         ArrayTypeError: if the types don't fit together.
+        ArrayIndexError: if the index is a number beyond the ends.
         SymbolicError: if `source` is a symbolic variable.
 
     >>> import lumijit as dr
@@ -69,57 +71,76 @@ def gather(
      [3, 4]]
     """
     check_mode(mode, "lumijit.gather")
+    return _gather(dtype, source, index, active, 1)
+
+
+def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) -> Any:
+    """Read the parts of an array or a PyTree.
+
+    Parts of one entry have it everywhere, if `width` says that others have more.
+    """
     if is_container(source):
         if dtype is not type(source):
             raise _wrong_source(dtype, source)
-        parts = [gather(type(v), v, index, active, mode) for _, v in children(source)]
+        width = max(width, _width(source))
+        parts = [_gather(type(v), v, index, active, width) for _, v in children(source)]
         return rebuild(source, parts)
     if not isinstance(source, ArrayBase):
         if dtype is type(source):
             return source
         raise _wrong_source(dtype, source)
-    return _gather(dtype, source, index, active)
-
-
-def _gather(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
     if isinstance(source, NestedArray):
         if type(source) is not dtype:
             raise _wrong_source(dtype, source)
-        items = [_gather(type(v), v, index, active) for v in source]
+        width = max(width, _width(source))
+        items = [_gather(type(v), v, index, active, width) for v in source]
         return wrap_nested(dtype, items)
-    spec = source._spec
     if isinstance(source, HostArray):
         return _gather_host(dtype, source, index, active)
+    return _gather_flat(dtype, source, index, active, width)
+
+
+def _width(tree: Any) -> int:
+    """Return the largest size of the traced arrays in a PyTree."""
+    if is_container(tree):
+        return max((_width(child) for _, child in children(tree)), default=1)
+    if isinstance(tree, NestedArray):
+        return max(map(_width, tree), default=1)
+    return len(tree) if isinstance(tree, FlatArray) else 1
+
+
+def _gather_flat(
+    dtype: type[Any], source: Array, index: Any, active: Any, width: int
+) -> Array:
+    spec = source._spec
     if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
         raise _wrong_source(dtype, source)
     wanted: ArraySpec = dtype._spec
     if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
         raise _wrong_source(dtype, source)
+    construct = "lumijit.gather"
     space = max(wanted.space, spec.space, key=SPACES.index)
-    positions = index_array(space, index, "lumijit.gather")
-    mask = mask_array(space, active, "lumijit.gather")
-    check_position(index, active, source, math.prod(wanted.outer), "lumijit.gather")
-    return _gather_parts(dtype, source, positions, mask)
+    count = math.prod(wanted.outer)
+    place = index_node(space, index, construct)
+    mask = mask_array(space, active, construct)._node
+    is_everywhere = len(source) == 1 and count == 1 and width > 1
+    size = width if is_everywhere else len(source)
+    check_position(index, active, size, count, construct)
+    node, wide = source._node, size if is_everywhere else None
+    position, mask = memory.place(node, place, mask, "gather", count, wide)
+    return _gather_parts(dtype, node, position, mask, 0)
 
 
-def _gather_parts(dtype: type[Any], source: Array, index: Array, mask: Array) -> Array:
-    """Read flat entries, or the consecutive parts of nested ones."""
-    count = math.prod(dtype._spec.outer)
-    first = scaled(index, count) if count > 1 else index
-    return _gather_at(dtype, source, first, mask, 0)
-
-
-def _gather_at(
-    dtype: type[Any], source: Array, first: Array, mask: Array, offset: int
+def _gather_parts(
+    dtype: type[Any], source: Node, position: Node, mask: Node, offset: int
 ) -> Array:
-    """Read the parts of a nested array that begin at `first + offset`."""
+    """Read the parts of an array that begin at `position + offset`."""
     outer = dtype._spec.outer
     if not outer:
-        node = memory.gather(source._node, first._node, mask._node, offset)
-        return wrap_flat(dtype, node)
+        return wrap_flat(dtype, memory.entries(source, position, mask, offset))
     step = math.prod(outer[1:])
     items = [
-        _gather_at(dtype._item, source, first, mask, offset + k * step)
+        _gather_parts(dtype._item, source, position, mask, offset + k * step)
         for k in range(outer[0])
     ]
     return wrap_nested(dtype, items)
@@ -128,61 +149,68 @@ def _gather_at(
 def _gather_host(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
     """Read from a scalar array: entries at an index array, or one instance."""
     spec = source._spec
-    entry = python_type(spec.dtype)
-    if dtype is entry and not isinstance(index, ArrayBase):
+    construct = "lumijit.gather"
+    if dtype is python_type(spec.dtype) and not isinstance(index, ArrayBase):
         if not active:
-            return entry(0)
-        return source._data[_host_position(index, len(source), "lumijit.gather")].item()
+            return dtype(0)
+        return source._data[host_position(index, len(source), construct)].item()
     if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
         raise _wrong_source(dtype, source)
     wanted: ArraySpec = dtype._spec
     if wanted.is_jit or wanted.dtype is not spec.dtype:
         raise _wrong_source(dtype, source)
     if wanted.outer == (DYNAMIC,):
-        positions, mask = host_arguments(source, index, active, "lumijit.gather")
-        data = np.where(mask, source._data[np.where(mask, positions, 0)], 0)
-        return dtype(data.astype(spec.dtype.numpy))
+        positions, mask = host_arguments(source, index, active, construct)
+        data = np.zeros(len(positions), spec.dtype.numpy)
+        data[mask] = source._data[positions[mask]]
+        return dtype(data)
     if DYNAMIC in wanted.outer or isinstance(index, ArrayBase):
         raise _wrong_source(dtype, source)
     size = wanted.outer[0]
     item = dtype._item
-    parts = [_gather_host(item, source, index * size + k, active) for k in range(size)]
+    rows = len(source) // math.prod(wanted.outer)
+    first = host_position(index, rows, construct) * size if active else 0
+    parts = [_gather_host(item, source, first + k, active) for k in range(size)]
     return dtype(*parts)
 
 
-def _host_position(index: Any, size: int, construct: str) -> int:
+def host_position(index: Any, size: int, construct: str) -> int:
+    """Return the position that a number stands for, or raise."""
     position = int(index)
     check_bounds(position, size, construct)
-    return position
+    return position % size
 
 
 def check_position(
-    index: Any, active: Any, array: Array, count: int, construct: str
+    index: Any, active: Any, size: int, count: int, construct: str
 ) -> None:
-    """Refuse a number beyond the end of a flat array; other arrays aren't checked.
+    """Refuse a number beyond the ends of a flat array of `size` entries.
 
-    `count` entries are read or written from `index * count` on. An empty array reads
-    as zero, and under flag `Debug` the kernel reports what is out of bounds.
+    `count` entries are read or written from `index * count` on. Other indices aren't
+    checked here, and under flag `Debug` the kernel reports what is out of bounds.
     """
-    size = len(array)
-    if active is not True or not size or flags.debug:
+    if active is not True or flags.debug:
         return
     position = known_position(index)
-    if position is not None:
+    rows = size // count
+    if position is not None and not -rows <= position < rows:
         last = (position + 1) * count - 1
-        check_bounds(last if position >= 0 else position, size, construct)
+        check_bounds(last if position >= 0 else position * count, size, construct)
 
 
 def host_arguments(
     target: Array, index: Any, active: Any, construct: str
 ) -> tuple[Any, Any]:
-    """Convert indices and mask to NumPy and check the positions that are used."""
-    positions = np.atleast_1d(_as_numpy(index)).astype(np.int64)
+    """Convert indices and mask to NumPy; leave out positions beyond the ends."""
+    positions = np.atleast_1d(_as_numpy(index))
     mask = np.atleast_1d(_as_numpy(active)).astype(bool)
     positions, mask = np.broadcast_arrays(positions, mask)
-    for position in positions[mask].tolist():
-        _host_position(position, len(target), construct)
-    return positions, mask
+    if not isinstance(index, ArrayBase):
+        positions = positions.astype(np.int64)
+        for position in positions[mask].tolist():
+            host_position(position, len(target), construct)
+    where, inside = host_places(positions, len(target))
+    return where, inside & mask
 
 
 def _as_numpy(value: Any) -> Any:
@@ -200,24 +228,27 @@ def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
     )
 
 
+def index_node(space: str, index: Any, construct: str) -> Node:
+    """Return the integers of an index argument, which may be of any type."""
+    dtype = INT32
+    if isinstance(index, ArrayBase):
+        dtype = index._spec.dtype if index._spec.dtype.is_int else INT64
+    elif isinstance(index, (int, np.integer)):
+        dtype = INT32 if abs(int(index)) < 1 << 31 else INT64
+    cls = _flat_class(space, dtype, construct)
+    node: Node = _flat_argument(cls, index, "index", construct)._node
+    return node
+
+
 def index_array(space: str, index: Any, construct: str) -> Array:
-    """Convert an index argument to a flat UInt32 array of a namespace."""
+    """Convert an index argument to a flat UInt32 array; what is too large stays so."""
     cls = _flat_class(space, UINT32, construct)
-    if flags.debug and isinstance(index, FlatArray) and index._spec.dtype.bits == 64:
+    if isinstance(index, FlatArray) and index._spec.dtype.bits == 64:
         index = wrap_flat(cls, _saturated(index._node))
     return _flat_argument(cls, index, "index", construct)
 
 
-def scaled(index: Array, count: int) -> Array:
-    """Return where `count` parts per index begin; too large ones don't wrap around."""
-    if flags.debug and isinstance(index, FlatArray):
-        last = trace.literal(UINT32, (2**32 - 1) // count - 1)
-        index = wrap_flat(type(index), trace.emit2(MIN, index._node, last))
-    return index * count
-
-
 def _saturated(node: Node) -> Node:
-    """Convert 64-bit indices; what doesn't fit is out of bounds, not wrapped around."""
     if node.type.is_int:
         last = trace.literal(UINT64, 2**32 - 1)
         node = trace.emit2(MIN, trace.cast_to(node, UINT64), last)

@@ -6,22 +6,26 @@ are in `compiler.memory`. Nothing is evaluated here.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from lumijit import promotion
+from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import memory
+from lumijit.compiler import memory, trace
+from lumijit.compiler.ops.arithmetic import ADD
+from lumijit.compiler.trace import Node
 from lumijit.enums import ReduceMode, ReduceOp
 from lumijit.functions.memory import (
     check_mode,
     check_position,
     host_arguments,
-    index_array,
+    host_position,
+    index_node,
     mask_array,
-    scaled,
 )
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
@@ -47,7 +51,8 @@ def scatter(
     Args:
         target: flat array, or array or PyTree of the type of `value`; changed.
         value: number, array or PyTree.
-        index: positions: UInt32 array, or what converts to one; not negative.
+        index: positions: integer array, or what converts to one. Negative ones
+            count from the end; what lies beyond the ends isn't written.
         active: mask of the writes that take place.
         mode: promise about repeated indices.
 
@@ -79,7 +84,8 @@ def scatter_reduce(
         op: how entries are combined; And and Or take integers and masks only.
         target: flat array, or array or PyTree of the type of `value`; changed.
         value: number, array or PyTree.
-        index: positions: UInt32 array, or what converts to one; not negative.
+        index: positions: integer array, or what converts to one. Negative ones
+            count from the end; what lies beyond the ends isn't written.
         active: mask of the updates that take place.
         mode: strategy for repeated indices.
 
@@ -117,7 +123,8 @@ def scatter_add(
     Args:
         target: flat array, or array or PyTree of the type of `value`; changed.
         value: number, array or PyTree.
-        index: positions: UInt32 array, or what converts to one; not negative.
+        index: positions: integer array, or what converts to one. Negative ones
+            count from the end; what lies beyond the ends isn't written.
         active: mask of the updates that take place.
         mode: strategy for repeated indices.
 
@@ -143,7 +150,8 @@ def scatter_add_kahan(
         target_1: flat array of floats; changed.
         target_2: another one of the same type and size; changed.
         value: number or array of their type.
-        index: positions: UInt32 array, or what converts to one; not negative.
+        index: positions: integer array, or what converts to one. Negative ones
+            count from the end; what lies beyond the ends isn't written.
         active: mask of the updates that take place.
 
     Raises:
@@ -186,11 +194,11 @@ def scatter_add_kahan(
     if isinstance(target_1, HostArray):
         _kahan_host(construct, target_1, target_2, value, index, active)
         return
-    positions = index_array(spec.space, index, construct)
+    place = index_node(spec.space, index, construct)
     mask = mask_array(spec.space, active, construct)
-    check_position(index, active, target_1, 1, construct)
+    check_position(index, active, len(target_1), 1, construct)
     node = _written(construct, target_1, value)._node
-    memory.scatter_kahan(target_1, target_2, node, positions._node, mask._node)
+    memory.scatter_kahan(target_1, target_2, node, place, mask._node)
 
 
 def _kahan_host(
@@ -227,7 +235,10 @@ def _scatter(
         return
     if isinstance(target, NestedArray):
         wide = value if type(value) is type(target) else type(target)(value)
+        size = max(map(len, target), default=1)
         for part, other in zip(target, wide, strict=True):
+            if isinstance(part, FlatArray) and len(part) == 1 < size:
+                part._node = trace.resized(part._node, size)
             _scatter(construct, op, part, other, index, active, mode)
         return
     if not isinstance(target, ArrayBase):
@@ -238,13 +249,23 @@ def _scatter(
         _scatter_host(construct, op, target, value, index, active)
         return
     space = target._spec.space
-    positions = index_array(space, index, construct)
-    mask = mask_array(space, active, construct)
-    count = len(value) if isinstance(value, NestedArray) else 1
-    check_position(index, active, target, count, construct)
-    group = memory.new_group() if isinstance(value, NestedArray) else 0
+    place = index_node(space, index, construct)
+    mask = mask_array(space, active, construct)._node
+    count = math.prod(_lengths(value))
+    check_position(index, active, len(target), count, construct)
+    place, mask = memory.aim(target, place, mask, "scatter", count)
+    group = memory.new_group() if count > 1 else 0
     how = (op.trace_name, mode.trace_name, group)
-    _scatter_parts(construct, target, value, positions, mask, how)
+    _scatter_parts(construct, target, value, place, mask, how, 0)
+
+
+def _lengths(value: Any) -> list[int]:
+    """Return the lengths of an array's static dimensions."""
+    found = []
+    while isinstance(value, NestedArray) and len(value):
+        found.append(len(value))
+        value = value[0]
+    return found
 
 
 def _check_unchanged(construct: str, target: Any, value: Any) -> None:
@@ -264,18 +285,22 @@ def _scatter_parts(
     construct: str,
     target: Any,
     value: Any,
-    index: Array,
-    mask: Array,
+    place: Node,
+    mask: Node,
     how: tuple[str, str, int],
+    offset: int,
 ) -> None:
+    """Write the parts of a value to `place + offset` and what follows."""
     if isinstance(value, NestedArray):
-        size = len(value)
+        step = math.prod(_lengths(value)[1:])
         for k, part in enumerate(value):
-            place = scaled(index, size) + k
-            _scatter_parts(construct, target, part, place, mask, how)
+            at = offset + k * step
+            _scatter_parts(construct, target, part, place, mask, how, at)
         return
     node = _written(construct, target, value)._node
-    memory.scatter(target, node, index._node, mask._node, *how)
+    if offset:
+        place = trace.emit2(ADD, place, trace.literal(UINT32, offset))
+    memory.update(target, node, place, mask, *how)
 
 
 def _written(construct: str, target: Array, value: Any) -> Array:
@@ -321,8 +346,10 @@ def _scatter_host(
     construct: str, op: ReduceOp, target: Array, value: Any, index: Any, active: Any
 ) -> None:
     if isinstance(value, (NestedArray, HostArray)) and value._spec.outer[0] >= 0:
+        rows = len(target) // math.prod(value._spec.outer)
+        first = host_position(index, rows, construct) if active else 0
         for k, part in enumerate(value):
-            place = index * len(value) + k
+            place = first * len(value) + k
             _scatter_host(construct, op, target, part, place, active)
         return
     dynamic = require(target._spec.replaced(outer=(DYNAMIC,)), construct)
@@ -343,11 +370,13 @@ def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
 
     Args:
         target: flat UInt32 array; changed.
-        index: positions: UInt32 array, or what converts to one.
+        index: positions: integer array, or what converts to one. Negative ones
+            count from the end; what lies beyond the ends isn't counted.
         active: mask of the updates that take place.
 
     Returns:
-        The old values (undefined where `active` isn't set); usable in the kernel
+        The old values (0 where `active` isn't set or the
+        position lies beyond the ends); usable in the kernel
         that performs the update only, unless evaluated together with it.
 
     Raises:
@@ -378,9 +407,7 @@ def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
             old[k] = target._data[positions[k]]
             target._data[positions[k]] += np.uint32(1)
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(old)
-    positions = index_array(spec.space, index, construct)
+    place = index_node(spec.space, index, construct)
     mask = mask_array(spec.space, active, construct)
-    check_position(index, active, target, 1, construct)
-    return wrap_flat(
-        type(target), memory.scatter_inc(target, positions._node, mask._node)
-    )
+    check_position(index, active, len(target), 1, construct)
+    return wrap_flat(type(target), memory.scatter_inc(target, place, mask._node))

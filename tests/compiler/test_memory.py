@@ -81,8 +81,10 @@ def test_gather_shortcuts() -> None:
     assert memory.gather(x, trace.counter(5), TRUE) is x
     assert memory.gather(lit(FLOAT32, 3, 9), trace.counter(4), TRUE).op is LITERAL
     one = array([7], FLOAT32)
-    spread = memory.gather(one, trace.counter(3), array([1, 0, 1], BOOL))
+    spread = memory.entries(one, trace.counter(3), array([1, 0, 1], BOOL))
     assert data(spread).tolist() == [7, 0, 7]
+    inside = memory.gather(one, trace.counter(3), array([1, 0, 1], BOOL))
+    assert data(inside).tolist() == [7, 0, 0]
     never = memory.gather(x, trace.counter(4), lit(BOOL, False))
     assert data(never).tolist() == [0] * 4
     empty = memory.gather(array([], FLOAT32), trace.counter(3), TRUE)

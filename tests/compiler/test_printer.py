@@ -22,9 +22,11 @@ def test_memory_and_effects() -> None:
         "%1 = evaluated f32[1000] (foreign memory)",
         "%2 = counter u32[1000]",
         "%3 = lt b[1000] %1, 2.5",
-        "%4 = scatter [1000] %0, %1, %2, %3 (add, auto)",
-        "%5 = written f32[4] %4",
-        "return %5",
+        "%4 = lt b[1000] %2, 4",
+        "%5 = and b[1000] %3, %4",
+        "%6 = scatter [1000] %0, %1, %2, %5 (add, auto)",
+        "%7 = written f32[4] %6",
+        "return %7",
     ]
 
 

@@ -204,7 +204,7 @@ def test_disjoint_group_shares_a_kernel() -> None:
             row = emit2(ar.MUL, third, lit(UINT32, 3))
             at = emit2(ar.ADD, row, lit(UINT32, k))
             value = emit2(ar.ADD, array(np.arange(30), FLOAT32), lit(FLOAT32, 100 * k))
-            memory.scatter(holder, value, at, TRUE, "identity", "auto", group)
+            memory.update(holder, value, at, TRUE, "identity", "auto", group)
         history.kernel_history()
         (found,) = check([holder._node])
         assert len(history.kernel_history([history.KernelType.JIT])) == 1

@@ -76,7 +76,7 @@ def test_changed_and_indexed_array() -> None:
     def body(i: Any, x: Any) -> Any:
         return (x + lj.gather(Int, x, UInt(3)),)
 
-    _, (x,) = widths(body, Int(1))
+    _, (x,) = widths(body, lj.full(Int, 1, 8))
     expected = [1] * 8
     for step in range(9):
         other = expected[3]
