@@ -9,6 +9,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler.memory import CONSUMED, Reduction, joins
+from lumijit.compiler.ops.logic import AND
 from lumijit.compiler.ops.structural import (
     EFFECTS,
     GATHER,
@@ -18,6 +19,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.trace import Node
+from lumijit.runtime.dtypes import BOOL
 
 
 class Block:
@@ -105,6 +107,20 @@ class Loop:
     def blocks(self) -> tuple[Block, ...]:
         """The code blocks in order."""
         return (self.header, self.body)
+
+    @property
+    def terms(self) -> list[Node]:
+        """The conditions that must all hold for another turn."""
+        inside = set(map(id, self.header.nodes))
+        found: dict[int, Node] = {}
+        stack = list(self.header.outputs)
+        while stack:
+            node = stack.pop()
+            if node.op is AND and node.type is BOOL and id(node) in inside:
+                stack.extend(reversed(node.deps))
+            else:
+                found[id(node)] = node
+        return list(found.values())
 
     @property
     def is_consumed(self) -> bool:

@@ -98,7 +98,8 @@ def _chain(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
         chosen = b.wide(b.compare("eq", UINT32, selector, position + 1))
         _forget(flow, body)
         moved = _moved(node, body, homes)
-        found = flow.side(body, chosen, [*used, *moved], moved)
+        test = b.any_lane(chosen)
+        found = flow.side(body, test, chosen, [*used, *moved], moved)
         for k in used:
             t = body.outputs[k].type
             results[k] = b.select(t, chosen, found[k], results[k])

@@ -26,6 +26,7 @@ class Demand:
     def __init__(self, program: Program) -> None:
         self.wanted: set[Node] = set()
         self._results: dict[Node, set[int]] = {}
+        self._finals: dict[Node, set[int]] = {}
         self._arguments: dict[Node, tuple[Node, int]] = {}
         self._stack: list[Node] = []
         for node in program.all_nodes():
@@ -44,6 +45,10 @@ class Demand:
         """
         return sorted(self._results.get(region, ()))
 
+    def finals(self, region: Node) -> set[int]:
+        """Return the positions of the results that are needed after the region."""
+        return self._finals.get(region, set())
+
     def _want(self, node: Node) -> None:
         if node not in self.wanted:
             self.wanted.add(node)
@@ -53,6 +58,7 @@ class Demand:
         op = node.op
         if op is PROJECT:
             self._want(node.deps[0])
+            self._finals.setdefault(node.deps[0], set()).add(node.attr)
             self._want_result(node.deps[0], node.attr)
         elif op is SYMBOLIC:
             if node in self._arguments:
@@ -69,7 +75,8 @@ class Demand:
         """Want what a region does in any case: its decisions and its effects."""
         attr = region.attr
         if isinstance(attr, Loop):
-            self._want(attr.header.outputs[0])
+            for term in attr.terms:
+                self._want(term)
         else:
             self._want(region.deps[0])
         for block in attr.blocks:

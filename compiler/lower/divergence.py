@@ -1,10 +1,9 @@
-"""Lowers loops and branches to masked execution: what a packet's lanes don't share.
+"""Lowers branches to masked execution, and what all regions have in common.
 
-A loop runs while any lane is active and blends the state by the mask of active
-lanes; a side of a branch is entered if any lane wants it. What is needed of their
-results is found by `demand`, the code inside is lowered by `packet`, calls are in
-`calls`. Masks that cross basic blocks
-travel in their wide form (see `builder`).
+A side of a branch is entered if any lane wants it. What is needed of the results is
+found by `demand`, the code inside is lowered by `packet`; `loops` and `calls` have
+modules of their own. Masks that cross basic blocks travel in their wide form (see
+`builder`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lumijit.compiler.blocks import Block, Branch, Loop
+from lumijit.compiler.blocks import Block, Branch
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.demand import Demand, has_effect
 from lumijit.compiler.ops.structural import EFFECTS, LOCALS, READS, REGIONS
@@ -32,101 +31,6 @@ class Divergence:
         self.low = lowering
         self.b = lowering.b
         self.demand = lowering.demand
-
-    def loop(self, node: Node) -> None:
-        """Lower a loop: phis for its live state, the header, the body, a blend."""
-        low, b = self.low, self.b
-        loop: Loop = node.attr
-        self.widen_captures(node)
-        state = self.demand.results(node)
-        buffers = [k for k in state if is_local(loop.args[k])]
-        live = [k for k in state if k not in buffers]
-        names = {k: b.label("s") for k in live}
-        head, body, latch, done = (
-            b.label(s) for s in ("head", "body", "latch", "done")
-        )
-        assert low.mask is not None
-        outer_wide = b.wide(low.mask)
-        low.scratch.enter_loop(node, buffers)
-        inits = {k: self.cross(node.deps[k]) for k in live}
-        if loop.label:
-            b.line(f"; loop: {comment(loop.label)}")
-        pre = b.current
-        b.branch(head)
-        b.block(head)
-        for k in live:
-            ty = self.cross_type(loop.args[k].type)
-            b.line(
-                f"%{names[k]} = phi {ty} [ {inits[k]}, %{pre} ], "
-                f"[ %{names[k]}.n, %{latch} ]"
-            )
-        active = b.note_wide(f"%{head}.active")
-        b.line(
-            f"{active} = phi {b.mask_type} [ {outer_wide}, %{pre} ], "
-            f"[ {active}.n, %{latch} ]"
-        )
-        scalars = self._scalar_state(node, live, names, pre, latch)
-        for k, arg in enumerate(loop.args):
-            if k in live:
-                low.values[arg] = self.arrive(arg.type, f"%{names[k]}")
-            elif loop.body.outputs[k] is arg and arg in self.demand.wanted:
-                low.values[arg] = low.values[node.deps[k]]
-                scalar = low.uniform.scalar(node.deps[k])
-                if scalar is not None:
-                    low.uniform.scalars[arg] = scalar
-        # Lanes that have left must not be tested again: what they would read at an
-        # index that the others share isn't theirs.
-        low.set_mask(active)
-        low.loop_depth += 1
-        self.block(loop.header)
-        running = low.under_mask(low.values[loop.header.outputs[0]])
-        wide = b.wide(running)
-        word = b.emit(f"load volatile i32, ptr {low.cancel_address}, align 4")
-        alive = b.emit(f"icmp eq i32 {word}, 0")
-        goes_on = b.emit(f"and i1 {b.any_lane(running)}, {alive}")
-        b.branch_if(goes_on, body, done)
-        b.block(body)
-        low.set_mask(wide)
-        self.block(loop.body)
-        low.scratch.leave_body(node, buffers, wide)
-        low.loop_depth -= 1
-        b.branch(latch)
-        b.block(latch)
-        for k in live:
-            arg, out = loop.args[k], loop.body.outputs[k]
-            old = self.arrive(arg.type, f"%{names[k]}")
-            new = b.select(arg.type, wide, low.values[out], old)
-            self.cross_as(arg.type, new, f"%{names[k]}.n")
-        self.cross_as(BOOL, wide, f"{active}.n")
-        for k, name in scalars.items():
-            out = loop.body.outputs[k]
-            ty = out.type.llvm
-            b.line(f"{name}.n = bitcast {ty} {low.uniform.scalar(out)} to {ty}")
-        b.branch(head)
-        b.block(done)
-        for k in live:
-            arg = loop.args[k]
-            low.values[arg] = self.arrive(arg.type, f"%{names[k]}")
-        low.set_mask(outer_wide)
-        low.results[node] = {k: low.values[loop.args[k]] for k in state}
-
-    def _scalar_state(
-        self, node: Node, live: list[int], names: dict[int, str], pre: str, latch: str
-    ) -> dict[int, str]:
-        """Write phis for the state that is uniform; active lanes need no blend."""
-        uniform = self.low.uniform
-        loop: Loop = node.attr
-        found: dict[int, str] = {}
-        for k in live:
-            arg = loop.args[k]
-            if arg in uniform.needed:
-                found[k] = uniform.scalars[arg] = f"%{names[k]}.u"
-                self.b.line(
-                    f"{found[k]} = phi {arg.type.llvm} "
-                    f"[ {uniform.scalar(node.deps[k])}, %{pre} ], "
-                    f"[ {found[k]}.n, %{latch} ]"
-                )
-        return found
 
     def block(self, block: Block) -> None:
         """Lower the nodes of a block."""
@@ -189,16 +93,22 @@ class Divergence:
         outer = self.low.mask
         outer_wide = None if outer is None else b.wide(outer)
         wide_condition = b.wide(condition)
+        scalar = self.low.uniform.scalar(node.deps[0])
         if branch.label:
             b.line(f"; branch: {comment(branch.label)}")
         sides: list[dict[int, str]] = []
         for block, positive in ((branch.true, True), (branch.false, False)):
             self.low.set_mask(outer_wide)
+            if scalar is not None:
+                test = scalar if positive else b.emit(f"xor i1 {scalar}, true")
+                sides.append(self.side(block, test, outer_wide, used, {}))
+                continue
             chosen = wide_condition
             if not positive:
                 chosen = b.binary("xor", BOOL, chosen, 1)
             chosen = self.low.under_mask(chosen)
-            sides.append(self.side(block, chosen, used, {}))
+            test = b.any_lane(chosen)
+            sides.append(self.side(block, test, b.wide(chosen), used, {}))
         self.low.set_mask(outer_wide)
         results = {}
         free = self.low.scratch.free_areas(node)
@@ -212,9 +122,14 @@ class Divergence:
         return results
 
     def side(
-        self, block: Block, mask: str, used: list[int], homes: dict[int, str]
+        self,
+        block: Block,
+        test: str,
+        mask: str | None,
+        used: list[int],
+        homes: dict[int, str],
     ) -> dict[int, str]:
-        """Lower one side, entered only if some lane wants it.
+        """Lower one side for the lanes of a mask, entered if a scalar test holds.
 
         `homes` are the areas in which local buffers are to be left, if that matters.
         """
@@ -230,15 +145,14 @@ class Divergence:
         ):
             return direct
         enter, join = b.label("enter"), b.label("join")
-        wide = b.wide(mask)
         start = b.current
-        b.branch_if(b.any_lane(mask), enter, join)
+        b.branch_if(test, enter, join)
         b.block(enter)
-        self.low.set_mask(wide)
+        self.low.set_mask(mask)
         self.block(block)
         if homes:
             outputs = {k: block.outputs[k] for k in homes}
-            self.low.scratch.leave_block(outputs, homes, wide)
+            self.low.scratch.leave_block(outputs, homes, mask)
         for k in used:
             if is_local(block.outputs[k]):
                 direct[k] = self.low.values[block.outputs[k]]

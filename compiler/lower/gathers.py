@@ -48,6 +48,7 @@ class Gathers:
     def __init__(self, lowering: PacketLowering) -> None:
         self.low = lowering
         self.b = lowering.b
+        self._zero_name = ""
         self.families: dict[Key, list[Node]] = {}
         for node in lowering.program.all_nodes():
             is_wanted = node.op is GATHER and node in lowering.demand.wanted
@@ -115,6 +116,31 @@ class Gathers:
         if t is BOOL:
             return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
         return raw
+
+    def read_one(self, node: Node, index: str, mask: str) -> str:
+        """Read the entry that all active lanes want, as a scalar; zero if none does.
+
+        Then a zero elsewhere is read, so that no index is used that may be wrong.
+        """
+        low, b = self.low, self.b
+        element = node.type.memory_llvm
+        base = low.addresses[node.deps[0]]
+        if _offset(node):
+            base = self._shifted(base, element, _offset(node))
+        wide = b.emit(f"zext i32 {index} to i64")
+        place = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+        if mask != "true":
+            place = b.emit(f"select i1 {mask}, ptr {place}, ptr {self._zero()}")
+        entry = b.emit(f"load {element}, ptr {place}")
+        return b.emit(f"icmp ne i8 {entry}, 0") if node.type is BOOL else entry
+
+    def _zero(self) -> str:
+        """Return the address of a zero of any type, on the stack."""
+        low = self.low
+        if not self._zero_name:
+            self._zero_name = low.in_entry("alloca i64, align 8")
+            low.entry.append(f"  store i64 0, ptr {self._zero_name}, align 8")
+        return self._zero_name
 
     def read_at(self, node: Node) -> str:
         """Read an entry of another array per lane; the first operand tells where."""

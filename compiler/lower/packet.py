@@ -1,8 +1,8 @@
 """Lowers a program to a kernel that processes packets of lanes (the CPU target).
 
 Owns the shape of the kernel: argument loads, the packet loop, output stores. Loops
-and branches are in `divergence`, memory access in `access`; what single operations
-become is in their records. The kernel's signature is
+are in `loops`, branches in `divergence`, memory access in `access`; what single
+operations become is in their records. The kernel's signature is
 `void(i64 begin, i64 end, i32 thread, ptr args)`; what `args` holds is described in
 `arguments`.
 """
@@ -20,6 +20,7 @@ from lumijit.compiler.lower.demand import Demand
 from lumijit.compiler.lower.divergence import Divergence
 from lumijit.compiler.lower.gathers import Gathers
 from lumijit.compiler.lower.literals import Literals
+from lumijit.compiler.lower.loops import lower_loop
 from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.scratch import Scratch
 from lumijit.compiler.lower.stores import Stores
@@ -204,13 +205,13 @@ class PacketLowering:
     def _load_uniform(self, node: Node, address: str) -> str:
         dtype = node.type
         scalar = self.in_entry(f"load {dtype.memory_llvm}, ptr {address}")
-        self.uniform.scalars[node] = scalar
         if dtype is BOOL:
             scalar = self.in_entry(f"icmp ne i8 {scalar}, 0")
-            if not self.b.has_plain_masks:
-                scalar = self.in_entry(f"sext i1 {scalar} to i32")
-                return self.b.note_wide(self.splat_in_entry(INT32, scalar))
-        return self.splat_in_entry(dtype, scalar)
+        self.uniform.scalars[node] = scalar
+        lines, self.b.lines = self.b.lines, self.entry
+        value = self.uniform.spread(dtype, scalar)
+        self.b.lines = lines
+        return value
 
     def _needs_tail_mask(self) -> bool:
         guarded = {GATHER, GATHER_AT, LOOP, *EFFECTS}
@@ -262,8 +263,8 @@ class PacketLowering:
             return
         if self.stores.waiting:
             self.stores.before(node)
-        if node in self.uniform.needed:
-            self.uniform.lower(node)
+        if node in self.uniform.needed and self.uniform.lower(node):
+            return
         if op.lower is not None:
             self.count += 1
             if op in _SINCOS and self._sincos(node):
@@ -316,7 +317,7 @@ class PacketLowering:
             self.count += 1
             self.scratch.access(node)
         elif op is LOOP:
-            self.divergence.loop(node)
+            lower_loop(self.divergence, node)
         elif op is BRANCH:
             self.divergence.branch(node)
         elif op is CALL:

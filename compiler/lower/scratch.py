@@ -348,7 +348,7 @@ class Scratch:
         self.leave_block(outputs, homes, mask)
 
     def leave_block(
-        self, outputs: dict[int, Node], homes: dict[int, str], mask: str
+        self, outputs: dict[int, Node], homes: dict[int, str], mask: str | None
     ) -> None:
         """Copy the buffers that a block has not left in the areas meant for them."""
         moved = {k: self.low.values[out] for k, out in outputs.items()}

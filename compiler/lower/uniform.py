@@ -1,12 +1,18 @@
-"""Finds values that are the same in all active lanes, and keeps them as scalars too.
+"""Finds values that are the same in all active lanes, and keeps them as scalars.
 
 Lanes of a packet run in lockstep: those active in a loop have all made the same
 number of turns. So a counter that starts with one number and changes by uniform
-steps is uniform, however many turns each lane makes. An index of that kind turns an
-access of local memory into one vector access (`scratch`).
+steps is uniform, however many turns each lane makes. Where such a value decides
+whether all lanes go on, or where all read, one scalar does: the loop needs no mask,
+the read is one load.
 
-Owns the analysis and the scalar copies. It looks only for what indices of local
-memory are made of: integers and masks.
+*Uniform* means: the same in the lanes that are active where the value is computed. The
+others hold anything. That suffices where code acts for active lanes only, and some lane
+always is. After a loop more lanes are active than were in its last turn, so its results
+are uniform only if all lanes leave it together.
+
+Owns the analysis and the scalars. Floats count as far as their operations are exact
+to the last bit on every target.
 """
 
 from __future__ import annotations
@@ -18,24 +24,33 @@ from lumijit.compiler.lower.builder import Builder
 from lumijit.compiler.ops.logic import SELECT
 from lumijit.compiler.ops.structural import (
     BITCAST,
+    BRANCH,
     CAST,
     EVALUATED,
+    GATHER,
     LITERAL,
     LOCAL_READ,
     LOCAL_WRITE,
     LOOP,
-    REGIONS,
+    PROJECT,
     SYMBOLIC,
 )
 from lumijit.compiler.program import is_baked
+from lumijit.runtime.dtypes import BOOL, FLOAT16, INT32, DType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lumijit.compiler.lower.packet import PacketLowering
     from lumijit.compiler.trace import Node
 
+# Operations on floats that cost more than this may differ in the last bit.
+EXACT_COST = 4
+_Feeds = dict["Node", "tuple[Node, ...]"]
+
 
 class Uniform:
-    """The uniform values of one kernel that indices need, and their scalars."""
+    """The uniform values of one kernel that are of use, and their scalars."""
 
     def __init__(self, lowering: PacketLowering) -> None:
         self.low = lowering
@@ -44,48 +59,70 @@ class Uniform:
         self._builder = Builder(0, lowering.b.target)
         self._builder.declarations = lowering.b.declarations
         nodes = lowering.program.all_nodes()
-        accesses = [n for n in nodes if n.op in (LOCAL_READ, LOCAL_WRITE)]
-        indices = [n.deps[1] for n in accesses if n in lowering.demand.wanted]
-        if indices:
-            self._analyze(nodes, indices)
+        wanted = [n for n in nodes if n in lowering.demand.wanted]
+        roots = [root for node in wanted for root in _roots(node)]
+        if roots:
+            self._analyze(nodes, roots)
 
-    def _analyze(self, nodes: list[Node], indices: list[Node]) -> None:
-        feeds = _inputs_of_arguments(nodes)
+    def _analyze(self, nodes: list[Node], roots: list[Node]) -> None:
+        feeds = _feeds(nodes)
         varying = _varying(nodes, feeds)
-        stack = [index for index in indices if index not in varying]
+        stack = [root for root in roots if root not in varying]
         while stack:
             node = stack.pop()
             if node not in self.needed:
                 self.needed.add(node)
-                stack.extend(node.deps)
-                stack.extend(feeds.get(node, ()))
+                stack.extend(feeds.get(node, node.deps))
 
     def scalar(self, node: Node) -> str | None:
         """Return what a node is in every active lane, or None if they differ."""
         return self.scalars.get(node) if node in self.needed else None
 
-    def lower(self, node: Node) -> None:
-        """Compute a needed node once more, for one lane."""
+    def spread(self, dtype: DType, scalar: str) -> str:
+        """Return a scalar in all lanes; masks in the form that crosses blocks."""
+        b = self.low.b
+        if dtype is BOOL and not b.has_plain_masks:
+            word = b.emit(f"sext i1 {scalar} to i32")
+            return b.note_wide(b.splat(INT32, word))
+        return b.splat(dtype, scalar)
+
+    def lower(self, node: Node) -> bool:
+        """Compute a needed node; tell whether its value in all lanes is made of it."""
         op = node.op
         if op in (SYMBOLIC, EVALUATED):
-            return
+            return False
+        if op is LITERAL:
+            if is_baked(node):
+                self.scalars[node] = self._builder.const(node.type, node.attr)
+            return False
+        if op is PROJECT:
+            self.scalars[node] = self.scalars[node.deps[0].attr.args[node.attr]]
+            return False
+        self.scalars[node] = scalar = self._compute(node)
+        self.low.values[node] = self.spread(node.type, scalar)
+        return True
+
+    def _compute(self, node: Node) -> str:
+        op = node.op
+        if op is GATHER:
+            _, index, mask = node.deps
+            entry = self.scalars[index], self.scalars[mask]
+            return self.low.gathers.read_one(node, *entry)
         b, outer = self._builder, self.low.b
         b.lines, b._next = outer.lines, outer._next
         args = [self.scalars[dep] for dep in node.deps]
-        if op is LITERAL:
-            if is_baked(node):
-                self.scalars[node] = b.const(node.type, node.attr)
-        elif op is CAST:
-            self.scalars[node] = b.cast(node.deps[0].type, args[0], node.type)
+        operand = node.type if op is SELECT else node.deps[0].type
+        if op is CAST:
+            result = b.cast(operand, args[0], node.type)
         elif op is BITCAST:
-            self.scalars[node] = b.bitcast(node.deps[0].type, args[0], node.type)
+            result = b.bitcast(operand, args[0], node.type)
         else:
             assert op.lower is not None
-            operand = node.type if op is SELECT else node.deps[0].type
             if node.attr is not None:
                 args.append(node.attr)
-            self.scalars[node] = op.lower(b, operand, *args)
+            result = op.lower(b, operand, *args)
         outer._next = b._next
+        return result
 
     def within(self, scalar: str, last: int) -> str:
         """Return an index that is at most `last`."""
@@ -97,37 +134,61 @@ class Uniform:
         return b.emit(f"zext i32 {low} to i64")
 
 
-def _inputs_of_arguments(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """Return for each argument of a loop its first and its next value."""
-    found: dict[Node, list[Node]] = {}
+def _roots(node: Node) -> Iterable[Node]:
+    """Return the values that a node had better have as scalars."""
+    op = node.op
+    if op is LOCAL_READ or op is LOCAL_WRITE:
+        return (node.deps[1],)
+    if op is GATHER:
+        return (node,)
+    if op is LOOP:
+        loop: Loop = node.attr
+        return loop.terms
+    return node.deps[:1] if op is BRANCH else ()
+
+
+def _feeds(nodes: list[Node]) -> _Feeds:
+    """Return for nodes that aren't made of their operands what they are made of."""
+    found: _Feeds = {}
     for node in nodes:
         if node.op is LOOP:
             loop: Loop = node.attr
             for k, arg in enumerate(loop.args):
-                found[arg] = [node.deps[k], loop.body.outputs[k]]
+                found[arg] = node.deps[k], loop.body.outputs[k]
+        elif node.op is GATHER:
+            found[node] = node.deps[1:]
+        elif node.op is PROJECT and node.deps[0].op is LOOP:
+            loop = node.deps[0].attr
+            found[node] = loop.args[node.attr], *loop.terms
     return found
 
 
-def _is_candidate(node: Node, feeds: dict[Node, list[Node]]) -> bool:
+def _is_candidate(node: Node, feeds: _Feeds) -> bool:
     """Tell whether a node is uniform if what it is made of is."""
     op, t = node.op, node.type
-    if not (t.is_int or t.is_bool):
+    if op is GATHER:
+        return True
+    operands = [dep.type for dep in node.deps]
+    if not (t.is_int or t.is_bool or t.is_float) or FLOAT16 in (t, *operands):
         return False
     if op is EVALUATED:
-        return node.size == 1 and t.is_int
-    if op is SYMBOLIC:
+        return node.size == 1
+    if op is SYMBOLIC or op is PROJECT:
         return node in feeds
-    return op is LITERAL or op is CAST or op is BITCAST or op.lower is not None
+    if op.lower is None:
+        return op is LITERAL or op is CAST or op is BITCAST
+    is_float = any(operand.is_float for operand in operands)
+    return not is_float or op.cost <= EXACT_COST
 
 
-def _varying(nodes: list[Node], feeds: dict[Node, list[Node]]) -> set[Node]:
+def _varying(nodes: list[Node], feeds: _Feeds) -> set[Node]:
     """Return the nodes that may differ between lanes, and all made of them."""
     users: dict[Node, list[Node]] = {}
     stack: list[Node] = []
-    for node in (*nodes, *feeds):
+    for node in dict.fromkeys((*nodes, *feeds)):
         for dep in feeds.get(node, node.deps):
             users.setdefault(dep, []).append(node)
-        if node.op in REGIONS or not _is_candidate(node, feeds):
+        if not _is_candidate(node, feeds):
             stack.append(node)
     varying: set[Node] = set()
     while stack:

@@ -1,17 +1,22 @@
-"""Uniform indices: every operation on integers also works as a scalar."""
+"""Uniform values: every operation also works as a scalar; what loops gain by them."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
 
-from lumijit.compiler import local, regions, trace
+from lumijit.compiler import kernels, local, regions, trace
+from lumijit.compiler.lower import packet
+from lumijit.compiler.memory import gather
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.record import REGISTRY, Op
+from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node, emit1, emit2, emit3
-from lumijit.runtime.dtypes import BOOL, INTS, UINT32, DType
-from tests.compiler.support import array, check, lit
+from lumijit.runtime.dtypes import BOOL, FLOAT32, INTS, UINT32, DType
+from tests.compiler.support import Nodes, array, branch, check, lit, loop
 
 OPERATIONS = [
     op
@@ -74,3 +79,142 @@ def test_counters_start_with_any_uniform_value(is_evaluated: bool) -> None:
         following = emit2(ar.ADD, i, lit(UINT32, 2))
     regions.close_loop(body, (first,), (i,), cond, (following,))
     check([local.read(holder, lit(UINT32, k), TRUE) for k in range(16)])
+
+
+# Loops
+
+SIZE = 37
+
+
+def u(value: int) -> Node:
+    return lit(UINT32, value)
+
+
+def lanes() -> Node:
+    return array(np.arange(SIZE), UINT32)
+
+
+def code(nodes: list[Node]) -> str:
+    """Return the text of a kernel from the first loop on."""
+    ir = packet.lower(Program(SIZE, nodes, [], 0), "kernel", kernels.target()).ir
+    return ir[ir.index("\nloop") :]
+
+
+def step(i: Node) -> Node:
+    return emit2(ar.ADD, i, u(1))
+
+
+def test_a_loop_that_all_lanes_leave_together_needs_no_mask() -> None:
+    x = lanes()
+    results = loop(
+        (u(0), x),
+        lambda i, _: emit2(lo.LT, i, u(5)),
+        lambda i, y: (step(i), emit2(ar.ADD, y, emit2(ar.MUL, y, i))),
+        SIZE,
+    )
+    text = code(results)
+    assert " select <" not in text
+    assert ".active" not in text
+    check(results)
+
+
+def test_all_lanes_read_one_entry() -> None:
+    table, ends = array(np.arange(50) * 3, UINT32), array([4, 9, 2], UINT32)
+    x = lanes()
+
+    def body(i: Node, y: Node) -> Nodes:
+        return step(i), emit2(ar.ADD, y, gather(table, emit2(ar.MUL, i, u(4)), TRUE))
+
+    def cond(i: Node, _: Node) -> Node:
+        # The end is an entry that all lanes read, too.
+        return emit2(lo.LT, i, gather(ends, u(1), TRUE))
+
+    results = loop((u(0), x), cond, body, SIZE)
+    text = code(results)
+    assert "masked.gather" not in text
+    assert "extractelement" not in text
+    assert " select <" not in text
+    check(results)
+
+
+def test_an_entry_that_all_lanes_leave_out_is_zero() -> None:
+    table = array(np.arange(4) + 7, UINT32)
+
+    def body(i: Node, y: Node) -> Nodes:
+        inside = emit2(lo.LT, i, u(4))
+        # Most of these are far outside of the table.
+        place = emit2(ar.MUL, i, trace.select(inside, u(1), u(1 << 28)))
+        return step(i), emit2(ar.ADD, y, gather(table, place, inside))
+
+    check(loop((u(0), lanes()), lambda i, _: emit2(lo.LT, i, u(9)), body, SIZE))
+
+
+def test_only_results_keep_what_they_were_in_lanes_that_left() -> None:
+    def cond(i: Node, y: Node) -> Node:
+        more = emit2(lo.LT, emit2(ar.MUL, y, y), u(1000))
+        return emit2(lo.AND, more, emit2(lo.LT, i, u(20)))
+
+    def body(i: Node, y: Node) -> Nodes:
+        return step(i), emit2(ar.ADD, emit2(ar.MUL, y, u(2)), i)
+
+    i, y = loop((u(0), lanes()), cond, body, SIZE)
+    assert code([i]).count(" select <") == 1
+    assert code([y]).count(" select <") == 1
+    assert code([i, y]).count(" select <") == 2
+    # The counter is compared once for all lanes.
+    assert "icmp ult i32" in code([i])
+    check([i, y])
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+def test_results_are_uniform_if_all_lanes_left_together(is_together: bool) -> None:
+    table = array(np.arange(50) * 3, UINT32)
+    end = u(7) if is_together else emit2(ar.MOD, lanes(), u(9))
+    (i,) = loop((u(0),), lambda i: emit2(lo.LT, i, end), lambda i: (step(i),), SIZE)
+    total = emit2(ar.ADD, gather(table, i, TRUE), lanes())
+    text = code([total])
+    assert ("extractelement" in text or "masked.gather" in text) is not is_together
+    check([total])
+
+
+def test_an_inner_counter_goes_on_where_the_last_loop_left_it() -> None:
+    table = array(np.arange(99) % 13, UINT32)
+
+    def outer(i: Node, k: Node, y: Node) -> Nodes:
+        def inner(j: Node, k: Node, y: Node) -> Nodes:
+            return step(j), step(k), emit2(ar.ADD, y, gather(table, k, TRUE))
+
+        _, k, y = loop((u(0), k, y), lambda j, k, y: emit2(lo.LT, j, i), inner, SIZE)
+        return step(i), k, y
+
+    start = (u(0), u(0), lanes())
+    end = emit2(ar.MOD, lanes(), u(7))
+    for limit in (u(8), end):
+        check(loop(start, lambda i, k, y, e=limit: emit2(lo.LT, i, e), outer, SIZE))
+
+
+def test_a_branch_that_all_lanes_take_together_tests_no_lane() -> None:
+    def body(i: Node, y: Node) -> Nodes:
+        even = emit2(lo.EQ, emit2(lo.AND, i, u(1)), u(0))
+        (y,) = branch(
+            even,
+            lambda: (emit2(ar.INT_DIV, emit2(ar.INT_DIV, y, u(3)), u(2)),),
+            lambda: (emit2(ar.MUL, y, u(5)),),
+        )
+        return step(i), y
+
+    results = loop((u(0), lanes()), lambda i, _: emit2(lo.LT, i, u(9)), body, SIZE)
+    assert not re.search(r"bitcast <\d+ x i1>", code(results))
+    check(results)
+
+
+def test_floats_count_where_they_are_exact() -> None:
+    def body(t: Node, y: Node) -> Nodes:
+        t = emit2(ar.ADD, t, lit(FLOAT32, 0.1))
+        return t, emit2(ar.ADD, y, emit2(ar.DIV, t, lit(FLOAT32, 3)))
+
+    x = trace.cast_to(lanes(), FLOAT32)
+    start = (lit(FLOAT32, 0), x)
+    results = loop(start, lambda t, _: emit2(lo.LT, t, lit(FLOAT32, 1)), body, SIZE)
+    assert " select <" not in code(results)
+    check(results)

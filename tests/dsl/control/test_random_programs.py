@@ -26,6 +26,8 @@ class Writer:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.counters = 0
+        # The counters that are there where the next statement is.
+        self.known: list[str] = []
 
     def name(self) -> str:
         return self.random.choice(NAMES)
@@ -35,6 +37,10 @@ class Writer:
         forms = [f"{a} + {k}", f"{a} - {b}", f"{k}", f"{a} ^ {b}", f"{a}"]
         forms += [f"({a} * {k}) & 127", f"({a} if {self.test()} else {b})"]
         forms += [f"lj.gather(t.Int, table, ({a} & 7))"]
+        if self.known:
+            # Counters are often the same in all lanes that are still in a loop.
+            k = self.random.choice(self.known)
+            forms += [f"lj.gather(t.Int, table, ({k} & 7))", f"{a} + {k}"] * 2
         return f"(({self.random.choice(forms)}) & 255) - 64"
 
     def test(self) -> str:
@@ -44,8 +50,10 @@ class Writer:
         return self.random.choice(forms)
 
     def block(self, depth: int, loops: bool, pad: str) -> None:
+        count = len(self.known)
         for _ in range(self.random.randint(1, 3)):
             self.statement(depth, loops, pad)
+        del self.known[count:]
 
     def statement(self, depth: int, in_loop: bool, pad: str) -> None:
         kind = self.random.choice(["set", "add", "bins", "if", "if", "while", "jump"])
@@ -63,8 +71,12 @@ class Writer:
             k = f"k{self.counters}"
             start = self.random.choice(["0", "t.Int(0)", f"{self.name()} & 3"])
             self.lines.append(f"{pad}{k} = {start}")
-            self.lines.append(f"{pad}while {k} < ({self.name()} & 3) + 2:")
-            self.lines.append(f"{inner}{k} += 1")
+            limits = [f"({self.name()} & 3) + 2", "4", "lj.gather(t.Int, table, 1) & 3"]
+            also = self.random.choice(["", "", f" and {self.test()}"])
+            limit = self.random.choice(limits)
+            self.lines.append(f"{pad}while {k} < {limit}{also}:")
+            self.lines.append(f"{inner}{k} += {self.random.randint(1, 2)}")
+            self.known.append(k)
             self.block(depth - 1, True, inner)
         elif kind == "jump" and in_loop:
             word = self.random.choice(["break", "continue"])
