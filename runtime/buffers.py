@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lumijit.runtime import workers
+from lumijit.runtime import cgroup, workers
 from lumijit.runtime.config import settings
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import AllocationError, CancelledError, SizeError, message
@@ -178,34 +178,9 @@ def _size_class(size_bytes: int) -> int:
     return -(-size_bytes // step) * step
 
 
-def _read_number(path: str) -> int | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            text = file.read().strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return int(text) if text.isdecimal() else None
-
-
-def _group_limit() -> int:
-    """Return what a container lets this process take beyond what it has."""
-    left = sys.maxsize
-    for limit_path, used_path in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        limit, used = _read_number(limit_path), _read_number(used_path)
-        if limit is not None and used is not None:
-            left = min(left, max(limit - used, 0))
-    return left
-
-
 def _available_bytes() -> int:
     """Return how much memory the machine can still give."""
-    left = _group_limit()
+    left = cgroup.memory_left()
     if settings.memory_limit_mb:
         taken = _statistics.live_bytes + _statistics.cached_bytes
         left = min(left, max((settings.memory_limit_mb << 20) - taken, 0))

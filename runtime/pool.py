@@ -20,7 +20,7 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from lumijit.runtime import cache, cpu, pool_ir
+from lumijit.runtime import cache, cgroup, cpu, pool_ir
 from lumijit.runtime import pool_layout as layout
 from lumijit.runtime.config import settings
 
@@ -34,11 +34,12 @@ _LEAVE_S: Final = 0.3
 
 
 def core_count() -> int:
-    """Return how many processor cores this process may use."""
+    """Return how many cores this process may use, or how many cores' time."""
     try:
-        return len(os.sched_getaffinity(0))
+        count = len(os.sched_getaffinity(0))
     except AttributeError:
-        return os.cpu_count() or 1
+        count = os.cpu_count() or 1
+    return min(count, cgroup.cpu_cores())
 
 
 def _function_address(name: str) -> int:

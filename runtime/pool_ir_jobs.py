@@ -153,10 +153,31 @@ available:
   %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
   %blocks = load atomic i64, ptr %blocks.at acquire, align 8
   %is_left = icmp ult i64 %block, %blocks
-  br i1 %is_left, label %take, label %skip
+  br i1 %is_left, label %check, label %skip
 skip:
   br label %scan
+check:
+  ; Before the claim: a block that has been claimed is run, always, and what a cancel
+  ; drops are the blocks from some number on. So a kernel may wait for an earlier block.
+  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
+  %cancel = load atomic i32, ptr %cancel.at seq_cst, align 4
+  %is_cancelled = icmp ne i32 %cancel, 0
+  br i1 %is_cancelled, label %judge, label %take
+judge:
+  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
+  %last = load atomic i64, ptr %last.at seq_cst, align 8
+  %is_dropped = icmp sle i64 %ticket, %last
+  ; All that are left at once, so that a long queue is emptied quickly.
+  %rest = sub i64 %blocks, %block
+  br i1 %is_dropped, label %take, label %clear
+clear:
+  ; A later job may start, so all the cancelled ones have ended. (Another cancel in
+  ; between has written another number.)
+  %cleared = cmpxchg ptr %cancel.at, i32 %cancel, i32 0 seq_cst seq_cst
+  br label %take
 take:
+  %count = phi i64 [ 1, %check ], [ %rest, %judge ], [ 1, %clear ]
+  %dropping = phi i1 [ 0, %check ], [ 1, %judge ], [ 0, %clear ]
   %fn.at = getelementptr i8, ptr %record, i64 {FN}
   %fn.word = load atomic i64, ptr %fn.at acquire, align 8
   %fn = inttoptr i64 %fn.word to ptr
@@ -167,44 +188,20 @@ take:
   %size = load atomic i64, ptr %size.at acquire, align 8
   %length.at = getelementptr i8, ptr %record, i64 {BLOCK}
   %length = load atomic i64, ptr %length.at acquire, align 8
-  %claim.new = add i64 %claim.old, 1
+  %claim.new = add i64 %claim.old, %count
   %swap = cmpxchg ptr %claim.at, i64 %claim.old, i64 %claim.new seq_cst seq_cst
   %won = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %won, label %own, label %claim
 own:
   %is_first = icmp eq i64 %block, 0
-  br i1 %is_first, label %stamp, label %check
+  br i1 %is_first, label %stamp, label %started.block
 stamp:
   %start = call i64 @now(ptr %pool)
   %start.at = getelementptr i8, ptr %record, i64 {START_NS}
   store atomic i64 %start, ptr %start.at release, align 8
-  br label %check
-check:
-  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
-  %cancel = load atomic i32, ptr %cancel.at seq_cst, align 4
-  %is_cancelled = icmp ne i32 %cancel, 0
-  br i1 %is_cancelled, label %judge, label %run
-judge:
-  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
-  %last = load atomic i64, ptr %last.at seq_cst, align 8
-  %is_meant = icmp sle i64 %ticket, %last
-  br i1 %is_meant, label %drop, label %clear
-drop:
-  ; Claim all blocks that are left, so that a long queue is emptied at once.
-  %drop.old = load atomic i64, ptr %claim.at seq_cst, align 8
-  %drop.block = and i64 %drop.old, 4294967295
-  %drop.rest = sub i64 %blocks, %drop.block
-  %drop.all = add i64 %drop.old, %drop.rest
-  %drop.swap = cmpxchg ptr %claim.at, i64 %drop.old, i64 %drop.all seq_cst seq_cst
-  %dropped = extractvalue {{ i64, i1 }} %drop.swap, 1
-  br i1 %dropped, label %drop.done, label %drop
-drop.done:
-  %drop.count = add i64 %drop.rest, 1
-  br label %ran
-clear:
-  ; A later job has started, so all the cancelled ones have ended.
-  store atomic i32 0, ptr %cancel.at seq_cst, align 4
-  br label %run
+  br label %started.block
+started.block:
+  br i1 %dropping, label %ran, label %run
 run:
   %begin = mul i64 %block, %length
   %end.full = add i64 %begin, %length
@@ -213,7 +210,6 @@ run:
   call void %fn(i64 %begin, i64 %end, i32 %index, ptr %args)
   br label %ran
 ran:
-  %count = phi i64 [ 1, %run ], [ %drop.count, %drop.done ]
   call void @recruit(ptr %pool, i64 %ticket, ptr %record)
   %remaining.at = getelementptr i8, ptr %record, i64 {REMAINING}
   %remaining = atomicrmw sub ptr %remaining.at, i64 %count seq_cst

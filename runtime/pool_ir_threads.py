@@ -311,7 +311,8 @@ define void @pool_poke(ptr %pool) {{
   ret void
 }}
 
-; Cancel all jobs submitted so far; the last of them, or 0 if none is pending.
+; Cancel all jobs submitted so far; the last of them, or 0 if none is pending. The
+; word that kernels poll is not zero, and another number for each cancel.
 define i64 @pool_cancel(ptr %pool) {{
 entry:
   %pending = call i1 @is_pending(ptr %pool)
@@ -321,7 +322,9 @@ set:
   %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
   store atomic i64 %submitted, ptr %last.at seq_cst, align 8
   %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
-  store atomic i32 1, ptr %cancel.at seq_cst, align 4
+  %low = trunc i64 %submitted to i32
+  %number = or i32 %low, -2147483648
+  store atomic i32 %number, ptr %cancel.at seq_cst, align 4
   ret i64 %submitted
 out:
   ret i64 0

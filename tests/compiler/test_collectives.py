@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lumijit.compiler import reductions, trace
+from lumijit.compiler import reductions, special, trace
+from lumijit.compiler.lower import collectives
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.program import STREAMING_FROM
@@ -30,6 +33,7 @@ from lumijit.runtime.dtypes import (
 )
 from lumijit.runtime.errors import SizeError
 from tests.compiler.support import Array, array, assert_same, data, lit, random_values
+from tests.runtime.support import run_script
 
 SIZES = (1, 2, 63, 64, 65, 255, 257, 16383, 16384, 16385, 65535, 65536, 65537, 200_000)
 IDS = {"ids": lambda t: t.short}
@@ -305,3 +309,88 @@ def test_all_on_threads(threads: int) -> None:
 def test_every_type_can_be_reduced() -> None:
     for t in VALUES:
         assert reductions.is_reducible(t) == (t in (*INTS, *FLOATS))
+
+
+BLOCK = reductions.SCAN_BLOCK
+
+
+@pytest.mark.parametrize("t", [FLOAT32, FLOAT64, UINT8, INT32], **IDS)
+@pytest.mark.parametrize("order", ["descending", "random"])
+def test_blocks_of_a_scan_wait_for_no_other(t: DType, order: str) -> None:
+    """A block whose predecessors have not been run adds them up itself."""
+    size = 9 * BLOCK + 77
+    values = random_values(t, size)
+    source, result = array(values, t), array(np.zeros(size), t)
+    expected = data(reductions.prefix_sum(source, False))
+    kernel = special.get(
+        f"scan_inclusive_{t.short}", collectives.scan_ir, t, False, "", False
+    )
+    sums, ready = np.zeros(10, t.numpy), np.zeros(10, np.int32)
+    slots = (source.buffer.address, result.buffer.address)  # type: ignore[union-attr]
+    slots += (sums.ctypes.data, ready.ctypes.data, BLOCK)
+    blocks = np.arange(10)[::-1]
+    if order == "random":
+        blocks = np.random.default_rng(2).permutation(10)
+    _run_blocks(kernel, slots, size, blocks)
+    assert ready.all()
+    assert_same(data(result), expected)
+
+
+def test_blocks_of_a_compaction_wait_for_no_other() -> None:
+    size = 9 * BLOCK + 77
+    mask = random_values(BOOL, size)
+    source, result = array(mask, BOOL), array(np.zeros(size), UINT32)
+    expected = data(reductions.compress(source))
+    kernel = special.get("compress", collectives.compress_ir, "")
+    sums, ready = np.zeros(10, np.uint32), np.zeros(10, np.int32)
+    count = np.zeros(1, np.uint32)
+    slots = (source.buffer.address, result.buffer.address)  # type: ignore[union-attr]
+    slots += (sums.ctypes.data, ready.ctypes.data, BLOCK, size, count.ctypes.data)
+    _run_blocks(kernel, slots, size, np.arange(10)[::-1])
+    assert count[0] == mask.sum() == expected.size
+    assert_same(data(result)[: expected.size], expected)
+
+
+def _run_blocks(
+    kernel: special.SpecialKernel, slots: tuple[int, ...], size: int, order: Array
+) -> None:
+    """Run the blocks of a kernel on this thread, in an order that never occurs."""
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2, ctypes.c_int32, ctypes.c_char_p)
+    function = run(kernel.kernel.address)
+    for number in order.tolist():
+        begin = number * BLOCK
+        function(
+            begin, min(begin + BLOCK, size), 0, struct.pack(f"{len(slots)}q", *slots)
+        )
+
+
+@pytest.mark.parametrize("threads", [2, 16])
+def test_ctrl_c_in_scans_leaves_a_working_pool(threads: int) -> None:
+    run_script(
+        f"""
+        import random
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        import lumijit as dr
+        from lumijit.llvm import Float
+        workers.set_thread_count({threads})
+        n = 300_000
+        x = dr.opaque(Float, 1, n)
+        mask = dr.arange(Float, n) < 1000
+        dr.eval(mask)
+        rng = random.Random(3)
+        stopped = 0
+        for _ in range(60):
+            signal.setitimer(signal.ITIMER_REAL, 1e-5 + rng.random() * 2e-3)
+            try:
+                for _ in range(20):
+                    dr.prefix_sum(x)
+                    dr.compress(mask)
+                time.sleep(1)
+            except KeyboardInterrupt:
+                stopped += 1
+        assert stopped == 60
+        workers.sync()
+        assert dr.prefix_sum(x)[n - 1] == n - 1
+        assert len(dr.compress(mask)) == 1000
+        """
+    )

@@ -77,6 +77,30 @@ exit:
 }
 """
 
+# A block waits for the flag of the block before (at args[0]), then sets its own.
+CHAIN = """
+declare i32 @sched_yield()
+define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {
+entry:
+  %flags = load ptr, ptr %args
+  %first = icmp eq i64 %begin, 0
+  %before = sub i64 %begin, 1
+  %at = getelementptr i32, ptr %flags, i64 %before
+  br i1 %first, label %exit, label %poll
+poll:
+  %flag = load atomic i32, ptr %at acquire, align 4
+  %go = icmp ne i32 %flag, 0
+  br i1 %go, label %exit, label %again
+again:
+  %status = call i32 @sched_yield()
+  br label %poll
+exit:
+  %mine = getelementptr i32, ptr %flags, i64 %begin
+  store atomic i32 1, ptr %mine release, align 4
+  ret void
+}
+"""
+
 # A shell starts background jobs with Ctrl-C ignored, which children inherit.
 PREAMBLE = """
 import ctypes, os, signal, struct, sys, threading, time

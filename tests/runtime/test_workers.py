@@ -473,3 +473,24 @@ def test_ctrl_c_while_helping_with_blocks_is_answered() -> None:
         """
     )
     assert float(result.stdout) < 0.5
+
+
+def test_a_cancel_drops_no_block_that_a_later_one_waits_for() -> None:
+    run_script(
+        """
+        import random
+        workers.set_thread_count(16)
+        kernel, pool = build(CHAIN), workers.pool()
+        flags = np.zeros(50_000, np.int32)
+        rng = random.Random(1)
+        for _ in range(300):
+            flags[:] = 0
+            ticket = launch(kernel, [flags.ctypes.data], flags.size, 1)
+            time.sleep(rng.random() * 1e-3)
+            pool.cancel()
+            workers.sync()
+            # What was run are the first blocks: all or none of those that follow.
+            assert np.all(flags[:-1] >= flags[1:])
+            assert flags[-1] or workers.was_cancelled(ticket)
+        """
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lumijit.compiler.lower.collectives.pieces import arg, head
-from lumijit.compiler.lower.collectives.scan import declare_pause, prefix_of_block
+from lumijit.compiler.lower.collectives.scan import prefix_function, prefix_of_block
 
 # Entries of a mask that are looked at together, as the bits of one word.
 _WORD = 64
@@ -59,13 +59,32 @@ def _by_bytes() -> str:
     return "\n".join(lines)
 
 
+def _count() -> str:
+    """Write @total: how many entries of a range are set."""
+    return f"""define internal i32 @total(ptr %src, i64 %start, i64 %end) nounwind {{
+entry:
+  br label %tally
+tally:
+  %i = phi i64 [ %start, %entry ], [ %i.n, %tally ]
+  %sum = phi i32 [ 0, %entry ], [ %sum.n, %tally ]
+{_word("t", "%i")}
+  %t.c32 = trunc i64 %t.c to i32
+  %sum.n = add i32 %sum, %t.c32
+  %i.n = add i64 %i, {_WORD}
+  %more = icmp ult i64 %i.n, %end
+  br i1 %more, label %tally, label %counted
+counted:
+  ret i32 %sum.n
+}}
+"""
+
+
 def compress_ir(name: str, pause: str) -> str:
     """Write the indices of the set entries of a mask one after the other.
 
     Slots: mask (bytes), dst (u32), sums (u32 per block), ready, block, size, count
     (u32, receives the total).
     """
-    prefix = prefix_of_block("i32", "%sum.n", "counted", "0", pause, "add")
     return f"""@places = private unnamed_addr constant {_places()}
 {head(name)}
 entry:
@@ -76,20 +95,7 @@ entry:
 {arg("block", 4, "i64")}
 {arg("size", 5, "i64")}
 {arg("count", 6)}
-  %number = udiv i64 %begin, %block
-  %isfirst = icmp eq i64 %number, 0
-  br label %tally
-tally:
-  %i = phi i64 [ %begin, %entry ], [ %i.n, %tally ]
-  %sum = phi i32 [ 0, %entry ], [ %sum.n, %tally ]
-{_word("t", "%i")}
-  %t.c32 = trunc i64 %t.c to i32
-  %sum.n = add i32 %sum, %t.c32
-  %i.n = add i64 %i, {_WORD}
-  %more = icmp ult i64 %i.n, %end
-  br i1 %more, label %tally, label %counted
-counted:
-{prefix}
+{prefix_of_block("i32", "add")}
   %islast = icmp eq i64 %end, %size
   br i1 %islast, label %total, label %start
 total:
@@ -143,5 +149,6 @@ exit:
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.cttz.i64(i64, i1)
-{declare_pause(pause)}
+{_count()}
+{prefix_function("i32", "0", pause, "add")}
 """
