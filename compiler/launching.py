@@ -43,9 +43,8 @@ def run_described(outputs: list[Node], described: Description) -> None:
         if scratch is not None:
             values.append(scratch.address)
         args = built.pack(*values)
-        keep = (built.kernel, arguments, results, scratch)
         is_inline = is_small(size, built)
-        ticket, seconds = start(size, built, args, keep, is_inline, None, slots)
+        ticket, seconds = start(size, built, args, is_inline, None, slots)
         if ticket:
             for buffer in results:
                 buffer.ticket = ticket
@@ -70,11 +69,12 @@ def _find(outputs: list[Node], described: Description) -> tuple[Program | None, 
 
 def run_side_by_side(groups: list[Group], found: Plan, expand_limit: int) -> None:
     """Run one kernel for each group of a phase."""
-    barrier = workers.last_ticket() + 1
     launched = [_Launch(group, found, expand_limit) for group in groups]
     # What may fail comes first: writes that have been queued can't be undone.
     for launch in launched:
         launch.prepare()
+    # Later than any job that may use memory which was taken just now.
+    barrier = workers.last_ticket() + 1
     try:
         for launch in launched:
             launch.run(barrier)
@@ -121,7 +121,6 @@ class _Ready(NamedTuple):
     program: Program | None
     built: kernels.Built
     args: bytes
-    keep: object
     is_inline: bool
 
 
@@ -171,8 +170,7 @@ class _Launch:
             self.temporary.append(scratch)
             values.append(scratch.address)
         args = built.pack(*values)
-        keep = (built.kernel, arguments, self.results, self.written, scratch)
-        self.ready = _Ready(program, built, args, keep, is_inline)
+        self.ready = _Ready(program, built, args, is_inline)
 
     def _find(self) -> tuple[Program | None, Built, list[Node]]:
         """Return the program, if anybody needs it, its kernel and its arguments."""
@@ -186,11 +184,9 @@ class _Launch:
         """Queue the kernel, and the mergers that its writes need."""
         if self.ready is None:
             return
-        program, built, args, keep, is_inline = self.ready
+        program, built, args, is_inline = self.ready
         first = None if self.effects else barrier
-        ticket, seconds = start(
-            self.size, built, args, keep, is_inline, first, self.slots
-        )
+        ticket, seconds = start(self.size, built, args, is_inline, first, self.slots)
         self.is_queued = True
         for buffer in (*self.results, *self.written.values()):
             buffer.ticket = ticket
@@ -280,7 +276,6 @@ def start(
     size: int,
     built: Built,
     args: bytes,
-    keep: object,
     is_inline: bool,
     barrier: int | None,
     slots: int,
@@ -300,7 +295,7 @@ def start(
         size,
         block,
         barrier,
-        keep,
+        built.kernel,
         not built.has_loops,
         slots,
     )

@@ -341,6 +341,4 @@ def _launch_copy(pairs: Any, bits: int, element: str, target: Buffer) -> None:
     table = from_numpy(np.ascontiguousarray(pairs).reshape(-1))
     assert table.buffer is not None
     args = struct.pack("<Q", table.buffer.address)
-    special.launch(
-        kernel, args, len(pairs), _COPIES_PER_BLOCK, (table.buffer,), writes=(target,)
-    )
+    special.launch(kernel, args, len(pairs), _COPIES_PER_BLOCK, writes=(target,))

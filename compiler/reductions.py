@@ -121,7 +121,6 @@ def _reduce_launch(
         args,
         size,
         block,
-        (source, target),
         inline_limit=block,
         writes=(target,),
     )
@@ -178,9 +177,7 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     args = struct.pack("<2Qq", source.address, result.address, block)
     # Whole packets of results: nobody else's are written.
     step = max(1, REDUCE_BLOCK // block // 64) * 64
-    special.launch(
-        kernel, args, count, step, (source, result), 65536 // block, (result,)
-    )
+    special.launch(kernel, args, count, step, 65536 // block, (result,))
     return from_buffer(t, result, count)
 
 
@@ -215,8 +212,7 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
     args = struct.pack(
         "<4Qq", source.address, result.address, sums.address, ready.address, block
     )
-    keep = (source, result, sums, ready)
-    special.launch(kernel, args, size, block, keep, SCAN_BLOCK, (result,))
+    special.launch(kernel, args, size, block, SCAN_BLOCK, (result,))
     return from_buffer(t, result, size)
 
 
@@ -246,8 +242,7 @@ def compress(mask: Node) -> Node:
         size,
         count.address,
     )
-    keep = (source, result, sums, ready, count)
-    special.launch(kernel, args, size, SCAN_BLOCK, keep, inline_limit=SCAN_BLOCK)
+    special.launch(kernel, args, size, SCAN_BLOCK, inline_limit=SCAN_BLOCK)
     workers.sync()
     total = int(buffers.as_numpy(count, UINT32, 1)[0])
     return from_buffer(UINT32, result, total)
@@ -291,8 +286,7 @@ class Private:
             self.slots,
             self.copies,
         )
-        keep = (target, self.buffer)
-        special.launch(kernel, args, self.root.size, 1 << 14, keep, writes=(target,))
+        special.launch(kernel, args, self.root.size, 1 << 14, writes=(target,))
 
 
 def is_reducible(dtype: DType) -> bool:

@@ -71,7 +71,6 @@ def launch(
     args: bytes,
     size: int,
     block_size: int,
-    keepalive: object,
     inline_limit: int = _INLINE_LIMIT,
     writes: Sequence[Buffer] = (),
 ) -> None:
@@ -86,7 +85,7 @@ def launch(
     address = found.kernel.address
     if size > inline_limit or not workers.run_inline(address, args, size):
         ticket = workers.submit(
-            address, args, size, block_size, None, (found, keepalive), True
+            address, args, size, block_size, None, found.kernel, True
         )
         for buffer in writes:
             buffer.ticket = ticket

@@ -29,7 +29,6 @@ def copy(target: Buffer, source: Buffer, size_bytes: int) -> None:
         args,
         _lines(size_bytes),
         _LINES_PER_BLOCK,
-        (source, target),
         writes=(target,),
     )
 
@@ -45,4 +44,4 @@ def fill(target: Buffer, dtype: DType, value: Any, size: int) -> None:
     kernel = special.get("fill", collectives.fill_ir)
     args = struct.pack("<2Q", target.address, pattern(dtype, value))
     lines = _lines(size * dtype.size_bytes)
-    special.launch(kernel, args, lines, _LINES_PER_BLOCK, (target,), writes=(target,))
+    special.launch(kernel, args, lines, _LINES_PER_BLOCK, writes=(target,))

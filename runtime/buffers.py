@@ -3,87 +3,52 @@
 Owns allocation, reuse, and the ways from and to NumPy without copying. Which
 job reads or writes a buffer is the caller's business; that jobs run in order of
 submission makes reuse safe: a buffer that is freed while a job still uses it may
-be given to a later job at once. Only the host must wait before it writes into
-recycled memory (`Buffer.wait_until_free`).
+be given to a later job at once. So queued jobs keep no buffers, and a loop needs
+as many as it names. Only the host must wait before it writes into recycled memory
+(`Buffer.wait_until_free`). Jobs that may overlap are no order: their memory is taken
+before the first of them is submitted, and let go after the last (`evaluate`).
+
+Memory must not be lost, nor given back to the system under a job, when Ctrl-C comes.
+Python looks at signals, and changes threads, after calls, at the beginning of
+functions and at the end of loops' turns. Where comments say that there are no calls,
+nothing comes in between.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import mmap
-import os
-import sys
-from collections import defaultdict
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import Any, Final, cast
+from weakref import ref
 
 import numpy as np
 
-from lumijit.runtime import cgroup, workers
-from lumijit.runtime.config import settings
+from lumijit.runtime import pages, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import AllocationError, CancelledError, SizeError, message
 from lumijit.runtime.log import LogLevel, log
+from lumijit.runtime.pages import ALIGNMENT as ALIGNMENT
+from lumijit.runtime.pages import PAGE_BYTES, Block
 
-ALIGNMENT: Final = 64
 # Kernels read and write whole packets: up to 64 entries of 8 bytes.
 PADDING_BYTES: Final = 512
-_PAGE_BYTES: Final = 4096
-_MAPPED_FROM: Final = 1 << 20
-_HUGE_FROM: Final = 4 << 20
-_HUGE_PAGE: Final = 2 << 20
-# Below this, asking the system how much memory is left costs too much.
-_CHECKED_FROM: Final = 64 << 20
 _MIB: Final = float(1 << 20)
+# How much the host may write or share before what it wrote earlier has been used.
+RUN_AHEAD_BYTES: Final = 64 << 20
 
 
 @dataclass
 class _Statistics:
+    taken_bytes: int = 0
     live_bytes: int = 0
-    cached_bytes: int = 0
     peak_bytes: int = 0
     foreign_bytes: int = 0
-    live_count: int = 0
     allocation_count: int = 0
 
 
-class _Block:
-    """A piece of memory of a size class, with the ticket of its last user."""
-
-    __slots__ = ("address", "capacity", "memory", "size_class", "ticket")
-
-    def __init__(self, size_class: int, capacity: int) -> None:
-        self.size_class = size_class
-        self.capacity = capacity
-        self.ticket = 0
-        alignment = ALIGNMENT
-        if capacity >= _MAPPED_FROM:
-            is_huge = capacity >= _HUGE_FROM
-            # Only a block that begins at a huge page is made of huge pages alone.
-            alignment = _HUGE_PAGE if is_huge else ALIGNMENT
-            memory = _map(capacity + (_HUGE_PAGE if is_huge else 0))
-            self.memory: object = memory
-            start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        else:
-            array = np.empty(capacity + ALIGNMENT, np.uint8)
-            self.memory = array
-            start = array.__array_interface__["data"][0]
-        self.address = -(-start // alignment) * alignment
-
-
-def _map(size_bytes: int) -> mmap.mmap:
-    if sys.platform == "win32":
-        return mmap.mmap(-1, size_bytes)
-    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size_bytes >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError as error:
-            log(LogLevel.Debug, "no huge pages: %s", error)
-    return memory
-
-
-_free: defaultdict[int, list[_Block]] = defaultdict(list)
+_free: defaultdict[int, list[Block]] = defaultdict(list)
 _statistics: Final = _Statistics()
 
 
@@ -94,17 +59,21 @@ class Buffer:
     it, with the padding, but must not write past its end.
     """
 
-    __slots__ = ("__weakref__", "_block", "_owner", "address", "size_bytes", "ticket")
-
-    def __init__(
-        self, address: int, size_bytes: int, block: _Block | None, owner: object
-    ) -> None:
-        self.address: Final = address
-        self.size_bytes: Final = size_bytes
-        self._block: Final = block
-        self._owner = owner
-        # The job that writes the contents; 0 if they are there already.
-        self.ticket = 0
+    __slots__ = (
+        "__weakref__",
+        "_block",
+        "_hook",
+        "_owner",
+        "address",
+        "size_bytes",
+        "ticket",
+    )
+    address: int
+    size_bytes: int
+    # The job that writes the contents; 0 if they are there already.
+    ticket: int
+    _block: Block | None
+    _owner: object
 
     @property
     def is_foreign(self) -> bool:
@@ -114,7 +83,7 @@ class Buffer:
     @property
     def is_read_only(self) -> bool:
         """Whether the memory belongs to a NumPy array that can't be written to."""
-        owner = self._owner
+        owner = None if self._block is not None else self._owner
         return isinstance(owner, np.ndarray) and not owner.flags.writeable
 
     @property
@@ -147,26 +116,50 @@ class Buffer:
         kind = "foreign " if self.is_foreign else ""
         return f"<{kind}Buffer of {self.size_bytes} bytes at {self.address:#x}>"
 
-    def __del__(
-        self,
-        _last_ticket: Any = workers.last_ticket,
-        _keep_until: Any = workers.keep_until,
-        _free: Any = _free,
-        _statistics: _Statistics = _statistics,
-    ) -> None:
-        # What is needed is bound above: globals go first when Python ends.
+
+class _Claim(ref[Buffer]):
+    """What a buffer has, told apart from the buffer: it goes to `_dead` with that.
+
+    A method `__del__` may be cut short by Ctrl-C, which then is lost, too.
+    """
+
+    __slots__ = ("block", "owner", "size_bytes")
+    block: Block | None
+    owner: object
+    size_bytes: int
+
+
+# All memory that we have, and that of others; they keep the claims alive.
+_blocks: Final[dict[int, Block]] = {}
+_foreign: Final[dict[int, _Claim]] = {}
+_dead: Final[deque[_Claim]] = deque()
+_mourn: Final = _dead.append
+_new_buffer = cast(Any, Buffer.__new__)
+
+
+def _collect(_buffer: object = None) -> None:
+    """Give the memory of buffers that have died to those who ask next."""
+    statistics = _statistics
+    while _dead:
         try:
-            block = self._block
-        except AttributeError:
+            # No calls from here …
+            claim = _dead[0]
+            del _dead[0]
+        except IndexError:
+            # Another thread was faster.
             return
+        block = claim.block
         if block is None:
-            _statistics.foreign_bytes -= self.size_bytes
-            _keep_until(_last_ticket(), self._owner)
-            return
-        block.ticket = _last_ticket()
-        _statistics.live_bytes -= block.capacity
-        _statistics.live_count -= 1
-        _statistics.cached_bytes += block.capacity
+            if id(claim) in _foreign:
+                workers.keep_until(workers.last_ticket(), claim.owner)
+                statistics.foreign_bytes -= claim.size_bytes
+                del _foreign[id(claim)]
+            continue
+        pool = workers.running
+        if pool is not None:
+            block.ticket = pool.words[0]
+        statistics.live_bytes -= block.capacity
+        # … up to this one.
         _free[block.size_class].append(block)
 
 
@@ -178,52 +171,16 @@ def _size_class(size_bytes: int) -> int:
     return -(-size_bytes // step) * step
 
 
-def _available_bytes() -> int:
-    """Return how much memory the machine can still give."""
-    left = cgroup.memory_left()
-    if settings.memory_limit_mb:
-        taken = _statistics.live_bytes + _statistics.cached_bytes
-        left = min(left, max((settings.memory_limit_mb << 20) - taken, 0))
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return min(left, int(line.split()[1]) << 10)
-    except OSError:
-        pass
-    try:
-        return min(left, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return left
-
-
-def _fits(size_bytes: int) -> bool:
-    if size_bytes < _CHECKED_FROM and not settings.memory_limit_mb:
-        return True
-    return size_bytes <= _available_bytes()
-
-
-def _try_block(size_class: int, capacity: int) -> _Block | None:
-    """Get memory from the system, unless there is not enough of it."""
-    if not _fits(capacity):
-        return None
-    try:
-        return _Block(size_class, capacity)
-    except (MemoryError, OSError, OverflowError, ValueError):
-        return None
-
-
-def _new_block(size_class: int, size_bytes: int) -> _Block:
+def _add_block(size_class: int, size_bytes: int) -> None:
+    """Get memory from the system for the next one who asks for this class."""
     capacity = size_class + PADDING_BYTES
-    if capacity >= _MAPPED_FROM:
-        capacity = -(-capacity // _PAGE_BYTES) * _PAGE_BYTES
-    block = _try_block(size_class, capacity)
+    block = pages.obtain(size_class, capacity, _statistics.taken_bytes)
     if block is None:
         log(LogLevel.Info, "memory is short: what is cached is given back")
         flush_malloc_cache()
-        block = _try_block(size_class, capacity)
+        block = pages.obtain(size_class, capacity, _statistics.taken_bytes)
     if block is None:
-        available = _available_bytes() / _MIB
+        available = pages.available_bytes(_statistics.taken_bytes) / _MIB
         raise AllocationError(
             message(
                 "memory allocation",
@@ -234,14 +191,17 @@ def _new_block(size_class: int, size_bytes: int) -> _Block:
             )
         )
     _statistics.allocation_count += 1
-    return block
+    _statistics.taken_bytes += block.capacity
+    _blocks[block.address] = block
+    _free[size_class].append(block)
 
 
-def allocate(size_bytes: int) -> Buffer:
+def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     """Return uninitialised memory, aligned to 64 bytes and padded by 512.
 
     Args:
         size_bytes: how much is wanted, 0 or more.
+        is_for_host: whether memory is preferred that no job uses any more.
     """
     if size_bytes < 0:
         raise SizeError(
@@ -252,18 +212,46 @@ def allocate(size_bytes: int) -> Buffer:
             )
         )
     size_class = _size_class(size_bytes)
-    try:
-        block = _free[size_class].pop()
-        _statistics.cached_bytes -= block.capacity
-    except IndexError:
-        block = _new_block(size_class, size_bytes)
+    if _dead:
+        _collect()
+    buffer: Buffer = _new_buffer(Buffer)
+    buffer.size_bytes = size_bytes
+    buffer.ticket = 0
+    free = _free[size_class]
+    if not free or (is_for_host and not _prefer_idle(free)):
+        _add_block(size_class, size_bytes)
+    claim = _Claim(buffer, _mourn)
+    while True:
+        try:
+            # No calls from here on.
+            block = free[-1]
+            del free[-1]
+            break
+        except IndexError:
+            # Another thread was faster.
+            claim.block = None
+            _add_block(size_class, size_bytes)
+    block.claim = claim
+    claim.block = buffer._block = block
+    buffer.address = block.address
     statistics = _statistics
-    statistics.live_count += 1
     live = statistics.live_bytes + block.capacity
     statistics.live_bytes = live
     if live > statistics.peak_bytes:
         statistics.peak_bytes = live
-    return Buffer(block.address, size_bytes, block, None)
+    return buffer
+
+
+def _prefer_idle(free: list[Block]) -> bool:
+    """Put memory that no job uses any more at the end; tell whether there is some."""
+    completed = workers.completed_ticket()
+    for k in range(len(free)):
+        # Another thread may have taken some.
+        with contextlib.suppress(IndexError):
+            if free[k].ticket <= completed:
+                free[k], free[-1] = free[-1], free[k]
+                return True
+    return False
 
 
 def _can_share(array: np.ndarray[Any, Any]) -> bool:
@@ -272,10 +260,10 @@ def _can_share(array: np.ndarray[Any, Any]) -> bool:
         return False
     start: int = array.__array_interface__["data"][0]
     end = start + array.nbytes
-    last_page = (end - 1) // _PAGE_BYTES
+    last_page = (end - 1) // PAGE_BYTES
     return (
         start % array.itemsize == 0
-        and (end + PADDING_BYTES - 1) // _PAGE_BYTES == last_page
+        and (end + PADDING_BYTES - 1) // PAGE_BYTES == last_page
     )
 
 
@@ -290,16 +278,48 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         numbers = array.view(np.uint8)
         if numbers.max() > 1:
             array = numbers != 0
+    _pace(array.nbytes)
     if _can_share(array):
+        buffer: Buffer = _new_buffer(Buffer)
+        buffer.size_bytes = array.nbytes
+        buffer.ticket = 0
+        buffer._block = None
+        buffer.address = array.__array_interface__["data"][0]
+        # Called after the claim: who made the memory shall have it back at once.
+        buffer._hook = ref(buffer, _collect)
+        claim = _Claim(buffer, _mourn)
+        claim.block = None
+        claim.size_bytes = array.nbytes
+        claim.owner = buffer._owner = array
+        _foreign[id(claim)] = claim
         _statistics.foreign_bytes += array.nbytes
-        address: int = array.__array_interface__["data"][0]
-        return Buffer(address, array.nbytes, None, array)
-    buffer = allocate(array.nbytes)
+        return buffer
+    buffer = allocate(array.nbytes, is_for_host=True)
     buffer.wait_until_free()
     contiguous = np.ascontiguousarray(array)
     source = contiguous.__array_interface__["data"][0]
     ctypes.memmove(buffer.address, source, array.nbytes)
     return buffer
+
+
+@dataclass
+class _Written:
+    """How much the host has made since some job, which was the last one then."""
+
+    size_bytes: int = 0
+    ticket: int = 0
+
+
+_written: Final = _Written()
+
+
+def _pace(size_bytes: int) -> None:
+    """Wait if the host is far ahead of the jobs that use what it makes."""
+    _written.size_bytes += size_bytes
+    if _written.size_bytes > RUN_AHEAD_BYTES:
+        workers.wait(_written.ticket)
+        _written.ticket = workers.last_ticket()
+        _written.size_bytes = 0
 
 
 class _View:
@@ -329,14 +349,18 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
 
 def flush_malloc_cache() -> None:
     """Give all memory that no array uses back to the system."""
+    _collect()
     workers.sync()
+    completed = workers.completed_ticket()
     for blocks in list(_free.values()):
-        while blocks:
-            try:
-                block = blocks.pop()
-            except IndexError:
-                break
-            _statistics.cached_bytes -= block.capacity
+        for k in reversed(range(len(blocks))):
+            # Another thread may take some, or free one that a new job uses.
+            with contextlib.suppress(IndexError):
+                if blocks[k].ticket <= completed:
+                    block = blocks[k]
+                    _statistics.taken_bytes -= block.capacity
+                    block.claim = None
+                    del blocks[k], _blocks[block.address]
 
 
 def memory_stats() -> dict[str, int]:
@@ -346,9 +370,19 @@ def memory_stats() -> dict[str, int]:
     `foreign_bytes` (shared with NumPy), `live_count` and `allocation_count` (how
     often the system was asked).
     """
-    return asdict(_statistics)
+    _collect()
+    statistics = _statistics
+    return {
+        "live_bytes": statistics.live_bytes,
+        "cached_bytes": statistics.taken_bytes - statistics.live_bytes,
+        "peak_bytes": statistics.peak_bytes,
+        "foreign_bytes": statistics.foreign_bytes,
+        "live_count": len(_blocks) - sum(map(len, list(_free.values()))),
+        "allocation_count": statistics.allocation_count,
+    }
 
 
 def reset_peak() -> None:
     """Let `peak_bytes` start anew from what is held now."""
+    _collect()
     _statistics.peak_bytes = _statistics.live_bytes

@@ -106,7 +106,7 @@ class WorkerPool:
         self._memory = ctypes.create_string_buffer(layout.POOL_BYTES + 64)
         self.base: Final = -(-ctypes.addressof(self._memory) // 64) * 64
         words = ctypes.c_int64 * (layout.POOL_BYTES // 8)
-        self._words = memoryview(words.from_address(self.base)).cast("B").cast("q")
+        self.words = memoryview(words.from_address(self.base)).cast("B").cast("q")
         halves = ctypes.c_int32 * (layout.HEADER_BYTES // 4)
         self._halves = memoryview(halves.from_address(self.base)).cast("B").cast("i")
         self._lock = threading.RLock()
@@ -120,10 +120,10 @@ class WorkerPool:
         # Where there is no futex: what wakes each worker, and what they report.
         self._events: dict[int, threading.Event] = {}
         self._progress = threading.Event()
-        self._words[layout.SPIN_NS // 8] = settings.spin_us * 1000
-        self._words[layout.CLOCK // 8] = _function_address("clock_gettime")
+        self.words[layout.SPIN_NS // 8] = settings.spin_us * 1000
+        self.words[layout.CLOCK // 8] = _function_address("clock_gettime")
         if self.native.has_futex:
-            self._words[layout.SYSCALL // 8] = _function_address("syscall")
+            self.words[layout.SYSCALL // 8] = _function_address("syscall")
         for thing in (self._memory, self.native, self._kept):
             _keep_for_ever(thing)
         self._set_limit(thread_count)
@@ -156,7 +156,7 @@ class WorkerPool:
                 self._start_threads()
             self._sweep(done)
             # Kept before the job exists: an interrupt may come at any time.
-            expected = self._words[0] + 1
+            expected = self.words[0] + 1
             self._kept.append((expected, (args, keepalive)))
             while True:
                 ticket: int = self.native.submit(
@@ -171,7 +171,7 @@ class WorkerPool:
                 )
                 if ticket:
                     break
-                self.wait(self._words[0] + 1 - layout.RING)
+                self.wait(self.words[0] + 1 - layout.RING)
                 self._sweep(done)
             if ticket != expected:
                 # A finalizer has submitted a job of its own in between.
@@ -184,7 +184,7 @@ class WorkerPool:
 
     def _sweep(self, done: list[object]) -> None:
         """Move what completed jobs have kept alive to `done` (dies without lock)."""
-        completed = self._words[layout.COMPLETED // 8]
+        completed = self.words[layout.COMPLETED // 8]
         while self._kept and self._kept[0][0] <= completed:
             done.append(self._kept.popleft())
         while self._watched and self._watched[0][0] <= completed:
@@ -194,7 +194,7 @@ class WorkerPool:
     def _duration_us(self, ticket: int) -> float:
         record = layout.HEADER_BYTES
         record += (ticket % layout.RING) * layout.RECORD_BYTES
-        words = self._words
+        words = self.words
         if words[(record + layout.FINISHED) // 8] != ticket:
             return 0.0
         start = words[(record + layout.START_NS) // 8]
@@ -216,16 +216,16 @@ class WorkerPool:
 
     def last_ticket(self) -> int:
         """Return the number of the last job submitted."""
-        return self._words[0]
+        return self.words[0]
 
     def completed_ticket(self) -> int:
         """Return the number up to which all jobs have completed."""
-        return self._words[layout.COMPLETED // 8]
+        return self.words[layout.COMPLETED // 8]
 
     def wait(self, ticket: int) -> None:
         """Wait for a job and all before it; a Ctrl-C cancels them."""
-        if self._words[layout.COMPLETED // 8] < ticket:
-            assert ticket <= self._words[0], f"no job has the ticket {ticket}"
+        if self.words[layout.COMPLETED // 8] < ticket:
+            assert ticket <= self.words[0], f"no job has the ticket {ticket}"
             try:
                 self._wait_in_slices(ticket)
             except KeyboardInterrupt:
@@ -399,4 +399,4 @@ class WorkerPool:
             layout.CANCEL,
         ):
             self._halves[offset // 4] = 0
-        self._words[layout.COMPLETED // 8] = submitted
+        self.words[layout.COMPLETED // 8] = submitted

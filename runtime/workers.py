@@ -34,7 +34,7 @@ MAX_THREADS: Final = 1024
 _ALL_SLOTS: Final = 2**31 - 1
 
 _thread_count: int = min(settings.threads, MAX_THREADS) or core_count()
-_pool: WorkerPool | None = None
+running: WorkerPool | None = None
 _start_lock = threading.Lock()
 
 
@@ -51,12 +51,12 @@ _is_interrupted = False
 
 def pool() -> WorkerPool:
     """Return the pool, which is made when it is first needed."""
-    global _pool
-    if _pool is None:
+    global running
+    if running is None:
         with _start_lock:
-            if _pool is None:
-                _pool = WorkerPool(_thread_count)
-    return _pool
+            if running is None:
+                running = WorkerPool(_thread_count)
+    return running
 
 
 def submit(
@@ -93,7 +93,7 @@ def submit(
             )
         return last_ticket()
     assert block_size > 0, f"block size {block_size}"
-    return (_pool or pool()).submit(
+    return (running or pool()).submit(
         fn_address, args, size, block_size, barrier or 0, keepalive, helpable, slots
     )
 
@@ -109,40 +109,40 @@ def run_inline(fn_address: int, args: bytes | int, size: int) -> bool:
     Returns:
         Whether it was run. If not, the job must be submitted.
     """
-    current = _pool or pool()
+    current = running or pool()
     return size == 0 or current.native.invoke(current.base, fn_address, args, size) == 1
 
 
 def last_ticket() -> int:
     """Return the ticket of the last job submitted; 0 if there was none."""
-    return _pool.last_ticket() if _pool is not None else 0
+    return running.last_ticket() if running is not None else 0
 
 
 def completed_ticket() -> int:
     """Return the ticket up to which all jobs have completed."""
-    return _pool.completed_ticket() if _pool is not None else 0
+    return running.completed_ticket() if running is not None else 0
 
 
 def wait(ticket: int) -> None:
     """Wait until a job, and all before it, have completed."""
-    if _pool is not None and ticket > 0:
-        _pool.wait(ticket)
+    if running is not None and ticket > 0:
+        running.wait(ticket)
 
 
 def sync() -> None:
     """Wait until all jobs have completed."""
-    if _pool is not None:
-        _pool.wait(_pool.last_ticket())
+    if running is not None:
+        running.wait(running.last_ticket())
 
 
 def was_cancelled(ticket: int) -> bool:
     """Tell whether a job was cancelled by Ctrl-C: its results are undefined."""
-    return _pool is not None and _pool.was_cancelled(ticket)
+    return running is not None and running.was_cancelled(ticket)
 
 
 def has_cancelled() -> bool:
     """Tell whether any job of this process was ever cancelled."""
-    return _pool is not None and _pool.has_cancelled
+    return running is not None and running.has_cancelled
 
 
 def cancel_address() -> int:
@@ -152,8 +152,8 @@ def cancel_address() -> int:
 
 def keep_until(ticket: int, thing: object) -> None:
     """Keep something alive until a job has completed."""
-    if _pool is not None and ticket > _pool.completed_ticket():
-        _pool.keep_until(ticket, thing)
+    if running is not None and ticket > running.completed_ticket():
+        running.keep_until(ticket, thing)
 
 
 def watch(ticket: int, entry: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ def watch(ticket: int, entry: dict[str, Any]) -> None:
 
 def is_awake() -> bool:
     """Tell whether a worker is active or spins; waking a sleeping one takes longer."""
-    return _pool is not None and _pool.is_awake()
+    return running is not None and running.is_awake()
 
 
 def slot_count() -> int:
@@ -202,8 +202,8 @@ def set_thread_count(count: SupportsIndex) -> None:
             )
         )
     _thread_count = count
-    if _pool is not None:
-        _pool.resize(count)
+    if running is not None:
+        running.resize(count)
 
 
 def hold_while_forking(lock: _Lock) -> None:
@@ -228,14 +228,14 @@ def _before_fork() -> None:
             except KeyboardInterrupt:
                 # Nothing can be raised here; it is once the fork is done.
                 _is_interrupted = True
-    if _pool is not None:
-        _pool.before_fork()
+    if running is not None:
+        running.before_fork()
 
 
 def _after_fork_in_parent() -> None:
     global _is_interrupted
-    if _pool is not None:
-        _pool.after_fork_in_parent()
+    if running is not None:
+        running.after_fork_in_parent()
     for lock in reversed(_held_while_forking):
         lock.release()
     if _is_interrupted:
@@ -246,8 +246,8 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     global _is_interrupted
     _is_interrupted = False
-    if _pool is not None:
-        _pool.after_fork_in_child()
+    if running is not None:
+        running.after_fork_in_child()
     for lock in reversed(_held_while_forking):
         lock.release()
 

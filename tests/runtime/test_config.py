@@ -210,7 +210,7 @@ def test_history_refuses_other_types() -> None:
 def test_tickets_start_at_zero_without_a_pool(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers, "_pool", None)
+    monkeypatch.setattr(workers, "running", None)
     assert workers.last_ticket() == workers.completed_ticket() == 0
     workers.sync()
     assert not workers.was_cancelled(0)

@@ -400,7 +400,7 @@ def test_interpreter_ends_with_jobs_under_way() -> None:
             print(counter.counts[0])
         atexit._clear()
         atexit.register(late)
-        workers._pool = None
+        workers.running = None
         workers.pool()
         for _ in range(50):
             counter.submit(10**5, 10)
