@@ -38,7 +38,7 @@ queue = _Queue()
 
 def register(report: Report) -> None:
     """Queue a report, unless nothing can be written to its array."""
-    if report.holder._node.op is WRITTEN:
+    if report.holder._node.op is WRITTEN and report not in queue.reports:
         queue.reports.append(report)
 
 

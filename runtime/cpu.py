@@ -218,16 +218,38 @@ def _context(generation: int) -> Any:
     return _llvm().create_context()
 
 
+# Longer texts take LLVM more than some 0.1 s, during which Ctrl-C must be answered.
+_LONG_IR: Final = 64 << 10
+
+
 def compile_ir(ir: str, opt_level: int = 2) -> bytes:
     """Compile LLVM IR for this processor and return the object file's contents.
 
-    No passes run over the IR: the trace has been simplified already.
+    No passes run over the IR: the trace has been simplified already. Python can't
+    interrupt LLVM: a long build goes on after Ctrl-C, and serves whoever asks again.
 
     Args:
         ir: the text of one module.
         opt_level: effort of the code generator, 0 to 3; below 2 only for kernels
             that run once.
     """
+    global _left_alone
+    is_main = threading.current_thread() is threading.main_thread()
+    if len(ir) < _LONG_IR or not is_main:
+        return _emit(ir, opt_level)
+    build, _left_alone = _left_alone, None
+    if build is None or build.request != (ir, opt_level):
+        build = _Build(ir, opt_level)
+    try:
+        return build.result()
+    except Exception:
+        raise
+    except BaseException:
+        _left_alone = build
+        raise
+
+
+def _emit(ir: str, opt_level: int) -> bytes:
     llvm = _llvm()
     try:
         with build_lock:
@@ -238,6 +260,37 @@ def compile_ir(ir: str, opt_level: int = 2) -> bytes:
                 return code
     except RuntimeError as error:
         raise _refusal(ir, error) from error
+
+
+class _Build:
+    """A build in a thread of its own, so that the main thread answers signals."""
+
+    def __init__(self, ir: str, opt_level: int) -> None:
+        self.request = (ir, opt_level)
+        self._code = b""
+        self._error: BaseException | None = None
+        self._is_done = threading.Event()
+        name = "lumijit-build"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._code = _emit(*self.request)
+        except BaseException as error:
+            self._error = error
+        self._is_done.set()
+
+    def result(self) -> bytes:
+        """Wait for the code."""
+        while not self._is_done.wait(0.1):
+            pass
+        if self._error is not None:
+            raise self._error
+        return self._code
+
+
+# The build that a Ctrl-C took the main thread away from.
+_left_alone: _Build | None = None
 
 
 class Kernel:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lumijit.compiler import trace
 from lumijit.compiler.evaluate import data
+from lumijit.compiler.ops.structural import EVALUATED
 from lumijit.debug import capture
 from lumijit.debug.template import THREAD_ID
 from lumijit.rewriting.recursion import BoundReached
@@ -100,10 +101,34 @@ def left_out(reached: BoundReached) -> Callable[..., Any]:
                 raise too_deep(reached, int(lanes[0]), lanes.size)
             return LEFT_OUT
 
-        def handle(found: capture.Values, count: int, total: int) -> None:
-            raise too_deep(reached, int(found[THREAD_ID][0]), total)
-
-        capture.capture({}, True, 1, handle)
+        capture.note(_report(reached), {}, True)
         return LEFT_OUT
 
     return block
+
+
+class _Reports(threading.local):
+    """By what is said of them: the reports that no evaluation has delivered yet."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, capture.Capture] = {}
+
+
+_reports = _Reports()
+
+
+def _report(reached: BoundReached) -> capture.Capture:
+    """Return the report of all blocks that are left out for one reason.
+
+    A function that calls itself twice has thousands. With an array for each, kernels
+    would take minutes to build.
+    """
+
+    def handle(found: capture.Values, count: int, total: int) -> None:
+        raise too_deep(reached, int(found[THREAD_ID][0]), total)
+
+    known = _reports.known
+    for text, report in list(known.items()):
+        if report.holder._node.op is EVALUATED:
+            del known[text]
+    return known.setdefault(str(reached), capture.Capture({}, 1, handle))

@@ -168,7 +168,12 @@ def capture(values: Values, active: Any, limit: int, handle: Deliver) -> None:
     Raises:
         SizeError: if the sizes of the arrays don't fit together.
     """
-    report = Capture(values, limit, handle)
+    note(Capture(values, limit, handle), values, active)
+
+
+def note(report: Capture, values: Values, active: Any) -> None:
+    """Have the next kernel capture values for a report, which may have some already."""
+    limit = report.limit
     nodes = [a._node for a in flat_arrays(values)]
     mask = mask_node(active)
     width = trace.broadcast_size(

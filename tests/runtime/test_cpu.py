@@ -304,3 +304,42 @@ def test_features_are_part_of_the_key() -> None:
     script = "print(cpu.environment_key())"
     keys = [run_script(script, LUMIJIT_CPU_WITHOUT=w).stdout for w in ("", "sse4*")]
     assert keys[0] != keys[1]
+
+
+def test_ctrl_c_is_answered_while_llvm_is_busy(tmp_path: Path) -> None:
+    (tmp_path / "fibonacci.py").write_text(
+        "import lumijit as dr\n"
+        "@dr.syntax(max_depth=8)\n"
+        "def fib(n):\n"
+        "    if n < 2:\n"
+        "        result = n\n"
+        "    else:\n"
+        "        result = fib(n - 1) + fib(n - 2)\n"
+        "    return result\n"
+    )
+    script = """
+        import sys
+        sys.path.insert(0, FOLDER)
+        import lumijit as dr
+        from fibonacci import fib
+        from lumijit.llvm import UInt32
+
+        def interrupt():
+            while not any(t.name == "lumijit-build" for t in threading.enumerate()):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        found = fib(UInt32(0, 1, 2, 6))
+        threading.Thread(target=interrupt, daemon=True).start()
+        try:
+            dr.eval(found)
+        except KeyboardInterrupt:
+            assert not cpu.build_lock.acquire(blocking=False), "LLVM isn't at work"
+        else:
+            raise SystemExit("not interrupted")
+        print(found)
+        assert cpu.build_lock.acquire(blocking=False)
+    """
+    script = script.replace("FOLDER", repr(str(tmp_path)))
+    result = run_script(script, LUMIJIT_CACHE_DIR=str(tmp_path))
+    assert result.stdout == "[0, 1, 1, 8]\n"

@@ -310,3 +310,22 @@ def test_a_switch_of_which_every_callable_is_past_the_bound() -> None:
     assert list(deep(Int(0, 1, 0))) == [0, 0, 0]
     with pytest.raises(RecursionBoundError, match=r"max_depth=2.*\(element 1\)"):
         lj.eval(deep(Int(0, 2, 1)))
+
+
+@lj.syntax(max_depth=7)
+def fibonacci(n: Any) -> Any:
+    if n < 2:
+        result = n
+    else:
+        result = fibonacci(n - 1) + fibonacci(n - 2)
+    return result
+
+
+def test_all_calls_past_a_bound_share_one_report() -> None:
+    n = UInt(0, 1, 2, 5, 7)
+    found = fibonacci(n)
+    assert len(pending.queue.reports) == 1
+    assert found.numpy().tolist() == [0, 1, 1, 5, 13]
+    with pytest.raises(RecursionBoundError, match=r"max_depth=7.*\(element 1"):
+        lj.eval(fibonacci(UInt(3, 8, 9)))
+    assert fibonacci(n).numpy().tolist() == [0, 1, 1, 5, 13]
