@@ -1,8 +1,8 @@
 """The disk cache of kernels: machine code by key, shared between processes.
 
 Owns the folder, the file format, the checks and the eviction. What a key covers
-beyond the machine and our version is the caller's business; kernels in memory
-are the compiler's. Every failure is logged and means "not cached", never an
+is the business of `environment` and the callers; kernels in memory are the
+compiler's. Every failure is logged and means "not cached", never an
 error: a program runs without its cache.
 
 A file holds machine code that will be run, so a folder or file that belongs to
@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from lumijit.runtime.config import settings
 from lumijit.runtime.log import LogLevel, log
-from lumijit.runtime.version import CODEGEN_VERSION, VERSION
 
 Meta = dict[str, Any]
 
@@ -70,27 +69,6 @@ def _expanded(path: str) -> str:
             "to a folder of your own."
         )
     return found
-
-
-def environment_key(target: str = "") -> str:
-    """Return a text that differs wherever machine code might not be shared.
-
-    Args:
-        target: the processor that code is generated for, with its features.
-    """
-    import llvmlite
-
-    # The bare `llvmlite` package is light: LLVM itself is not loaded by it.
-    return "|".join(
-        (
-            VERSION,
-            str(CODEGEN_VERSION),
-            f"llvmlite {llvmlite.__version__}",
-            sys.platform,
-            str(struct.calcsize("P")),
-            target,
-        )
-    )
 
 
 def full_key(key: bytes | str, environment: str) -> str:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from lumijit.runtime import cache, loader
+from lumijit.runtime import cache, environment, loader
 from lumijit.runtime.config import settings
 from lumijit.runtime.errors import KernelBuildError, message
 from lumijit.runtime.log import LogLevel, log
@@ -42,6 +42,7 @@ class HostInfo:
     name: str
     features: str
     triple: str
+    llvm: str = ""
 
     def has(self, feature: str) -> bool:
         """Tell whether a feature (LLVM's name) is there."""
@@ -120,7 +121,8 @@ def _ask_llvm(processor_id: str) -> HostInfo:
     features = _without(llvm.get_host_cpu_features().flatten(), settings.cpu_without)
     if "+avx512f" in features.split(","):
         features += ",-prefer-256-bit"
-    return HostInfo(name, features, llvm.get_process_triple())
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return HostInfo(name, features, llvm.get_process_triple(), version)
 
 
 def _without(features: str, unused: str) -> str:
@@ -143,10 +145,8 @@ def _without(features: str, unused: str) -> str:
 def host() -> HostInfo:
     """Return what the processor can do; LLVM is asked once per machine."""
     processor = _processor_id()
-    environment = cache.environment_key(
-        f"{processor}|{settings.cpu}|{settings.cpu_without}"
-    )
-    key = cache.full_key("host", environment)
+    chosen = f"{processor}|{settings.cpu}|{settings.cpu_without}"
+    key = cache.full_key("host", environment.local_key(chosen))
     found = cache.lookup(key)
     if found is not None:
         meta = found[1]
@@ -164,7 +164,8 @@ def host() -> HostInfo:
 def environment_key() -> str:
     """Return the environment of the cache keys of all kernels for this host."""
     info = host()
-    return cache.environment_key(f"{info.triple}|{info.name}|{info.features}")
+    target = f"{info.triple}|{info.name}|{info.features}|LLVM {info.llvm}"
+    return environment.key(target)
 
 
 @functools.cache
