@@ -24,7 +24,7 @@ from lumijit.compiler.lower.loops import lower_loop
 from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.scratch import Scratch
 from lumijit.compiler.lower.stores import Stores
-from lumijit.compiler.lower.uniform import Uniform
+from lumijit.compiler.lower.uniform import Uniform, find_uniform
 from lumijit.compiler.lower.width import Effort, choose_width, effort
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -69,7 +69,12 @@ class PacketLowering:
     """Writes one program as LLVM IR."""
 
     def __init__(
-        self, program: Program, demand: Demand, width: int, target: TargetInfo
+        self,
+        program: Program,
+        demand: Demand,
+        uniform: set[Node],
+        width: int,
+        target: TargetInfo,
     ) -> None:
         self.program = program
         self.demand = demand
@@ -94,7 +99,7 @@ class PacketLowering:
         self.stack: dict[tuple[str, str], str] = {}
         self.outlined = Outlined(program)
         self.scratch = Scratch(self)
-        self.uniform = Uniform(self)
+        self.uniform = Uniform(self, uniform)
 
     # The kernel as a whole
 
@@ -393,8 +398,9 @@ def lower(program: Program, name: str, target: TargetInfo) -> Code:
     """Lower a program to LLVM IR text."""
     demand = Demand(program)
     work = effort(program, demand)
-    width = choose_width(program, demand, work, target)
-    lowering = PacketLowering(program, demand, width, target)
+    uniform = find_uniform(program, demand)
+    width = choose_width(program, demand, uniform, work, target)
+    lowering = PacketLowering(program, demand, uniform, width, target)
     ir = lowering.lower(name)
     scratch_bytes = lowering.scratch.thread_bytes
     wide = tuple(lowering.literals.wide.values())

@@ -30,10 +30,12 @@ class Shape(NamedTuple):
     chain: int
     accesses: int
 
-    @property
-    def waits(self) -> bool:
-        """Whether results are waited for, rather than for a free unit."""
-        return self.chain >= 2 * self.cost
+    def waits(self, registers: int) -> bool:
+        """Tell whether values of so many registers leave the units idle.
+
+        Two units start an operation each cycle.
+        """
+        return 2 * self.chain >= registers * self.cost
 
 
 def shape(node: Node, demand: Demand, uniform: Collection[Node]) -> Shape:

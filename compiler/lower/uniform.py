@@ -41,7 +41,9 @@ from lumijit.runtime.dtypes import BOOL, FLOAT16, INT32, DType
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lumijit.compiler.lower.demand import Demand
     from lumijit.compiler.lower.packet import PacketLowering
+    from lumijit.compiler.program import Program
     from lumijit.compiler.trace import Node
 
 # Operations on floats that cost more than this may differ in the last bit.
@@ -52,27 +54,12 @@ _Feeds = dict["Node", "tuple[Node, ...]"]
 class Uniform:
     """The uniform values of one kernel that are of use, and their scalars."""
 
-    def __init__(self, lowering: PacketLowering) -> None:
+    def __init__(self, lowering: PacketLowering, needed: set[Node]) -> None:
         self.low = lowering
-        self.needed: set[Node] = set()
+        self.needed = needed
         self.scalars: dict[Node, str] = {}
         self._builder = Builder(0, lowering.b.target)
         self._builder.declarations = lowering.b.declarations
-        nodes = lowering.program.all_nodes()
-        wanted = [n for n in nodes if n in lowering.demand.wanted]
-        roots = [root for node in wanted for root in _roots(node)]
-        if roots:
-            self._analyze(nodes, roots)
-
-    def _analyze(self, nodes: list[Node], roots: list[Node]) -> None:
-        feeds = _feeds(nodes)
-        varying = _varying(nodes, feeds)
-        stack = [root for root in roots if root not in varying]
-        while stack:
-            node = stack.pop()
-            if node not in self.needed:
-                self.needed.add(node)
-                stack.extend(feeds.get(node, node.deps))
 
     def scalar(self, node: Node) -> str | None:
         """Return what a node is in every active lane, or None if they differ."""
@@ -132,6 +119,24 @@ class Uniform:
         b.declarations["llvm.umin.i32"] = "declare i32 @llvm.umin.i32(i32, i32)"
         low = b.emit(f"call i32 @llvm.umin.i32(i32 {scalar}, i32 {last})")
         return b.emit(f"zext i32 {low} to i64")
+
+
+def find_uniform(program: Program, demand: Demand) -> set[Node]:
+    """Return the nodes that a kernel had better compute as scalars."""
+    nodes = program.all_nodes()
+    found: set[Node] = set()
+    roots = [r for node in nodes if node in demand.wanted for r in _roots(node)]
+    if not roots:
+        return found
+    feeds = _feeds(nodes)
+    varying = _varying(nodes, feeds)
+    stack = [root for root in roots if root not in varying]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(feeds.get(node, node.deps))
+    return found
 
 
 def _roots(node: Node) -> Iterable[Node]:

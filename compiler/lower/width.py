@@ -5,25 +5,21 @@ What nobody needs inside of regions isn't lowered, so it doesn't count.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
-from lumijit.compiler.blocks import Block, Loop
-from lumijit.compiler.local import is_local
+from lumijit.compiler.blocks import Block
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.lower.demand import Demand
-from lumijit.compiler.ops.structural import (
-    CALL,
-    LITERAL,
-    LOCALS,
-    LOOP,
-    READS,
-    REGIONS,
-)
+from lumijit.compiler.lower.shape import Shape, is_innermost, shape
+from lumijit.compiler.ops.structural import CALL, LOCALS, LOOP, READS, REGIONS
 from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node
 
 MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
+# Loops that cost more than this would double the time of the build.
+LEAN_COST = 64
 
 
 class Effort(NamedTuple):
@@ -55,16 +51,18 @@ def _wanted(block: Block, demand: Demand) -> list[Node]:
 
 
 def choose_width(
-    program: Program, demand: Demand, work: Effort, target: TargetInfo
+    program: Program,
+    demand: Demand,
+    uniform: Collection[Node],
+    work: Effort,
+    target: TargetInfo,
 ) -> int:
-    """Pick the packet width: two registers; four for lean loops; one for huge code.
+    """Pick the packet width: two registers; four for lean loops; one for fat ones.
 
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
-    it only makes the build longer. A lean loop keeps at most eleven of the sixteen
-    registers busy at four registers a value; loops of 64-bit integers, which take
-    several instructions each, do best at one, and programs with most of their code
-    outside of loops build fastest so. Calls run as fast at one register, where lanes
-    agree more often, and build in half the time (measured, see docs/decisions.md).
+    it only makes the build longer. Programs with most of their code outside of loops
+    build fastest at one register. Calls run as fast at one, where lanes agree more
+    often, and build in half the time (measured, see docs/decisions.md).
     """
     count, _, gathers = work
     lanes = target.lanes_f32
@@ -75,10 +73,26 @@ def choose_width(
     if not loops:
         has_calls = any(n.op is CALL for n in program.nodes)
         return lanes if has_calls else 2 * lanes
-    if _wide_share(loops, demand) > 0.3 or _is_mostly_outside(loops, count, demand):
+    if _is_mostly_outside(loops, count, demand):
         return lanes
-    is_lean = gathers == 0 and max(_loop_bytes(n, demand) for n in loops) <= 11
-    return 4 * lanes if is_lean else 2 * lanes
+    inner = [loop for loop in loops if is_innermost(loop, demand)]
+    shapes = [shape(loop, demand, uniform) for loop in inner]
+    return lanes * min(_registers_a_value(s, target) for s in shapes)
+
+
+def _registers_a_value(turn: Shape, target: TargetInfo) -> int:
+    """Return how many registers a value of 32 bits takes at best in a loop.
+
+    Limits of what is live were measured on 25 loops with 16 registers, and follow two
+    measurements with 32. While results are waited for, spilled registers cost less.
+    """
+    lean, most = (10, 20) if target.has_avx512 else (6, 10)
+    if turn.cost > LEAN_COST or turn.accesses:
+        lean = 0
+    for count, limit in ((4, lean), (2, most)):
+        if turn.live <= limit * (1.5 if turn.waits(count) else 1):
+            return count
+    return 1
 
 
 def _is_mostly_outside(loops: list[Node], count: int, demand: Demand) -> bool:
@@ -88,19 +102,3 @@ def _is_mostly_outside(loops: list[Node], count: int, demand: Demand) -> bool:
     """
     inside = sum(len(_wanted(b, demand)) for n in loops for b in n.attr.blocks)
     return count > SHORT_PROGRAM and 3 * inside < count
-
-
-def _wide_share(loops: list[Node], demand: Demand) -> float:
-    """Return which share of the loops' operations has 64-bit results."""
-    nodes: list[Node] = [n for loop in loops for n in _wanted(loop.attr.body, demand)]
-    bodies = [n for n in nodes if n.op.lower is not None]
-    wide = sum(n.type.size_bytes == 8 for n in bodies)
-    return wide / max(1, len(bodies))
-
-
-def _loop_bytes(node: Node, demand: Demand) -> int:
-    """Return the bytes per lane that a loop keeps in registers all the time."""
-    loop: Loop = node.attr
-    kept = (*loop.args, *node.deps[len(loop.args) : loop.pointers])
-    live = [n for n in kept if n in demand.wanted and n.op is not LITERAL]
-    return sum(n.type.size_bytes for n in live if not is_local(n))

@@ -1,0 +1,133 @@
+"""How wide packets are: what a loop keeps in registers, and how long it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lumijit.compiler import kernels, trace
+from lumijit.compiler.lower import packet
+from lumijit.compiler.lower.builder import TargetInfo
+from lumijit.compiler.lower.demand import Demand
+from lumijit.compiler.lower.shape import is_innermost, shape
+from lumijit.compiler.lower.uniform import find_uniform
+from lumijit.compiler.memory import gather
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ops import logic as lo
+from lumijit.compiler.ops.structural import LOOP
+from lumijit.compiler.program import Program
+from lumijit.compiler.trace import Node, emit1, emit2
+from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32, DType
+from tests.compiler.support import Nodes, array, lit, loop
+
+SIZE = 37
+VECTORS = TargetInfo(lanes_f32=8, has_avx2=True)
+MASKS = TargetInfo(lanes_f32=16, has_avx2=True, has_masks=True, has_avx512=True)
+
+
+def values(count: int, t: DType = FLOAT32) -> Nodes:
+    return tuple(array(np.arange(SIZE) + k, t) for k in range(count))
+
+
+def repeated(body: Callable[..., Nodes], state: Nodes) -> list[Node]:
+    """Loop nine times for all lanes."""
+
+    def step(i: Node, *args: Node) -> Nodes:
+        return emit2(ar.ADD, i, lit(UINT32, 1)), *body(i, *args)
+
+    start = (lit(UINT32, 0), *state)
+    return loop(start, lambda i, *_: emit2(lo.LT, i, lit(UINT32, 9)), step, SIZE)[1:]
+
+
+def halved(_: Node, *args: Node) -> Nodes:
+    return tuple(emit2(ar.MUL, a, lit(a.type, 0.5)) for a in args)
+
+
+def turned(_: Node, *args: Node) -> Nodes:
+    """Make every value of two."""
+    after = (*args[1:], args[0])
+    return tuple(
+        emit2(ar.MUL, emit2(ar.ADD, a, b), lit(a.type, 0.5))
+        for a, b in zip(args, after, strict=True)
+    )
+
+
+def rooted(_: Node, *args: Node) -> Nodes:
+    return tuple(emit1(ar.SQRT, emit2(ar.DIV, a, lit(a.type, 3))) for a in args)
+
+
+def width(nodes: list[Node], target: TargetInfo) -> int:
+    return packet.lower(Program(SIZE, nodes, [], 0), "kernel", target).width
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "dtype", "narrow", "wide"),
+    [
+        (halved, 1, FLOAT32, 32, 64),
+        (halved, 1, FLOAT64, 32, 64),
+        (turned, 5, FLOAT32, 16, 64),
+        (turned, 3, FLOAT64, 16, 64),
+        (turned, 12, FLOAT32, 8, 32),
+        (turned, 24, FLOAT32, 8, 16),
+    ],
+)
+def test_the_more_is_live_the_narrower(
+    body: Callable[..., Nodes], count: int, dtype: DType, narrow: int, wide: int
+) -> None:
+    results = repeated(body, values(count, dtype))
+    assert width(results, VECTORS) == narrow
+    assert width(results, MASKS) == wide
+
+
+def test_a_shape_leaves_out_what_is_uniform() -> None:
+    table = array(np.arange(50), FLOAT32)
+
+    def body(i: Node, x: Node) -> Nodes:
+        one = gather(table, i, trace.make_true(1))
+        return (emit2(ar.ADD, x, emit2(ar.MUL, one, one)),)
+
+    program = Program(SIZE, repeated(body, values(1)), [], 0)
+    demand = Demand(program)
+    (node,) = [n for n in program.nodes if n.op is LOOP]
+    turn = shape(node, demand, find_uniform(program, demand))
+    assert is_innermost(node, demand)
+    assert (turn.accesses, turn.cost, turn.chain) == (0, 2, 8)
+
+
+def test_entries_that_differ_between_lanes_keep_loops_from_being_lean() -> None:
+    table = array(np.arange(50), UINT32)
+
+    def body(i: Node, x: Node) -> Nodes:
+        return (gather(table, x, trace.make_true(1)),)
+
+    assert width(repeated(body, values(1, UINT32)), VECTORS) == 16
+
+
+def test_waiting_allows_for_more_that_is_live() -> None:
+    assert width(repeated(rooted, values(1)), VECTORS) == 32
+    program = Program(SIZE, repeated(rooted, values(1)), [], 0)
+    demand = Demand(program)
+    (node,) = [n for n in program.nodes if n.op is LOOP]
+    turn = shape(node, demand, find_uniform(program, demand))
+    assert turn.waits(4)
+    assert not turn._replace(cost=100).waits(4)
+
+
+def test_loops_inside_decide() -> None:
+    def outer(i: Node, *args: Node) -> Nodes:
+        return tuple(repeated(turned, args))
+
+    results = repeated(outer, values(12))
+    program = Program(SIZE, results, [], 0)
+    demand = Demand(program)
+    loops = [n for n in program.all_nodes() if n.op is LOOP]
+    assert [is_innermost(n, demand) for n in loops] == [False, True]
+    assert width(results, VECTORS) == 8
+
+
+def test_the_width_of_this_processor_is_one_of_its_registers() -> None:
+    target = kernels.target()
+    found = width(repeated(halved, values(1)), target)
+    assert found % target.lanes_f32 == 0
