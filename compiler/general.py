@@ -126,7 +126,9 @@ class _Copier:
     def _make(self, node: Node, deps: tuple[Node, ...], attr: Any) -> Node:
         made: Node = _new_node(Remembered)
         made.op, made.type, made.size = node.op, node.type, node.size
-        made.deps, made.attr, made.buffer, made.uses = deps, attr, None, None
+        # What an array in memory keeps alive (a table's textures) is no structure.
+        made.attr = None if node.op is EVALUATED else attr
+        made.deps, made.buffer, made.uses = deps, None, None
         made.scope = self._scope(node.scope)
         return made
 

@@ -23,8 +23,9 @@ from lumijit.compiler.misses import explain
 from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node
 from lumijit.runtime import cache, cpu
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, settings
 from lumijit.runtime.errors import KernelBuildError
+from lumijit.runtime.log import LogLevel, log
 
 # The general form of shorter programs is made in two milliseconds.
 NOTED_FROM = 400
@@ -50,6 +51,8 @@ class Built:
     ns_per_element: float = 0.0
     # Memory that each thread needs for large local buffers.
     scratch_bytes: int = 0
+    # How many kernels had been looked up in vain when this was used last.
+    last_used: int = 0
 
 
 _KERNELS: dict[Any, Built] = {}
@@ -59,6 +62,13 @@ _STRUCTURES: deque[Any] = deque(maxlen=64)
 _GENERAL: dict[Any, Built] = {}
 _RECENT: deque[tuple[Program, Built]] = deque(maxlen=64)
 _target: TargetInfo | None = None
+_misses = 0
+_size_bytes = 0
+# What a kernel takes beyond its code and its text, and what an entry of a key takes.
+_KERNEL_BYTES = 16384
+_ROW_BYTES = 128
+# How much of what may be kept is, once there was too much.
+_KEPT = 0.75
 
 
 def target() -> TargetInfo:
@@ -84,6 +94,8 @@ def count() -> int:
 
 def flush() -> None:
     """Forget all kernels in memory; those on disk stay."""
+    global _size_bytes
+    _size_bytes = 0
     _KERNELS.clear()
     _STRUCTURES.clear()
     _GENERAL.clear()
@@ -104,6 +116,7 @@ def find(key: Any) -> Built | None:
     if built is None or flags.print_ir:
         return None
     built.is_hit = True
+    built.last_used = _misses
     return built
 
 
@@ -124,9 +137,54 @@ def lookup(
         built, chosen = _searched(program)
         chosen = chosen.reordered(program.arguments, arguments)
         found = replace(built, pack=chosen.packer(built.pack))
-        _KERNELS[key] = found
         _STRUCTURES.append(program.key)
+        _remember(key, found)
     return found
+
+
+def _remember(key: Any, built: Built) -> None:
+    """Keep a kernel, and forget others if they take too much memory."""
+    global _misses, _size_bytes
+    _misses += 1
+    built.last_used = _misses
+    _KERNELS[key] = built
+    _size_bytes += _kept_bytes(key, built)
+    if _size_bytes > settings.kernel_memory_mb << 20:
+        _forget()
+
+
+def _kept_bytes(key: Any, built: Built) -> int:
+    text = len(built.ir) + len(key) * _ROW_BYTES
+    return int(built.kernel.size_bytes) + text + _KERNEL_BYTES
+
+
+def _forget() -> None:
+    """Forget the kernels that were used least recently.
+
+    Their code goes when no launch uses it; on disk it stays.
+    """
+    global _size_bytes
+    used: dict[int, int] = {}
+    for built in _KERNELS.values():
+        kernel = id(built.kernel)
+        used[kernel] = max(used.get(kernel, 0), built.last_used)
+    found = sorted(_KERNELS.items(), key=lambda e: used[id(e[1].kernel)])
+    limit = int(_KEPT * (settings.kernel_memory_mb << 20))
+    count = len(found)
+    _KERNELS.clear()
+    _size_bytes = 0
+    # The newest is about to be launched.
+    while found and (not _KERNELS or _size_bytes <= limit):
+        key, built = found.pop()
+        _KERNELS[key] = built
+        _size_bytes += _kept_bytes(key, built)
+    log(LogLevel.Info, "%d of %d kernels are forgotten", len(found), count)
+    kept = {id(built.kernel) for built in _KERNELS.values()}
+    for key in [k for k, built in _GENERAL.items() if id(built.kernel) not in kept]:
+        del _GENERAL[key]
+    recent = [entry for entry in _RECENT if id(entry[1].kernel) in kept]
+    _RECENT.clear()
+    _RECENT.extend(recent)
 
 
 def _searched(program: Program) -> tuple[Built, Selection]:

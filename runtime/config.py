@@ -28,6 +28,7 @@ class Settings:
     cache_dir: str = ""
     cache_size_mb: int = 1024
     no_disk_cache: bool = False
+    kernel_memory_mb: int = 256
     threads: int = 0
     spin_us: int = 50
     no_futex: bool = False
@@ -58,6 +59,11 @@ ENVIRONMENT: Final = (
     ),
     EnvironmentVariable(
         "no_disk_cache", "LUMIJIT_NO_DISK_CACHE", "keep kernels in memory only"
+    ),
+    EnvironmentVariable(
+        "kernel_memory_mb",
+        "LUMIJIT_KERNEL_MEMORY_MB",
+        "size at which kernels in memory that were not used lately go",
     ),
     EnvironmentVariable("threads", "LUMIJIT_THREADS", "worker threads, 0: one a core"),
     EnvironmentVariable(
