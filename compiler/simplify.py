@@ -322,6 +322,24 @@ def _shift(op: Op) -> Rule:
     return rule
 
 
+def _rotate(to_right: bool) -> Rule:
+    def rule(a: Node, b: Node) -> Node | None:
+        if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
+            return None
+        bits = a.type.bits
+        amount = (-b.attr if to_right else b.attr) & (bits - 1)
+        if amount == 0:
+            return a
+        if a.type.is_signed:
+            return None
+        # Known distances are part of the code, which LLVM sees to be a rotation.
+        up = trace.append(lo.SHL_BY, a.type, (a,), amount)
+        down = trace.append(lo.SHR_BY, a.type, (a,), bits - amount)
+        return trace.emit2(lo.OR, up, down)
+
+    return rule
+
+
 def _extreme(a: Node, b: Node) -> Node | None:
     return a if a is b else None
 
@@ -361,6 +379,8 @@ RULES: dict[Op, Rule] = {
     lo.XOR: _xor,
     lo.SHL: _shift(lo.SHL_BY),
     lo.SHR: _shift(lo.SHR_BY),
+    lo.ROTL: _rotate(to_right=False),
+    lo.ROTR: _rotate(to_right=True),
     lo.EQ: _equal,
     lo.NE: _not_equal,
     lo.LT: _same_int(False),

@@ -62,6 +62,8 @@ from lumijit.functions.bits import log2i as log2i
 from lumijit.functions.bits import lzcnt as lzcnt
 from lumijit.functions.bits import popcnt as popcnt
 from lumijit.functions.bits import reinterpret_array as reinterpret_array
+from lumijit.functions.bits import rotl as rotl
+from lumijit.functions.bits import rotr as rotr
 from lumijit.functions.bits import tzcnt as tzcnt
 from lumijit.functions.creation import arange as arange
 from lumijit.functions.creation import empty as empty

@@ -185,7 +185,8 @@ def node_of(cls: type[Any], value: Any) -> Node:
     spec = cls._spec
     dtype = spec.dtype
     if initialize.is_number(value):
-        return trace.literal(dtype, initialize.number(value, dtype, cls.__name__))
+        stored = initialize.number(value, dtype, cls.__name__, cuts=True)
+        return trace.literal(dtype, stored)
     if isinstance(value, ArrayBase):
         return _array_node(cls, value)
     if isinstance(value, initialize.SEQUENCES):

@@ -7,6 +7,7 @@ array types are made by `instances`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -81,12 +82,12 @@ class Domain:
             _: Any, numbers: Any = self._numbers, free: Any = self._free
         ) -> None:
             numbers.pop(key, None)
-            free.append(slot)
+            heappush(free, slot)
 
         try:
             self._objects[slot] = ref(instance, forget)
         except TypeError:
-            self._free.append(slot)
+            heappush(self._free, slot)
             raise ArrayTypeError(
                 message(
                     construct,
@@ -99,8 +100,10 @@ class Domain:
         return number
 
     def _take_slot(self, construct: str) -> int:
+        # The smallest first: then objects have the order in which they came, as far
+        # as it goes, and kernels that call them one structure.
         while self._free:
-            slot = self._free.pop(0)
+            slot = heappop(self._free)
             self._objects.pop(slot, None)
             if self._generations[slot] < _LAST_GENERATION:
                 self._generations[slot] += 1

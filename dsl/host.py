@@ -138,7 +138,7 @@ def _entries(cls: type[Any], values: Any) -> Any:
 def _one(cls: type[Any], value: Any) -> Any:
     dtype = cls._spec.dtype
     if initialize.is_number(value):
-        entry = initialize.number(value, dtype, cls.__name__)
+        entry = initialize.number(value, dtype, cls.__name__, cuts=True)
         return np.array([entry], dtype=dtype.numpy)
     if isinstance(value, ArrayBase):
         data = value._view()

@@ -24,10 +24,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, NUMBERS) and not isinstance(value, np.complexfloating)
 
 
-def number(value: Any, dtype: DType, construct: str) -> Any:
+def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
     """Convert one number to what `dtype` stores, or raise.
 
-    Floats are cut to integers on explicit conversion; integers must be in range.
+    Integers must be in range. Floats must be whole numbers to become integers, unless
+    the conversion `cuts` them, as `Int(1.5)` does like Python's `int(1.5)`.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -50,6 +51,15 @@ def number(value: Any, dtype: DType, construct: str) -> Any:
             return math.inf if value > 0 else -math.inf
     if isinstance(value, float) and not math.isfinite(value):
         raise _out_of_range(value, dtype, construct)
+    if isinstance(value, float) and not cuts and not value.is_integer():
+        raise ArrayValueError(
+            message(
+                construct,
+                f"{value} is no whole number (expected an entry of {dtype.name})",
+                "round it first, for example with int() or round(), or convert an "
+                "array of floats.",
+            )
+        )
     low, high = int_range(dtype)
     value = int(value)
     if not low <= value <= high:

@@ -15,7 +15,7 @@ from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.compiler import trace
 from lumijit.control.loop import while_loop
-from lumijit.functions.bits import reinterpret_array
+from lumijit.functions.bits import reinterpret_array, rotr
 from lumijit.functions.creation import arange
 from lumijit.functions.selection import select
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64
@@ -119,8 +119,7 @@ class PCG32Base:
         """Permute a state to the 32 bits that are handed out."""
         shifted = self._u32(((state >> 18) ^ state) >> 27)
         rotation = self._u32(state >> 59)
-        left = (32 - rotation) & 31
-        return self._u32((shifted >> rotation) | (shifted << left))
+        return rotr(shifted, rotation)
 
     def next_uint32(self, mask: Any = True) -> Any:
         """Return 32 random bits; streams whose mask isn't set don't step."""

@@ -175,7 +175,6 @@ class JitFlag(enum.IntFlag):
         ReuseIndices
         | ConstantPropagation
         | ValueNumbering
-        | FastMath
         | SymbolicLoops
         | OptimizeLoops
         | SymbolicCalls
@@ -203,7 +202,7 @@ class Flags(threading.local):
     reuse_indices = True
     constant_propagation = True
     value_numbering = True
-    fast_math = True
+    fast_math = False
     symbolic_loops = True
     optimize_loops = True
     compress_loops = False

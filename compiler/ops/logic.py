@@ -46,6 +46,26 @@ def _shr(b: Builder, t: DType, x: str, y: str) -> str:
     return b.binary(instr, t, x, _shift_amount(b, t, y))
 
 
+def _rotate(stem: str) -> Any:
+    def lower(b: Builder, t: DType, x: str, y: str) -> str:
+        return b.intrinsic(f"llvm.{stem}.{b.suffix(t)}", t, [(t, x), (t, x), (t, y)])
+
+    return lower
+
+
+def _np_rotate(sign: int) -> Any:
+    """Rotate to the left, or with -1 to the right."""
+
+    def evaluate(x: Array, y: Array) -> Array:
+        bits = x.dtype.itemsize * 8
+        unsigned = np.asarray(x).view(f"uint{bits}")
+        up = (sign * np.asarray(y).astype(np.int64) & (bits - 1)).astype(unsigned.dtype)
+        down = (bits - up) & unsigned.dtype.type(bits - 1)
+        return np.asarray((unsigned << up) | (unsigned >> down)).view(x.dtype)
+
+    return evaluate
+
+
 def _count_zeros(stem: str) -> Any:
     def lower(b: Builder, t: DType, x: str) -> str:
         name = f"llvm.{stem}.{b.suffix(t)}"
@@ -197,6 +217,22 @@ SHR = define(
     reference=_np_shift(np.right_shift),
     lower=_shr,
     doc="x >> y, with y taken modulo the number of bits; keeps the sign",
+)
+ROTL = define(
+    "rotl",
+    2,
+    accepts=INTS,
+    reference=_np_rotate(1),
+    lower=_rotate("fshl"),
+    doc="the bits of x moved up, those beyond the top in again from below; y as in shl",
+)
+ROTR = define(
+    "rotr",
+    2,
+    accepts=INTS,
+    reference=_np_rotate(-1),
+    lower=_rotate("fshr"),
+    doc="the bits of x moved down, those below the bottom in again from above",
 )
 SHL_BY = define(
     "shl_by",

@@ -64,22 +64,23 @@ def _number_type(op: Op, values: list[Any]) -> DType:
     return INT64
 
 
-def bits_of_number(op: Op, construct: str, value: Any) -> int:
-    """Evaluate a bit-level operation on a Python int, as a 32-bit number."""
-    if not isinstance(value, (int, np.integer)):
-        raise not_numeric(construct, (value,))
+def bits_of_number(op: Op, construct: str, *values: Any) -> int:
+    """Evaluate a bit-level operation on Python ints, as 32-bit numbers."""
     low, high = -(1 << 31), (1 << 32) - 1
-    if not low <= value <= high:
-        raise ArrayTypeError(
-            message(
-                construct,
-                f"the Python int {value} needs more than 32 bits",
-                "pass an array such as UInt64.",
+    for value in values:
+        if not isinstance(value, (int, np.integer)):
+            raise not_numeric(construct, values)
+        if not low <= value <= high:
+            raise ArrayTypeError(
+                message(
+                    construct,
+                    f"the Python int {value} needs more than 32 bits",
+                    "pass an array such as UInt64.",
+                )
             )
-        )
     assert op.reference is not None
-    stored = np.asarray(UINT32.wrap(value), dtype=np.uint32)
-    return int(np.asarray(op.reference(stored)).item())
+    stored = [np.asarray(UINT32.wrap(v), dtype=np.uint32) for v in values]
+    return int(np.asarray(op.reference(*stored)).item())
 
 
 def promoted(construct: str, *args: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler import trace
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.record import Op
-from lumijit.functions.apply import bits_of_number
+from lumijit.functions.apply import apply, bits_of_number
 from lumijit.host import HostArray
 from lumijit.host import wrap as wrap_host
 from lumijit.nested import wrap as wrap_nested
@@ -106,6 +106,47 @@ def log2i(arg: Any, /) -> Array:
     """
     bits = arg._spec.dtype.bits if isinstance(arg, ArrayBase) else 32
     return (bits - 1) - lzcnt(arg)
+
+
+def _rotate(op: Op, construct: str, arg: Any, distance: Any) -> Array:
+    if isinstance(arg, ArrayBase):
+        operators.check_accepts(op, arg._spec.dtype, construct)
+        return apply(op, construct, arg, distance)
+    return bits_of_number(op, construct, arg, distance)
+
+
+def rotl(arg: Any, distance: Any, /) -> Array:
+    """Move the bits up; those that leave at the top come in again from below.
+
+    Args:
+        arg: integer array, or a Python int of 32 bits.
+        distance: array or int, taken modulo the number of bits.
+
+    Returns:
+        The rotated numbers, of the type of `arg`.
+
+    >>> import lumijit as dr
+    >>> dr.rotl(dr.llvm.UInt8(0x81, 3), 1)
+    [3, 6]
+    """
+    return _rotate(lo.ROTL, "lumijit.rotl", arg, distance)
+
+
+def rotr(arg: Any, distance: Any, /) -> Array:
+    """Move the bits down; those that leave at the bottom come in again from above.
+
+    Args:
+        arg: integer array, or a Python int of 32 bits.
+        distance: array or int, taken modulo the number of bits.
+
+    Returns:
+        The rotated numbers, of the type of `arg`.
+
+    >>> import lumijit as dr
+    >>> dr.rotr(dr.llvm.UInt8(0x81, 3), 1)
+    [192, 129]
+    """
+    return _rotate(lo.ROTR, "lumijit.rotr", arg, distance)
 
 
 def reinterpret_array(dtype: type[Any], value: Array, /) -> Array:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit import llvm, scalar
 from lumijit.llvm import Array3f, Bool, Float, Float64, UInt32
-from lumijit.runtime.errors import ArrayTypeError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 
 def test_one_entry_converts_to_numbers() -> None:
@@ -86,3 +89,35 @@ def test_what_is_written_to_a_view_shows() -> None:
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(other)[0] = 7
     assert list(other) == [0] * 5
+
+
+@pytest.mark.parametrize("cls", [llvm.Int, llvm.UInt64, scalar.ArrayXi])
+def test_fractions_in_sequences_are_refused(cls: Any) -> None:
+    for values in ([1, 2.5], (1.5, 2), [np.float32(0.5), 1]):
+        with pytest.raises(ArrayValueError, match=r"is no whole number .*round it"):
+            cls(values)
+    assert list(llvm.Int([1.0, 2])) == [1, 2]
+    with pytest.raises(ArrayValueError, match=r"1\.5 is no whole number"):
+        llvm.Int(1, 1.5)
+    with pytest.raises(ArrayValueError, match="no whole number"):
+        dr.full(llvm.Int, 1.5, 3)
+
+
+def test_explicit_conversions_cut() -> None:
+    assert list(llvm.Int(1.5)) == [1]
+    assert list(llvm.Int(llvm.Float(1.5, -2.5))) == [1, -2]
+    assert list(llvm.Int(np.array([1.5, -2.5]))) == [1, -2]
+    assert list(scalar.ArrayXi(scalar.ArrayXf(1.5, 2.5))) == [1, 2]
+
+
+@pytest.mark.parametrize("opaque", [True, False])
+def test_nan_times_zero_is_nan(opaque: bool) -> None:
+    """FastMath is off unless it is asked for."""
+    assert not dr.flag(dr.JitFlag.FastMath)
+    x = llvm.Float(math.nan, math.inf, -0.0, 2)
+    zero = llvm.Float(0)
+    if opaque:
+        dr.make_opaque(zero)
+    assert np.isnan((x * zero).numpy()).tolist() == [True, True, False, False]
+    assert np.isnan(dr.fma(x, zero, 1).numpy()).tolist() == [True, True, False, False]
+    assert not np.signbit((x + zero).numpy()[2])

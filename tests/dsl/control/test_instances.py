@@ -237,6 +237,24 @@ def test_instances_come_and_go() -> None:
         assert list(found) == [3, 0, 1, 3]
 
 
+def test_new_objects_keep_their_order() -> None:
+    """Whatever was freed before, and in which order: kernels depend on it."""
+
+    class Lamp:
+        pass
+
+    LampPtr = lj.instance_array_t(Float, Lamp)
+    old = [Lamp() for _ in range(6)]
+    LampPtr(old)
+    for k in (4, 0, 3, 1):
+        old[k] = Lamp()
+    del old
+    gc.collect()
+    new = [Lamp() for _ in range(8)]
+    numbers = lj.reinterpret_array(UInt32, LampPtr(new)).numpy() & (1 << SLOT_BITS) - 1
+    assert numbers.tolist() == sorted(numbers.tolist())
+
+
 def test_many_generations() -> None:
     class Light:
         power: Any = 1.0

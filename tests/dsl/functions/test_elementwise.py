@@ -216,3 +216,33 @@ def test_reinterpretation():
     ):
         with pytest.raises(ArrayTypeError, match="can't read"):
             dr.reinterpret_array(dtype, value)
+
+
+@pytest.mark.parametrize(
+    "cls", [llvm.UInt, llvm.UInt64, llvm.Int, llvm.UInt8, llvm.Int64]
+)
+@pytest.mark.parametrize("function", [dr.rotl, dr.rotr])
+def test_rotations(cls, function):
+    bits = 8 * dr.itemsize_v(cls)
+    numbers = cls(1, 0x5A, 77, 3)
+    for distance in (0, 1, 5, bits - 1, bits, bits + 3):
+        up = (distance if function is dr.rotl else -distance) % bits
+        raw = numbers.numpy().view(f"u{bits // 8}").tolist()
+        right = [(v << up | v >> (bits - up)) & ((1 << bits) - 1) for v in raw]
+        expected = np.array(right, f"u{bits // 8}").view(numbers.numpy().dtype)
+        opaque = cls(distance, distance, distance, distance)
+        dr.make_opaque(opaque)
+        for by in (distance, opaque):
+            found = function(numbers, by)
+            assert type(found) is cls
+            assert found.numpy().tolist() == expected.tolist()
+
+
+def test_rotations_of_numbers():
+    assert dr.rotl(0x80000001, 4) == 0x18
+    assert dr.rotr(0x18, 4) == 0x80000001
+    assert dr.rotr(scalar.ArrayXu(0x18), 4)[0] == 0x80000001
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.rotl"):
+        dr.rotl(1.5, 1)
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.rotr"):
+        dr.rotr(llvm.Float(1), 1)
