@@ -14,7 +14,8 @@ from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.recursion import left_out
 from lumijit.control.results import Entry
-from lumijit.control.state import versions_in, with_node
+from lumijit.control.state import with_node
+from lumijit.control.writes import versions_in
 from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message

@@ -13,7 +13,7 @@ from lumijit.compiler import memory, reductions, trace
 from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.local import is_local
 from lumijit.compiler.trace import Node
-from lumijit.control.state import Leaf, distinct, is_array, node_of, with_node
+from lumijit.control.state import Leaf, is_array, node_of, with_node
 from lumijit.runtime.errors import SizeError, message
 
 
@@ -28,8 +28,11 @@ class ActiveElements:
         self.active = active
         self.lanes = active.size
         self.index = trace.counter(self.lanes)
-        self.values = [f.value for f in distinct(leaves)]
+        self.values = [f.value for f in leaves]
+        self.nodes = [node_of(value) for value in self.values]
         self.original = list(self.values)
+        # Leaves that are still the arrays that they were before the loop.
+        self.same = set(range(len(leaves)))
         self.full: dict[int, Any] = {}
         self.changed: set[int] = set()
         self.refused: Node | None = None
@@ -60,6 +63,7 @@ class ActiveElements:
             value = self.values[k]
             self.values[k] = with_node(type(value), entries(value._node, keep))
         evaluate([self.index, self.active, *(self.values[k]._node for k in self.full)])
+        self.nodes = [node_of(value) for value in self.values]
         return True
 
     def _put_aside(self) -> None:
@@ -110,34 +114,48 @@ class ActiveElements:
             if value._node is node and k not in self.changed:
                 del self.full[k]
                 self.values[k] = self.original[k]
+                self.nodes[k] = node_of(self.original[k])
                 return True
         return False
 
-    def update(self, leaves: list[Leaf]) -> None:
-        """Take over the state after an iteration."""
+    def update(self, leaves: list[Leaf], changed: set[int]) -> None:
+        """Take over the state after an iteration.
+
+        `changed` are the ids of arrays that it changed in place, not by index.
+        """
         for k, leaf in enumerate(leaves):
-            value, before = leaf.value, self.values[k]
-            self.values[k] = value
-            if not leaf.is_array or value._node is node_of(before):
+            value, given, before = leaf.value, self.values[k], self.nodes[k]
+            if value is not given:
+                self.same.discard(k)
+            self.values[k], self.nodes[k] = value, node_of(value)
+            is_kept = value is given and id(value) not in changed
+            if is_kept or not leaf.is_array or value._node is before:
                 continue
             if k not in self.full:
                 node = value._node
                 if node.size == 1:
-                    node = value._node = trace.resized(node, self.index.size)
-                self.full[k] = self._full_size(type(value), before)
+                    node = trace.resized(node, self.index.size)
+                self.full[k] = self._full_size(type(value), given, before)
+                if value is given:
+                    value._node = before
+                self.values[k], self.nodes[k] = with_node(type(value), node), node
             self.changed.add(k)
 
-    def _full_size(self, cls: type[Any], before: Any) -> Any:
+    def _full_size(self, cls: type[Any], given: Any, before: Node | None) -> Any:
         """Return an array of all elements for a leaf that was uniform so far."""
-        node = before._node if type(before) is cls else cls(before)._node
-        return with_node(cls, trace.resized(node, self.lanes))
+        if before is None or type(given) is not cls:
+            before = cls(given)._node
+        return with_node(cls, trace.resized(before, self.lanes))
 
     def expand(self) -> list[Any]:
-        """Return the leaves of all elements."""
+        """Return the leaves of all elements; arrays that stayed are the caller's."""
         self._put_aside()
         finals = list(self.values)
         for k in self.full:
-            finals[k] = self.full[k] if k in self.changed else self.original[k]
+            full, original = self.full[k], self.original[k]
+            if k in self.same and k in self.changed:
+                original._node = full._node
+            finals[k] = full if k not in self.same else original
         self.full.clear()
         return finals
 

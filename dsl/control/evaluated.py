@@ -7,24 +7,26 @@ What it changes otherwise counts for the active elements only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import and_
 from typing import Any
 
+from lumijit import pytree
+from lumijit.base import ArrayBase
 from lumijit.compiler import memory, reductions, trace
 from lumijit.compiler.evaluate import data, evaluate, opaque
 from lumijit.compiler.ops.logic import AND
 from lumijit.compiler.trace import Node
 from lumijit.control.compressed import ActiveElements
+from lumijit.control.held import Held, same_items
 from lumijit.control.state import (
     Leaf,
     State,
     call,
     check_contents,
     check_sizes,
-    check_writes,
     common_type,
     condition_node,
     contents,
-    distinct,
     flatten,
     inconsistent,
     is_array,
@@ -32,6 +34,7 @@ from lumijit.control.state import (
     never_ends,
     node_of,
     rebuild,
+    same_arrays,
     same_object,
     same_structure,
     structure_changed,
@@ -39,6 +42,7 @@ from lumijit.control.state import (
     wrong_width,
     zeros_like,
 )
+from lumijit.control.writes import check_writes
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import SizeError, StateError
 
@@ -67,16 +71,24 @@ class EvaluatedLoop:
         # What the condition was computed from, and how often it was the same.
         self.sources: dict[int, Node] = {}
         self.repeated = 0
+        # The arrays that the last iteration changed in place, by id.
+        self.changed: set[int] = set()
 
     def run(self, state: State, is_compressed: bool) -> State:
         """Iterate until no element is active; if the body raises, undo its writes."""
-        with memory.watched():
-            active = trace.under_mask(self._condition(state))
-            evaluate([active])
-            self._materialize(state, active.size)
-            if is_compressed and active.size > 1:
-                return self._run_compressed(state, active)
-            return self._run_masked(state, active)
+        nested: list[Leaf] = []
+        held = Held(flatten(state, self.labels, nested), nested)
+        try:
+            with memory.watched():
+                active = trace.under_mask(self._condition(state))
+                evaluate([active])
+                self._materialize(state, active.size)
+                if is_compressed and active.size > 1:
+                    return self._run_compressed(state, active)
+                return self._run_masked(state, active)
+        except BaseException:
+            held.restore()
+            raise
 
     def _condition(self, state: State) -> Node:
         condition = self.cond(*state)
@@ -125,72 +137,119 @@ class EvaluatedLoop:
             return state
         state = self._step(state, active)
         active = self._next_active(state, active)
-        if any(type(entry) is Undefined for entry in state):
+        nested: list[Leaf] = []
+        leaves = flatten(state, self.labels, nested)
+        arrays = [f.value for f in (*leaves, *nested) if isinstance(f.value, ArrayBase)]
+        are_distinct = len(set(map(id, arrays))) == len(arrays)
+        if not are_distinct or any(type(f.value) is Undefined for f in leaves):
             return self._run_masked(state, active)
-        rest = ActiveElements(flatten(state, self.labels), active)
+        rest = ActiveElements(leaves, active)
+        given, kept = state, [True] * len(nested)
         while True:
             self._evaluate(state, rest.active)
             if not rest.compress():
-                return rebuild(state, rest.expand())
-            state = rebuild(state, rest.values)
+                return rebuild(given, rest.expand(), kept)
+            state = rebuild(given, rest.values)
             try:
                 with rest.guarded():
                     stepped = self._step(state, rest.active)
                     active = self._next_active(stepped, rest.active)
-                rest.update(flatten(stepped, self.labels))
+                before: list[Leaf] = []
+                after: list[Leaf] = []
+                flatten(state, self.labels, before)
+                rest.update(flatten(stepped, self.labels, after), self.changed)
+                kept = list(map(and_, kept, same_arrays(before, after)))
                 rest.active, state = active, stepped
                 continue
             except memory.IndexedArgument as used:
                 if used.node is not rest.refused:
                     raise
                 if rest.release(used.node):
-                    state = rebuild(state, rest.values)
+                    state = rebuild(given, rest.values)
                     continue
             except (SizeError, StateError):
                 if not rest.is_smaller:
                     raise
             # The body needs all elements: go on with all of them.
             mask = rest.expanded_mask()
-            return self._run_masked(rebuild(state, rest.expand()), mask)
+            return self._run_masked(rebuild(given, rest.expand(), kept), mask)
 
     def _step(self, state: State, active: Node) -> State:
-        """Run the body for the active elements."""
-        arrays = distinct(flatten(state, self.labels))
-        given = rebuild(state, [f.value for f in arrays])
-        objects = contents(arrays)
-        before = {id(f.value): f.value._node for f in arrays if f.is_array}
-        holders = [f.value for f in arrays if f.is_array]
+        """Run the body for the active elements.
+
+        Arrays that it changes in place stay the objects that they are.
+        """
+        nested: list[Leaf] = []
+        arrays = flatten(state, self.labels, nested)
+        held, objects = Held(arrays, nested), contents(arrays)
         try:
             with memory.watched() as writes, trace.masked_only(active):
+                given = pytree.tree_map(lambda leaf: leaf, state)
                 returned = call(self.body, given, self.name)
-                new = flatten(returned, self.labels)
+                now: list[Leaf] = []
+                new = flatten(returned, self.labels, now)
                 nodes = [node_of(f.value) for f in new]
-                before.update((k, w.last) for k, w in writes.items() if k in before)
+                held.follow({key: entry.last for key, entry in writes.items()})
+                left, items = held.current_nodes(), held.current_items()
             check_contents(self.name, objects)
         finally:
-            for holder in holders:
-                holder._node = before[id(holder)]
-        # The body may have replaced entries of the containers that it was given.
-        given = tuple(
+            held.restore()
+        state = tuple(
             zeros_like(value) if is_late(entry, value) else entry
-            for entry, value in zip(
-                rebuild(state, [f.value for f in arrays]), returned, strict=True
-            )
+            for entry, value in zip(state, returned, strict=True)
         )
-        old = flatten(given, self.labels)
+        nested.clear()
+        old = flatten(state, self.labels, nested)
         if not same_structure(old, new):
             raise structure_changed(self.name, old, new)
         merged = [
-            self._merge(active, f, g.value, node)
+            f.value if f.value is g.value else self._merge(active, f, g.value, node)
             for f, g, node in zip(old, new, nodes, strict=True)
         ]
-        changed = [
+        results = [
             (f.name, value._node)
             for f, value in zip(old, merged, strict=True)
-            if value is not f.value and is_array(value)
+            if is_array(value) and value._node is not node_of(f.value)
         ]
-        check_writes(self.name, active, writes.values(), changed)
-        return rebuild(given, merged)
+        results += self._change(active, held, left, items)
+        check_writes(self.name, active, writes.values(), results)
+        return rebuild(state, merged, same_arrays(nested, now))
+
+    def _change(
+        self,
+        active: Node,
+        held: Held,
+        nodes: dict[int, Node],
+        items: dict[int, list[Any]],
+    ) -> list[tuple[str, Node]]:
+        """Change arrays in place as the body did, where elements are active."""
+        results = []
+        self.changed.clear()
+        for key, leaf in held.nested.items():
+            if same_items(items[key], held.items[key]):
+                continue
+            before: list[Leaf] = []
+            after: list[Leaf] = []
+            old = flatten((held.items[key],), (leaf.name,), before)
+            new = flatten((items[key],), (leaf.name,), after)
+            if not same_structure(old, new):
+                raise structure_changed(self.name, old, new)
+            found = [nodes.get(id(g.value), g.value._node) for g in new]
+            values = [
+                f.value if f.value is g.value else self._merge(active, f, g.value, node)
+                for f, g, node in zip(old, new, found, strict=True)
+            ]
+            kept = same_arrays(before, after)
+            leaf.value._items[:] = rebuild(held.items[key], values, kept)
+            results += [(leaf.name, value._node) for value in values]
+        for key, leaf in held.leaves.items():
+            array, node = leaf.value, nodes[key]
+            if node is not array._node:
+                value = with_node(type(array), node)
+                array._node = self._merge(active, leaf, value, node)._node
+                self.changed.add(key)
+                results.append((leaf.name, array._node))
+        return results
 
     def _merge(self, active: Node, old: Leaf, value: Any, node: Node | None) -> Any:
         """Return a leaf's next value; `node` is that of `value` after the body."""
@@ -203,9 +262,9 @@ class EvaluatedLoop:
                     raise inconsistent(self.name, old.name, before, value)
                 return value
         elif node is not None and type(value) is type(before):
-            if node is before._node:
-                return before
             value = with_node(type(value), node)
+            if node is before._node:
+                return value
         if type(value) is not type(before) or not old.is_array:
             common = common_type(before, value, self.mask_type)
             if common is None:

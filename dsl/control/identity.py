@@ -3,7 +3,7 @@
 A primitive hands copies of PyTrees to its functions and returns new ones. Plain Python
 would have changed the caller's object, which others may refer to. Owns finding out
 which containers a function only changed, and bringing the results back into the
-caller's. Arrays are values, as numbers are in plain Python.
+caller's. Primitives return the caller's arrays themselves where they stayed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit import pytree
-from lumijit.control.state import is_array
 
 Path = tuple[Any, ...]
 Objects = dict[Path, Any]
@@ -45,10 +44,8 @@ def brought_back(original: Any, new: Any, paths: set[Path], path: Path = ()) -> 
     """
     if original is new or type(original) is not type(new):
         return new
-    if not pytree.is_container(new):
-        is_same = is_array(new) and new._node is original._node
-        return original if is_same else new
-    if path not in paths and not isinstance(new, tuple):
+    is_other = path not in paths and not isinstance(new, tuple)
+    if is_other or not pytree.is_container(new):
         return new
     before = dict(pytree.children(original))
     contents = {

@@ -11,8 +11,10 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat, zip_longest
+from operator import is_
 from types import FunctionType
 from typing import Any
 
@@ -20,9 +22,8 @@ import numpy as np
 
 from lumijit import pytree, traits, type_traits
 from lumijit.arrays import FlatArray
-from lumijit.compiler import memory, trace
-from lumijit.compiler.ops.structural import WRITTEN
-from lumijit.compiler.trace import Node, Scope
+from lumijit.compiler import trace
+from lumijit.compiler.trace import Node
 from lumijit.nested import NestedArray
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError, message
@@ -84,47 +85,78 @@ def node_of(value: Any) -> Node | None:
     return node
 
 
-def flatten(values: Sequence[Any], labels: Sequence[str]) -> list[Leaf]:
-    """List the leaves of PyTrees, in order, with names."""
+def flatten(
+    values: Sequence[Any], labels: Sequence[str], nested: list[Leaf] | None = None
+) -> list[Leaf]:
+    """List the leaves of PyTrees, in order, with names; and the nested arrays."""
     leaves: list[Leaf] = []
     for k, value in enumerate(values):
         label = labels[k] if k < len(labels) else f"state[{k}]"
-        _collect(value, label, leaves)
+        _collect(value, label, leaves, nested)
     return leaves
 
 
-def _collect(value: Any, name: str, leaves: list[Leaf]) -> None:
+def _collect(
+    value: Any, name: str, leaves: list[Leaf], nested: list[Leaf] | None
+) -> None:
     if isinstance(value, FlatArray):
         leaves.append(Leaf(name, value))
     elif isinstance(value, NestedArray) and value._spec.is_jit:
+        if nested is not None:
+            nested.append(Leaf(name, value))
         for k, item in enumerate(value._items):
-            _collect(item, f"{name}[{k}]", leaves)
+            _collect(item, f"{name}[{k}]", leaves, nested)
     elif pytree.is_container(value):
         for key, child in pytree.children(value):
             named = isinstance(key, str) and type(value) is not dict
             step = f".{key}" if named else f"[{key!r}]"
-            _collect(child, name + step, leaves)
+            _collect(child, name + step, leaves, nested)
     else:
         leaves.append(Leaf(name, value))
 
 
-def rebuild(values: Sequence[Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """Put PyTrees like `values` together from other leaves."""
+def rebuild(
+    values: Sequence[Any], leaves: Sequence[Any], kept: Sequence[bool] | None = None
+) -> tuple[Any, ...]:
+    """Put PyTrees like `values` together from other leaves.
+
+    `kept` tells which nested arrays, in order, are to be the very objects of `values`,
+    with other items. What is mentioned twice, with the same leaves, is one object.
+    """
     iterator = iter(leaves)
-    return tuple(_restore(value, iterator) for value in values)
+    flags = iter(kept) if kept is not None else repeat(False)
+    known: dict[int, Any] = {}
+    return tuple([_restore(value, iterator, flags, known) for value in values])
 
 
-def _restore(value: Any, leaves: Any) -> Any:
+def _restore(
+    value: Any, leaves: Iterator[Any], kept: Iterator[bool], known: dict[int, Any]
+) -> Any:
     if isinstance(value, FlatArray):
         return next(leaves)
     if isinstance(value, NestedArray) and value._spec.is_jit:
-        result = object.__new__(type(value))
-        result._items = [_restore(item, leaves) for item in value._items]
+        is_kept = next(kept)
+        items = [_restore(item, leaves, kept, known) for item in value._items]
+        if is_kept:
+            value._items[:] = items
+            return value
+        result = known.get(id(value))
+        if result is None or not all(map(is_, result._items, items)):
+            result = known[id(value)] = object.__new__(type(value))
+            result._items = items
         return result
     if pytree.is_container(value):
-        parts = [_restore(child, leaves) for _, child in pytree.children(value)]
+        parts = [
+            _restore(child, leaves, kept, known) for _, child in pytree.children(value)
+        ]
         return pytree.rebuild(value, parts)
     return next(leaves)
+
+
+def same_arrays(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[bool]:
+    """Tell where a state has the same nested arrays as before."""
+    pairs = zip_longest(before, after, fillvalue=Leaf("", None))
+    return [a.value is b.value for a, b in pairs]
 
 
 def with_node(cls: type[Any], node: Node) -> Any:
@@ -391,58 +423,3 @@ def _shape_of(result: Any) -> str:
     if type(result) is tuple:
         return f"{len(result)} entries"
     return f"a value of type {type(result).__name__}"
-
-
-def distinct(leaves: list[Leaf]) -> list[Leaf]:
-    """Replace the second mention of one array object by a copy."""
-    seen: set[int] = set()
-    for leaf in leaves:
-        if leaf.is_array and id(leaf.value) in seen:
-            leaf.value = with_node(type(leaf.value), leaf.value._node)
-        seen.add(id(leaf.value))
-    return leaves
-
-
-def check_writes(
-    construct: str,
-    active: Node,
-    writes: Iterable[memory.Writes],
-    results: Iterable[tuple[str, Node]],
-) -> None:
-    """Refuse single writes of an evaluated construct beside wide results.
-
-    The condition has one entry. Symbolic mode would write once per element of the
-    results, evaluated mode once in all.
-    """
-    if active.size != 1 or not any(w.is_single for w in writes):
-        return
-    for name, node in results:
-        if node.size > 1:
-            raise StateError(
-                message(
-                    construct,
-                    "an array is written to by an index, a value and a condition of "
-                    f"one entry each, beside '{name}' of {node.size} entries: "
-                    "evaluated mode would write once, symbolic mode once per element",
-                    f"make the index as wide as '{name}', write outside of the "
-                    "construct, or use symbolic mode.",
-                )
-            )
-
-
-def versions_in(scope: Scope, construct: str) -> dict[int, Node]:
-    """Return the arrays written in a scope, which must not be replaced besides."""
-    found = {}
-    for key, (holder, _) in scope.writes.items():
-        node = holder._node
-        if node.op is not WRITTEN or node.scope is not scope:
-            raise StateError(
-                message(
-                    construct,
-                    "an array is both written by index and changed in place "
-                    "within one branch",
-                    "assign the result to another variable.",
-                )
-            )
-        found[key] = node
-    return found

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from lumijit.base import ArrayBase
 from lumijit.compiler import local, memory, ranges, regions, trace
-from lumijit.compiler.ops.structural import LITERAL, SYMBOLIC, UNDEFINED, WRITTEN
+from lumijit.compiler.ops.structural import LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.trace import Node, Scope
+from lumijit.control.aliases import (
+    Arrays,
+    Carried,
+    arguments_in,
+    arrays_of,
+    besides,
+)
 from lumijit.control.state import (
     NUMBERS,
     Leaf,
@@ -31,6 +39,7 @@ from lumijit.control.state import (
     never_ends,
     node_of,
     rebuild,
+    same_arrays,
     same_object,
     same_structure,
     structure_changed,
@@ -67,7 +76,8 @@ class SymbolicLoop:
         self.labels = labels
         self.name = name
         self.strict = strict
-        self.leaves = flatten(state, labels)
+        self.nested: list[Leaf] = []
+        self.leaves = flatten(state, labels, self.nested)
         self.contents = contents(self.leaves)
         self.width = width
         # The sizes of the arguments, where the initial value is of size 1.
@@ -80,6 +90,9 @@ class SymbolicLoop:
         # Python numbers that became arrays, as they were.
         self.numbers: dict[int, Any] = {}
         self.replaced: dict[int, Any] = {}
+        # The first leaf that is the same array; leaves that the body gives another.
+        self.leaders: dict[int, int] = {}
+        self.separate: set[int] = set()
         self.mask_type: type[Any] | None = None
         # Arrays that the body writes to: with their contents, and what stands in.
         self.stood_in: dict[int, tuple[Any, Node, Node]] = {}
@@ -100,13 +113,22 @@ class SymbolicLoop:
         )
 
     def _arguments(self) -> tuple[list[Any], dict[int, Node]]:
-        """Return what the body gets, and the arguments among it."""
+        """Return what the body gets, and the arguments among it.
+
+        Each array of the state is one array in the body, too.
+        """
         values: list[Any] = []
         args: dict[int, Node] = {}
+        known: dict[int, int] = {}
         for k, leaf in enumerate(self.leaves):
             value = leaf.value
             if not leaf.is_array or k in self.indexed:
                 values.append(value)
+                continue
+            first = k if k in self.separate else known.setdefault(id(value), k)
+            self.leaders[k] = first
+            if first != k:
+                values.append(values[first])
                 continue
             node = value._node
             if k not in self.constant:
@@ -114,6 +136,12 @@ class SymbolicLoop:
                 node = args[k] = regions.argument(node.type, size, len(args))
             values.append(with_node(type(value), node))
         return values, args
+
+    def _arrays(self, state: State) -> Arrays:
+        """Take a state apart."""
+        nested: list[Leaf] = []
+        leaves = flatten(state, self.labels, nested)
+        return arrays_of(leaves, nested)
 
     @contextmanager
     def _restored(self) -> Iterator[dict[int, Node]]:
@@ -158,6 +186,7 @@ class SymbolicLoop:
         with self._stood_in(), opened as inner, self._restored() as before:
             values, args = self._arguments()
             state = rebuild(self.state, values)
+            given = self._arrays(state)
             try:
                 condition = self.cond(*state)
                 cond_node = condition_node(condition, self.name)
@@ -173,25 +202,56 @@ class SymbolicLoop:
             self._define(returned)
             check_contents(self.name, self.contents)
             self._check_in_place(before, inner)
-            outputs = self._outputs(values, flatten(returned, self.labels), args, inner)
+            after = self._arrays(returned)
+            outputs = self._outputs(values, after.leaves, args, inner)
             if not inner.writes:
                 self._check_progress(cond_node, args, outputs, inner)
+            sources = (cond_node, *outputs.values(), *inner.effects)
+            own = arrays_of(self.leaves, self.nested)
+            others = besides(
+                self, own, given, after, args, partial(arguments_in, sources, inner)
+            )
             if local.has_grown(inner) or self._writes_literals(inner):
                 raise _Retrace
-        order = list(args)
+        entries = [
+            Carried(None, self.leaves[k].value._node, args[k], outputs[k]) for k in args
+        ]
+        entries += others
         with regions.undone_on_error(inner):
             _, results = regions.close_loop(
                 inner,
-                tuple(self.leaves[k].value._node for k in order),
-                tuple(args[k] for k in order),
+                tuple(entry.initial for entry in entries),
+                tuple(entry.argument for entry in entries),
                 cond_node,
-                tuple(outputs[k] for k in order),
+                tuple(entry.output for entry in entries),
                 {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
             )
-        finals = [self.replaced.get(k, f.value) for k, f in enumerate(self.leaves)]
-        for k, node in zip(order, results, strict=True):
-            finals[k] = with_node(type(self.leaves[k].value), node)
-        return rebuild(self.state, finals)
+        for entry, node in zip(entries, results, strict=True):
+            if entry.holder is not None:
+                entry.holder._node = node
+        found = dict(zip(args, results, strict=False))
+        finals = self._finals(values, after.leaves, found)
+        return rebuild(self.state, finals, same_arrays(given.nested, after.nested))
+
+    def _finals(
+        self, given: list[Any], after: list[Leaf], results: dict[int, Node]
+    ) -> list[Any]:
+        """Return the final leaves.
+
+        An array is the caller's if it is the one that the body was given.
+        """
+        finals: list[Any] = []
+        for k, leaf in enumerate(self.leaves):
+            first = self.leaders.get(k, k)
+            value = self.replaced.get(k, leaf.value)
+            if first != k:
+                value = finals[first]
+            elif k in results and after[k].value is given[k]:
+                value._node = results[k]
+            elif k in results:
+                value = with_node(type(value), results[k])
+            finals.append(value)
+        return finals
 
     def _define(self, returned: State) -> None:
         """Start state variables that had no value before with zeros."""
@@ -201,8 +261,8 @@ class SymbolicLoop:
         self.state = tuple(
             zeros_like(new) if is_late(old, new) else old for old, new in pairs
         )
-        self.leaves = flatten(self.state, self.labels)
-        for known in (self.indexed, self.constant, self.variable):
+        self.leaves = flatten(self.state, self.labels, self.nested)
+        for known in (self.indexed, self.constant, self.variable, self.separate):
             known.clear()
         self.sizes.clear()
         self.numbers.clear()
@@ -218,7 +278,7 @@ class SymbolicLoop:
         """Refuse a loop whose condition no iteration can change."""
         reason = "is the constant True and doesn't depend on the loop state"
         if cond_node.op is not LITERAL:
-            reached = arguments_in(cond_node, inner)
+            reached = arguments_in([cond_node], inner)
             used = [k for k, arg in args.items() if id(arg) in reached]
             if any(outputs[k] is not args[k] for k in used):
                 return
@@ -240,7 +300,7 @@ class SymbolicLoop:
             if arg is used.node:
                 if k in self.variable:
                     return self._indexed_and_changed(k)
-                self.indexed.add(k)
+                self.indexed.update(j for j, f in self.leaders.items() if f == k)
                 return _Retrace()
         return used
 
@@ -279,7 +339,9 @@ class SymbolicLoop:
         self.replaced = {}
         again = False
         for k, (leaf, new) in enumerate(zip(self.leaves, after, strict=True)):
-            if k in args:
+            if self.leaders.get(k, k) != k and k not in self.indexed:
+                again |= self._repeated_leaf(k, given, after)
+            elif k in args:
                 node = self._array_leaf(k, leaf, new, args[k])
                 again |= node is None
                 if node is not None:
@@ -321,6 +383,14 @@ class SymbolicLoop:
             return None
         return node
 
+    def _repeated_leaf(self, k: int, given: list[Any], after: list[Leaf]) -> bool:
+        """Look at another name for an array; tell whether they must part."""
+        first = self.leaders[k]
+        if after[k].value is after[first].value:
+            return False
+        self.separate.add(first if after[k].value is given[k] else k)
+        return True
+
     def _promote(self, k: int, leaf: Leaf, value: Any) -> None:
         """Make a Python number an array of a type that also holds `value`."""
         assert self.mask_type is not None
@@ -338,7 +408,7 @@ class SymbolicLoop:
             self.constant.discard(k)
             self.indexed.add(k)
             return True
-        if node_of(new.value) is leaf.value._node:
+        if node_of(new.value) is leaf.value._node is given._node:
             return False
         self.constant.discard(k)
         self.variable.add(k)
@@ -356,22 +426,6 @@ class SymbolicLoop:
             raise inconsistent(self.name, leaf.name, leaf.value, new.value)
         self.replaced[k] = new.value
         return False
-
-
-def arguments_in(root: Node, inner: Scope) -> set[int]:
-    """Return the ids of the arguments of a scope that a node depends on."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if id(node) in seen or node.scope.depth < inner.depth:
-            continue
-        seen.add(id(node))
-        if node.op is SYMBOLIC:
-            found.add(id(node))
-        pending.extend(node.deps)
-    return found
 
 
 def _is_same(a: Node, b: Node) -> bool:

@@ -207,7 +207,7 @@ def condition_of_a_table(x, table):
 @refused("would never end: its condition (depends|hasn't depended)")
 def inner_loop_that_never_ends(x):
     while x < 9:
-        y = x
+        y = x + 0
         while y > 0:
             x += 1
         x += y

@@ -386,7 +386,7 @@ def test_an_exception_is_caught_inside_of_a_branch() -> None:
 
 @lj.syntax
 def checked(x: Any, limit: Any = 4) -> Any:
-    y = x
+    y = x + 0
     while x < 8:
         if x > 2:
             assert 0 < x < limit or y == 0, f"{x=}, {y!r:>3} of {limit} {{}}"

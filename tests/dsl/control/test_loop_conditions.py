@@ -79,7 +79,7 @@ def first_rises(columns: list[Any], zero: Any) -> Any:
     b = buffer_of(columns)
     j = zero
     total = b[0] * 0
-    rounds = zero
+    rounds = zero + 0
     while rounds < 4:
         while (j + 1 < LENGTH) and (b[j + 1] <= b[j]):
             j += 1
@@ -95,7 +95,7 @@ def shared_search(columns: list[Any], zero: Any) -> Any:
     """Look for pairs of close numbers, with the inner counter starting anew."""
     b = buffer_of(columns)
     i = zero
-    pairs = zero
+    pairs = zero + 0
     while i < LENGTH:
         j = i + 1
         while j < LENGTH:

@@ -1,0 +1,170 @@
+"""The caller's arrays in symbolic loops: which are changed, and by how many names.
+
+The body changes an array in place, as `x += 1` does, and may then give the name `x`
+another one, as `x = x * 2` does. In the first iteration that changes the caller's
+array, later the one that the name got in the iteration before. Names for one array
+that get different ones would see each other's changes in the first iteration only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from lumijit.compiler import regions, trace
+from lumijit.compiler.ops.structural import SYMBOLIC
+from lumijit.compiler.trace import Node, Scope
+from lumijit.control.held import same_items
+from lumijit.control.state import Leaf, flatten, rebuild, same_arrays, with_node
+from lumijit.runtime.dtypes import BOOL
+from lumijit.runtime.errors import StateError, message
+
+
+class Carried(NamedTuple):
+    """A value that a loop carries; the final one goes to `holder`, if there is one."""
+
+    holder: Any
+    initial: Node
+    argument: Node
+    output: Node
+
+
+class Arrays(NamedTuple):
+    """The arrays of a loop's state: flat leaves, and nested arrays with their items."""
+
+    leaves: list[Leaf]
+    nested: list[Leaf]
+    items: list[list[Any]]
+
+
+def arrays_of(leaves: list[Leaf], nested: list[Leaf]) -> Arrays:
+    """Remember which items nested arrays have."""
+    return Arrays(leaves, nested, [list(f.value._items) for f in nested])
+
+
+def besides(
+    loop: Any,
+    own: Arrays,
+    given: Arrays,
+    after: Arrays,
+    args: dict[int, Node],
+    read: Callable[[], set[int]],
+) -> list[Carried]:
+    """Carry what the body changes of the caller's besides the final state.
+
+    Args:
+        loop: the loop: its name, its width, and which leaves were numbers at first.
+        own: the caller's arrays.
+        given: those that the body got in their place.
+        after: what the state consists of when the body ends.
+        args: the arguments, by leaf.
+        read: tells the ids of arguments that the body reads.
+    """
+    leaves = given.leaves
+    changed = [k for k, arg in args.items() if leaves[k].value._node is not arg]
+    if changed:
+        _check_parting(loop.name, own, given, after, args, changed, read)
+    changed = [k for k in changed if k not in loop.numbers]
+    found = _changed_first(own, given, after, changed)
+    return _carried(found, loop.width, len(args))
+
+
+def _changed_first(
+    own: Arrays, given: Arrays, after: Arrays, changed: Iterable[int]
+) -> list[tuple[Any, Node]]:
+    """List arrays that only the first iteration changes, with what they hold then."""
+    found: list[tuple[Any, Node]] = []
+    for k in changed:
+        array = given.leaves[k].value
+        if after.leaves[k].value is not array:
+            found.append((own.leaves[k].value, array._node))
+    known: set[int] = set()
+    for k, leaf in enumerate(given.nested):
+        array, holder = leaf.value, own.nested[k].value
+        is_known = id(holder) in known or after.nested[k].value is array
+        known.add(id(holder))
+        if not is_known and not same_items(array._items, given.items[k]):
+            found += _changed_items(holder, given.items[k], array._items)
+    return found
+
+
+def _changed_items(
+    holder: Any, given: Sequence[Any], after: Sequence[Any]
+) -> Iterator[tuple[Any, Node]]:
+    """Give a nested array items of its own where the first iteration replaces them."""
+    nested: tuple[list[Leaf], ...] = ([], [], [])
+    lists = (list(holder._items), given, after)
+    leaves = [flatten((v,), ("",), n) for v, n in zip(lists, nested, strict=True)]
+    items = []
+    for own, old, new in zip(*leaves, strict=True):
+        item = own.value
+        if new.value is not old.value:
+            item = with_node(type(item), item._node)
+            yield item, new.value._node
+        items.append(item)
+    kept = same_arrays(nested[1], nested[2])
+    holder._items[:] = rebuild((lists[0],), items, kept)[0]
+
+
+def _carried(
+    changed: Sequence[tuple[Any, Node]], width: int, count: int
+) -> list[Carried]:
+    """Carry what the first iteration does to arrays; `count` arguments are there."""
+    if not changed:
+        return []
+    no, yes = (trace.literal(BOOL, value) for value in (False, True))
+    is_first = regions.argument(BOOL, width, count)
+    found = [Carried(None, yes, is_first, no)]
+    for holder, node in changed:
+        argument = regions.argument(node.type, node.size, count + len(found))
+        output = trace.select(is_first, node, argument)
+        found.append(Carried(holder, holder._node, argument, output))
+    return found
+
+
+def _check_parting(
+    construct: str,
+    own: Arrays,
+    given: Arrays,
+    after: Arrays,
+    args: dict[int, Node],
+    changed: Sequence[int],
+    read: Callable[[], set[int]],
+) -> None:
+    """Refuse names that share an array in some iterations only, and see its changes."""
+    places = {id(given.leaves[k].value): k for k in changed}
+    for k in args:
+        array = own.leaves[k].value
+        others = [j for j in args if j != k and own.leaves[j].value is array]
+        if k not in changed:
+            others = [j for j in others if j in changed]
+        later = places.get(id(after.leaves[k].value), k)
+        if later != k:
+            others.append(later)
+        if others and (k in changed or id(args[k]) in read()):
+            one, other = own.leaves[others[0]].name, own.leaves[k].name
+            raise StateError(
+                message(
+                    construct,
+                    f"'{one}' and '{other}' are one array in some iterations, not in "
+                    "others, and the body changes it in place, which both would see",
+                    f"assign copies, as in {other} = {type(array).__name__}(…), or "
+                    f"replace the array, as in {one} = {one} + 1 for {one} += 1.",
+                )
+            )
+
+
+def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
+    """Return the ids of the arguments of a scope that nodes depend on."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if id(node) in seen or node.scope.depth < inner.depth:
+            continue
+        seen.add(id(node))
+        if node.op is SYMBOLIC:
+            found.add(id(node))
+        pending.extend(node.deps)
+    return found
