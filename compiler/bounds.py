@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from lumijit.compiler import ranges, trace
 from lumijit.compiler.ops.arithmetic import ADD, MUL
-from lumijit.compiler.ops.logic import AND, LT
-from lumijit.compiler.ops.structural import SYMBOLIC, WRITTEN
+from lumijit.compiler.ops.logic import AND, INSIDE, LT
+from lumijit.compiler.ops.structural import CAST, SYMBOLIC, WRITTEN
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import INT32, UINT32, DType, same_bits
@@ -89,7 +89,7 @@ def place(
     rows = size // count
     place, lowest, highest = _from_the_end(_wide(index), rows)
     if (lowest < 0 or highest >= rows) and (flags.check_bounds or flags.debug):
-        inside = trace.emit2(LT, place, _number(place.type, rows))
+        inside = trace.emit2(INSIDE, place, _number(place.type, rows))
         if flags.debug:
             from lumijit.compiler import checks
 
@@ -99,6 +99,20 @@ def place(
     if count > 1:
         position = trace.emit2(MUL, position, _number(UINT32, count))
     return position, mask
+
+
+def is_checked(index: Node, mask: Node) -> bool:
+    """Tell whether a mask alone keeps an index inside, whatever number it is."""
+    while index.op is MUL or index.op is CAST:
+        index = index.deps[0]
+    stack = [mask]
+    while stack:
+        part = stack.pop()
+        if part.op is AND:
+            stack += part.deps
+        elif part.op is INSIDE and part.deps[0] is index:
+            return True
+    return False
 
 
 def _wide(index: Node) -> Node:

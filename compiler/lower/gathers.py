@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lumijit.compiler.bounds import is_checked
 from lumijit.compiler.lower.builder import Builder
 from lumijit.compiler.lower.tables import is_table, read_table
 from lumijit.compiler.ops.structural import GATHER, LITERAL
@@ -27,15 +28,25 @@ Key = tuple[int, ...]
 
 
 def gather_call(
-    b: Builder, element: str, ty: str, base: str, index: str, mask: str
+    b: Builder,
+    element: str,
+    ty: str,
+    base: str,
+    index: str,
+    mask: str,
+    step: str = "",
 ) -> str:
-    """Write a masked gather; lanes that the mask leaves out get zero."""
+    """Write a masked gather; lanes that the mask leaves out get zero.
+
+    Indices count entries, or what else `step` says.
+    """
     w = b.width
-    pointers = b.emit(f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}")
+    step = step or element
+    pointers = b.emit(f"getelementptr {step}, ptr {base}, {b.type(UINT32)} {index}")
     name = f"llvm.masked.gather.v{w}{_STEMS.get(element, element)}.v{w}p0"
     masks = b.type(BOOL)
     b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
-    align = _ALIGN.get(element) or max(1, int(element[1:]) // 8)
+    align = _ALIGN.get(step) or max(1, int(step[1:]) // 8)
     return b.emit(
         f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
         f"{masks} {mask}, {ty} zeroinitializer)"
@@ -72,7 +83,7 @@ class Gathers:
     def _read_table(self, nodes: list[Node]) -> None:
         """Read what calls are selected by, or their data."""
         low, b = self.low, self.b
-        active = low.under_mask(low.values[nodes[0].deps[2]])
+        active = self._active(nodes[0])
         index = self._safe_index(nodes[0], active)
         offsets = sorted({_offset(n) for n in nodes})
         base = low.addresses[nodes[0].deps[0]]
@@ -97,25 +108,51 @@ class Gathers:
             f"select {b.type(BOOL)} {chosen}, {ty} {value}, {ty} zeroinitializer"
         )
 
+    def _active(self, node: Node) -> str:
+        """Return the lanes that read. Elsewhere, the index may be any number.
+
+        Lanes behind the last element read what they like, if they know the bounds.
+        """
+        low = self.low
+        mask = low.values[node.deps[2]]
+        is_tail = low.mask is not None and low.b.origin(low.mask) == low.tail_mask
+        if is_tail and is_checked(node.deps[1], node.deps[2]):
+            return mask
+        return low.under_mask(mask)
+
     def _read(self, node: Node) -> str:
         """Read one entry per lane."""
         low, b = self.low, self.b
         t = node.type
-        active = low.under_mask(low.values[node.deps[2]])
-        ty = f"<{b.width} x {t.memory_llvm}>"
+        active = self._active(node)
         base = low.addresses[node.deps[0]]
         if _offset(node):
             base = self._shifted(base, t.memory_llvm, _offset(node))
+        if t is BOOL:
+            return self._read_masks(node, base, active)
+        ty = b.type(t)
         if b.target.has_masks:
             index = low.values[node.deps[1]]
-            raw = gather_call(b, t.memory_llvm, ty, base, index, b.narrow(active))
+            return gather_call(b, t.llvm, ty, base, index, b.narrow(active))
+        raw = self._read_lanes(t.llvm, base, self._safe_index(node, active))
+        return self._cleared(node, raw, ty)
+
+    def _read_masks(self, node: Node, base: str, active: str) -> str:
+        """Read bytes into lanes of 32 bits, where masks live."""
+        low, b = self.low, self.b
+        ty = b.type(UINT32)
+        if b.target.has_masks:
+            # Arrays can be read a little past their ends.
+            index = low.values[node.deps[1]]
+            words = gather_call(b, "i32", ty, base, index, b.narrow(active), "i8")
+            words = b.binary("and", UINT32, words, 255)
         else:
-            index = self._safe_index(node, active)
-            raw = self._read_lanes(t.memory_llvm, ty, base, index)
-            raw = self._cleared(node, raw, ty)
-        if t is BOOL:
-            return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
-        return raw
+            words = self._read_lanes("i8", base, self._safe_index(node, active), "i32")
+        found = b.compare("ne", UINT32, words, 0)
+        mask = node.deps[2]
+        if b.target.has_masks or (mask.op is LITERAL and mask.attr):
+            return found
+        return b.binary("and", BOOL, found, low.values[mask])
 
     def read_one(self, node: Node, index: str, mask: str) -> str:
         """Read the entry that all active lanes want, as a scalar; zero if none does.
@@ -172,17 +209,26 @@ class Gathers:
     def _arguments_address(self) -> str:
         return self.low.in_entry("ptrtoint ptr %args to i64")
 
-    def _read_lanes(self, element: str, ty: str, base: str, index: str) -> str:
-        """Read lane by lane, with 32-bit indices: no vector of addresses is made."""
+    def _read_lanes(
+        self, element: str, base: str, index: str, into: str | None = None
+    ) -> str:
+        """Read lane by lane, with 32-bit indices: no vector of addresses is made.
+
+        Entries may go `into` lanes of a wider type.
+        """
         b = self.b
+        into = into or element
         result = "poison"
         for lane in range(b.width):
             at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
             wide = b.emit(f"zext i32 {at} to i64")
             address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
             entry = b.emit(f"load {element}, ptr {address}")
+            if into != element:
+                entry = b.emit(f"zext {element} {entry} to {into}")
             result = b.emit(
-                f"insertelement {ty} {result}, {element} {entry}, i32 {lane}"
+                f"insertelement <{b.width} x {into}> {result}, {into} {entry}, "
+                f"i32 {lane}"
             )
         return result
 
@@ -196,7 +242,7 @@ class Gathers:
         t = first.type
         offsets = {_offset(n) - _offset(first) for n in nodes}
         span = 2 if max(offsets) == 1 else 4
-        active = low.under_mask(low.values[first.deps[2]])
+        active = self._active(first)
         index = self._safe_index(first, active)
         base = low.addresses[first.deps[0]]
         if _offset(first):

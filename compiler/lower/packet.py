@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lumijit.compiler.arguments import Wide
+from lumijit.compiler.bounds import is_checked
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.access import Access
 from lumijit.compiler.lower.builder import Builder, TargetInfo
@@ -219,8 +220,11 @@ class PacketLowering:
         return value
 
     def _needs_tail_mask(self) -> bool:
-        guarded = {GATHER, GATHER_AT, LOOP, *EFFECTS}
-        return any(n.op in guarded for n in self.program.all_nodes())
+        guarded = {GATHER_AT, LOOP, *EFFECTS}
+        return any(
+            n.op in guarded or (n.op is GATHER and not is_checked(n.deps[1], n.deps[2]))
+            for n in self.program.all_nodes()
+        )
 
     def lane_numbers(self) -> str:
         """Return the constant vector 0 … W - 1."""

@@ -12,6 +12,7 @@ from lumijit.runtime.dtypes import (
     ARITHMETIC,
     BOOL,
     INTS,
+    UNSIGNED_INTS,
     VALUES,
     DType,
 )
@@ -123,6 +124,15 @@ LT = define(
     reference=np.less,
     lower=_compare("olt", "ult", "slt"),
     doc="x < y",
+)
+INSIDE = define(
+    "inside",
+    2,
+    accepts=UNSIGNED_INTS,
+    result=BOOL,
+    reference=np.less,
+    lower=_compare("olt", "ult", "slt"),
+    doc="whether an index x lies in an array of y entries",
 )
 LE = define(
     "le",

@@ -119,7 +119,9 @@ def _gather_flat(
     if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
         raise _wrong_source(dtype, source)
     construct = "lumijit.gather"
-    space = max(wanted.space, spec.space, key=SPACES.index)
+    space = spec.space
+    if wanted.space != space:
+        space = max(wanted.space, space, key=SPACES.index)
     count = math.prod(wanted.outer)
     place = index_node(space, index, construct)
     mask = mask_array(space, active, construct)._node
@@ -232,7 +234,10 @@ def index_node(space: str, index: Any, construct: str) -> Node:
     """Return the integers of an index argument, which may be of any type."""
     dtype = INT32
     if isinstance(index, ArrayBase):
-        dtype = index._spec.dtype if index._spec.dtype.is_int else INT64
+        spec = index._spec
+        if isinstance(index, FlatArray) and spec.dtype.is_int and spec.space == space:
+            return index._node
+        dtype = spec.dtype if spec.dtype.is_int else INT64
     elif isinstance(index, (int, np.integer)):
         dtype = INT32 if abs(int(index)) < 1 << 31 else INT64
     cls = _flat_class(space, dtype, construct)

@@ -22,7 +22,7 @@ def test_memory_and_effects() -> None:
         "%1 = evaluated f32[1000] (foreign memory)",
         "%2 = counter u32[1000]",
         "%3 = lt b[1000] %1, 2.5",
-        "%4 = lt b[1000] %2, 4",
+        "%4 = inside b[1000] %2, 4",
         "%5 = and b[1000] %3, %4",
         "%6 = scatter [1000] %0, %1, %2, %5 (add, auto)",
         "%7 = written f32[4] %6",
