@@ -13,7 +13,7 @@ from __future__ import annotations
 from lumijit.compiler import ranges, trace
 from lumijit.compiler.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ops.logic import AND, INSIDE, LT
-from lumijit.compiler.ops.structural import CAST, SYMBOLIC, WRITTEN
+from lumijit.compiler.ops.structural import CAST, LITERAL, SYMBOLIC, WRITTEN
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import INT32, UINT32, DType, same_bits
@@ -101,18 +101,60 @@ def place(
     return position, mask
 
 
-def is_checked(index: Node, mask: Node) -> bool:
-    """Tell whether a mask alone keeps an index inside, whatever number it is."""
-    while index.op is MUL or index.op is CAST:
-        index = index.deps[0]
+def neighbour(index: Node) -> tuple[Node, int]:
+    """Write a UInt32 index as another one and what is added to it.
+
+    Entries at `b` and `b + 1` are read together.
+    """
+    inner = index.deps[0] if index.op is CAST else index
+    if inner.op is ADD and inner.type.bits == 32:
+        for base, step in (inner.deps, inner.deps[::-1]):
+            if step.op is LITERAL and step.attr == 1 and base.size == inner.size:
+                return trace.cast_to(base, UINT32), 1
+    return index, 0
+
+
+def split(node: Node) -> tuple[Node | None, set[Node]]:
+    """Take the mask of a read apart.
+
+    Returns:
+        The comparison that keeps the index inside, whatever number it is, and what
+        else has to hold.
+    """
+    _, index, mask = node.deps
+    inside = None
+    others = set()
     stack = [mask]
     while stack:
         part = stack.pop()
         if part.op is AND:
             stack += part.deps
-        elif part.op is INSIDE and part.deps[0] is index:
-            return True
-    return False
+        elif part.op is INSIDE and _is_of(part.deps[0], index, node.attr or 0):
+            inside = part
+        elif part.op is not LITERAL or not part.attr:
+            others.add(part)
+    return inside, others
+
+
+def _is_of(place: Node, index: Node, offset: int) -> bool:
+    """Tell whether `place` made `index + offset` what it is."""
+    place, index = _uncast(place), _uncast(index)
+    if index.op is MUL and _uncast(index.deps[0]) is place:
+        return True
+    if not offset:
+        return place is index
+    return place.op is ADD and any(_uncast(d) is index for d in place.deps)
+
+
+def _uncast(node: Node) -> Node:
+    while node.op is CAST and node.deps[0].type.is_int:
+        node = node.deps[0]
+    return node
+
+
+def is_checked(node: Node) -> bool:
+    """Tell whether the mask of a read alone keeps its index inside."""
+    return split(node)[0] is not None
 
 
 def _wide(index: Node) -> Node:

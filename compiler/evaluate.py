@@ -43,12 +43,15 @@ _expand_threshold = 1_000_000
 
 
 def expand_threshold() -> int:
-    """Return up to how many entries reductions use private copies per thread."""
+    """Return up to how many entries reductions may use private copies per thread.
+
+    They do where there are values enough to be worth it (`program`).
+    """
     return _expand_threshold
 
 
 def set_expand_threshold(entries: int) -> None:
-    """Set up to how many entries reductions use private copies per thread.
+    """Set up to how many entries reductions may use private copies per thread.
 
     Args:
         entries: 0 or more; with 0, none does.

@@ -211,6 +211,8 @@ def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
     is_identity = index.op is COUNTER and index.size == source.size and not offset
     if is_all and is_identity:
         return source
+    if not offset and source.type.size_bytes >= 4:
+        index, offset = bounds.neighbour(index)
     return read(source, index, mask, offset)
 
 

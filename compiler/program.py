@@ -26,6 +26,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node
+from lumijit.runtime import workers
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
 from lumijit.runtime.errors import SymbolicError, message
 
@@ -38,6 +39,12 @@ _COUNTER = 255
 # Results of this many bytes are written past the caches, which they wouldn't fit.
 STREAMING_FROM = 64 << 20
 _NEVER_STREAMING = 1 << 22
+# Filling and merging so many entries of private copies takes as long as an atomic
+# update does; and how many turns a loop is taken to make.
+ENTRIES_PER_VALUE = 16
+LOOP_TURNS = 16
+# Up to so many entries, a thread's copy is four interleaved ones.
+COPIES_LIMIT = 1 << 14
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
 
 
@@ -72,6 +79,11 @@ def is_baked(node: Node) -> bool:
     if node.type is BOOL:
         return True
     return node.attr == 0 and (not node.type.is_float or str(node.attr) == "0.0")
+
+
+def interleaved_copies(size: int) -> int:
+    """Return of how many copies a thread's private copy of an array consists."""
+    return 4 if size <= COPIES_LIMIT else 1
 
 
 class Target:
@@ -194,20 +206,28 @@ class Program:
                 stack.append((dep, False))
 
     def _choose_reductions(self, expand_limit: int) -> None:
-        """Pick private copies where all writes to a target are one reduction."""
+        """Pick private copies where all writes to a target are one reduction.
+
+        Copies are worth their entries, which are filled and merged, from so many
+        values on. How often a loop turns isn't known.
+        """
         if not self.targets:
             return
-        uses: dict[int, set[Any]] = {}
+        uses: dict[int, list[Any]] = {}
         for node in iterate_all(self.nodes):
             if node.op in EFFECTS:
                 root = id(target_root(node.deps[0]))
-                uses.setdefault(root, set()).add(node.attr)
+                uses.setdefault(root, []).append(node.attr)
+        turns = LOOP_TURNS if has_loops(self.nodes) else 1
         for key, target in self.targets.items():
-            found = uses.get(key, set())
-            op = _private_op(found)
-            small = target.root.size <= expand_limit
+            found = uses.get(key, [])
+            op = _private_op(set(found))
+            size = target.root.size
+            entries = size * interleaved_copies(size) * workers.slot_count()
+            values = self.size * turns * len(found)
+            is_worth = size <= expand_limit and entries <= ENTRIES_PER_VALUE * values
             forced = any(isinstance(r, Reduction) and r.mode == "expand" for r in found)
-            if op is not None and (small or forced):
+            if op is not None and (is_worth or forced):
                 target.private_op = op
 
     def _make_key(self) -> Any:

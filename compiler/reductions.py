@@ -18,7 +18,7 @@ from lumijit.compiler.lower.access import identity
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.program import STREAMING_FROM
+from lumijit.compiler.program import STREAMING_FROM, interleaved_copies
 from lumijit.compiler.trace import Node, from_buffer, literal
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 REDUCE_BLOCK = 1 << 16
 SCAN_BLOCK = 1 << 14
-COPIES_LIMIT = 1 << 14
 OPS: dict[str, Op] = {
     "add": ar.ADD,
     "mul": ar.MUL,
@@ -255,7 +254,7 @@ class Private:
         self.root = root
         self.op = op
         self.slots = workers.slot_count()
-        self.copies = 4 if root.size <= COPIES_LIMIT else 1
+        self.copies = interleaved_copies(root.size)
         line = 64 // root.type.size_bytes
         entries = root.size * self.copies + 1
         self.stride = -(-entries // line) * line + line

@@ -75,11 +75,11 @@ class ReduceOp(NamedEnum):
 class ReduceMode(NamedEnum):
     """How conflicting updates of a scatter-reduction are resolved.
 
-    `Auto` chooses: `Expand` for targets of up to `expand_threshold()` entries, else
-    `Local` (`Direct` without flag `ScatterReduceLocal`). `Direct` updates memory
-    atomically; `Local` combines equal
-    indices of a packet first; `NoConflicts` and `Permute` are promises that no two
-    updates hit the same entry; `Expand` gives each thread a copy of the target.
+    `Auto` chooses: `Expand` for targets of up to `expand_threshold()` entries, if there
+    are values enough, else `Local` (`Direct` without flag `ScatterReduceLocal`).
+    `Direct` updates memory atomically; `Local` combines equal indices of a packet
+    first; `NoConflicts` and `Permute` are promises that no two updates hit the same
+    entry; `Expand` gives each thread a copy of the target.
 
     >>> import lumijit as dr
     >>> dr.ReduceMode.Expand.name

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lumijit.compiler.bounds import is_checked
+from lumijit.compiler.bounds import is_checked, split
 from lumijit.compiler.lower.builder import Builder
 from lumijit.compiler.lower.tables import is_table, read_table
 from lumijit.compiler.ops.structural import GATHER, LITERAL
-from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64
+from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64, DType
 
 if TYPE_CHECKING:
     from lumijit.compiler.lower.packet import PacketLowering
@@ -65,6 +65,7 @@ class Gathers:
             is_wanted = node.op is GATHER and node in lowering.demand.wanted
             if is_wanted and node.type.size_bytes in (4, 8):
                 self.families.setdefault(_family(node), []).append(node)
+        self.pairs = _pairs(self.families)
 
     def lower(self, node: Node) -> None:
         """Read entries under the mask; inactive lanes get zero."""
@@ -77,6 +78,8 @@ class Gathers:
             self._read_table(family)
         elif len({_offset(n) for n in near}) > 1:
             self._read_together(near)
+        elif node in self.pairs:
+            self._read_pair(*self.pairs[node])
         else:
             values[node] = self._read(node)
 
@@ -84,7 +87,7 @@ class Gathers:
         """Read what calls are selected by, or their data."""
         low, b = self.low, self.b
         active = self._active(nodes[0])
-        index = self._safe_index(nodes[0], active)
+        index = self._safe_index(low.values[nodes[0].deps[1]], active)
         offsets = sorted({_offset(n) for n in nodes})
         base = low.addresses[nodes[0].deps[0]]
         t = nodes[0].type
@@ -93,9 +96,14 @@ class Gathers:
             column = columns[offsets.index(_offset(node))]
             low.values[node] = self._cleared(node, column, b.type(t))
 
-    def _safe_index(self, node: Node, active: str) -> str:
-        """Return the index without offset; idle lanes point to entry 0."""
-        return self.b.select(UINT32, active, self.low.values[node.deps[1]], 0)
+    def _index(self, node: Node) -> str:
+        """Return the index, offset included. Sums wrap around as they were checked."""
+        index = self.low.values[node.deps[1]]
+        return self.b.add(UINT32, index, _offset(node)) if _offset(node) else index
+
+    def _safe_index(self, index: str, active: str) -> str:
+        """Let idle lanes point to entry 0."""
+        return self.b.select(UINT32, active, index, 0)
 
     def _cleared(self, node: Node, value: str, ty: str) -> str:
         """Set the lanes to zero that the node's own mask leaves out."""
@@ -116,7 +124,7 @@ class Gathers:
         low = self.low
         mask = low.values[node.deps[2]]
         is_tail = low.mask is not None and low.b.origin(low.mask) == low.tail_mask
-        if is_tail and is_checked(node.deps[1], node.deps[2]):
+        if is_tail and is_checked(node):
             return mask
         return low.under_mask(mask)
 
@@ -126,15 +134,14 @@ class Gathers:
         t = node.type
         active = self._active(node)
         base = low.addresses[node.deps[0]]
-        if _offset(node):
-            base = self._shifted(base, t.memory_llvm, _offset(node))
         if t is BOOL:
             return self._read_masks(node, base, active)
         ty = b.type(t)
         if b.target.has_masks:
-            index = low.values[node.deps[1]]
+            index = self._index(node)
             return gather_call(b, t.llvm, ty, base, index, b.narrow(active))
-        raw = self._read_lanes(t.llvm, base, self._safe_index(node, active))
+        index = self._safe_index(self._index(node), active)
+        raw = self._read_lanes(t.llvm, base, index)
         return self._cleared(node, raw, ty)
 
     def _read_masks(self, node: Node, base: str, active: str) -> str:
@@ -143,11 +150,12 @@ class Gathers:
         ty = b.type(UINT32)
         if b.target.has_masks:
             # Arrays can be read a little past their ends.
-            index = low.values[node.deps[1]]
+            index = self._index(node)
             words = gather_call(b, "i32", ty, base, index, b.narrow(active), "i8")
             words = b.binary("and", UINT32, words, 255)
         else:
-            words = self._read_lanes("i8", base, self._safe_index(node, active), "i32")
+            index = self._safe_index(self._index(node), active)
+            words = self._read_lanes("i8", base, index, "i32")
         found = b.compare("ne", UINT32, words, 0)
         mask = node.deps[2]
         if b.target.has_masks or (mask.op is LITERAL and mask.attr):
@@ -163,7 +171,7 @@ class Gathers:
         element = node.type.memory_llvm
         base = low.addresses[node.deps[0]]
         if _offset(node):
-            base = self._shifted(base, element, _offset(node))
+            index = b.emit(f"add i32 {index}, {_offset(node)}")
         wide = b.emit(f"zext i32 {index} to i64")
         place = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
         if mask != "true":
@@ -236,17 +244,63 @@ class Gathers:
         return self.b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
 
     def _read_together(self, nodes: list[Node]) -> None:
-        """Read neighbouring entries with one load per lane."""
+        """Read neighbouring entries under one mask with one load per lane."""
         low, b = self.low, self.b
         first = min(nodes, key=_offset)
         t = first.type
         offsets = {_offset(n) - _offset(first) for n in nodes}
-        span = 2 if max(offsets) == 1 else 4
-        active = self._active(first)
-        index = self._safe_index(first, active)
+        index = self._safe_index(low.values[first.deps[1]], self._active(first))
         base = low.addresses[first.deps[0]]
         if _offset(first):
             base = self._shifted(base, t.llvm, _offset(first))
+        columns = self._read_rows(t, base, index, offsets)
+        for node in nodes:
+            column = columns[_offset(node) - _offset(first)]
+            low.values[node] = self._cleared(node, column, b.type(t))
+
+    def _read_pair(self, first: Node, second: Node) -> None:
+        """Read entries `b` and `b + 1`, of which only one may lie inside.
+
+        Where only the second does, `b` is -1, and it is the first of the row at 0.
+        """
+        low, b = self.low, self.b
+        t = first.type
+        for node in (first, second):
+            self._ensure(node.deps[2])
+        index = self._safe_index(low.values[first.deps[1]], self._active(first))
+        base = low.addresses[first.deps[0]]
+        columns = self._read_rows(t, base, index, {0, 1})
+        low.values[first] = self._cleared(first, columns[0], b.type(t))
+        found, mask = columns[1], first.deps[2]
+        if mask.op is not LITERAL:
+            found = b.select(t, low.values[mask], found, columns[0])
+        low.values[second] = self._cleared(second, found, b.type(t))
+
+    def _ensure(self, node: Node) -> None:
+        """Lower a mask that differs in comparisons of an index from one that is."""
+        if node not in self.low.values:
+            for dep in node.deps:
+                self._ensure(dep)
+            self.low.node(node)
+
+    def _read_rows(
+        self, t: DType, base: str, index: str, offsets: set[int]
+    ) -> dict[int, str]:
+        """Read the entries from each index on; return those at some offsets."""
+        b = self.b
+        span = 2 if max(offsets) == 1 else 4
+        if b.target.has_masks and span == 2 and t.bits == 32:
+            every = b.const(BOOL, True)
+            pairs = gather_call(
+                b, "i64", b.type(UINT64), base, index, every, step=t.llvm
+            )
+            w = b.width
+            ty = f"<{2 * w} x {t.llvm}>"
+            flat = b.emit(f"bitcast {b.type(UINT64)} {pairs} to {ty}")
+            return {
+                k: _shuffle(b, ty, flat, flat, [2 * lane + k for lane in range(w)])
+                for k in offsets
+            }
         rows = []
         for lane in range(b.width):
             at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
@@ -255,11 +309,7 @@ class Gathers:
             rows.append(
                 b.emit(f"load <{span} x {t.llvm}>, ptr {address}, align {t.size_bytes}")
             )
-        columns = _transpose(b, t.llvm, rows, span, offsets)
-        ty = b.type(t)
-        for node in nodes:
-            column = columns[_offset(node) - _offset(first)]
-            low.values[node] = self._cleared(node, column, ty)
+        return _transpose(b, t.llvm, rows, span, offsets)
 
 
 def _offset(node: Node) -> int:
@@ -269,6 +319,23 @@ def _offset(node: Node) -> int:
 def _family(node: Node) -> Key:
     """Return what gathers share that differ by an offset only."""
     return (id(node.scope), *map(id, node.deps))
+
+
+def _pairs(families: dict[Key, list[Node]]) -> dict[Node, tuple[Node, Node]]:
+    """Find reads of entries `b` and `b + 1` that differ in their bounds only."""
+    single: dict[object, list[Node]] = {}
+    for found in families.values():
+        for node in found[:1]:
+            single.setdefault(_family(node)[:-1], []).append(node)
+    pairs = {}
+    for nodes in single.values():
+        if len(nodes) > 1:
+            known = {(_offset(n), frozenset(split(n)[1])): n for n in nodes}
+            for (offset, others), node in known.items():
+                after = known.get((1, others))
+                if offset == 0 and after is not None:
+                    pairs[node] = pairs[after] = node, after
+    return pairs
 
 
 def _shuffle(b: Builder, ty: str, x: str, y: str, picks: list[int]) -> str:

@@ -222,7 +222,7 @@ class PacketLowering:
     def _needs_tail_mask(self) -> bool:
         guarded = {GATHER_AT, LOOP, *EFFECTS}
         return any(
-            n.op in guarded or (n.op is GATHER and not is_checked(n.deps[1], n.deps[2]))
+            n.op in guarded or (n.op is GATHER and not is_checked(n))
             for n in self.program.all_nodes()
         )
 

@@ -1,11 +1,11 @@
 """Lowers plain indirect writes for packets: which instructions store the lanes.
 
-With AVX-512 a scatter is one instruction. Elsewhere LLVM would test and branch for
-every lane; one test for the whole packet does instead, as mostly all lanes are
-active. Where loops take a kernel's time, a loop over the lanes does, which is a
-quarter of the code. Neighbouring writes under one mask, like those of an array's
-components, wait for each other and share that test or loop. Writes that combine are
-in `access`.
+LLVM would test and branch for every lane; one test for the whole packet does instead,
+as mostly all lanes are active. Where loops take a kernel's time, a loop over the lanes
+does, which is a quarter of the code. (AVX-512 has an instruction for scatters, which
+takes more than twice as long.) Neighbouring writes under one mask, like those of an
+array's components, wait for each other and share that test or loop. Writes that combine
+are in `access`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from lumijit.runtime.dtypes import BOOL, UINT32
 if TYPE_CHECKING:
     from lumijit.compiler.lower.packet import PacketLowering
 
-_ALIGN = {"half": 2, "float": 4, "double": 8}
-_STEMS = {"half": "f16", "float": "f32", "double": "f64"}
 # What may be computed while writes wait: it neither writes nor reads by index.
 _PASSING = {LITERAL, EVALUATED, CAST, BITCAST, COUNTER, UNDEFINED, WRITTEN}
 
@@ -68,9 +66,6 @@ class Stores:
         """Append the write of a scatter, given the first version of its target."""
         low = self.low
         mask = low.values[node.deps[3]]
-        if low.b.target.has_masks:
-            _call(low.b, write, low.b.narrow(low.under_mask(mask)))
-            return
         # Two writes to one entry must stay in order, also those of other lanes.
         is_apart = target not in self.targets or joins(node)
         if self.masks != (mask, low.mask) or not is_apart:
@@ -164,21 +159,3 @@ def _store(b: Builder, element: str, item: str, base: str, at: str) -> None:
     wide = b.emit(f"zext i32 {at} to i64")
     address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
     b.line(f"store {element} {item}, ptr {address}")
-
-
-def _call(b: Builder, write: Write, mask: str) -> None:
-    """Write the masked lanes by one instruction."""
-    w = b.width
-    element = write.element
-    ty = f"<{w} x {element}>"
-    indices = f"{b.type(UINT32)} {write.index}"
-    pointers = b.emit(f"getelementptr {element}, ptr {write.base}, {indices}")
-    stem = _STEMS.get(element, element)
-    name = f"llvm.masked.scatter.v{w}{stem}.v{w}p0"
-    masks = b.type(BOOL)
-    b.declarations[name] = f"declare void @{name}({ty}, <{w} x ptr>, {masks})"
-    align = _ALIGN.get(element) or max(1, int(element[1:]) // 8)
-    b.line(
-        f"call void @{name}({ty} {write.value}, <{w} x ptr> align {align} {pointers}, "
-        f"{masks} {mask})"
-    )

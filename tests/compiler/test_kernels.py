@@ -21,7 +21,7 @@ from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.program import Program, is_streaming
 from lumijit.compiler.trace import Node, emit1, emit2
-from lumijit.llvm import Float, UInt
+from lumijit.llvm import Float, Int, UInt
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32
@@ -211,7 +211,7 @@ def test_reasons_name_operations_types_and_labels() -> None:
     reason(target)
     lj.scatter_add(target, x, UInt(0, 1, 2))
     assert "'scatter', with other operands or of another kind" in reason(target)
-    assert reason(UInt(1, 2) ^ 5) == ("no known kernel begins with a number of UInt32")
+    assert reason(Int(1, 2) ^ 5) == "no known kernel begins with a number of Int32"
     reason(count("first", 3))
     assert "'loop' ('counting'), with other operands" in reason(count("counting", 1))
 

@@ -356,3 +356,65 @@ def test_random_programs(seed: int) -> None:
         seen, written = listed(case) if name == "scalar" else traced(case, name)
         np.testing.assert_array_equal(seen, found, err_msg=f"{name}: {case}")
         np.testing.assert_array_equal(written, target, err_msg=f"{name}: {case}")
+
+
+def neighbours_of(case: Any, size: int, kind: str, masks: list[Any]) -> list[Any]:
+    """Return what reads at b and b + 1 must give."""
+    results = []
+    for step, mask in enumerate(masks):
+        at = case.astype(KINDS[kind]) + KINDS[kind](step)
+        inside = [place(i, size) if m else -1 for i, m in zip(at, mask, strict=True)]
+        results.append([0 if i < 0 else i + 1 for i in inside])
+    return results
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("cls", [Float, llvm.Float64, Int])
+def test_neighbours_are_read_together(seed: int, cls: Any, each_target: Any) -> None:
+    """Of two entries, each alone may be inside, or wanted."""
+    rng = np.random.default_rng(seed)
+    size, kind = int(rng.choice([1, 2, 3, 100])), ("u32", "i32")[seed % 2]
+    at = rng.integers(-3, size + 3, int(rng.integers(2, 100))).astype(np.int32)
+    first = rng.random(len(at)) < 0.7
+    second = first if seed % 3 else rng.random(len(at)) < 0.7
+    masks = [first, second] if seed % 5 else [np.ones(len(at), bool)] * 2
+    index = (UInt if kind == "u32" else Int)(at.astype(KINDS[kind]))
+    table = cls(np.arange(1, size + 1))
+    active = [Bool(masks[0])] * 2
+    if masks[1] is not masks[0]:
+        active[1] = Bool(masks[1])
+    if not seed % 5:
+        active = [True, True]
+    order = (0, 1) if rng.random() < 0.5 else (1, 0)
+    reads = {k: dr.gather(cls, table, index + k, active[k]) for k in order}
+    with np.errstate(over="ignore"):
+        wanted = neighbours_of(at, size, kind, masks)
+    joined = reads[0] * 1000 + reads[1] if seed % 2 else reads[1] + reads[0] * 1000
+    expected = [a * 1000 + b for a, b in zip(*wanted, strict=True)]
+    assert joined.numpy().tolist() == expected
+    assert reads[1].numpy().tolist() == wanted[1]
+
+
+def test_neighbours_in_loops_and_branches(each_target: Any) -> None:
+    table = dr.arange(Float, 10) + 1
+
+    @dr.syntax
+    def walk(i: Any) -> Any:
+        total, turns = Float(0), UInt(0)
+        while turns < 4:
+            if turns % 2 == 0:
+                total += dr.gather(Float, table, i) - 3 * dr.gather(Float, table, i + 1)
+            i += 3
+            turns += 1
+        return total
+
+    starts = np.array([0, 1, 8, 9, 10, 2**32 - 1, 2**32 - 7, 5], np.uint32)
+    expected = []
+    for start in starts.tolist():
+        total = 0
+        for turn in (0, 2):
+            pair = [(start + 3 * turn + k) % 2**32 for k in (0, 1)]
+            a, b = (p + 1 if p < 10 else 0 for p in pair)
+            total += a - 3 * b
+        expected.append(total)
+    assert walk(UInt(starts)).numpy().tolist() == expected

@@ -112,7 +112,7 @@ def test_components_share_a_loop_over_lanes(
         return dr.ravel(Array3f(x, x + 1, x * x))
 
     loops = lane_loops(ir_of(program, capsys))
-    assert loops == (0 if each_target.has_masks else 1)
+    assert loops == 1
 
 
 def test_other_order_is_another_kernel() -> None:
