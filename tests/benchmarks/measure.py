@@ -1,7 +1,7 @@
-"""Measures one case in a process: `measure.py MODULE THEME CASE FOLDER [SCALE]`.
+"""Measures one case in a process: `measure.py MODULE THEME CASE FOLDER SCALE THREADS`.
 
 MODULE is `lumijit`, or a library with the same interface, which then takes its name;
-THEME is the module that declares the case.
+THEME is the module that declares the case; 0 threads are one for each core.
 `HOME` must be a folder that this process may empty: kernels on disk are removed to
 measure a first call, and kept to measure a start with a warm cache.
 
@@ -157,7 +157,9 @@ def run_times(setup: Callable[[int], Any], size: int) -> tuple[Metrics, Any]:
     return metrics, sample(call())
 
 
-def measure(module: str, theme: str, name: str, folder: Path, scale: float) -> Metrics:
+def measure(
+    module: str, theme: str, name: str, folder: Path, scale: float, threads: int
+) -> Metrics:
     """Measure one case, at its size times `scale`."""
     start = time.perf_counter()
     take_name(module)
@@ -170,6 +172,8 @@ def measure(module: str, theme: str, name: str, folder: Path, scale: float) -> M
     importlib.import_module(theme)
     case = CASES[name]
     dr.eval(dr.arange(Float, 64) * 2)
+    if threads:
+        dr.set_thread_count(threads)
     metrics: Metrics = {"import": imported * 1e6}
     first, small = first_calls(case.setup, case.tiny)
     run, large = run_times(case.setup, max(case.tiny, int(case.size * scale)))
@@ -179,6 +183,5 @@ def measure(module: str, theme: str, name: str, folder: Path, scale: float) -> M
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:4]
-    factor = float(sys.argv[5]) if len(sys.argv) > 5 else 1.0
-    print(json.dumps(measure(*words, Path(sys.argv[4]), factor)))
+    words, (folder, size, count) = sys.argv[1:4], sys.argv[4:]
+    print(json.dumps(measure(*words, Path(folder), float(size), int(count))))

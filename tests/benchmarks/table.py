@@ -50,7 +50,7 @@ class CaseError(Exception):
 
 
 def run_once(
-    library: Library, case: Case, folder: Path, scale: float = 1.0
+    library: Library, case: Case, folder: Path, scale: float = 1.0, threads: int = 0
 ) -> tuple[report.Metrics, list[Any]]:
     """Measure a case once, in a process of its own; return also what it computed."""
     home = folder / library.label
@@ -58,7 +58,8 @@ def run_once(
     environment = {**os.environ, **library.environment, "HOME": str(home)}
     for variable in ("XDG_CACHE_HOME", "LUMIJIT_CACHE_DIR"):
         environment.pop(variable, None)
-    words = [library.module, case.setup.__module__, case.name, str(folder), str(scale)]
+    words = [library.module, case.setup.__module__, case.name]
+    words += [str(folder), str(scale), str(threads)]
     try:
         done = subprocess.run(
             [library.python, str(MEASURE), *words],
@@ -110,7 +111,11 @@ def best(rounds: Iterable[report.Metrics]) -> report.Metrics:
 
 
 def compare(
-    case: Case, libraries: Sequence[Library], rounds: int, scale: float = 1.0
+    case: Case,
+    libraries: Sequence[Library],
+    rounds: int,
+    scale: float = 1.0,
+    threads: int = 0,
 ) -> report.Row:
     """Measure a case with every library, alternating, and compare what they give."""
     found: dict[str, list[report.Metrics]] = {}
@@ -122,7 +127,9 @@ def compare(
                 continue
             try:
                 with tempfile.TemporaryDirectory() as folder:
-                    metrics, results = run_once(library, case, Path(folder), scale)
+                    metrics, results = run_once(
+                        library, case, Path(folder), scale, threads
+                    )
             except CaseError as error:
                 errors[library.label] = str(error)
                 continue
@@ -188,6 +195,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--half", choices=("tune", "judge"), help="one half of the cases only")
     add("--rounds", type=int, default=3)
     add("--scale", type=float, default=1.0, help="factor of the cases' sizes")
+    add("--threads", type=int, default=0, help="of each library; 0: one a core")
     add("--without", metavar="LIST", help="processor features that ours leaves unused")
     add("--by", choices=("run", "cpu"), default="run", help="clock of the summary")
     add("--json", type=Path, help="also write all metrics to a file")
@@ -211,12 +219,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     libraries = libraries_of(options)
     others = [library.label for library in libraries[1:]]
     heading = f"{machine()}; best of {options.rounds} rounds"
+    if options.threads:
+        heading += f"; threads: {options.threads}"
     if options.without:
         heading += f"; ours without {options.without}, the peer with all"
     print(f"{heading}.\n\n{report.head(others)}", flush=True)
     rows: list[report.Row] = []
+    size = options.scale, options.threads
     for case in chosen(options.cases, options.half):
-        row = compare(case, libraries, options.rounds, options.scale)
+        row = compare(case, libraries, options.rounds, *size)
         rows.append(row)
         print(report.line(row, others), flush=True)
         if options.json:

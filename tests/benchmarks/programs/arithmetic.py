@@ -85,7 +85,7 @@ def polynomial_f64(n: int) -> Program:
     return program
 
 
-@case("arithmetic", 2 * M, rtol=2e-2)
+@case("arithmetic", M // 2, rtol=2e-2)
 def polynomial_f16(n: int) -> Program:
     """A polynomial of degree 8 in half precision."""
     x = ready(Float16(dr.linspace(Float, -1, 1, n)))
