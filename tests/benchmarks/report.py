@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.benchmarks.declare import PEAK, Case
+from tests.benchmarks.declare import LAUNCH, PEAK, Case
 
 Metrics = dict[str, float]
 
@@ -93,12 +93,11 @@ def groups(rows: Sequence[Row], other: str, by: str) -> str:
         _table(["group", "cases", *titles, "worst"]),
         "|---" * (len(titles) + 3) + "|",
     ]
-    for name in [*names, "all"]:
-        members = [
-            row
-            for row in rows
-            if name in (row.case.group, "all") and row.ratio(by, other) is not None
-        ]
+    measured = [row for row in rows if row.ratio(by, other) is not None]
+    parts = {name: [r for r in measured if r.case.group == name] for name in names}
+    parts["all but launches"] = [r for r in measured if LAUNCH not in r.case.tags]
+    parts["all"] = measured
+    for name, members in parts.items():
         if not members:
             continue
         means = [
@@ -112,7 +111,11 @@ def groups(rows: Sequence[Row], other: str, by: str) -> str:
 
 
 def _listed(
-    rows: Iterable[Row], metric: str, other: str, limit: Callable[[Case], float]
+    rows: Iterable[Row],
+    metric: str,
+    other: str,
+    limit: Callable[[Case], float],
+    most: int = 1000,
 ) -> str:
     found = [
         (ratio, row.case)
@@ -120,10 +123,13 @@ def _listed(
         if (ratio := row.ratio(metric, other)) is not None and ratio > limit(row.case)
     ]
     found.sort(key=lambda pair: -pair[0])
-    return ", ".join(
+    texts = [
         f"`{case.name}` {ratio:.2f}" + "".join(f" ({tag})" for tag in sorted(case.tags))
-        for ratio, case in found
-    )
+        for ratio, case in found[:most]
+    ]
+    if len(found) > most:
+        texts.append(f"and {len(found) - most} more")
+    return ", ".join(texts) or "none"
 
 
 def summary(rows: Sequence[Row], others: Sequence[str], by: str) -> str:
@@ -138,7 +144,7 @@ def summary(rows: Sequence[Row], others: Sequence[str], by: str) -> str:
         )
         parts.append(f"Launches above 1.0 against {other}: {small}.")
         for metric in ("first", "python"):
-            above = _listed(rows, metric, other, lambda case: 1.0)
+            above = _listed(rows, metric, other, lambda case: 1.0, 12)
             parts.append(f"{COLUMNS[metric]} above 1.0 against {other}: {above}.")
         memory = [row for row in rows if PEAK in row.case.tags]
         grown = ", ".join(
