@@ -86,6 +86,32 @@ def in_order(
     return _linearize(roots, inner, done, captures)
 
 
+def shape(
+    roots: tuple[Node, ...], inner: Scope, labels: dict[int, int]
+) -> tuple[list[Any], Captures]:
+    """Describe the code that some roots need, to compare two traces of one function.
+
+    Args:
+        roots: nodes of a scope, or outside of it.
+        inner: the scope.
+        labels: what stands for the scope's arguments, by id; below 0.
+
+    Returns:
+        The description, and what must live as long as it is in use: nodes outside are
+        told by their ids.
+    """
+    captures = Captures()
+    nodes = in_order(roots, inner, set(labels), captures)
+    known = labels | {id(node): k for k, node in enumerate(nodes)}
+    rows: list[Any] = []
+    for node in nodes:
+        attr = None if node.attr is None else attr_key(node)
+        refs = [known.get(id(dep), id(dep)) for dep in node.deps]
+        rows.append((node.op.index, node.type.index, attr, *refs))
+    rows.append([known.get(id(root), id(root)) for root in roots])
+    return rows, captures
+
+
 def recapture(node: Node) -> None:
     """Find anew what a region refers to, after its nodes got other operands.
 

@@ -161,11 +161,13 @@ def index_node(array: Array, key: Any) -> Node:
 def known_position(index: Any) -> int | None:
     """Return the position that is surely accessed, if it is known while tracing.
 
-    That is a Python number, or an array of one that no condition guards.
+    That is a Python number, or an array of one, where no condition guards it.
     """
+    if not trace.is_unconditional():
+        return None
     if type(index) is int:
         return index
-    if not isinstance(index, ArrayBase) or not trace.is_unconditional():
+    if not isinstance(index, ArrayBase):
         return None
     node = getattr(index, "_node", None)
     if node is None or node.op is not LITERAL or not node.size:

@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lumijit.compiler import regions, trace
-from lumijit.compiler.ops.structural import SYMBOLIC
+from lumijit.compiler import captures, regions, trace
+from lumijit.compiler.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.trace import Node, Scope
 from lumijit.control.held import same_items
-from lumijit.control.state import Leaf, flatten, rebuild, same_arrays, with_node
+from lumijit.control.state import (
+    Leaf,
+    flatten,
+    node_of,
+    rebuild,
+    same_arrays,
+    with_node,
+)
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import StateError, message
 
@@ -49,6 +56,7 @@ def besides(
     after: Arrays,
     args: dict[int, Node],
     read: Callable[[], set[int]],
+    is_seen: Callable[[], bool],
 ) -> list[Carried]:
     """Carry what the body changes of the caller's besides the final state.
 
@@ -59,11 +67,12 @@ def besides(
         after: what the state consists of when the body ends.
         args: the arguments, by leaf.
         read: tells the ids of arguments that the body reads.
+        is_seen: tells whether it matters that names are one array at first.
     """
     leaves = given.leaves
     changed = [k for k, arg in args.items() if leaves[k].value._node is not arg]
     if changed:
-        _check_parting(loop.name, own, given, after, args, changed, read)
+        _check_parting(loop.name, own, given, after, args, changed, read, is_seen)
     changed = [k for k in changed if k not in loop.numbers]
     found = _changed_first(own, given, after, changed)
     return _carried(found, loop.width, len(args))
@@ -130,6 +139,7 @@ def _check_parting(
     args: dict[int, Node],
     changed: Sequence[int],
     read: Callable[[], set[int]],
+    is_seen: Callable[[], bool],
 ) -> None:
     """Refuse names that share an array in some iterations only, and see its changes."""
     places = {id(given.leaves[k].value): k for k in changed}
@@ -141,7 +151,8 @@ def _check_parting(
         later = places.get(id(after.leaves[k].value), k)
         if later != k:
             others.append(later)
-        if others and (k in changed or id(args[k]) in read()):
+        is_used = bool(others) and (k in changed or id(args[k]) in read())
+        if is_used and (later != k or is_seen()):
             one, other = own.leaves[others[0]].name, own.leaves[k].name
             raise StateError(
                 message(
@@ -152,6 +163,22 @@ def _check_parting(
                     f"replace the array, as in {one} = {one} + 1 for {one} += 1.",
                 )
             )
+
+
+def shape_of(
+    leaves: Sequence[Leaf],
+    condition: Node,
+    after: Sequence[Leaf],
+    args: dict[int, Node],
+    inner: Scope,
+) -> tuple[list[Any], Any]:
+    """Describe what a traced body does (`captures.shape`), as if names were joined."""
+    known: dict[int, int] = {}
+    for k, leaf in enumerate(leaves):
+        known.setdefault(id(leaf.value), -1 - k)
+    labels = {id(arg): known[id(leaves[k].value)] for k, arg in args.items()}
+    nodes = [node_of(leaf.value) for leaf in after if leaf.is_array]
+    return captures.shape((condition, *nodes, *inner.effects), inner, labels)
 
 
 def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
@@ -168,3 +195,10 @@ def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
             found.add(id(node))
         pending.extend(node.deps)
     return found
+
+
+def is_same(a: Node, b: Node) -> bool:
+    """Tell whether an array was left alone; the first write may renew a literal."""
+    if a.op is LITERAL and b.op is LITERAL:
+        return (a.type, a.size, repr(a.attr)) == (b.type, b.size, repr(b.attr))
+    return a is b

@@ -22,6 +22,8 @@ from lumijit.control.aliases import (
     arguments_in,
     arrays_of,
     besides,
+    is_same,
+    shape_of,
 )
 from lumijit.control.state import (
     NUMBERS,
@@ -93,6 +95,9 @@ class SymbolicLoop:
         # The first leaf that is the same array; leaves that the body gives another.
         self.leaders: dict[int, int] = {}
         self.separate: set[int] = set()
+        # What the body is if they are one array, as in the first iteration.
+        self.joined: tuple[list[Any], Any] | None = None
+        self.is_joining = False
         self.mask_type: type[Any] | None = None
         # Arrays that the body writes to: with their contents, and what stands in.
         self.stood_in: dict[int, tuple[Any, Node, Node]] = {}
@@ -125,7 +130,8 @@ class SymbolicLoop:
             if not leaf.is_array or k in self.indexed:
                 values.append(value)
                 continue
-            first = k if k in self.separate else known.setdefault(id(value), k)
+            is_apart = k in self.separate and not self.is_joining
+            first = k if is_apart else known.setdefault(id(value), k)
             self.leaders[k] = first
             if first != k:
                 values.append(values[first])
@@ -203,19 +209,22 @@ class SymbolicLoop:
             check_contents(self.name, self.contents)
             self._check_in_place(before, inner)
             after = self._arrays(returned)
+            shape = partial(shape_of, self.leaves, cond_node, after.leaves, args, inner)
+            if self.is_joining:
+                self.joined, self.is_joining = shape(), False
+                raise _Retrace
             outputs = self._outputs(values, after.leaves, args, inner)
             if not inner.writes:
                 self._check_progress(cond_node, args, outputs, inner)
             sources = (cond_node, *outputs.values(), *inner.effects)
             own = arrays_of(self.leaves, self.nested)
-            others = besides(
-                self, own, given, after, args, partial(arguments_in, sources, inner)
-            )
+            read = partial(arguments_in, sources, inner)
+            is_seen = partial(self._is_seen, shape)
+            others = besides(self, own, given, after, args, read, is_seen)
             if local.has_grown(inner) or self._writes_literals(inner):
                 raise _Retrace
-        entries = [
-            Carried(None, self.leaves[k].value._node, args[k], outputs[k]) for k in args
-        ]
+        nodes = {k: self.leaves[k].value._node for k in args}
+        entries = [Carried(None, nodes[k], arg, outputs[k]) for k, arg in args.items()]
         entries += others
         with regions.undone_on_error(inner):
             _, results = regions.close_loop(
@@ -232,6 +241,16 @@ class SymbolicLoop:
         found = dict(zip(args, results, strict=False))
         finals = self._finals(values, after.leaves, found)
         return rebuild(self.state, finals, same_arrays(given.nested, after.nested))
+
+    def _is_seen(self, shape: Callable[[], tuple[list[Any], Any]]) -> bool:
+        """Tell whether names for one array see each other's changes.
+
+        Then the body is another one if they are one array than if they aren't.
+        """
+        if self.joined is None:
+            self.is_joining = True
+            raise _Retrace
+        return shape()[0] != self.joined[0]
 
     def _finals(
         self, given: list[Any], after: list[Leaf], results: dict[int, Node]
@@ -322,7 +341,7 @@ class SymbolicLoop:
             found = array._node
             is_written = found.op is WRITTEN and found.scope is inner
             is_written = is_written and id(array) in inner.writes
-            if not (is_written or _is_same(found, node)):
+            if not (is_written or is_same(found, node)):
                 raise self._indexed_and_changed(k)
 
     def _outputs(
@@ -426,10 +445,3 @@ class SymbolicLoop:
             raise inconsistent(self.name, leaf.name, leaf.value, new.value)
         self.replaced[k] = new.value
         return False
-
-
-def _is_same(a: Node, b: Node) -> bool:
-    """Tell whether an array was left alone; the first write may renew a literal."""
-    if a.op is LITERAL and b.op is LITERAL:
-        return (a.type, a.size, repr(a.attr)) == (b.type, b.size, repr(b.attr))
-    return a is b

@@ -253,12 +253,20 @@ def test_sizes_and_types_hold_for_arguments() -> None:
 
 def test_names_that_share_an_array_for_a_while(flags: str) -> None:
     @dr.syntax
-    def f(x: Any, n: Any) -> Any:
+    def unseen(x: Any, n: Any) -> Any:
+        rows = [x, x + 4]
+        while n > 0:
+            rows = [v * 2 for v in rows]
+            x += 1
+            n -= 1
+        return rows, x
+
+    @dr.syntax
+    def seen(x: Any, n: Any) -> Any:
         last = x
         while n > 0:
-            d = x - last
-            last = x + d
             x += 1
+            last = last * 2
             n -= 1
         return last
 
@@ -270,13 +278,15 @@ def test_names_that_share_an_array_for_a_while(flags: str) -> None:
             n -= 1
         return x, y
 
+    rows, x = unseen(Float(1, 2), UInt(1, 2))
+    assert values(*rows, x) == [[2, 8], [10, 24], [2, 4]]
     x = Float(1, 2)
     if "evaluated" in flags or "compressed" in flags:
-        assert values(f(x, UInt(0, 1))) == [[1, 2]]
+        assert values(seen(x, UInt(0, 2))) == [[1, 12]]
         return
     fix = r"(?s)'x' and '.*' are one array in some iterations.*Fix: assign copies"
     with pytest.raises(StateError, match=fix):
-        f(x, UInt(0, 2))
+        seen(x, UInt(0, 2))
     with pytest.raises(StateError, match="are one array in some iterations"):
         swapped(x, x + 1, UInt(0, 2))
     assert values(x) == [[1, 2]]

@@ -27,10 +27,11 @@ class Base:
 
     @lj.syntax
     def climb(self, x: Any, /, y: Any, *, step: Any = 2) -> Any:
+        # Not `x += step`, which would change arrays, but not numbers, of the caller.
         while x < self.limit:
-            x += step
+            x = x + step
             if x > y:
-                y += 1
+                y = y + 1
         return x, y
 
     @staticmethod
