@@ -51,7 +51,10 @@ def packer(codes: str, wide: Sequence[Wide], width: int) -> Packer:
         wide: which slots follow as packets, in this order.
         width: lanes of a packet.
     """
-    pack = Struct(codes).pack
+    block = Struct(codes)
+    if block.size > 64 * len(codes):
+        raise ValueError("the block of arguments is too large")
+    pack = block.pack
     if not wide:
         return pack
 
@@ -65,3 +68,14 @@ def packer(codes: str, wide: Sequence[Wide], width: int) -> Packer:
         return b"".join(parts)
 
     return packed
+
+
+def try_packing(
+    pack: Packer, program: Program, has_loops: bool, has_scratch: bool
+) -> None:
+    """Make a block for a program, as launching will; raises if that doesn't work."""
+    values = [n.attr if n.op is LITERAL else 0 for n in program.arguments]
+    values += [0] * (len(program.outputs) + has_loops + has_scratch)
+    for found in program.targets.values():
+        values += [0] * (1 if found.private_op is None else len(_PRIVATE_CODE))
+    pack(*values)

@@ -27,6 +27,25 @@ from lumijit.runtime.config import flags, settings
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
 
+# How reading an entry of the disk cache fails that is whole, but of no use.
+_USELESS = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+    StructError,
+    KernelBuildError,
+)
+# The numbers in an entry, and the largest that make sense.
+_NUMBERS = {
+    "width": 1024,
+    "operations": 1 << 40,
+    "cost": 1 << 40,
+    "loops": 1,
+    "scratch": 1 << 30,
+}
+
 # The general form of shorter programs is made in two milliseconds.
 NOTED_FROM = 400
 
@@ -231,8 +250,9 @@ def _noted(program: Program, name: str) -> tuple[Built, Selection] | None:
         try:
             noted, picks, numbers = meta["kernel"], meta["picks"], meta["numbers"]
             chosen = Selection(count, tuple(picks), tuple(numbers))
-            is_known = isinstance(noted, str) and min(picks, default=0) >= 0
-            is_known = is_known and max(picks, default=0) < count + len(numbers)
+            is_known = isinstance(noted, str) and all(
+                type(p) is int and 0 <= p < count + len(numbers) for p in picks
+            )
         except (KeyError, TypeError):
             is_known = False
         if not is_known:
@@ -242,7 +262,7 @@ def _noted(program: Program, name: str) -> tuple[Built, Selection] | None:
         stored = cache.lookup(name)
         if stored is None:
             return None
-    built = _from_disk(name, stored, started)
+    built = _from_disk(name, stored, started, program, chosen)
     if built is not None:
         built.reason = explain(program, _STRUCTURES)
         return built, chosen
@@ -250,12 +270,18 @@ def _noted(program: Program, name: str) -> tuple[Built, Selection] | None:
 
 
 def _from_disk(
-    name: str, stored: tuple[bytes, cache.Meta], started: float
+    name: str,
+    stored: tuple[bytes, cache.Meta],
+    started: float,
+    program: Program,
+    chosen: Selection | None = None,
 ) -> Built | None:
     """Return a kernel from disk, or None if what is there is of no use."""
     try:
         built = _linked(name, *stored)
-    except (KeyError, TypeError, ValueError, StructError, KernelBuildError) as error:
+        pack = built.pack if chosen is None else chosen.packer(built.pack)
+        arguments.try_packing(pack, program, built.has_loops, built.scratch_bytes > 0)
+    except _USELESS as error:
         cache.drop(name, repr(error))
         return None
     built.is_disk_hit = True
@@ -265,6 +291,9 @@ def _from_disk(
 
 def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
     """Return a kernel in memory, given its object code and what is noted with it."""
+    for key, most in _NUMBERS.items():
+        if not isinstance(meta[key], int) or not 0 <= meta[key] <= most:
+            raise ValueError(f"its '{key}' is {meta[key]!r}")
     width = meta["width"]
     wide = [arguments.Wide(*found) for found in meta["wide"]]
     return Built(
@@ -274,7 +303,7 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
         width,
         meta["operations"],
         meta["cost"],
-        meta["loops"],
+        bool(meta["loops"]),
         scratch_bytes=meta["scratch"],
     )
 
@@ -304,7 +333,7 @@ def _build(program: Program, wanted: Program) -> Built:
     started = time.perf_counter()
     stored = None if flags.print_ir else cache.lookup(name)
     if stored is not None:
-        found = _from_disk(name, stored, started)
+        found = _from_disk(name, stored, started, wanted)
         if found is not None:
             found.reason = reason
             return found

@@ -135,7 +135,10 @@ def _unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
     if hashlib.blake2b(data[40:], digest_size=32).digest() != checksum:
         raise ValueError("its checksum is wrong")
     middle = _HEADER.size + meta_bytes
-    meta = json.loads(data[_HEADER.size : middle])
+    try:
+        meta = json.loads(data[_HEADER.size : middle])
+    except RecursionError as error:
+        raise ValueError("its description is nested too deeply") from error
     if not isinstance(meta, dict) or meta.pop("key", None) != name:
         raise ValueError("it holds another kernel")
     return data[middle:], meta

@@ -360,6 +360,15 @@ def link_symbols(
     if not settings.no_loader and loader.is_available():
         try:
             image = loader.load(object_code, symbols)
+        except loader.BrokenObject as error:
+            raise KernelBuildError(
+                message(
+                    "kernel linking",
+                    f"its object is broken: {error}",
+                    "remove the cached kernels; if that does not help, this is an "
+                    "error of lumijit: please report it.",
+                )
+            ) from error
         except loader.UnknownObject as error:
             hint = f"({error})"
             log(LogLevel.Debug, "LLVM links a kernel: %s", error)

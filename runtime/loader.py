@@ -3,7 +3,8 @@
 LLVM needs 35 ms to import and 1 ms to link a kernel; a warm start, with all
 kernels on disk, needs neither. Owns just what our code generator emits: one
 relocatable object whose code refers to its own constants and to a few library
-functions. Anything else raises `UnknownObject`, and the caller lets LLVM link.
+functions. Anything else raises `UnknownObject`, and the caller lets LLVM link; what
+contradicts itself raises `BrokenObject`, whatever its bytes.
 """
 
 from __future__ import annotations
@@ -41,9 +42,18 @@ _JUMP: Final = struct.Struct("<2sQ2s4x")
 _JUMP_BYTES: Final = 16
 _READ_EXECUTE: Final = 5
 
+# What goes wrong when tables lead out of the file, or numbers out of what Python takes.
+_NONSENSE: Final = (struct.error, LookupError, ValueError, OverflowError)
+# No kernel comes near; memory without contents costs a broken object nothing.
+_LARGEST: Final = 1 << 28
+
 
 class UnknownObject(Exception):
     """The object needs something that this loader does not do."""
+
+
+class BrokenObject(Exception):
+    """The object's tables contradict each other, or the file."""
 
 
 class _Section(NamedTuple):
@@ -118,6 +128,10 @@ class _Object:
             _Section._make(_SECTION.unpack_from(data, header[6] + i * header[11]))
             for i in range(header[12])
         ]
+        stored = sum(s.size for s in self.sections if s.kind != _SHT_NOBITS)
+        if stored > len(data):
+            # Read again and again, they would take for ever.
+            raise BrokenObject("its sections overlap")
         tables = [s for s in self.sections if s.kind == _SHT_SYMTAB]
         if len(tables) != 1:
             raise UnknownObject("it has no symbol table")
@@ -164,6 +178,8 @@ def _place(parsed: _Object) -> tuple[dict[int, int], int]:
         align = max(section.align, 1)
         placed[index] = end = -(-end // align) * align
         end += section.size
+        if end > _LARGEST or mmap.PAGESIZE % align:
+            raise BrokenObject("a section can't be placed")
     return placed, end
 
 
@@ -249,15 +265,20 @@ def load(object_code: bytes, symbols: tuple[str, ...]) -> Image:
         symbols: the functions whose addresses are wanted.
     """
     try:
-        parsed = _Object(object_code)
-        placed, end = _place(parsed)
-        linker = _Linker(parsed, placed, end)
-        linker.write()
-    except (struct.error, IndexError, ValueError, UnicodeDecodeError) as error:
-        raise UnknownObject(f"its tables are inconsistent ({error})") from error
+        return _load(object_code, set(symbols))
+    except _NONSENSE as error:
+        raise BrokenObject(f"its tables are inconsistent ({error})") from error
+    except OSError as error:
+        raise UnknownObject(f"there is no memory for it ({error})") from error
+
+
+def _load(object_code: bytes, wanted: set[str]) -> Image:
+    parsed = _Object(object_code)
+    placed, end = _place(parsed)
+    linker = _Linker(parsed, placed, end)
+    linker.write()
     if _protect()(linker.base, linker.size_bytes, _READ_EXECUTE):
         raise UnknownObject("the system refuses executable memory")
-    wanted = set(symbols)
     addresses = {}
     for number, entry in enumerate(parsed.symbols):
         if entry[3] != _SHN_UNDEF and entry[0]:
@@ -266,4 +287,7 @@ def load(object_code: bytes, symbols: tuple[str, ...]) -> Image:
                 addresses[name] = linker.resolve(number)
     if len(addresses) != len(wanted):
         raise UnknownObject(f"it does not define {sorted(wanted - set(addresses))}")
+    lowest, size = linker.base, linker.size_bytes
+    if not all(lowest <= address < lowest + size for address in addresses.values()):
+        raise BrokenObject("a function lies outside of it")
     return Image(linker.memory, addresses)
