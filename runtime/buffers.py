@@ -123,8 +123,9 @@ class _Claim(ref[Buffer]):
     A method `__del__` may be cut short by Ctrl-C, which then is lost, too.
     """
 
-    __slots__ = ("block", "owner", "size_bytes")
+    __slots__ = ("block", "key", "owner", "size_bytes")
     block: Block | None
+    key: int
     owner: object
     size_bytes: int
 
@@ -144,16 +145,14 @@ def _collect(_buffer: object = None) -> None:
         try:
             # No calls from here …
             claim = _dead[0]
-            del _dead[0]
+            if claim.block is not None:
+                del _dead[0]
         except IndexError:
             # Another thread was faster.
             return
         block = claim.block
         if block is None:
-            if id(claim) in _foreign:
-                workers.keep_until(workers.last_ticket(), claim.owner)
-                statistics.foreign_bytes -= claim.size_bytes
-                del _foreign[id(claim)]
+            _let_go(claim)
             continue
         pool = workers.running
         if pool is not None:
@@ -161,6 +160,17 @@ def _collect(_buffer: object = None) -> None:
         statistics.live_bytes -= block.capacity
         # … up to this one.
         _free[block.size_class].append(block)
+
+
+def _let_go(claim: _Claim) -> None:
+    """Give others' memory back once no job uses it; cut short, that is repeated."""
+    workers.keep_until(workers.last_ticket(), claim.owner)
+    # No calls from here on.
+    if claim.key in _foreign:
+        del _foreign[claim.key]
+        _statistics.foreign_bytes -= claim.size_bytes
+    if _dead and _dead[0] is claim:
+        del _dead[0]
 
 
 def _size_class(size_bytes: int) -> int:
@@ -229,7 +239,8 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
             break
         except IndexError:
             # Another thread was faster.
-            claim.block = None
+            claim.block = claim.owner = None
+            claim.key = 0
             _add_block(size_class, size_bytes)
     block.claim = claim
     claim.block = buffer._block = block
@@ -291,7 +302,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         claim.block = None
         claim.size_bytes = array.nbytes
         claim.owner = buffer._owner = array
-        _foreign[id(claim)] = claim
+        claim.key = key = id(claim)
+        _foreign[key] = claim
         _statistics.foreign_bytes += array.nbytes
         return buffer
     buffer = allocate(array.nbytes, is_for_host=True)
