@@ -8,6 +8,7 @@ input gives the same bits on any number of threads.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,7 +168,8 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     result = buffers.allocate(t.size_bytes * count)
     name = f"block_reduce_{op}_{t.short}"
     if collectives.is_short(block):
-        write, shape = collectives.short_blocks_ir, block
+        write: Callable[..., str] = collectives.short_blocks_ir
+        shape = block
         name = f"{name}_of_{block}"
     else:
         write, shape = collectives.block_reduce_ir, collectives.vector_width(block, t)
@@ -241,8 +243,10 @@ def compress(mask: Node) -> Node:
         size,
         count.address,
     )
-    special.launch(kernel, args, size, SCAN_BLOCK, inline_limit=SCAN_BLOCK)
+    writes = (result, count)
+    special.launch(kernel, args, size, SCAN_BLOCK, SCAN_BLOCK, writes)
     workers.sync()
+    count.check_intact()
     total = int(buffers.as_numpy(count, UINT32, 1)[0])
     return from_buffer(UINT32, result, total)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -73,6 +74,7 @@ class Buffer:
     # The job that writes the contents; 0 if they are there already.
     ticket: int
     _block: Block | None
+    _hook: object
     _owner: object
 
     @property
@@ -133,6 +135,7 @@ class _Claim(ref[Buffer]):
 # All memory that we have, and that of others; they keep the claims alive.
 _blocks: Final[dict[int, Block]] = {}
 _foreign: Final[dict[int, _Claim]] = {}
+_numbers: Final = itertools.count(1)
 _dead: Final[deque[_Claim]] = deque()
 _mourn: Final = _dead.append
 _new_buffer = cast(Any, Buffer.__new__)
@@ -292,19 +295,21 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
     _pace(array.nbytes)
     if _can_share(array):
         buffer: Buffer = _new_buffer(Buffer)
-        buffer.size_bytes = array.nbytes
+        buffer.size_bytes = size_bytes = array.nbytes
         buffer.ticket = 0
         buffer._block = None
         buffer.address = array.__array_interface__["data"][0]
         # Called after the claim: who made the memory shall have it back at once.
         buffer._hook = ref(buffer, _collect)
+        key = next(_numbers)
         claim = _Claim(buffer, _mourn)
+        # No calls from here on.
         claim.block = None
-        claim.size_bytes = array.nbytes
+        claim.key = key
+        claim.size_bytes = size_bytes
         claim.owner = buffer._owner = array
-        claim.key = key = id(claim)
         _foreign[key] = claim
-        _statistics.foreign_bytes += array.nbytes
+        _statistics.foreign_bytes += size_bytes
         return buffer
     buffer = allocate(array.nbytes, is_for_host=True)
     buffer.wait_until_free()
