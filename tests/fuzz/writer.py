@@ -242,8 +242,9 @@ class Writer:
         if kind == "inplace":
             forms = [f"acc(img, {value})", f"img += {value}", f"img[{test}] = {value}"]
             forms += [f"p.x = {value}", f"p.y += {value}", f"shift(p, {value})"]
-            forms += [f"p[{test}] = {value}", f"acc({self.name()}, {value})"]
-            forms += [f"{self.name()} += {value}"]
+            # Not `a`, `b`, `c`: some lanes may have bound these anew, and arrays can't
+            # be the caller's for the others only.
+            forms += [f"p[{test}] = {value}"]
             return self.random.choice(forms)
         name = self.name()
         return f"{name} = {value}"
