@@ -211,7 +211,8 @@ def weight(node: Node) -> int:
     """Return how many operations a node stands for."""
     if node.op not in REGIONS:
         return 1
-    return 1 + sum(block.weight for block in node.attr.blocks)
+    inside: int = sum(block.weight for block in node.attr.blocks)
+    return 1 + inside
 
 
 def pointer_deps(node: Node) -> tuple[Node, ...]:
