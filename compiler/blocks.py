@@ -9,8 +9,10 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler.memory import CONSUMED, Reduction, joins
-from lumijit.compiler.ops.logic import AND
+from lumijit.compiler.ops.logic import AND, NOT
 from lumijit.compiler.ops.structural import (
+    BITCAST,
+    CAST,
     EFFECTS,
     GATHER,
     LOCALS,
@@ -121,6 +123,18 @@ class Loop:
             else:
                 found[id(node)] = node
         return list(found.values())
+
+    @property
+    def exits(self) -> dict[int, Node]:
+        """The positions of state that ends the loop when set, with the terms.
+
+        None if the header does more than compute: it runs once more when all lanes
+        have left, and then no index needs to be right.
+        """
+        if not all(n.op.lower or n.op in (CAST, BITCAST) for n in self.header.nodes):
+            return {}
+        found = {term.deps[0]: term for term in self.terms if term.op is NOT}
+        return {k: found[arg] for k, arg in enumerate(self.args) if arg in found}
 
     @property
     def is_consumed(self) -> bool:

@@ -96,19 +96,20 @@ class Divergence:
         scalar = self.low.uniform.scalar(node.deps[0])
         if branch.label:
             b.line(f"; branch: {comment(branch.label)}")
+        passing = self.low.uniform.passing(node)
         sides: list[dict[int, str]] = []
         for block, positive in ((branch.true, True), (branch.false, False)):
             self.low.set_mask(outer_wide)
             if scalar is not None:
                 test = scalar if positive else b.emit(f"xor i1 {scalar}, true")
-                sides.append(self.side(block, test, outer_wide, used, {}))
+                sides.append(self.side(block, test, outer_wide, used, {}, passing))
                 continue
             chosen = wide_condition
             if not positive:
                 chosen = b.binary("xor", BOOL, chosen, 1)
             chosen = self.low.under_mask(chosen)
             test = b.any_lane(chosen)
-            sides.append(self.side(block, test, b.wide(chosen), used, {}))
+            sides.append(self.side(block, test, b.wide(chosen), used, {}, passing))
         self.low.set_mask(outer_wide)
         results = {}
         free = self.low.scratch.free_areas(node)
@@ -128,12 +129,14 @@ class Divergence:
         mask: str | None,
         used: list[int],
         homes: dict[int, str],
+        passing: Iterable[Node] = (),
     ) -> dict[int, str]:
         """Lower one side for the lanes of a mask, entered if a scalar test holds.
 
-        `homes` are the areas in which local buffers are to be left, if that matters.
+        `homes` are the areas in which local buffers are to be left, if that matters;
+        `passing` are results with which lanes go on as scalars (see `uniform`).
         """
-        b = self.b
+        b, uniform = self.b, self.low.uniform
         inside = set(block.nodes)
         direct = {
             k: self.low.values[block.outputs[k]]
@@ -157,9 +160,19 @@ class Divergence:
             if is_local(block.outputs[k]):
                 direct[k] = self.low.values[block.outputs[k]]
         crossing = {k: self.cross(block.outputs[k]) for k in used if k not in direct}
+        scalars = {
+            p: uniform.going_on(uniform.passed[p])
+            for p in passing
+            if uniform.passed[p] is block.outputs[p.attr]
+        }
         leave = b.current
         b.branch(join)
         b.block(join)
+        for p, scalar in scalars.items():
+            uniform.scalars[p] = b.emit(
+                f"phi {p.type.llvm} [ {scalar}, %{leave} ], "
+                f"[ zeroinitializer, %{start} ]"
+            )
         phis = {}
         for k, value in crossing.items():
             ty = self.cross_type(block.outputs[k].type)

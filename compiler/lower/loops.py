@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lumijit.compiler.blocks import Loop
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.divergence import comment
+from lumijit.compiler.ops.structural import LITERAL
 from lumijit.runtime.dtypes import BOOL
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ class Frame:
     """A loop while it is lowered: its labels, and its state by position.
 
     State is in `vectors`, in `scalars`, or in both; in `kept`, if lanes that have left
-    need it as it was. `apart` are the conditions that differ between lanes.
+    need it as it was. `apart` are the conditions that differ between lanes, `exits` the
+    state that ends the loop for a lane as soon as it is set.
     """
 
     node: Node
     outer: str
     apart: list[Node]
+    exits: list[int]
     together: list[Node]
     buffers: list[int]
     vectors: list[int]
@@ -45,6 +48,11 @@ class Frame:
         """The loop itself."""
         loop: Loop = self.node.attr
         return loop
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether lanes may leave one by one."""
+        return bool(self.apart or self.exits)
 
     def name(self, k: int | str, kind: str = "s") -> str:
         """Return the name of a phi; `.n` is appended for its next value."""
@@ -86,8 +94,9 @@ def _frame(flow: Divergence, node: Node) -> Frame:
     loop: Loop = node.attr
     needed = low.uniform.needed
     terms = loop.terms
-    apart = [term for term in terms if term not in needed]
-    kept = flow.demand.finals(node) if apart else set()
+    exits = {k: t for k, t in loop.exits.items() if t not in needed}
+    apart = [t for t in terms if t not in needed and t not in exits.values()]
+    kept = flow.demand.finals(node) if apart or exits else set()
     state = flow.demand.results(node)
     buffers = [k for k in state if is_local(loop.args[k])]
     scalars = [k for k in state if loop.args[k] in needed]
@@ -97,6 +106,7 @@ def _frame(flow: Divergence, node: Node) -> Frame:
         node,
         b.wide(low.mask),
         apart,
+        list(exits),
         [term for term in terms if term in needed],
         buffers,
         vectors,
@@ -113,6 +123,7 @@ def _phis(flow: Divergence, frame: Frame) -> str:
     inits = {k: flow.cross(node.deps[k]) for k in frame.vectors}
     if loop.label:
         b.line(f"; loop: {comment(loop.label)}")
+    first = _without(flow, frame.outer, [node.deps[k] for k in frame.exits])
     before, latch = b.current, f"{frame.stem}.latch"
 
     def phi(ty: str, init: str, name: str) -> str:
@@ -127,8 +138,8 @@ def _phis(flow: Divergence, frame: Frame) -> str:
         arg, init = loop.args[k], low.uniform.scalars[node.deps[k]]
         low.uniform.scalars[arg] = phi(arg.type.llvm, init, frame.name(k, "u"))
     active = frame.outer
-    if frame.apart:
-        active = b.note_wide(phi(b.mask_type, active, frame.name("active")))
+    if frame.has_mask:
+        active = b.note_wide(phi(b.mask_type, first, frame.name("active")))
     _enter_arguments(flow, frame)
     return active
 
@@ -157,7 +168,7 @@ def _test(flow: Divergence, frame: Frame, active: str) -> str:
     running = active
     for term in frame.apart:
         running = b.binary("and", BOOL, low.values[term], running)
-    if frame.apart:
+    if frame.has_mask:
         goes_on = b.emit(f"and i1 {b.any_lane(running)}, {goes_on}")
     for term in frame.together:
         goes_on = b.emit(f"and i1 {low.uniform.scalars[term]}, {goes_on}")
@@ -176,7 +187,18 @@ def _advance(flow: Divergence, frame: Frame, active: str, running: str) -> None:
         flow.cross_as(t, new, f"{frame.name(k)}.n")
     for k in frame.scalars:
         ty = loop.args[k].type.llvm
-        new = low.uniform.scalars[loop.body.outputs[k]]
+        new = low.uniform.going_on(loop.body.outputs[k])
         b.line(f"{frame.name(k, 'u')}.n = bitcast {ty} {new} to {ty}")
-    if frame.apart:
-        flow.cross_as(BOOL, running, f"{active}.n")
+    if frame.has_mask:
+        inside = _without(flow, running, [loop.body.outputs[k] for k in frame.exits])
+        flow.cross_as(BOOL, inside, f"{active}.n")
+
+
+def _without(flow: Divergence, mask: str, exits: list[Node]) -> str:
+    """Return a mask without the lanes for which an exit is set."""
+    b, values = flow.b, flow.low.values
+    for node in exits:
+        if not (node.op is LITERAL and not node.attr):
+            still = b.binary("xor", BOOL, values[node], True)
+            mask = b.wide(b.binary("and", BOOL, mask, still))
+    return mask

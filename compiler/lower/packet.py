@@ -25,7 +25,7 @@ from lumijit.compiler.lower.loops import lower_loop
 from lumijit.compiler.lower.outline import Outlined
 from lumijit.compiler.lower.scratch import Scratch
 from lumijit.compiler.lower.stores import Stores
-from lumijit.compiler.lower.uniform import Uniform, find_uniform
+from lumijit.compiler.lower.uniform import Found, Uniform, find_uniform
 from lumijit.compiler.lower.width import Effort, choose_width, effort
 from lumijit.compiler.ops import mathematics as m
 from lumijit.compiler.ops.logic import SELECT
@@ -73,7 +73,7 @@ class PacketLowering:
         self,
         program: Program,
         demand: Demand,
-        uniform: set[Node],
+        uniform: Found,
         width: int,
         target: TargetInfo,
     ) -> None:
@@ -403,7 +403,7 @@ def lower(program: Program, name: str, target: TargetInfo) -> Code:
     demand = Demand(program)
     work = effort(program, demand)
     uniform = find_uniform(program, demand)
-    width = choose_width(program, demand, uniform, work, target)
+    width = choose_width(program, demand, uniform.nodes, work, target)
     lowering = PacketLowering(program, demand, uniform, width, target)
     ir = lowering.lower(name)
     scratch_bytes = lowering.scratch.thread_bytes

@@ -9,7 +9,8 @@ the read is one load.
 *Uniform* means: the same in the lanes that are active where the value is computed. The
 others hold anything. That suffices where code acts for active lanes only, and some lane
 always is. After a loop more lanes are active than were in its last turn, so its results
-are uniform only if all lanes leave it together.
+are uniform only if all lanes leave it together. The state of the next turn is uniform
+if it is in the lanes that go on: not in those for which a `break` has set an exit.
 
 Owns the analysis and the scalars. Floats count as far as their operations are exact
 to the last bit on every target.
@@ -17,7 +18,7 @@ to the last bit on every target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lumijit.compiler.blocks import Loop
 from lumijit.compiler.lower.builder import Builder
@@ -51,12 +52,21 @@ EXACT_COST = 4
 _Feeds = dict["Node", "tuple[Node, ...]"]
 
 
+class Found(NamedTuple):
+    """The nodes to compute as scalars; and results of branches, see `_passed`."""
+
+    nodes: set[Node]
+    passed: dict[Node, Node]
+
+
 class Uniform:
     """The uniform values of one kernel that are of use, and their scalars."""
 
-    def __init__(self, lowering: PacketLowering, needed: set[Node]) -> None:
+    def __init__(self, lowering: PacketLowering, found: Found) -> None:
         self.low = lowering
-        self.needed = needed
+        self.needed = found.nodes
+        # Results of branches that lanes in a loop go on with: as what they leave.
+        self.passed = found.passed
         self.scalars: dict[Node, str] = {}
         self._builder = Builder(0, lowering.b.target)
         self._builder.declarations = lowering.b.declarations
@@ -64,6 +74,23 @@ class Uniform:
     def scalar(self, node: Node) -> str | None:
         """Return what a node is in every active lane, or None if they differ."""
         return self.scalars.get(node) if node in self.needed else None
+
+    def passing(self, region: Node) -> list[Node]:
+        """Return the results of a branch that lanes go on with as scalars."""
+        found = []
+        for result in self.passed:
+            node = result
+            while node in self.passed:
+                node = self.passed[node]
+            if result.deps[0] is region and node in self.needed:
+                found.append(result)
+        return found
+
+    def going_on(self, node: Node) -> str:
+        """Return what a node is in the lanes that go on with a loop."""
+        while node in self.passed and node not in self.scalars:
+            node = self.passed[node]
+        return self.scalars[node]
 
     def spread(self, dtype: DType, scalar: str) -> str:
         """Return a scalar in all lanes; masks in the form that crosses blocks."""
@@ -121,22 +148,22 @@ class Uniform:
         return b.emit(f"zext i32 {low} to i64")
 
 
-def find_uniform(program: Program, demand: Demand) -> set[Node]:
+def find_uniform(program: Program, demand: Demand) -> Found:
     """Return the nodes that a kernel had better compute as scalars."""
     nodes = program.all_nodes()
     found: set[Node] = set()
+    passed: dict[Node, Node] = {}
     roots = [r for node in nodes if node in demand.wanted for r in _roots(node)]
-    if not roots:
-        return found
-    feeds = _feeds(nodes)
-    varying = _varying(nodes, feeds)
-    stack = [root for root in roots if root not in varying]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack.extend(feeds.get(node, node.deps))
-    return found
+    if roots:
+        feeds = _feeds(nodes, passed)
+        varying = _varying(nodes, feeds)
+        stack = [root for root in roots if root not in varying]
+        while stack:
+            node = stack.pop()
+            if node not in found:
+                found.add(node)
+                stack.extend(feeds.get(node, node.deps))
+    return Found(found, passed)
 
 
 def _roots(node: Node) -> Iterable[Node]:
@@ -152,20 +179,53 @@ def _roots(node: Node) -> Iterable[Node]:
     return node.deps[:1] if op is BRANCH else ()
 
 
-def _feeds(nodes: list[Node]) -> _Feeds:
+def _feeds(nodes: list[Node], passed: dict[Node, Node]) -> _Feeds:
     """Return for nodes that aren't made of their operands what they are made of."""
     found: _Feeds = {}
     for node in nodes:
         if node.op is LOOP:
             loop: Loop = node.attr
             for k, arg in enumerate(loop.args):
-                found[arg] = node.deps[k], loop.body.outputs[k]
+                # Whether lanes go on isn't told by those that do.
+                is_exit = k in loop.exits
+                output = loop.body.outputs[k]
+                goes_on = output if is_exit else _going_on(loop, k, passed)
+                found[arg] = node.deps[k], goes_on
         elif node.op is GATHER:
             found[node] = node.deps[1:]
         elif node.op is PROJECT and node.deps[0].op is LOOP:
             loop = node.deps[0].attr
             found[node] = loop.args[node.attr], *loop.terms
     return found
+
+
+def _going_on(loop: Loop, position: int, passed: dict[Node, Node]) -> Node:
+    """Return what a loop's output is in the lanes that take no exit.
+
+    A branch of which one side sets an exit is passed by the other side: `passed`
+    gets its results with what they are there.
+    """
+    node = loop.body.outputs[position]
+    exits = [loop.body.outputs[k] for k in loop.exits]
+    while node.op is PROJECT and node.deps[0].op is BRANCH:
+        region = node.deps[0]
+        flags = [e.attr for e in exits if e.op is PROJECT and e.deps[0] is region]
+        open_sides = [
+            side
+            for side in region.attr.blocks
+            if not any(_is_set(side.outputs[k]) for k in flags)
+        ]
+        if len(open_sides) != 1:
+            break
+        outputs = open_sides[0].outputs
+        passed[node] = outputs[node.attr]
+        exits = [outputs[k] for k in flags]
+        node = outputs[node.attr]
+    return node
+
+
+def _is_set(node: Node) -> bool:
+    return node.op is LITERAL and bool(node.attr)
 
 
 def _is_candidate(node: Node, feeds: _Feeds) -> bool:

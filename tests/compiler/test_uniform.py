@@ -218,3 +218,32 @@ def test_floats_count_where_they_are_exact() -> None:
     results = loop(start, lambda t, _: emit2(lo.LT, t, lit(FLOAT32, 1)), body, SIZE)
     assert " select <" not in code(results)
     check(results)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_lanes_that_break_leave_the_counter_to_the_others(deep: bool) -> None:
+    table = array(np.arange(50) * 3, UINT32)
+    no, yes = lit(BOOL, False), lit(BOOL, True)
+
+    def going_on(i: Node, y: Node) -> Nodes:
+        return step(i), emit2(ar.ADD, y, gather(table, i, TRUE)), no
+
+    def body(i: Node, y: Node, _: Node) -> Nodes:
+        def rest() -> Nodes:
+            if not deep:
+                return going_on(i, y)
+            odd = emit2(lo.EQ, emit2(lo.AND, y, u(15)), u(7))
+            return tuple(branch(odd, lambda: (i, y, yes), lambda: going_on(i, y)))
+
+        far = emit2(lo.LT, u(60), y)
+        return tuple(branch(far, lambda: (i, emit2(ar.ADD, y, i), yes), rest))
+
+    def cond(i: Node, _: Node, broke: Node) -> Node:
+        return emit2(lo.AND, emit1(lo.NOT, broke), emit2(lo.LT, i, u(9)))
+
+    i, y, _ = loop((u(0), lanes(), no), cond, body, SIZE)
+    text = code([i, y])
+    assert "extractelement" not in text
+    assert "masked.gather" not in text
+    assert "icmp ult i32" in text
+    check([i, y])

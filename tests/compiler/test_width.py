@@ -91,7 +91,7 @@ def test_a_shape_leaves_out_what_is_uniform() -> None:
     program = Program(SIZE, repeated(body, values(1)), [], 0)
     demand = Demand(program)
     (node,) = [n for n in program.nodes if n.op is LOOP]
-    turn = shape(node, demand, find_uniform(program, demand))
+    turn = shape(node, demand, find_uniform(program, demand).nodes)
     assert is_innermost(node, demand)
     assert (turn.accesses, turn.cost, turn.chain) == (0, 2, 8)
 
@@ -110,7 +110,7 @@ def test_waiting_allows_for_more_that_is_live() -> None:
     program = Program(SIZE, repeated(rooted, values(1)), [], 0)
     demand = Demand(program)
     (node,) = [n for n in program.nodes if n.op is LOOP]
-    turn = shape(node, demand, find_uniform(program, demand))
+    turn = shape(node, demand, find_uniform(program, demand).nodes)
     assert turn.waits(4)
     assert not turn._replace(cost=100).waits(4)
 
