@@ -2,8 +2,7 @@
 
 While a lane runs, the entries of wide arrays are literals, so that folding computes
 every operation at once. Owns what this needs beyond folding: taking the lane's entry
-of a wide operand, reading and counting at once, and operations whose NumPy reference
-may differ from the kernel in the last digit. What runs a lane is `debug.lane`.
+of a wide operand, reading and counting at once. What runs a lane is `debug.lane`.
 """
 
 from __future__ import annotations
@@ -13,17 +12,11 @@ from contextlib import contextmanager
 
 from lumijit.compiler import evaluate, trace
 from lumijit.compiler.memory import Holder
-from lumijit.compiler.ops import mathematics
-from lumijit.compiler.ops.arithmetic import RCP, RSQRT
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayValueError, message
-
-#: Operations whose kernels round in their own way.
-_KERNEL_ONLY = {v for v in vars(mathematics).values() if isinstance(v, Op)}
-_KERNEL_ONLY |= {RCP, RSQRT}
 
 
 class Lane:
@@ -71,16 +64,6 @@ class Lane:
         if first is a and second is b and third is c:
             return None
         return trace.emit3(op, first, second, third)
-
-    def fold(self, op: Op, args: tuple[Node, ...]) -> Node | None:
-        """Compute an operation by a kernel, where its reference may round otherwise."""
-        if op not in _KERNEL_ONLY:
-            return None
-        operands = tuple(evaluate.opaque(a) for a in args)
-        dtype = op.result or args[-1].type
-        result = trace.make(op, dtype, trace.broadcast_size(op, operands), operands, 0)
-        result.attr = None
-        return trace.literal(dtype, self._entry(result, 0), result.size)
 
     def gather(self, source: Node, index: Node, mask: Node, offset: int) -> Node | None:
         """Read one entry at once; None if the index is no single number."""

@@ -1,6 +1,7 @@
 """Folding and algebraic simplification, applied before a node is made.
 
-Constants are folded through the op's NumPy reference. Identities hold for every
+Constants are folded through the op's NumPy reference, or by a kernel where that rounds
+otherwise (`folding`). Identities hold for every
 input: x + 0 keeps -0, x * 0 isn't 0 for NaN (unless flag FastMath allows it).
 """
 
@@ -34,11 +35,13 @@ def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     """Evaluate an operation on literals."""
     if not flags.constant_propagation or op.reference is None:
         return None
-    if trace.running_lanes and trace.state.lane is not None:
-        found: Node | None = trace.state.lane.fold(op, args)
-        if found is not None:
-            return found
     size = trace.broadcast_size(op, args)
+    if op.own_rounding and result.is_float:
+        # Later than this module, as kernels are made of traces.
+        from lumijit.compiler import folding
+
+        number = folding.compute(op, result, [a.attr for a in args])
+        return literal(result, result.wrap(number.item()), size)
     values = [a.type.numpy.type(a.attr) for a in args]
     with np.errstate(all="ignore"):
         value = op.reference(*[np.asarray(v) for v in values])

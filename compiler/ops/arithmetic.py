@@ -295,6 +295,7 @@ MOD = define(
     accepts=ARITHMETIC,
     reference=_wrapping(_np_mod),
     lower=widened(_mod),
+    own_rounding=True,
     cost=14,
     doc="remainder of the division rounded towards zero",
 )
@@ -372,6 +373,7 @@ RSQRT = define(
     accepts=FLOATS,
     reference=_wrapping(lambda x: (1 / np.sqrt(x)).astype(x.dtype)),
     lower=widened(_rsqrt),
+    own_rounding=True,
     cost=8,
     doc="1 / sqrt(x)",
 )

@@ -89,6 +89,7 @@ def _function(name: str, reference: Callable[..., Array], doc: str, cost: int) -
         accepts=FLOATS,
         reference=_rounded(reference),
         lower=widened(lower),
+        own_rounding=True,
         cost=cost,
         doc=doc,
     )

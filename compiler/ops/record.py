@@ -27,7 +27,8 @@ class Op:
     returns the result; `reference(*arrays)` evaluates on NumPy arrays of the
     operand type. An operation whose nodes have an attr gets it as last argument in
     both. Structural operations (literals, memory, regions) have neither:
-    the passes know them by identity.
+    the passes know them by identity. Where kernels on floats may round otherwise than
+    the reference (`own_rounding`), literals are folded by a kernel, too.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Op:
     reference: Reference | None = None
     lower: Lower | None = None
     commutative: bool = False
+    own_rounding: bool = False
     doc: str = ""
     cost: int = 1
     index: int = field(default=-1)
