@@ -166,6 +166,7 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     count = node.size // block
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * count)
+    write: Callable[..., str]
     name = f"block_reduce_{op}_{t.short}"
     if collectives.is_short(block):
         write: Callable[..., str] = collectives.short_blocks_ir

@@ -223,7 +223,7 @@ def _div(a: Node, b: Node) -> Node | None:
 
 
 def _int_div(a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL or b.attr == 0 or a.type.bits > 32:
+    if b.op is not LITERAL or b.attr == 0:
         return None
     if b.attr == 1:
         return a
@@ -235,7 +235,7 @@ def _int_div(a: Node, b: Node) -> Node | None:
 
 
 def _mod(a: Node, b: Node) -> Node | None:
-    if a.type.is_float or b.op is not LITERAL or b.attr == 0 or a.type.bits > 32:
+    if a.type.is_float or b.op is not LITERAL or b.attr == 0:
         return None
     if b.attr in (1, -1):
         return literal(a.type, 0, a.size)

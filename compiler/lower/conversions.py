@@ -66,20 +66,20 @@ def float_to_int(b: Builder, source: DType, value: str, to: DType) -> str:
         # The upper limit is a float.
         most = 2.0**bits - 1
         below = b.compare("olt", source, clamped, most)
-        result = _within(b, source, b.select(source, below, clamped, most), to)
+        result = within(b, source, b.select(source, below, clamped, most), to)
     else:
         is_above = b.compare("oge", source, clamped, 2.0**bits)
-        result = _within(b, source, clamped, to)
+        result = within(b, source, clamped, to)
         result = b.select(to, is_above, (1 << bits) - 1, result)
     if to.is_signed:
         result = b.select(to, b.compare("ord", source, value, value), result, 0)
     return result
 
 
-def _within(b: Builder, source: DType, value: str, to: DType) -> str:
+def within(b: Builder, source: DType, value: str, to: DType) -> str:
     """Convert floats that are in the type's range; the others give anything."""
     if to.bits < 32:
-        return b.convert("trunc", INT32, _within(b, source, value, INT32), to)
+        return b.convert("trunc", INT32, within(b, source, value, INT32), to)
     if (to.is_signed and to.bits == 32) or b.target.has_avx512:
         return b.convert("fptosi" if to.is_signed else "fptoui", source, value, to)
     if to.bits == 32 and source is FLOAT32:

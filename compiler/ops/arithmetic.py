@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.lower.builder import Builder
+from lumijit.compiler.lower.division import divide, high_product
 from lumijit.compiler.ops.record import define, widened
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
-    BOOL,
     FLOAT16,
     FLOAT64,
     FLOATS,
@@ -59,43 +59,8 @@ def _fma(b: Builder, t: DType, x: str, y: str, z: str) -> str:
     return b.add(t, b.mul(t, x, y), z)
 
 
-def _safe_divisor(b: Builder, t: DType, x: str, y: str) -> str:
-    """Replace divisors that would trap: 0, and -1 under the smallest number."""
-    safe = b.select(t, b.compare("eq", t, y, 0), 1, y)
-    if not t.is_signed:
-        return safe
-    overflow = b.binary(
-        "and",
-        BOOL,
-        b.compare("eq", t, x, -(1 << (t.bits - 1))),
-        b.compare("eq", t, y, -1),
-    )
-    return b.select(t, overflow, 1, safe)
-
-
 def _int_div(b: Builder, t: DType, x: str, y: str) -> str:
-    """Truncating division; x / 0 is 0 and the smallest number / -1 is itself."""
-    nonzero = b.compare("ne", t, y, 0)
-    if t.bits <= 32 and b.width:
-        # Doubles hold 32-bit integers exactly, and the quotient's rounding can't
-        # reach the next integer: one vector division instead of `width` scalar ones.
-        safe = _safe_divisor(b, t, x, y)
-        wide = b.fdiv(FLOAT64, b.cast(t, x, FLOAT64), b.cast(t, safe, FLOAT64))
-        quotient = _truncate_to_int(b, t, wide)
-        return b.select(t, nonzero, quotient, 0)
-    safe = _safe_divisor(b, t, x, y)
-    quotient = b.binary("sdiv" if t.is_signed else "udiv", t, x, safe)
-    return b.select(t, nonzero, quotient, 0)
-
-
-def _truncate_to_int(b: Builder, t: DType, wide: str) -> str:
-    instr = "fptosi" if t.is_signed else "fptoui"
-    return b.convert(instr, FLOAT64, wide, t)
-
-
-def _int_mod(b: Builder, t: DType, x: str, y: str) -> str:
-    """Remainder of the truncating division; x % 0 is x."""
-    return b.sub(t, x, b.mul(t, _int_div(b, t, x, y), y))
+    return divide(b, t, x, y)[0]
 
 
 def _float_mod(b: Builder, t: DType, x: str, y: str) -> str:
@@ -120,19 +85,7 @@ def _float_mod(b: Builder, t: DType, x: str, y: str) -> str:
 
 
 def _mod(b: Builder, t: DType, x: str, y: str) -> str:
-    return _float_mod(b, t, x, y) if t.is_float else _int_mod(b, t, x, y)
-
-
-def _mulhi(b: Builder, t: DType, x: str, y: str) -> str:
-    wide = f"i{2 * t.bits}"
-    ty = f"<{b.width} x {wide}>" if b.width else wide
-    shift = f"splat ({wide} {t.bits})" if b.width else str(t.bits)
-    extend = "sext" if t.is_signed else "zext"
-    xw = b.emit(f"{extend} {b.type(t)} {x} to {ty}")
-    yw = b.emit(f"{extend} {b.type(t)} {y} to {ty}")
-    product = b.emit(f"mul {ty} {xw}, {yw}")
-    high = b.emit(f"lshr {ty} {product}, {shift}")
-    return b.emit(f"trunc {ty} {high} to {b.type(t)}")
+    return _float_mod(b, t, x, y) if t.is_float else divide(b, t, x, y)[1]
 
 
 def _copysign(b: Builder, t: DType, x: str, y: str) -> str:
@@ -304,7 +257,7 @@ MULHI = define(
     2,
     accepts=INTS,
     reference=_np_mulhi,
-    lower=_mulhi,
+    lower=high_product,
     commutative=True,
     cost=4,
     doc="the high half of the full product",

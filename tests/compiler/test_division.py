@@ -1,0 +1,117 @@
+"""Division of long integers: by estimates in doubles, and by known divisors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lumijit.compiler import kernels, trace
+from lumijit.compiler.ops import arithmetic as ar
+from lumijit.runtime.dtypes import INT64, UINT64, DType
+from tests.compiler.support import Array, array, data, lit
+from tests.targets import generating_for
+
+LONG = [INT64, UINT64]
+IDS = {"ids": lambda t: t.short}
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["lanes", "doubles"])
+def _each_form(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Divide lane by lane, and by doubles as with AVX-512."""
+    with generating_for(replace(kernels.target(), has_avx512=request.param)):
+        yield
+
+
+def hard_pairs(t: DType) -> tuple[Array, Array]:
+    """Return dividends around multiples of divisors of all magnitudes."""
+    rng = np.random.default_rng(t.index)
+    powers = [1 << k for k in range(64)]
+    near = {p + d for p in powers for d in (-1, 0, 1)} | {(1 << 64) - 1}
+    divisors = [d for d in near if 0 < d < 1 << 64]
+    divisors += [
+        int(v) >> int(s)
+        for v, s in zip(
+            rng.integers(1 << 63, 1 << 64, 300, np.uint64),
+            rng.integers(0, 63, 300),
+            strict=True,
+        )
+    ]
+    pairs = []
+    for y in divisors:
+        most = ((1 << 64) - 1) // y
+        shift = int(rng.integers(0, 64))
+        for q in (
+            1,
+            2,
+            most,
+            most - 1,
+            most >> shift,
+            int(rng.integers(0, 1 << 62)) % most if most > 1 else 1,
+        ):
+            pairs += [(q * y + d, y) for d in (-1, 0, 1, y - 1, y // 2)]
+    pairs += [((1 << 64) - 1, 0), (0, 0), (5, 0), (1 << 63, (1 << 64) - 1)]
+    kept = [(x, y) for x, y in pairs if 0 <= x < 1 << 64]
+    both = np.array(kept, np.uint64)
+    return both[:, 0].copy().view(t.numpy), both[:, 1].copy().view(t.numpy)
+
+
+def divided(x: int, y: int, t: DType) -> tuple[int, int]:
+    """Divide by the rules, with integers of any length."""
+    if y == 0:
+        return 0, x
+    quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+    return t.wrap(quotient), t.wrap(x - quotient * y)
+
+
+@pytest.mark.parametrize("t", LONG, **IDS)
+def test_hard_quotients(t: DType) -> None:
+    x, y = hard_pairs(t)
+    a, b = array(x, t), array(y, t)
+    quotients, rests = (
+        data(trace.emit2(ar.INT_DIV, a, b)),
+        data(trace.emit2(ar.MOD, a, b)),
+    )
+    expected = [divided(m, n, t) for m, n in zip(x.tolist(), y.tolist(), strict=True)]
+    assert quotients.tolist() == [q for q, _ in expected]
+    assert rests.tolist() == [r for _, r in expected]
+
+
+@pytest.mark.parametrize("t", LONG, **IDS)
+def test_high_products(t: DType) -> None:
+    x, y = hard_pairs(t)
+    found = data(trace.emit2(ar.MULHI, array(x, t), array(y, t)))
+    assert found.tolist() == [
+        m * n >> 64 for m, n in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("t", LONG, **IDS)
+def test_known_divisors(t: DType) -> None:
+    x, _ = hard_pairs(t)
+    x = x[::7]
+    a = array(x, t)
+    top = (1 << (63 if t.is_signed else 64)) - 1
+    divisors = [
+        1,
+        2,
+        3,
+        7,
+        10,
+        641,
+        1 << 32,
+        (1 << 32) + 1,
+        1000003,
+        top,
+        top - 1,
+        1 << 62,
+    ]
+    divisors += [-d for d in divisors] + [-top - 1] if t.is_signed else []
+    for y in divisors:
+        quotients = data(trace.emit2(ar.INT_DIV, a, lit(t, y)))
+        rests = data(trace.emit2(ar.MOD, a, lit(t, y)))
+        expected = [divided(m, y, t) for m in x.tolist()]
+        assert quotients.tolist() == [q for q, _ in expected], y
+        assert rests.tolist() == [r for _, r in expected], y
