@@ -28,7 +28,6 @@ class Note:
     """The array that holds the worst index."""
 
     def __init__(self, dtype: DType = UINT32) -> None:
-        self.type = dtype
         self._node = trace.literal(dtype, 0)
 
 
@@ -113,6 +112,6 @@ def note(
         return
     outside = trace.emit2(AND, mask, trace.emit1(NOT, inside))
     report = Report(construct, size, count, index.type)
-    bits = trace.bitcast_to(index, report.holder.type)
+    bits = trace.bitcast_to(index, same_bits(index.type, "u"))
     memory.write(report.holder, bits, trace.literal(UINT32, 0), outside, "max")
     pending.register(report)
