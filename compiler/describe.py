@@ -7,7 +7,7 @@ is made, either.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumijit.compiler.blocks import attr_key, weight
 from lumijit.compiler.local import is_local
@@ -34,13 +34,8 @@ _MEMORY = 64
 _COUNTER = 255
 _CONVERSIONS = (CAST, BITCAST)
 
-
-class Description(NamedTuple):
-    """A key, the arguments in order, and how many operations there are."""
-
-    key: tuple[Any, ...]
-    arguments: list[Node]
-    weight: int
+# A key, the arguments in order, and how many operations there are.
+Description = tuple[tuple[Any, ...], list[Node], int]
 
 
 def describe(outputs: list[Node]) -> Description | None:
@@ -70,12 +65,10 @@ def describe(outputs: list[Node]) -> Description | None:
     for output in outputs:
         if output.size != size or output.op is UNDEFINED or output.op is EVALUATED:
             return None
-        stack = [output]
-        while stack:
-            node = stack.pop()
-            number = numbers.get(id(node))
-            if number is not None:
-                key.append(number)
+        reached = [output]
+        for node in reached:
+            if id(node) in numbers:
+                key.append(numbers[id(node)])
                 continue
             numbers[id(node)] = ~len(numbers)
             op = node.op
@@ -108,12 +101,12 @@ def describe(outputs: list[Node]) -> Description | None:
                     key.append((kind, attr.key, attr.pointers, len(node.deps)))
                 else:
                     key.append((kind, attr_key(node)))
-                stack += node.deps
+                reached += node.deps
             else:
                 return None
     key.append((size == 1, is_streaming(outputs, size)))
     operations = len(numbers) - len(arguments) + inside
-    return Description(tuple(key), arguments, operations)
+    return tuple(key), arguments, operations
 
 
 def _is_ready(node: Node) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from itertools import chain
 from typing import Any
 from weakref import ref
@@ -123,34 +122,35 @@ def evaluate(nodes: Iterable[Node]) -> bool:
         wanted += pending.nodes()
     if wanted:
         try:
-            _compute(wanted)
-        except Exception:
-            raise
-        except BaseException:
-            # Interrupted: what was scheduled still is.
+            with _lock:
+                _run(wanted)
+        except BaseException as error:
+            # If it is an interrupt, what was scheduled still is.
             _pending.scheduled = scheduled | _pending.scheduled
+            if isinstance(error, Exception):
+                _run_apart(wanted)
+                for key in scheduled:
+                    _pending.scheduled.pop(key, None)
             raise
     if reports:
         pending.deliver()
     return bool(wanted)
 
 
-def _compute(wanted: list[Node]) -> None:
-    """Compute nodes together; if that fails, those that can be, and raise.
+def _run_apart(wanted: list[Node]) -> None:
+    """Compute what can be of nodes that can't all be: halves, and halves of these.
 
     What fails alone is given up. It stays in the trace: reading it says why.
     """
-    try:
-        with _lock:
-            _run(wanted)
-    except Exception:
-        middle = len(wanted) // 2
-        for half in (wanted[:middle], wanted[middle:]) if middle else ():
-            rest = [n for n in half if n.op is not EVALUATED]
+    middle = len(wanted) // 2
+    for half in (wanted[:middle], wanted[middle:]) if middle else ():
+        rest = [n for n in half if n.op is not EVALUATED]
+        try:
             if rest:
-                with suppress(Exception):
-                    _compute(rest)
-        raise
+                with _lock:
+                    _run(rest)
+        except Exception:
+            _run_apart(rest)
 
 
 def _run(wanted: list[Node]) -> None:
@@ -158,7 +158,7 @@ def _run(wanted: list[Node]) -> None:
     described = describe(outputs)
     if described is None:
         _run_planned(outputs)
-    elif described.weight <= partition.MAX_OPERATIONS:
+    elif described[2] <= partition.MAX_OPERATIONS:
         run_described(outputs, described)
     else:
         group = Group(0, outputs[0].size)

@@ -364,12 +364,17 @@ class Selection:
         count, picks, numbers = self.count, self.picks, self.numbers
         if picks == tuple(range(count)):
             return pack
-        pick: Any = itemgetter(*picks) if len(picks) > 1 else None
+        pick: Any = None
 
         def packed(*values: Any) -> Any:
-            known = values[:count] + numbers
-            chosen = pick(known) if pick is not None else tuple(known[p] for p in picks)
-            return pack(*chosen, *values[count:])
+            nonlocal pick
+            if pick is None:
+                length = len(values)
+                places = [p if p < count else p - count + length for p in picks]
+                places += range(count, length)
+                # Of one place, it would return no tuple.
+                pick = itemgetter(*places) if len(places) > 1 else tuple
+            return pack(*pick(values + numbers))
 
         return packed
 

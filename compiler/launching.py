@@ -29,18 +29,19 @@ from lumijit.runtime.config import flags
 
 def run_described(outputs: list[Node], described: Description) -> None:
     """Run the one kernel of nodes that have been described."""
+    key, arguments, _ = described
     size = outputs[0].size
-    arguments = described.arguments
-    results = [_memory_for(n) for n in outputs]
+    results = [buffers.allocate(n.type.size_bytes * size) for n in outputs]
     if size:
-        program, built = _find(outputs, described)
+        program, built = _find(outputs, key, arguments)
         values = _values(arguments)
         values += [r.address for r in results]
         if built.has_loops:
             values.append(workers.cancel_address())
-        slots = workers.slot_count()
-        scratch = _scratch(built, slots)
-        if scratch is not None:
+        slots = None
+        if built.scratch_bytes:
+            slots = workers.slot_count()
+            scratch = _scratch(built, slots)
             values.append(scratch.address)
         args = built.pack(*values)
         is_inline = is_small(size, built)
@@ -56,14 +57,17 @@ def run_described(outputs: list[Node], described: Description) -> None:
         settle(node, buffer)
 
 
-def _find(outputs: list[Node], described: Description) -> tuple[Program | None, Built]:
+def _find(
+    outputs: list[Node], key: Any, arguments: list[Node]
+) -> tuple[Program | None, Built]:
     """Return the kernel of described nodes; their program, if anybody looks at it."""
-    built = kernels.find(described.key)
-    if built is not None and not _is_told():
+    built = kernels.find(key)
+    is_told = flags.kernel_history or log.level >= log.LogLevel.Info
+    if built is not None and not is_told:
         return None, built
     program = Program(outputs[0].size, outputs, [], 0)
     if built is None:
-        built = kernels.lookup(program, described.key, described.arguments)
+        built = kernels.lookup(program, key, arguments)
     return program, built
 
 
@@ -108,10 +112,8 @@ def _values(arguments: list[Node]) -> list[Any]:
     ]
 
 
-def _scratch(built: Built, slots: int) -> buffers.Buffer | None:
-    """Return what a kernel needs for large local memory, if it does."""
-    if not built.scratch_bytes:
-        return None
+def _scratch(built: Built, slots: int) -> buffers.Buffer:
+    """Return what a kernel needs for large local memory."""
     return buffers.allocate(built.scratch_bytes * slots)
 
 
@@ -165,8 +167,8 @@ class _Launch:
                 self.temporary.append(private)
                 values += private.arguments()
                 self.merges.append((private, buffer))
-        scratch = _scratch(built, self.slots)
-        if scratch is not None:
+        if built.scratch_bytes:
+            scratch = _scratch(built, self.slots)
             self.temporary.append(scratch)
             values.append(scratch.address)
         args = built.pack(*values)
@@ -176,7 +178,7 @@ class _Launch:
         """Return the program, if anybody needs it, its kernel and its arguments."""
         described = None if self.effects else describe(self.outputs)
         if described is not None:
-            return *_find(self.outputs, described), described.arguments
+            return *_find(self.outputs, *described[:2]), described[1]
         program = Program(self.size, self.outputs, self.effects, self.expand_limit)
         return program, kernels.lookup(program), program.arguments
 
@@ -277,8 +279,8 @@ def start(
     built: Built,
     args: bytes,
     is_inline: bool,
-    barrier: int | None,
-    slots: int,
+    barrier: int | None = None,
+    slots: int | None = None,
 ) -> tuple[int, float]:
     """Run a kernel inline or queue it: return its ticket, or 0 and the seconds."""
     address = built.kernel.address
@@ -297,7 +299,7 @@ def start(
         barrier,
         built.kernel,
         not built.has_loops,
-        slots,
+        workers.slot_count() if slots is None else slots,
     )
     return ticket, 0.0
 
@@ -316,11 +318,6 @@ def block_size(size: int, built: Built) -> int:
     while block > 1024 and block * workers.thread_count() * 2 > size:
         block //= 2
     return block
-
-
-def _is_told() -> bool:
-    """Tell whether launches are recorded or logged."""
-    return flags.kernel_history or log.level >= log.LogLevel.Info
 
 
 def report(program: Program, built: Built, ticket: int, seconds: float) -> None:

@@ -46,7 +46,7 @@ def _checked_description(outputs: list[Node]) -> describe.Description | None:
     if found is not None:
         verify(outputs)
         made = _CheckedProgram(outputs[0].size, outputs, [], 0)
-        key, arguments = found.key, found.arguments
+        key, arguments, _ = found
         assert _structures.setdefault(key, made.key) == made.key
         assert set(map(id, arguments)) == set(map(id, made.arguments))
         assert len(arguments) == len(made.arguments)
