@@ -26,6 +26,9 @@ from lumijit.compiler.trace import Node
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.config import flags
 
+# A kernel of this cost takes 10 to 20 µs: as long as handing it over and waiting.
+INLINE_COST = 400_000
+
 
 def run_described(outputs: list[Node], described: Description) -> None:
     """Run the one kernel of nodes that have been described."""
@@ -306,7 +309,7 @@ def start(
 
 def is_small(size: int, built: Built) -> bool:
     """Tell whether a launch is too small to be worth a hand-over to threads."""
-    return size * built.cost < 60_000 and not built.has_loops
+    return size * built.cost < INLINE_COST and not built.has_loops
 
 
 def block_size(size: int, built: Built) -> int:

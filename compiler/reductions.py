@@ -76,6 +76,14 @@ def reduce(op: str, node: Node) -> Node:
     return from_buffer(t, result, 1)
 
 
+def is_any_set(mask: Node) -> bool:
+    """Compute a mask and tell, waiting for it, whether any entry is set."""
+    found = evaluated(reduce("or", mask))
+    workers.sync()
+    found.check_intact()
+    return buffers.first_byte(found) != 0
+
+
 class _Total:
     """The array that a symbolic reduction writes to."""
 

@@ -159,18 +159,23 @@ def masked(mask: Node) -> Iterator[None]:
         state.mask = outer
 
 
-@contextmanager
-def masked_only(mask: Node | None) -> Iterator[None]:
+class masked_only:
     """Restrict gathers and scatters to a mask that includes the current one.
 
     None lifts all restrictions: for code whose effects are guarded otherwise.
     """
-    outer = state.mask
-    state.mask = mask
-    try:
-        yield
-    finally:
-        state.mask = outer
+
+    __slots__ = ("_mask", "_outer")
+
+    def __init__(self, mask: Node | None) -> None:
+        self._mask = mask
+
+    def __enter__(self) -> None:
+        self._outer = state.mask
+        state.mask = self._mask
+
+    def __exit__(self, *_error: object) -> None:
+        state.mask = self._outer
 
 
 def under_mask(mask: Node) -> Node:

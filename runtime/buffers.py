@@ -364,6 +364,11 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     return np.asarray(_View(buffer, dtype.numpy.str, size))
 
 
+def first_byte(buffer: Buffer) -> int:
+    """Return the first byte; nothing is waited for: the caller does."""
+    return ctypes.c_uint8.from_address(buffer.address).value
+
+
 def flush_malloc_cache() -> None:
     """Give all memory that no array uses back to the system."""
     _collect()

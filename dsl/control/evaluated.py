@@ -12,9 +12,10 @@ from typing import Any
 
 from lumijit import pytree
 from lumijit.base import ArrayBase
-from lumijit.compiler import memory, reductions, trace
-from lumijit.compiler.evaluate import data, evaluate, opaque
+from lumijit.compiler import memory, trace
+from lumijit.compiler.evaluate import evaluate, opaque
 from lumijit.compiler.ops.logic import AND
+from lumijit.compiler.reductions import is_any_set
 from lumijit.compiler.trace import Node
 from lumijit.control.compressed import ActiveElements
 from lumijit.control.held import Held, same_items
@@ -47,8 +48,9 @@ from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import SizeError, StateError
 
 #: A body may change what the condition depends on after some iterations, by means of
-#: Python; not after as many as these.
+#: Python; not after as many as these. What it depends on is looked at now and then.
 MAX_REPEATED = 1000
+_LOOKED_AT = 8
 
 
 class EvaluatedLoop:
@@ -71,6 +73,7 @@ class EvaluatedLoop:
         # What the condition was computed from, and how often it was the same.
         self.sources: dict[int, Node] = {}
         self.repeated = 0
+        self.iteration = 0
         # The arrays that the last iteration changed in place, by id.
         self.changed: set[int] = set()
 
@@ -99,8 +102,11 @@ class EvaluatedLoop:
 
     def _check_progress(self, condition: Node) -> None:
         """Refuse a loop whose condition is computed from the same data for ever."""
+        self.iteration += 1
+        if self.iteration % _LOOKED_AT != 1:
+            return
         sources = _sources(condition, trace.state.mask)
-        self.repeated = self.repeated + 1 if sources == self.sources else 0
+        self.repeated = self.repeated + _LOOKED_AT if sources == self.sources else 0
         self.sources = sources
         if self.repeated >= MAX_REPEATED:
             reason = f"hasn't depended on anything new for {MAX_REPEATED} iterations"
@@ -125,7 +131,7 @@ class EvaluatedLoop:
         """Iterate over all elements."""
         while True:
             self._evaluate(state, active)
-            if not data(reductions.reduce("or", active))[0]:
+            if not is_any_set(active):
                 return state
             state = self._step(state, active)
             active = self._next_active(state, active)
@@ -133,7 +139,7 @@ class EvaluatedLoop:
     def _run_compressed(self, state: State, active: Node) -> State:
         """Iterate over the active elements, as long as no array gets in the way."""
         self._evaluate(state, active)
-        if not data(reductions.reduce("or", active))[0]:
+        if not is_any_set(active):
             return state
         state = self._step(state, active)
         active = self._next_active(state, active)
