@@ -12,7 +12,7 @@ import pytest
 import lumijit as dr
 from lumijit.compiler import evaluate, kernels, launching, reductions
 from lumijit.llvm import Float, UInt32
-from lumijit.runtime import workers
+from lumijit.runtime import buffers, workers
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from tests.runtime.support import run_script
 
@@ -184,15 +184,15 @@ def test_what_was_scheduled_is_computed_beside_what_fails(
     target = dr.zeros(Float, 3)
     dr.scatter_add(target, Float(1), dr.arange(UInt32, 300) % 3)
     dr.schedule(arrays)
-    run = evaluate.run_described
+    allocate = buffers.allocate
 
-    def without_four(outputs: Any, described: Any) -> None:
-        if outputs[0].size == 4:
+    def without_four(size_bytes: int, *args: Any) -> Any:
+        if size_bytes == 4 * 4:
             raise MemoryError("four")
-        run(outputs, described)
+        return allocate(size_bytes, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "run_described", without_four)
+        patch.setattr(buffers, "allocate", without_four)
         wanted = dr.arange(Float, 6) * 2
         with pytest.raises(MemoryError, match="four"):
             dr.eval(wanted)
