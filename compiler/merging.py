@@ -66,7 +66,7 @@ class Body:
         self.__dict__.pop("code", None)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Use:
     """One operand that comes from outside and may become data.
 
@@ -128,37 +128,43 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
     local: dict[int, int] = {}
     rows: list[Any] = []
     uses: list[_Use] = []
-
-    def refer(user: Node | None, deps: tuple[Node, ...]) -> tuple[Any, ...]:
-        refs: list[Any] = []
-        addresses = addressed(user) if user is not None else range(0)
+    user: Node | None
+    for number, user in enumerate((*body.code.nodes, None)):
+        addresses: Sequence[int] = ()
+        if user is None:
+            deps = body.outputs
+        else:
+            deps = user.deps
+            attr = user.attr
+            if user.op.lower is None:
+                addresses = addressed(user)
+            if attr is not None:
+                attr = attr_key(user)
+            rows.append((user.op.index, user.type.index, attr, len(deps)))
         for k, dep in enumerate(deps):
-            if id(dep) in local:
-                refs.append(local[id(dep)])
-                continue
-            kind = _open_kind(dep, k in addresses)
-            if kind is not None:
-                uses.append(_Use(user, k, dep, k in addresses))
-            refs.append(kind or ("outer", id(dep)))
-        return tuple(refs)
-
-    for node in body.code.nodes:
-        refs = refer(node, node.deps)
-        local[id(node)] = len(rows)
-        rows.append((node.op.index, node.type.index, attr_key(node), refs))
-    ends = refer(None, body.outputs)
+            ref: Any = local.get(id(dep))
+            if ref is None:
+                ref = _open_kind(dep, k in addresses)
+                if ref is None:
+                    ref = ("outer", id(dep))
+                else:
+                    uses.append(_Use(user, k, dep, k in addresses))
+            rows.append(ref)
+        local[id(user)] = number
     written = [id(original) for _, original in body.writes.values()]
-    return (tuple(rows), ends, tuple(written)), uses
+    return (tuple(rows), tuple(written)), uses
 
 
 def _open_kind(node: Node, is_address: bool) -> Any:
     """Return what an operand must have in common to become data, or None."""
-    if node.scope is not ROOT or is_local(node):
+    if node.scope is not ROOT:
+        return None
+    if node.op is LITERAL and not is_address:
+        return None if node.type is BOOL else ("value", node.type.index)
+    if is_local(node):
         return None
     if is_address:
         return ("address", node.type.index)
-    if node.op is LITERAL:
-        return None if node.type is BOOL else ("value", node.type.index)
     is_value = node.size == 1 and node.op not in (UNDEFINED, WRITTEN)
     return ("value", node.type.index) if is_value else None
 
@@ -224,18 +230,24 @@ class Closures:
         for found in self.groups:
             for bits, table in rows.items():
                 for k, (uses, column) in enumerate(_columns(found, bits), bits == 32):
+                    places: list[int] = []
+                    entries: list[int] = []
                     for member, node in zip(found.members, column, strict=True):
                         if uses[0].is_address:
                             node = opaque(node)
                             kept.append(node)
-                            table[member.positions, k] = _address(node)
+                            entry = _address(node)
                         elif node.op is LITERAL:
-                            table[member.positions, k] = _pattern(node)
+                            entry = _pattern(node)
                         else:
-                            places = [p * table.shape[1] + k for p in member.positions]
                             size = node.type.size_bytes
                             listed = copies.setdefault((bits, size), [])
-                            listed += [(node, place) for place in places]
+                            width = table.shape[1]
+                            listed += [(node, p * width + k) for p in member.positions]
+                            continue
+                        places += member.positions
+                        entries += [entry] * len(member.positions)
+                    table[places, k] = np.array(entries, table.dtype)
         self.tables = {b: from_numpy(table.reshape(-1)) for b, table in rows.items()}
         for table in self.tables.values():
             # That there is an attribute marks a table of a call. Whoever writes to one
@@ -303,8 +315,9 @@ def _address(node: Node) -> int:
 def _pattern(node: Node) -> int:
     """Return a literal's bits as closure data; half precision is stored as single."""
     dtype = FLOAT32 if node.type is FLOAT16 else node.type
-    data: bytes = dtype.numpy.type(node.attr).tobytes()
-    return int.from_bytes(data, "little")
+    if not dtype.is_float:
+        return int(node.attr) & ((1 << dtype.bits) - 1)
+    return int.from_bytes(struct.pack(f"<{dtype.numpy.char}", node.attr), "little")
 
 
 def _restored(node: Node, dtype: DType) -> Node:
