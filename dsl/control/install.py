@@ -31,6 +31,13 @@ def _is_array(value: Any) -> bool:
     return is_traced and not _runs_plain()
 
 
+def _holds(condition: Any) -> bool:
+    """Tell whether a condition is known to hold for all elements while tracing."""
+    if is_array(condition):
+        return condition._node.op is LITERAL and bool(condition._node.attr)
+    return condition is True
+
+
 def _runs_plain() -> bool:
     """Tell whether one lane runs, as plain Python (`lumijit.run_lane`)."""
     return bool(trace.running_lanes) and trace.state.lane is not None
@@ -117,6 +124,7 @@ def install() -> None:
     targets.kept = identity.kept
     targets.brought_back = identity.brought_back
     targets.is_array = _is_array
+    targets.holds = _holds
     targets.surroundings = surroundings
     targets.is_idle = is_idle
     targets.runs_plain = _runs_plain

@@ -70,6 +70,7 @@ class Targets:
         kept: Returns at which of these paths a value still has the same objects.
         brought_back: Gives an original value's objects the contents of a new value's.
         is_array: Tells whether a condition must be vectorized.
+        holds: Tells whether a condition is known to hold for all elements.
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_zero_step: Tells whether the step of a `range` is known to be zero; one
             that is an array is looked after under flag Debug.
@@ -97,6 +98,7 @@ class Targets:
     kept: Callable[[Any, Any], set[Any]] = _no_paths
     brought_back: Callable[[Any, Any, set[Any]], Any] = _new_value
     is_array: Callable[[Any], bool] = _never
+    holds: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
     is_zero_step: Callable[[Any], bool] = _never
     surroundings: Callable[[], Any] = _nowhere

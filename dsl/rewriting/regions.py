@@ -179,7 +179,11 @@ class RegionWriter:
         rebound = (effects.writes | effects.deletes) & set(state)
         outs, optional = self._outputs(node.hints, effects, rebound, set(state))
         kind = "while" if isinstance(node.stmt, gast.While) else "for"
-        site = self._site(node.stmt, kind, state, outs, optional, outs, node)
+        # Others may be read after a loop that not all elements have entered.
+        unsure = self.assigned.unsure_names
+        own = [n for n in outs if not n.startswith(build.PREFIX)]
+        lenient = [n for n in outs if n not in unsure or n not in own]
+        site = self._site(node.stmt, kind, state, outs, optional, lenient, node)
         line = node.stmt.lineno
         test = self._loop_test(node, f"condition{line}_", state)
         body = self.block_function(node.body, f"body{line}_", state, outs)

@@ -303,6 +303,12 @@ class Runtime(Conditions):
         if where.raising is not None:
             self._refuse_raise(where, where.raising)
         inputs = tuple(state)
+        late = [
+            k
+            for k, (name, i) in enumerate(zip(where.outs, places, strict=True))
+            if name not in where.lenient and type(inputs[i]) is Undefined
+        ]
+        is_entered = not late or targets.holds(cond(*inputs))
         final: tuple[Any, ...] = attempts(
             inputs_of(where, inputs),
             (cond, body),
@@ -310,7 +316,16 @@ class Runtime(Conditions):
                 where, State(where, inputs, slots), cond, body, hints
             ),
         )
-        return final
+        if is_entered:
+            return final
+        left = list(final)
+        for k in late:
+            left[k] = Undefined(
+                where.outs[k],
+                str(where),
+                "elements that don't enter the vectorized loop leave it without one",
+            )
+        return tuple(left)
 
     @staticmethod
     def _vector_loop(
