@@ -177,8 +177,7 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     write: Callable[..., str]
     name = f"block_reduce_{op}_{t.short}"
     if collectives.is_short(block):
-        write: Callable[..., str] = collectives.short_blocks_ir
-        shape = block
+        write, shape = collectives.short_blocks_ir, block
         name = f"{name}_of_{block}"
     else:
         write, shape = collectives.block_reduce_ir, collectives.vector_width(block, t)

@@ -18,7 +18,6 @@ from lumijit.control.held import same_items
 from lumijit.control.state import (
     Leaf,
     flatten,
-    node_of,
     rebuild,
     same_arrays,
     with_node,
@@ -177,7 +176,7 @@ def shape_of(
     for k, leaf in enumerate(leaves):
         known.setdefault(id(leaf.value), -1 - k)
     labels = {id(arg): known[id(leaves[k].value)] for k, arg in args.items()}
-    nodes = [node_of(leaf.value) for leaf in after if leaf.is_array]
+    nodes = [leaf.value._node for leaf in after if leaf.is_array]
     return captures.shape((condition, *nodes, *inner.effects), inner, labels)
 
 
