@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -96,36 +95,44 @@ class Writes:
         self.is_single = False
 
 
-@contextmanager
-def watched() -> Iterator[dict[int, Writes]]:
+class watched:
     """Note the writes outside of regions; if the body raises, undo them."""
-    outer = trace.state.watched
-    found: dict[int, Writes] = {}
-    trace.state.watched = found
-    try:
-        yield found
-    except BaseException:
-        for writes in found.values():
-            writes.holder._node = writes.first
-        raise
-    finally:
+
+    __slots__ = ("_found", "_outer")
+
+    def __enter__(self) -> dict[int, Writes]:
+        self._outer = trace.state.watched
+        self._found: dict[int, Writes] = {}
+        trace.state.watched = self._found
+        return self._found
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        outer, found = self._outer, self._found
         trace.state.watched = outer
-    if outer is not None:
-        for key, writes in found.items():
-            before = outer.setdefault(key, writes)
-            before.last = writes.last
-            before.is_single |= writes.is_single
+        if kind is not None:
+            for writes in found.values():
+                writes.holder._node = writes.first
+        elif outer is not None:
+            for key, writes in found.items():
+                before = outer.setdefault(key, writes)
+                before.last = writes.last
+                before.is_single |= writes.is_single
 
 
-@contextmanager
-def guarded(check: Callable[[Node], None] | None) -> Iterator[None]:
+class guarded:
     """Have `check` asked before an array outside of regions is indexed."""
-    outer = trace.state.guard
-    trace.state.guard = check
-    try:
-        yield
-    finally:
-        trace.state.guard = outer
+
+    __slots__ = ("_check", "_outer")
+
+    def __init__(self, check: Callable[[Node], None] | None) -> None:
+        self._check = check
+
+    def __enter__(self) -> None:
+        self._outer = trace.state.guard
+        trace.state.guard = self._check
+
+    def __exit__(self, *_: object) -> None:
+        trace.state.guard = self._outer
 
 
 def note_write(holder: Holder, before: Node) -> None:

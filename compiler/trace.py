@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 from weakref import ref
@@ -144,25 +143,12 @@ state = _State()
 running_lanes: list[Any] = []
 
 
-@contextmanager
-def masked(mask: Node) -> Iterator[None]:
-    """Restrict gathers and scatters to a mask, on top of the current one.
-
-    Evaluated loops and branches run their bodies on all elements; this keeps the
-    inactive ones from reading and writing.
-    """
-    outer = state.mask
-    state.mask = under_mask(mask)
-    try:
-        yield
-    finally:
-        state.mask = outer
-
-
 class masked_only:
     """Restrict gathers and scatters to a mask that includes the current one.
 
-    None lifts all restrictions: for code whose effects are guarded otherwise.
+    None lifts all restrictions: for code whose effects are guarded otherwise. (No
+    generator: a Ctrl-C between entering one and the `with` block leaves its end to
+    whoever drops the traceback, which then puts back what was long past.)
     """
 
     __slots__ = ("_mask", "_outer")
@@ -176,6 +162,15 @@ class masked_only:
 
     def __exit__(self, *_error: object) -> None:
         state.mask = self._outer
+
+
+def masked(mask: Node) -> masked_only:
+    """Restrict gathers and scatters to a mask, on top of the current one.
+
+    Evaluated loops and branches run their bodies on all elements; this keeps the
+    inactive ones from reading and writing.
+    """
+    return masked_only(under_mask(mask))
 
 
 def under_mask(mask: Node) -> Node:
