@@ -19,8 +19,6 @@ from types import (
 )
 from typing import Any
 
-import numpy as np
-
 from lumijit.arrays import FlatArray
 from lumijit.nested import NestedArray
 from lumijit.rewriting.runtime import Runtime
@@ -39,8 +37,6 @@ PLAIN = {
     bytearray,
     object,
     range,
-    set,
-    frozenset,
     property,
     staticmethod,
     classmethod,
@@ -49,7 +45,6 @@ PLAIN = {
     ModuleType,
     Runtime,
     Undefined,
-    np.ndarray,
 }
 _MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
 _FEW = 32

@@ -15,6 +15,8 @@ from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.trace import Node
@@ -34,9 +36,9 @@ from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 
 # Places that one function of a construct is followed to, the nearest ones.
-LIMIT = 64
+LIMIT = 1024
 # Lists and dictionaries with more entries are left alone.
-LONGEST = 1000
+LONGEST = 10_000
 _HEAP_TYPE = 1 << 9
 
 
@@ -150,6 +152,9 @@ class Reach:
                 self._add(Items(value, parent, label))
             elif isinstance(value, dict):
                 self._add(Entries(value, parent, label))
+            elif _is_collection(value) and len(value) <= LONGEST:
+                for item in value:
+                    self._visit(item, parent, label)
             self._object(value, parent, label)
 
     def _object(self, value: Any, parent: Place | None, label: str) -> None:
@@ -201,6 +206,13 @@ class Reach:
                 self._add(Globals(namespace, mentioned))
         if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
             self._visit(function.__defaults__, None, function.__name__)
+
+
+def _is_collection(value: Any) -> bool:
+    """Tell whether a value holds objects in no order of keys that could be state."""
+    if isinstance(value, (deque, set, frozenset)):
+        return True
+    return isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 1
 
 
 _LAYOUTS: WeakKeyDictionary[type[Any], dict[str, Any] | None] = WeakKeyDictionary()
