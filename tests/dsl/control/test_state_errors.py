@@ -146,6 +146,7 @@ def test_lenient_state(mode: str) -> None:
 def test_variable_without_a_value(mode: str) -> None:
     @lj.syntax
     def late(x: Any) -> Any:
+        y = x
         while lj.hint(x < 3, mode=mode):
             y = x * 2
             x += 1

@@ -296,7 +296,7 @@ def line_of(text: str) -> int:
 
 def test_pdb_steps_through_the_users_lines() -> None:
     x, y = Int(1, 2, 3), Int(10, 5, 1)
-    expected = debugged(x, y)
+    expected = debugged(Int(x), y)
     result, text = session("n\nn\nn\np x, y\nn\nc\n", debugged, 1, x, y)
     assert list(result) == [expected[1]]
     assert "([7], [5])" in text

@@ -123,11 +123,11 @@ def delete_in_loop(x, y):
 
 @program
 def delete_entries(x, y):
-    d = {"a": +x, "b": y, "c": 3}
+    d = {"a": x + 0, "b": y, "c": 3}
     del d["c"]
     while d["a"] < 5:
         d["a"] += 1
-    values = [+x, y, x + y]
+    values = [x + 0, y, x + y]
     del values[1:]
     if values[0] > 3:
         values[0] -= 1

@@ -79,7 +79,7 @@ def while_true(x, y):
 def nested_loops(x, y):
     n = 0
     while x > 0:
-        k = +x
+        k = x + 0
         while k > y:
             k -= 2
             n += 1
