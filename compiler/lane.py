@@ -8,13 +8,13 @@ of a wide operand, reading and counting at once. What runs a lane is `debug.lane
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from lumijit.compiler import evaluate, trace
 from lumijit.compiler.memory import Holder
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
+from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayValueError, message
 

@@ -10,7 +10,6 @@ that equal bodies compare equal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
@@ -36,6 +35,7 @@ from lumijit.compiler.ops.structural import (
 from lumijit.compiler.program import iterate_all
 from lumijit.compiler.trace import Node, Scope
 from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.dtypes import VOID, DType
 from lumijit.runtime.errors import StateError, SymbolicError, message
 

@@ -6,7 +6,6 @@ Owns the compression of the state and finding out what can't be compressed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from lumijit.compiler import memory, reductions, trace
@@ -14,6 +13,7 @@ from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.local import is_local
 from lumijit.compiler.trace import Node
 from lumijit.control.state import Leaf, is_array, node_of, with_node
+from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.errors import SizeError, message
 
 

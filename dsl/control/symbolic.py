@@ -8,7 +8,6 @@ changes and must become an array, or that an array of size 1 grows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -50,6 +49,7 @@ from lumijit.control.state import (
     zeros_like,
 )
 from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.errors import StateError, message
 
 MAX_TRACES = 16

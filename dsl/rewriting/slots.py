@@ -8,7 +8,6 @@ changed, and where, is found by `targets.left_alone`.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.undefined import Undefined
+from lumijit.runtime.contexts import contextmanager
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Slots:
         """List object and key of the slots."""
         return [(slot.owner, slot.key) for slot in self.slots]
 
-    @contextlib.contextmanager
+    @contextmanager
     def restored_on_error(self) -> Iterator[None]:
         """Leave no value of one branch behind when the primitive fails."""
         try:
