@@ -73,14 +73,8 @@ def scope(
         if outer is not trace.ROOT:
             outer.reads.update(inner.reads)
     finally:
-        # A Ctrl-C while a scope is entered leaves this to whoever drops the traceback:
-        # by then the scopes around may have been left, or it is another thread.
-        current: Scope | None = trace.state.scope
-        while current is not None and current is not inner:
-            current = current.parent
-        if current is not None:
-            trace.state.scope = outer
-            flags.symbolic_scope = was_symbolic
+        trace.state.scope = outer
+        flags.symbolic_scope = was_symbolic
 
 
 def restore_writes(inner: Scope) -> None:

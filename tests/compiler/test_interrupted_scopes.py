@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
+import lumijit as dr
 from lumijit.compiler import memory, regions, trace
+from lumijit.llvm import Float
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL
-
-
-def test_scopes_that_end_late_change_nothing() -> None:
-    # As if interrupted after the inner one had been made, before its `with` began.
-    with regions.scope("outer"):
-        late = regions.scope("inner")
-        late.__enter__()
-    assert trace.state.scope is trace.ROOT
-    assert not flags.symbolic_scope
-    del late
-    assert trace.state.scope is trace.ROOT
-    assert not flags.symbolic_scope
 
 
 def test_scopes_that_end_in_order_return_to_the_one_around() -> None:
@@ -39,3 +29,10 @@ def test_masks_and_guards_that_end_late_change_nothing() -> None:
         assert trace.state.mask is None
         assert trace.state.guard is None
         assert trace.state.watched is None
+
+
+def test_branches_end_what_they_began() -> None:
+    x = Float(1, 2)
+    dr.eval(dr.if_stmt((x,), x > 1, lambda x: x * 2, lambda x: x + 1))
+    assert trace.state.scope is trace.ROOT
+    assert not flags.symbolic_scope
