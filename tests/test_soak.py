@@ -29,5 +29,4 @@ def test_a_short_soak() -> None:
         check=False,
     )
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
-    assert "interrupted" in result.stdout
     assert "forks" in result.stdout
