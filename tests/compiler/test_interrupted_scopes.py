@@ -1,4 +1,4 @@
-"""Scopes whose `with` a Ctrl-C cut short: nothing goes on as if inside of them."""
+"""What restricts tracing, scopes and masks, is put back when it ends."""
 
 from __future__ import annotations
 
