@@ -6,7 +6,7 @@ What it changes otherwise counts for the active elements only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import and_
 from typing import Any
 
@@ -45,6 +45,7 @@ from lumijit.control.state import (
 )
 from lumijit.control.writes import check_writes
 from lumijit.rewriting.undefined import Undefined
+from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.errors import SizeError, StateError
 
 #: A body may change what the condition depends on after some iterations, by means of
@@ -79,16 +80,22 @@ class EvaluatedLoop:
 
     def run(self, state: State, is_compressed: bool) -> State:
         """Iterate until no element is active; if the body raises, undo its writes."""
+        with self._undone_on_error(state):
+            active = trace.under_mask(self._condition(state))
+            evaluate([active])
+            self._materialize(state, active.size)
+            if is_compressed and active.size > 1:
+                return self._run_compressed(state, active)
+            return self._run_masked(state, active)
+
+    @contextmanager
+    def _undone_on_error(self, state: State) -> Iterator[None]:
+        """Take back writes, and changes of the state in place, if an error is raised."""
         nested: list[Leaf] = []
         held = Held(flatten(state, self.labels, nested), nested)
         try:
             with memory.watched():
-                active = trace.under_mask(self._condition(state))
-                evaluate([active])
-                self._materialize(state, active.size)
-                if is_compressed and active.size > 1:
-                    return self._run_compressed(state, active)
-                return self._run_masked(state, active)
+                yield
         except BaseException:
             held.restore()
             raise
@@ -127,6 +134,12 @@ class EvaluatedLoop:
         leaves = flatten(state, self.labels)
         evaluate([active, *(f.value._node for f in leaves if f.is_array)])
 
+    def _iterate(self, state: State, active: Node) -> tuple[State, Node]:
+        """Run the body, then the condition; neither has run if one raises."""
+        with self._undone_on_error(state):
+            stepped = self._step(state, active)
+            return stepped, self._next_active(stepped, active)
+
     def _run_masked(self, state: State, active: Node) -> State:
         """Iterate over all elements."""
         while True:
@@ -158,8 +171,7 @@ class EvaluatedLoop:
             state = rebuild(given, rest.values)
             try:
                 with rest.guarded():
-                    stepped = self._step(state, rest.active)
-                    active = self._next_active(stepped, rest.active)
+                    stepped, active = self._iterate(state, rest.active)
                 before: list[Leaf] = []
                 after: list[Leaf] = []
                 flatten(state, self.labels, before)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.llvm import Float, Int, UInt
+from lumijit.llvm import Array2u, Float, Int, UInt
+
+from ..programs.modes import flags_of
 
 LIMIT = [5, 0, 3, 9, 1, 2, 7, 3]
 
@@ -101,3 +103,24 @@ def test_scatter_into_state_of_the_same_size() -> None:
 def test_errors_are_not_taken_for_compression() -> None:
     with pytest.raises(ValueError, match=r"incompatible sizes \(8, 3\)"):
         widths(lambda i, x: (x + Int(1, 2, 3),), Int(range(8)))
+
+
+def test_an_iteration_that_is_given_up_leaves_nothing_behind() -> None:
+    """The condition reads a buffer of all elements, once the body has run."""
+
+    @lj.syntax
+    def f(n: UInt, out: UInt, p: Array2u) -> UInt:
+        left = lj.alloc_local(UInt, 1)
+        left[0] = n
+        i = UInt(0)
+        while i < left[0]:
+            i += 1
+            lj.scatter_add(out, 1, UInt(0))
+            p.y += 1
+        return i
+
+    n, out, p = UInt(1, 3, 7), lj.zeros(UInt, 1), Array2u(0, UInt(0, 0, 0))
+    with flags_of("compressed"):
+        assert list(f(n, out, p)) == [1, 3, 7]
+    assert list(out) == [11]
+    assert list(p.y) == [1, 3, 7]
