@@ -13,12 +13,18 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import numpy as np
 
-from lumijit.compiler import memory, trace
+from lumijit.compiler import evaluate, memory, trace
 from lumijit.compiler.blocks import Loop
-from lumijit.compiler.evaluate import from_numpy
 from lumijit.compiler.ops.arithmetic import SUB
 from lumijit.compiler.ops.logic import AND, COPY, EQ, LT, SELECT, SHR
-from lumijit.compiler.ops.structural import GATHER, LITERAL, PROJECT
+from lumijit.compiler.ops.structural import (
+    GATHER,
+    LITERAL,
+    PROJECT,
+    SCATTER,
+    UNDEFINED,
+    WRITTEN,
+)
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError, message
@@ -27,6 +33,10 @@ from lumijit.runtime.errors import ArrayTypeError, SizeError, message
 SLOT_BITS = 20
 _SLOT_MASK = (1 << SLOT_BITS) - 1
 _LAST_GENERATION = (1 << (32 - SLOT_BITS)) - 1
+# After as many, a loop's pointer may hold any object: a list would take a trace each.
+MAX_WIDENINGS = 4
+_NONE = frozenset({0})
+_NOTHING: frozenset[int] = frozenset()
 
 
 class Domain:
@@ -142,7 +152,7 @@ class Domain:
     def _is_current(self, numbers: Node, slots: Node, active: Node) -> Node:
         """Return where a number's generation is the one that its slot is in."""
         bits = trace.literal(UINT32, SLOT_BITS)
-        known = from_numpy(np.array(self._generations, np.uint32))
+        known = evaluate.from_numpy(np.array(self._generations, np.uint32))
         inside = trace.emit2(LT, slots, trace.literal(UINT32, self.limit))
         with trace.masked_only(None), memory.guarded(None):
             wanted = memory.entries(known, slots, trace.emit2(AND, inside, active))
@@ -157,15 +167,17 @@ def note_contents(node: Node, numbers: Iterable[int]) -> None:
     _CONTENTS[node] = frozenset(numbers)
 
 
-def contents(node: Node) -> frozenset[int] | None:
-    """Return the numbers that an array may contain, or None if they aren't known.
+def contents(*nodes: Node) -> frozenset[int] | None:
+    """Return the numbers that arrays may contain, or None if they aren't known.
 
     They are followed from the lists that arrays were made of, through gathers,
-    selections and regions. So a call traces no objects that it can't meet.
+    selections, writes and regions. So a call traces no objects that it can't meet.
+    Instance arrays ask whenever they get a node, since its evaluation forgets what it
+    was computed from.
     """
-    found: set[int] = set()
+    found: list[frozenset[int]] = []
     seen: set[Node] = set()
-    stack = [node]
+    stack = list(nodes)
     while stack:
         current = stack.pop()
         if current in seen:
@@ -174,21 +186,72 @@ def contents(node: Node) -> frozenset[int] | None:
         op, deps = current.op, current.deps
         known = _CONTENTS.get(current)
         if known is not None:
-            found |= known
+            found.append(known)
         elif op is LITERAL:
-            found.add(current.attr)
+            found.append(frozenset((current.attr,)))
+        elif op is UNDEFINED:
+            # Numbers that nobody wrote stand for nothing.
+            pass
         elif op is GATHER or op is COPY:
             stack.append(deps[0])
         elif op is SELECT:
             stack += deps[1:]
         elif op is PROJECT:
             stack += _sources(deps[0], current.attr)
+        elif op is WRITTEN and _is_exchanged(deps[0]):
+            stack += deps[0].deps[:2]
         else:
             return None
-    result = frozenset(found)
-    # Evaluation forgets what the node was computed from.
-    _CONTENTS[node] = result
+    # Arrays of a table share its set.
+    result = found[0] if len(found) == 1 else _NOTHING.union(*found)
+    if len(nodes) == 1:
+        _CONTENTS[nodes[0]] = result
     return result
+
+
+def opaque(node: Node) -> Node:
+    """Return a node whose contents lie in memory, of a literal with what is known."""
+    found = evaluate.opaque(node)
+    if found is not node and node.type is UINT32:
+        note_contents(found, (node.attr,))
+    return found
+
+
+def _is_exchanged(effect: Node) -> bool:
+    """Tell whether an effect replaces entries by those of another array."""
+    return effect.op is SCATTER and effect.attr.op == "identity"
+
+
+class Pointers:
+    """What the arguments of a loop's body may hold: assumed, and then widened.
+
+    At first that is what the state holds before the loop. Where an iteration may
+    leave more, the body is traced again.
+    """
+
+    def __init__(self) -> None:
+        # For each leaf what iterations have left, after each trace.
+        self._left: dict[int, list[frozenset[int] | None]] = {}
+
+    def assume(self, k: int, array: Any, argument: Node) -> None:
+        """Note what the argument for an array of the state may hold."""
+        if hasattr(type(array), "_domain"):
+            parts = [contents(array._node), *self._left.setdefault(k, [])]
+            known = [part for part in parts if part is not None]
+            if len(known) == len(parts) <= MAX_WIDENINGS:
+                note_contents(argument, _NONE.union(*known))
+
+    def suffice(self, k: int, argument: Node, output: Node) -> bool:
+        """Tell whether an argument may hold what an iteration leaves, or widen it."""
+        left = self._left.get(k)
+        assumed = None if left is None else contents(argument)
+        if left is None or assumed is None:
+            return True
+        found = contents(output)
+        if found is not None and found <= assumed:
+            return True
+        left.append(found)
+        return False
 
 
 def _may_be_stale(node: Node) -> bool:

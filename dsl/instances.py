@@ -18,7 +18,8 @@ from lumijit.arrays import FlatArray, data_node, wrap
 from lumijit.base import ArrayBase
 from lumijit.compiler import trace
 from lumijit.compiler.ops.logic import EQ, NE
-from lumijit.domains import Domain, note_contents
+from lumijit.compiler.trace import Node
+from lumijit.domains import Domain, contents, note_contents
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayAttributeError,
@@ -33,11 +34,18 @@ _DOMAINS: dict[type[Any], Domain] = {}
 _TYPES: dict[type[Any], dict[str, type[Any]]] = {}
 
 
+def _hold(array: Any, node: Node) -> None:
+    """Give an instance array a node; find out what it may contain before it forgets."""
+    FlatArray._node.__set__(array, node)  # type: ignore[attr-defined]
+    contents(node)
+
+
 class InstanceArray(FlatArray):
     """An array whose entries are objects of one base class, or None."""
 
     __slots__ = ()
     _domain: ClassVar[Domain]
+    _node = property(FlatArray._node.__get__, _hold)  # type: ignore[attr-defined]
 
     def __init__(self, *args: Any) -> None:
         """Make an array of objects, of a sequence of them, or of another array."""

@@ -13,7 +13,7 @@ from typing import Any
 from lumijit import pytree
 from lumijit.base import ArrayBase
 from lumijit.compiler import memory, trace
-from lumijit.compiler.evaluate import evaluate, opaque
+from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.ops.logic import AND
 from lumijit.compiler.reductions import is_any_set
 from lumijit.compiler.trace import Node
@@ -44,6 +44,7 @@ from lumijit.control.state import (
     zeros_like,
 )
 from lumijit.control.writes import check_writes
+from lumijit.domains import opaque
 from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.errors import SizeError, StateError

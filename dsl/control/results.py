@@ -25,6 +25,7 @@ from lumijit.control.state import (
     same_object,
     with_node,
 )
+from lumijit.domains import contents, note_contents
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message
 
@@ -35,6 +36,8 @@ class Entry:
 
     `numbers` are Python numbers that were returned while no callable had returned
     an array. Any other object stays in `value`, and all callables must return it.
+    `objects` are those that an instance array may hold, as far as known: what is made
+    of the call may be a table that has forgotten them.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Entry:
     cls: type[Any] | None = None
     numbers: list[Any] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
+    objects: frozenset[int] | None = None
 
     @property
     def sample(self) -> Any:
@@ -113,6 +117,8 @@ class Results:
                     entry.numbers, key=lambda v: (isinstance(v, float), abs(v))
                 )
                 entry.cls = promoted_type(widest, self.mask_type)
+            if hasattr(entry.cls, "_domain"):
+                entry.objects = contents(*(array._node for array in entry.arrays))
         return [entry for entry in self.entries if entry.cls is not None]
 
     def _check_structure(self, callee: Callee, value: Any, leaves: list[Leaf]) -> None:
@@ -174,6 +180,8 @@ class Results:
             node = nodes[entry.name]
             if node.size == 1:
                 node = trace.resized(node, size)
+            if entry.objects is not None and contents(node) is None:
+                note_contents(node, entry.objects)
             values.append(with_node(entry.cls, node))
         return rebuild((self.value,), values)[0]
 

@@ -48,6 +48,7 @@ from lumijit.control.state import (
     wrong_width,
     zeros_like,
 )
+from lumijit.domains import Pointers
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.errors import StateError, message
@@ -92,6 +93,7 @@ class SymbolicLoop:
         # Python numbers that became arrays, as they were.
         self.numbers: dict[int, Any] = {}
         self.replaced: dict[int, Any] = {}
+        self.pointers = Pointers()
         # The first leaf that is the same array; leaves that the body gives another.
         self.leaders: dict[int, int] = {}
         self.separate: set[int] = set()
@@ -104,7 +106,7 @@ class SymbolicLoop:
 
     def run(self) -> State:
         """Trace until what is known of the state settles; return the final state."""
-        for _ in range(MAX_TRACES + 2 * len(self.leaves)):
+        for _ in range(MAX_TRACES + 6 * len(self.leaves)):
             try:
                 return self._attempt()
             except _Retrace:
@@ -140,6 +142,7 @@ class SymbolicLoop:
             if k not in self.constant:
                 size = self.sizes.get(k, self.width) if node.size == 1 else node.size
                 node = args[k] = regions.argument(node.type, size, len(args))
+                self.pointers.assume(k, value, node)
             values.append(with_node(type(value), node))
         return values, args
 
@@ -395,7 +398,7 @@ class SymbolicLoop:
             if node.size > arg.size == 1:
                 self.sizes[k] = node.size
                 return None
-            return node
+            return node if self.pointers.suffice(k, arg, node) else None
         is_literal = leaf.value._node.op is LITERAL and k not in self.variable
         if is_literal and flags.optimize_loops:
             self.constant.add(k)

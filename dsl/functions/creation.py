@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import initialize
+from lumijit import domains, initialize
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import evaluate, trace
+from lumijit.compiler import trace
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.trace import Node
 from lumijit.host import HostArray
@@ -118,7 +118,7 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
 
     def node(entry: DType, size: int, value: Any) -> Node:
         stored = initialize.number(value, entry, "lumijit.opaque")
-        return evaluate.opaque(trace.literal(entry, stored, size))
+        return domains.opaque(trace.literal(entry, stored, size))
 
     return _make("lumijit.opaque", dtype, shape, value, node)
 

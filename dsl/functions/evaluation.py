@@ -9,6 +9,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
 from lumijit.compiler import evaluate, kernels, special
 from lumijit.compiler.trace import ROOT, Node
+from lumijit.domains import opaque
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
 from lumijit.pytree import tree_leaves
@@ -103,7 +104,7 @@ def make_opaque(*args: Any) -> None:
     """
     evaluate.evaluate(_nodes(args, "lumijit.make_opaque"))
     for array in flat_leaves(args):
-        array._node = evaluate.opaque(array._node)
+        array._node = opaque(array._node)
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:
