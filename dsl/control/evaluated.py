@@ -91,7 +91,7 @@ class EvaluatedLoop:
 
     @contextmanager
     def _undone_on_error(self, state: State) -> Iterator[None]:
-        """Take back writes, and changes of the state in place, if an error is raised."""
+        """Take back writes and in-place changes of the state if an error is raised."""
         nested: list[Leaf] = []
         held = Held(flatten(state, self.labels, nested), nested)
         try:
