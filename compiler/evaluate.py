@@ -38,7 +38,7 @@ class _Pending(threading.local):
 
 
 _pending = _Pending()
-_expand_threshold = 1_000_000
+_expand_threshold = 1 << 22
 
 
 def expand_threshold() -> int:

@@ -26,7 +26,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.trace import ROOT, Node
-from lumijit.runtime import workers
+from lumijit.runtime import pages, workers
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
 from lumijit.runtime.errors import SymbolicError, message
 
@@ -36,9 +36,10 @@ _UNDEFINED = 16
 _BAKED = 32
 _MEMORY = 64
 _COUNTER = 255
-# Results of this many bytes are written past the caches, which they wouldn't fit.
-STREAMING_FROM = 64 << 20
-_NEVER_STREAMING = 1 << 22
+# Results of this many bytes are written past the caches, which they and what they are
+# made of wouldn't fit.
+STREAMING_FROM = min(64 << 20, pages.last_cache_bytes() // 2)
+_NEVER_STREAMING = (STREAMING_FROM - 1) // 8
 # Filling and merging so many entries of private copies takes as long as an atomic
 # update does; and how many turns a loop is taken to make.
 ENTRIES_PER_VALUE = 16

@@ -15,7 +15,7 @@ import numpy as np
 
 from lumijit.compiler import memory, special, trace, transfer
 from lumijit.compiler.lower import collectives
-from lumijit.compiler.lower.access import identity
+from lumijit.compiler.lower.combine import identity
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops.structural import LITERAL

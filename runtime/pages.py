@@ -25,6 +25,7 @@ _HUGE_FROM: Final = 4 << 20
 _HUGE_PAGE: Final = 2 << 20
 # Below this, asking the system how much memory is left costs too much.
 _CHECKED_FROM: Final = 64 << 20
+_LAST_CACHE_BYTES: Final = 32 << 20
 
 
 class Block:
@@ -63,6 +64,17 @@ def _map(size_bytes: int) -> mmap.mmap:
         except OSError as error:
             log(LogLevel.Debug, "no huge pages: %s", error)
     return memory
+
+
+def last_cache_bytes() -> int:
+    """Return how large the last cache before memory is; a guess if nobody says so."""
+    try:
+        with open("/sys/devices/system/cpu/cpu0/cache/index3/size") as file:
+            text = file.read().strip()
+    except OSError:
+        text = ""
+    number = text.removesuffix("K")
+    return int(number) << 10 if number.isdecimal() else _LAST_CACHE_BYTES
 
 
 def available_bytes(taken_bytes: int) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.lower.builder import float_hex
+from lumijit.compiler.lower.combine import combine, combine_lanes
 from lumijit.compiler.lower.gathers import gather_call
 from lumijit.compiler.lower.stores import Write
 from lumijit.compiler.memory import Reduction
@@ -44,26 +45,6 @@ class LaneLoop:
     done: str
     left: str
     lane: str = ""
-
-
-def identity(op: str, t: DType) -> int | float | bool:
-    """Return the neutral value of a reduction."""
-    neutral = {"add": 0, "or": 0, "identity": 0, "mul": 1, "and": -1}.get(op)
-    if neutral is not None:
-        value: int | float | bool = t.wrap(neutral)
-        return value
-    if t.is_float:
-        return float("inf") if op == "min" else float("-inf")
-    low = -(1 << (t.bits - 1)) if t.is_signed else 0
-    high = (1 << (t.bits - int(t.is_signed))) - 1
-    return high if op == "min" else low
-
-
-def combine_text(op: str, t: DType) -> str:
-    """Return the instruction for add, mul, and, or on a scalar or vector."""
-    if op in ("add", "mul"):
-        return f"f{op}" if t.is_float else op
-    return op
 
 
 class Access:
@@ -123,54 +104,60 @@ class Access:
         low.stores.flush()
         mask = b.narrow(low.under_mask(low.values[mask_node]))
         if id(root) in self.private:
-            self._private_update(reduction.op, t, id(root), value, index, mask)
+            is_one = low.uniform.scalar(index_node) is not None
+            self._private_update(reduction.op, t, id(root), value, index, mask, is_one)
         elif reduction.mode == "no_conflicts":
             old = gather_call(self.b, element, ty, base, index, mask)
-            new = self._combine(reduction.op, t, ty, old, value)
+            new = combine(b, reduction.op, t, ty, old, value)
             low.stores.add(node, root, Write(element, new, base, index))
             low.stores.flush()
         else:
             merge = reduction.mode not in ("direct", "apart")
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)
 
-    def _combine(self, op: str, t: DType, ty: str, x: str, y: str) -> str:
-        """Combine two values of one spelled type (scalar or vector)."""
-        b = self.b
-        if op in ("min", "max"):
-            if t.is_float:
-                predicate = "olt" if op == "min" else "ogt"
-                test = b.emit(f"fcmp {predicate} {ty} {y}, {x}")
-            else:
-                sign = "s" if t.is_signed else "u"
-                predicate = sign + ("lt" if op == "min" else "gt")
-                test = b.emit(f"icmp {predicate} {ty} {y}, {x}")
-            masks = f"<{b.width} x i1>" if ty.startswith("<") else "i1"
-            return b.emit(f"select {masks} {test}, {ty} {y}, {ty} {x}")
-        return b.emit(f"{combine_text(op, t)} {ty} {x}, {y}")
-
     def _lane(self, ty: str, vector: str, lane: int | str) -> str:
         return self.b.emit(f"extractelement {ty} {vector}, i32 {lane}")
 
     def _private_update(
-        self, op: str, t: DType, key: int, value: str, index: str, mask: str
+        self,
+        op: str,
+        t: DType,
+        key: int,
+        value: str,
+        index: str,
+        mask: str,
+        is_one: bool,
     ) -> None:
-        """Update this thread's copy lane by lane; idle lanes hit a dummy entry."""
+        """Update this thread's copy lane by lane; idle lanes hit a dummy entry.
+
+        Lanes that all hit one entry (`is_one`) are combined first.
+        """
         b = self.b
         copies, lane_copy, dummy = self.private[key]
-        base = self.bases[key]
         element = t.memory_llvm
         ty = f"<{b.width} x {element}>"
         spread = b.add(UINT32, b.mul(UINT32, index, copies), lane_copy)
-        place = b.select(UINT32, mask, spread, dummy)
         indices = b.type(UINT32)
+        if is_one:
+            item = combine_lanes(b, op, t, ty, value, mask)
+            first, idle = (self._lane(indices, v, 0) for v in (spread, dummy))
+            at = b.emit(f"select i1 {b.any_lane(mask)}, i32 {first}, i32 {idle}")
+            self._private_entry(op, t, key, at, item)
+            return
+        place = b.select(UINT32, mask, spread, dummy)
         for lane in range(b.width):
-            at = self._lane(indices, place, lane)
-            wide = b.emit(f"zext i32 {at} to i64")
-            address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
-            old = b.emit(f"load {element}, ptr {address}")
-            item = self._lane(ty, value, lane)
-            new = self._combine(op, t, element, old, item)
-            b.line(f"store {element} {new}, ptr {address}")
+            at, item = self._lane(indices, place, lane), self._lane(ty, value, lane)
+            self._private_entry(op, t, key, at, item)
+
+    def _private_entry(self, op: str, t: DType, key: int, at: str, item: str) -> None:
+        """Update one entry of this thread's copy."""
+        b = self.b
+        element = t.memory_llvm
+        wide = b.emit(f"zext i32 {at} to i64")
+        address = b.emit(f"getelementptr {element}, ptr {self.bases[key]}, i64 {wide}")
+        old = b.emit(f"load {element}, ptr {address}")
+        new = combine(b, op, t, element, old, item)
+        b.line(f"store {element} {new}, ptr {address}")
 
     def _mask_bits(self, mask: str) -> str:
         b = self.b
@@ -252,7 +239,7 @@ class Access:
         at = self._lane(b.type(UINT32), index, loop.lane)
         if merge:
             served, mine = self._same_index(index, at, left)
-            item = self._reduce_lanes(op, t, ty, value, mine)
+            item = combine_lanes(b, op, t, ty, value, mine)
         else:
             negative = b.emit(f"sub i{w} 0, {left}")
             served = b.emit(f"and i{w} {negative}, {left}")
@@ -262,32 +249,6 @@ class Access:
         self._atomic(op, t, address, item)
         self._close_lanes(loop, served)
         low.set_mask(outer)
-
-    def _reduce_lanes(self, op: str, t: DType, ty: str, value: str, mask: str) -> str:
-        """Combine the masked lanes of a vector to one scalar."""
-        b = self.b
-        element = t.memory_llvm
-        neutral = b.const(t, identity(op, t))
-        if t is BOOL:
-            neutral = f"splat (i8 {int(bool(identity(op, t)))})"
-        masked = b.emit(f"select {b.type(BOOL)} {mask}, {ty} {value}, {ty} {neutral}")
-        suffix = f"v{b.width}" + (f"f{t.bits}" if t.is_float else element)
-        if t.is_float and op in ("add", "mul"):
-            name = f"llvm.vector.reduce.f{op}.{suffix}"
-            b.declarations[name] = f"declare {element} @{name}({element}, {ty})"
-            start = float_hex(t, -0.0 if op == "add" else 1.0)
-            return b.emit(
-                f"call reassoc {element} @{name}({element} {start}, {ty} {masked})"
-            )
-        if t.is_float:
-            stem = f"f{op}"
-        elif op in ("min", "max"):
-            stem = ("s" if t.is_signed else "u") + op
-        else:
-            stem = op
-        name = f"llvm.vector.reduce.{stem}.{suffix}"
-        b.declarations[name] = f"declare {element} @{name}({ty})"
-        return b.emit(f"call {element} @{name}({ty} {masked})")
 
     def _atomic(self, op: str, t: DType, address: str, item: str) -> None:
         """Write one atomic read-modify-write of a scalar."""
@@ -323,10 +284,10 @@ class Access:
         old = b.emit(f"bitcast {bits} {seen} to {element}")
         if t is FLOAT16:
             wide = [b.emit(f"fpext half {v} to float") for v in (old, item)]
-            result = self._combine(op, FLOAT32, "float", *wide)
+            result = combine(b, op, FLOAT32, "float", *wide)
             new = b.emit(f"fptrunc float {result} to half")
         else:
-            new = self._combine(op, t, element, old, item)
+            new = combine(b, op, t, element, old, item)
         raw = b.emit(f"bitcast {element} {new} to {bits}")
         swap = b.emit(
             f"cmpxchg ptr {address}, {bits} {seen}, {bits} {raw} monotonic monotonic"

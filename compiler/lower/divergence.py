@@ -8,13 +8,14 @@ modules of their own. Masks that cross basic blocks travel in their wide form (s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.blocks import Block, Branch
 from lumijit.compiler.local import is_local
 from lumijit.compiler.lower.demand import Demand, has_effect
-from lumijit.compiler.ops.structural import EFFECTS, LOCALS, READS, REGIONS
+from lumijit.compiler.ops.structural import BRANCH, EFFECTS, LOCALS, READS, REGIONS
 from lumijit.compiler.trace import Node
 from lumijit.runtime.dtypes import BOOL, DType
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lumijit.compiler.lower.packet import PacketLowering
 
 FLAT_BRANCH_COST = 24
+# What must not run for lanes that did not want it, or costs more than a test.
+MASKED = {*REGIONS, *EFFECTS, *READS, *LOCALS}
 
 
 class Divergence:
@@ -191,16 +194,22 @@ def comment(label: str) -> str:
 
 def is_flat(blocks: Iterable[Block], demand: Demand) -> bool:
     """Tell whether executing all blocks is cheaper than testing the lanes."""
-    cost = 0
+    return _flat_cost(blocks, demand) <= FLAT_BRANCH_COST
+
+
+def _flat_cost(blocks: Iterable[Block], demand: Demand) -> float:
+    """Return the cost of executing all blocks, infinite where that must not be."""
+    cost = 0.0
     for block in blocks:
         if any(is_local(out) for out in block.outputs):
-            return False
+            return math.inf
         for node in block.nodes:
             if node not in demand.wanted:
                 continue
-            if node.op in REGIONS or node.op in EFFECTS or node.op in READS:
-                return False
-            if node.op in LOCALS:
-                return False
-            cost += node.op.cost
-    return cost <= FLAT_BRANCH_COST
+            if node.op is BRANCH:
+                cost += _flat_cost(node.attr.blocks, demand)
+            elif node.op in MASKED:
+                return math.inf
+            else:
+                cost += node.op.cost
+    return cost

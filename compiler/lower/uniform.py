@@ -34,6 +34,7 @@ from lumijit.compiler.ops.structural import (
     LOCAL_WRITE,
     LOOP,
     PROJECT,
+    SCATTER,
     SYMBOLIC,
 )
 from lumijit.compiler.program import is_baked
@@ -173,6 +174,8 @@ def _roots(node: Node) -> Iterable[Node]:
         return (node.deps[1],)
     if op is GATHER:
         return (node,)
+    if op is SCATTER and node.attr.op != "identity":
+        return (node.deps[2],)
     if op is LOOP:
         loop: Loop = node.attr
         return loop.terms

@@ -19,7 +19,7 @@ from lumijit.compiler import kernels, memory, trace
 from lumijit.compiler.describe import describe
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.program import Program, is_streaming
+from lumijit.compiler.program import STREAMING_FROM, Program, is_streaming
 from lumijit.compiler.trace import Node, emit1, emit2
 from lumijit.llvm import Float, Int, UInt
 from lumijit.runtime import history
@@ -272,7 +272,7 @@ def test_fresh_processes_find_kernels_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", [0, 5])
 def test_large_outputs_bypass_the_caches(extra: int) -> None:
-    size = (64 << 20) // 4 + extra
+    size = STREAMING_FROM // 4 + extra
     history.kernel_history()
     node = emit2(ar.ADD, trace.counter(size), lit(UINT32, 7))
     key = described([node])

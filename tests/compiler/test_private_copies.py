@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm import Float, UInt
+from lumijit.llvm import Bool, Float, Float16, Int, UInt, UInt64
 from lumijit.runtime import workers
 
 
@@ -73,3 +73,35 @@ def test_two_kernels_serve_all_sizes() -> None:
 @pytest.mark.parametrize("values", [1, 100, 30_000])
 def test_sums_agree(entries: int, values: int) -> None:
     launches(entries, values)
+
+
+@pytest.mark.parametrize("dtype", [Float, Int, UInt64, Float16])
+@pytest.mark.parametrize("values", [1, 100, 30_000])
+@pytest.mark.parametrize("place", [0, 2, 3, 10**6])
+def test_all_values_go_to_one_entry(dtype: Any, values: int, place: int) -> None:
+    rng = np.random.default_rng(0)
+    numbers, active = rng.integers(0, 3, values), rng.random(values) < 0.01
+    x, mask, at = dtype(numbers), Bool(active), dr.opaque(UInt, place)
+    expected = np.full(3, 5, dtype().numpy().dtype)
+    if place < 3:
+        expected[place] += numbers[active].sum()
+    with dr.scoped_set_flag(dr.JitFlag.Debug, False):
+        total, largest = dr.full(dtype, 5, 3), dr.full(dtype, 1, 3)
+        dr.scatter_add(total, x, at, mask)
+        dr.scatter_reduce(dr.ReduceOp.Max, largest, x, at, mask)
+    np.testing.assert_array_equal(total.numpy(), expected)
+    top = numbers[active].max(initial=1) if place < 3 else 1
+    assert largest.numpy().tolist() == [top if k == place else 1 for k in range(3)]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_one_entry_in_each_turn_of_a_loop(mode: Any) -> None:
+    sums, turns = dr.zeros(UInt, 8), dr.arange(UInt, 5000) % 9
+
+    def add(i: UInt) -> tuple[UInt]:
+        dr.scatter_add(sums, turns, i)
+        return (i + 1,)
+
+    dr.while_loop((dr.zeros(UInt, 5000),), lambda i: i < turns, add, mode=mode)
+    n = np.arange(5000) % 9
+    np.testing.assert_array_equal(sums.numpy(), [n[n > k].sum() for k in range(8)])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lumijit.compiler import evaluate, memory, regions, trace
+from lumijit.compiler import evaluate, kernels, memory, regions, trace
+from lumijit.compiler.lower import packet
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
 from lumijit.compiler.ops import mathematics as ma
+from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node, emit1, emit2, select
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import (
@@ -321,3 +323,21 @@ def test_without_value_numbering_and_folding() -> None:
             lambda v: (emit2(ar.ADD, select(TRUE, v, v), lit(FLOAT32, 7)),),
         )
         check([found])
+
+
+@pytest.mark.parametrize("is_cheap", [True, False])
+def test_cheap_branches_in_branches_are_computed_without_tests(is_cheap: bool) -> None:
+    x = array(np.arange(77), FLOAT32)
+    few, most = (emit2(lo.LT, x, lit(FLOAT32, k)) for k in (20, 50))
+    op = ar.NEG if is_cheap else ma.LGAMMA
+
+    def inner() -> Nodes:
+        return tuple(
+            branch(few, lambda: (emit2(ar.ADD, x, x),), lambda: (emit1(op, x),))
+        )
+
+    [result] = branch(most, inner, lambda: (emit1(ar.ABS, x),))
+    program = Program(77, [result], [], 0)
+    text = packet.lower(program, "kernel", kernels.target()).ir
+    assert ("\nenter" in text) is not is_cheap
+    check([result], ulps=4)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import arg, combine, head, lanes
+from lumijit.compiler.lower.collectives.pieces import arg, head, lanes
+from lumijit.compiler.lower.combine import combine_text
 from lumijit.runtime.dtypes import DType
 
 
@@ -37,7 +38,7 @@ copy:
   %place = add i64 %at, %c
   %from = getelementptr {element}, ptr %base, i64 %place
   %v = load {element}, ptr %from
-{combine(op, t, element, "sum.c", "%part", "%v")}
+{combine_text(op, t, element, "sum.c", "%part", "%v")}
   %c.n = add i64 %c, 1
   %cmore = icmp ult i64 %c.n, %copies
   br i1 %cmore, label %copy, label %slot.end
@@ -83,7 +84,7 @@ slot:
   %sum = phi {ty} [ %old, %chunk ], [ %sum.n, %slot ]
   %from = getelementptr {element}, ptr %base, i64 %at
   %v = load {ty}, ptr %from, align {t.size_bytes}
-{combine(op, t, ty, "sum.n", "%sum", "%v")}
+{combine_text(op, t, ty, "sum.n", "%sum", "%v")}
   %at.n = add i64 %at, %stride
   %t.n = add i64 %t, 1
   %tmore = icmp ult i64 %t.n, %threads

@@ -6,8 +6,8 @@ does with them is in its own module.
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.access import combine_text, identity
 from lumijit.compiler.lower.builder import float_hex
+from lumijit.compiler.lower.combine import combine_text, identity
 from lumijit.runtime.dtypes import DType
 
 LANES_BYTES = 256
@@ -39,25 +39,6 @@ def neutral(op: str, t: DType) -> str:
     if t.is_float:
         return float_hex(t, -0.0 if op == "add" else float(value))
     return str(int(value))
-
-
-def combine(op: str, t: DType, ty: str, name: str, x: str, y: str) -> str:
-    """Write `name = x op y` on a scalar or vector type."""
-    if t.is_bool:
-        # Every byte but 0 is a set entry.
-        op = {"and": "min", "or": "max"}[op]
-    if op in ("add", "mul", "and", "or"):
-        return f"  %{name} = {combine_text(op, t)} {ty} {x}, {y}"
-    if t.is_float:
-        test = f"fcmp {'olt' if op == 'min' else 'ogt'}"
-    else:
-        sign = "s" if t.is_signed else "u"
-        test = f"icmp {sign}{'lt' if op == 'min' else 'gt'}"
-    masks = f"<{ty[1:].split()[0]} x i1>" if ty.startswith("<") else "i1"
-    return (
-        f"  %{name}.c = {test} {ty} {y}, {x}\n"
-        f"  %{name} = select {masks} %{name}.c, {ty} {y}, {ty} {x}"
-    )
 
 
 def tail_mask(t: DType, width: int, count: str) -> str:
@@ -93,7 +74,7 @@ def fold_lanes(op: str, t: DType, width: int, source: str) -> tuple[str, str]:
                 f"<{half} x i32> <{picks}>"
             )
         lines.append(
-            combine(
+            combine_text(
                 op,
                 t,
                 f"<{half} x {element}>",
@@ -120,7 +101,7 @@ body:
   %acc = phi {ty} [ splat ({element} {zero}), %{first} ], [ %acc.n, %body ]
   %at = getelementptr {element}, ptr %src, i64 %i
   %raw = load {ty}, ptr %at, align {t.size_bytes}
-{combine(op, t, ty, "acc.n", "%acc", "%raw")}
+{combine_text(op, t, ty, "acc.n", "%acc", "%raw")}
   %i.n = add i64 %i, {width}
   %more = icmp ult i64 %i.n, %full
   br i1 %more, label %body, label %{after}"""
@@ -150,7 +131,7 @@ tail:
   %ta = getelementptr {element}, ptr %src, i64 %full
   %traw = load {ty}, ptr %ta, align {t.size_bytes}
   %{masked} = select <{width} x i1> %in, {ty} %traw, {ty} splat ({element} {zero})
-{combine(op, t, ty, "tsum", "%sum", f"%{masked}")}
+{combine_text(op, t, ty, "tsum", "%sum", f"%{masked}")}
   br label %fold
 fold:
   %total = phi {ty} [ %sum, %rest ], [ %tsum, %tail ]

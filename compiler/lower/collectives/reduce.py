@@ -5,11 +5,11 @@ from __future__ import annotations
 from lumijit.compiler.lower.collectives.pieces import (
     arg,
     block_total,
-    combine,
     head,
     lanes,
     tail_mask,
 )
+from lumijit.compiler.lower.combine import combine_text
 from lumijit.runtime.buffers import PADDING_BYTES
 from lumijit.runtime.dtypes import DType
 
@@ -138,7 +138,7 @@ def _picked(lines: list[str], ty: str, x: str, y: str, picks: range) -> str:
 
 def _combined(op: str, t: DType, lines: list[str], ty: str, x: str, y: str) -> str:
     name = f"v{len(lines)}"
-    lines.append(combine(op, t, ty, name, x, y))
+    lines.append(combine_text(op, t, ty, name, x, y))
     return f"%{name}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.access import combine_text
 from lumijit.compiler.lower.collectives.pieces import (
     arg,
     block_total,
@@ -26,7 +25,7 @@ def _scan_part(t: DType, part: int, exclusive: bool) -> str:
     """
     width = 16 // t.size_bytes
     ty = f"<{width} x {t.memory_llvm}>"
-    add = combine_text("add", t)
+    add = "fadd" if t.is_float else "add"
     lines = []
 
     def moved(name: str, source: str, shift: int) -> str:
@@ -186,7 +185,7 @@ def scan_ir(
     width = 16 // t.size_bytes
     element = t.memory_llvm
     ty = f"<{width} x {element}>"
-    add = combine_text("add", t)
+    add = "fadd" if t.is_float else "add"
     zero = "0.0" if t.is_float else "0"
     how = "align 16, !nontemporal !0" if is_streaming else f"align {t.size_bytes}"
     turn = []
