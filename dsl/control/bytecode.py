@@ -7,9 +7,11 @@ look. The closer look is up to `reach`.
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -42,12 +44,15 @@ PLAIN = {
     classmethod,
     BuiltinFunctionType,
     MemberDescriptorType,
-    ModuleType,
     Runtime,
     Undefined,
 }
 _MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
 _FEW = 32
+#: Modules whose variables hold no arrays of users.
+_LIBRARIES = sys.stdlib_module_names - {"__main__"} | {"lumijit", "numpy"}
+_INSTALLED = {"site-packages", "dist-packages"}
+_IS_USERS: dict[str, bool] = {}
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,33 @@ def is_foreign(cls: type[Any]) -> bool:
     """Tell whether a class isn't one of this package."""
     module = cls.__module__
     return not (module == "lumijit" or module.startswith("lumijit."))
+
+
+def is_users(module: str) -> bool:
+    """Tell whether a module's functions may know of arrays in its variables.
+
+    What is installed counts only if it uses this package.
+    """
+    found = _IS_USERS.get(module)
+    if found is None:
+        found = _IS_USERS[module] = _knows_arrays(module)
+    return found
+
+
+def _knows_arrays(module: str) -> bool:
+    if module.partition(".")[0] in _LIBRARIES:
+        return False
+    namespace = vars(sys.modules.get(module, sys))
+    path = Path(namespace.get("__file__") or "")
+    if _INSTALLED.isdisjoint(path.parts):
+        return True
+    values = list(namespace.values())
+    names = {getattr(v, "__module__", None) or _name_of(v) for v in values}
+    return any(str(name).partition(".")[0] == "lumijit" for name in names)
+
+
+def _name_of(value: Any) -> str | None:
+    return value.__name__ if type(value) is ModuleType else None
 
 
 class Inert:
@@ -225,9 +257,11 @@ class Inert:
     def _is_inert(self, value: Any, facts: Facts) -> bool:
         kind = type(value)
         if isinstance(value, type):
-            return not facts.changes
+            return not facts.changes and not is_users(value.__module__)
         if kind is FunctionType:
             return self._is_inert_inside(value)
+        if kind is ModuleType:
+            return not is_users(value.__name__)
         if isinstance(value, (FlatArray, NestedArray)):
             return not facts.changes
         return not is_foreign(kind) and kind is not partial

@@ -32,7 +32,7 @@ def assignment(
     lines that change what a name holds, then those that mention it. Searched are
     functions and the methods that they mention; if that is in vain, all methods.
     """
-    called = list(functions)
+    called = [f for f in functions if f.__name__ not in _CONSTRUCTORS]
     rest = [m for m in methods if m not in called]
     for function in called:
         mentioned = {n for c in codes_in(function.__code__) for n in c.co_names}

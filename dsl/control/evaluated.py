@@ -85,9 +85,10 @@ class EvaluatedLoop:
             active = trace.under_mask(self._condition(state))
             evaluate([active])
             self._materialize(state, active.size)
-            if is_compressed and active.size > 1:
-                return self._run_compressed(state, active)
-            return self._run_masked(state, active)
+            is_compressed &= active.size > 1
+            run = self._run_compressed if is_compressed else self._run_masked
+            final = run(state, active)
+        return final
 
     @contextmanager
     def _undone_on_error(self, state: State) -> Iterator[None]:
@@ -139,7 +140,8 @@ class EvaluatedLoop:
         """Run the body, then the condition; neither has run if one raises."""
         with self._undone_on_error(state):
             stepped = self._step(state, active)
-            return stepped, self._next_active(stepped, active)
+            following = self._next_active(stepped, active)
+        return stepped, following
 
     def _run_masked(self, state: State, active: Node) -> State:
         """Iterate over all elements."""

@@ -15,8 +15,8 @@ from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
 from lumijit.control.bytecode import Inert
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
-from lumijit.control.outside import WHOLE, Change, Outside, Span, call_error
-from lumijit.control.reach import LIMIT
+from lumijit.control.outside import Change, Outside, call_error
+from lumijit.control.reach import WHOLE, Span
 from lumijit.control.results import Results
 from lumijit.control.state import flatten, is_array, rebuild, with_node
 from lumijit.runtime.config import flags
@@ -27,8 +27,6 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 _NONE: frozenset[int] = frozenset()
-# Of more functions, only what is near is looked at.
-FEW = 16
 
 
 class Invocation:
@@ -72,8 +70,7 @@ class Invocation:
         for leaf in self.leaves:
             if leaf.is_array:
                 outside.reach.ignore(leaf.value)
-        limit = LIMIT if len(followed) <= FEW else FEW
-        spans = {id(c): outside.follow(c.roots, limit) for c in followed}
+        spans = {id(c): outside.follow(c.roots) for c in followed}
         return (None, {}) if outside.is_empty else (outside, spans)
 
     def check_surroundings(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, is_
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +25,8 @@ from lumijit.compiler.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.trace import Node
 from lumijit.control.bytecode import PLAIN, Inert, is_state
 from lumijit.control.culprit import assignment, methods_of
-from lumijit.control.places import (
-    MISSING,
-    ClassAttributes,
-    Globals,
-    Place,
-)
-from lumijit.control.reach import LIMIT, Reach
+from lumijit.control.places import MISSING, Place
+from lumijit.control.reach import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe, with_node
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message, where
@@ -51,20 +46,6 @@ _BODY_FIX = (
     "assign it in the function that contains the construct, make it a state variable, "
     "or lumijit.scatter to an array."
 )
-
-
-class Span(NamedTuple):
-    """Where the places, arrays and functions begin and end that a root led to."""
-
-    places: int
-    arrays: int
-    functions: int
-    last_place: int | None
-    last_array: int | None
-    last_function: int | None
-
-
-WHOLE = Span(0, 0, 0, None, None, None)
 
 
 @dataclass
@@ -111,35 +92,30 @@ class Outside:
         else:
             reach.follow(value, label)
 
-    def follow(self, roots: Iterable[Any], limit: int = LIMIT) -> Span:
+    def follow(self, roots: Iterable[Any]) -> Span:
         """Remember what is reached from objects or functions; return which it is."""
-        reach = self.reach
-        places, arrays, functions = reach.places, reach.arrays, reach.functions
-        starts = (len(places), len(arrays), len(functions))
+        start = self.reach.mark()
         for root in roots:
-            reach.follow(root, limit=limit)
-        return Span(*starts, len(places), len(arrays), len(functions))
+            self.reach.follow(root)
+        return Span(start, self.reach.mark())
 
     def restore(self, span: Span, ignored: Ignored | None = None) -> list[Change]:
         """Put back what changed and has to do with arrays; return what that was."""
         changes: list[Change] = []
         reach = self.reach
-        last = len(reach.arrays) if span.last_array is None else span.last_array
-        arrays, nodes = reach.arrays, reach.nodes
-        # Mostly nothing has changed: told without looking at each.
+        first, last = span.start.arrays, None if span.stop is None else span.stop.arrays
+        arrays, nodes = reach.arrays[first:last], reach.nodes[first:last]
         if not all(map(is_, map(_node_of, arrays), nodes)):
-            for k in range(span.arrays, last):
-                array, node = arrays[k], nodes[k]
+            holders = reach.holders[first:last]
+            for array, node, place in zip(arrays, nodes, holders, strict=True):
                 now = array._node
                 if now is node or _is_written(array) or _is_equal(node, now):
                     continue
                 array._node = node
-                place = reach.holders[k]
                 before, after = (with_node(type(array), n) for n in (node, now))
                 changes.append(Change(place, place.key_of(array), before, after))
-        for place in reach.places[span.places : span.last_place]:
-            if not place.is_same():
-                changes += self._restored(place, ignored)
+        for place in reach.changed(span):
+            changes += self._restored(place, ignored)
         return changes
 
     def during(
@@ -193,13 +169,10 @@ class Outside:
         if isinstance(value, FlatArray):
             return [(type(value), id(value._node))]
         inner = Reach(known=self.reach)
-        inner.follow(value, limit=16)
+        inner.follow(value)
         return [
             (type(array), id(node))
-            for array, node, place in zip(
-                inner.arrays, inner.nodes, inner.holders, strict=True
-            )
-            if not isinstance(place, (ClassAttributes, Globals))
+            for array, node in zip(inner.arrays, inner.nodes, strict=True)
         ]
 
     def error(
@@ -217,7 +190,8 @@ class Outside:
         while root.parent is not None:
             names.append(root.parent.key_of(root.owner))
             root = root.parent
-        functions = self.reach.functions[span.functions : span.last_function]
+        stop = None if span.stop is None else span.stop.functions
+        functions = self.reach.functions[span.start.functions : stop]
         classes = {type(place.owner), type(root.owner)}
         methods = [m for cls in classes for m in methods_of(cls)]
         line = assignment([n for n in names if isinstance(n, str)], functions, methods)

@@ -6,9 +6,12 @@ Which places a construct can reach is up to `reach`.
 
 from __future__ import annotations
 
+import gc
 from operator import is_
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any
+
+import numpy as np
 
 MISSING: Any = object()
 get_attribute = object.__getattribute__
@@ -17,24 +20,33 @@ get_attribute = object.__getattribute__
 class Place:
     """A Python object with entries that can be assigned.
 
-    `label` is what a message calls an owner that is in no other place.
+    `before` is what the entries held, and `live` what they hold now, in the same
+    order, where looking at that takes no code of ours; else it is None. `label` is
+    what a message calls an owner that is in no other place.
     """
 
-    __slots__ = ("kept", "label", "owner", "parent")
+    __slots__ = ("before", "label", "live", "owner", "parent")
 
     def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
         self.owner = owner
         self.parent = parent
         self.label = label
-        self.kept: dict[Any, Any] = self.current()
+        self.live: Any = None
+        self.before: Any = self.current()
+
+    @property
+    def kept(self) -> dict[Any, Any]:
+        """What the entries held, by key."""
+        before: dict[Any, Any] = self.before
+        return before
+
+    def followed(self) -> Any:
+        """Return the values that lead on."""
+        return self.before.values()
 
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
         raise NotImplementedError
-
-    def values(self) -> Any:
-        """Return what the entries hold, in the order of `kept`."""
-        return self.current().values()
 
     def put(self, key: Any, value: Any) -> None:
         """Assign an entry; MISSING removes it."""
@@ -67,8 +79,8 @@ class Place:
 
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects that they held."""
-        now, kept = self.values(), self.kept.values()
-        return len(now) == len(kept) and all(map(is_, now, kept))
+        now, kept = self.current(), self.kept
+        return len(now) == len(kept) and all(map(is_, now.values(), kept.values()))
 
     def changes(self) -> list[tuple[Any, Any, Any]]:
         """List key, former and present value of the entries that differ."""
@@ -77,26 +89,47 @@ class Place:
         return [(k, old, new) for k, old, new in both if old is not new]
 
 
-class Attributes(Place):
+class _Mapping(Place):
+    """What a dictionary holds."""
+
+    __slots__ = ("space",)
+
+    def __init__(
+        self, owner: Any, parent: Place | None, label: str, space: dict[Any, Any]
+    ) -> None:
+        self.owner = owner
+        self.parent = parent
+        self.label = label
+        self.space = space
+        self.live = space.values()
+        self.before = space.copy()
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        return dict(self.space)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
+        if value is MISSING:
+            del self.space[key]
+        else:
+            self.space[key] = value
+
+
+class Attributes(_Mapping):
     """The attributes of an object that has a dictionary."""
 
     __slots__ = ()
 
-    def current(self) -> dict[Any, Any]:
-        """Return what the entries hold, by key."""
-        return dict(get_attribute(self.owner, "__dict__"))
 
-    def values(self) -> Any:
-        """Return what the entries hold, in the order of `kept`."""
-        return get_attribute(self.owner, "__dict__").values()
+class Entries(_Mapping):
+    """The entries of a dictionary."""
 
-    def put(self, key: Any, value: Any) -> None:
-        """Assign or remove an entry."""
-        attributes = get_attribute(self.owner, "__dict__")
-        if value is MISSING:
-            del attributes[key]
-        else:
-            attributes[key] = value
+    __slots__ = ()
+
+    def step(self, key: Any) -> str:
+        """Return how a program goes on to an item."""
+        return f"[{key!r}]"
 
 
 class Slots(Place):
@@ -129,9 +162,13 @@ class Slots(Place):
 
 
 class ClassAttributes(Place):
-    """The attributes of a class."""
+    """The attributes of a class; its methods are followed where they are mentioned."""
 
     __slots__ = ()
+
+    def followed(self) -> Any:
+        """Return the values that lead on."""
+        return [v for v in self.before.values() if type(v) is not FunctionType]
 
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
@@ -146,54 +183,47 @@ class ClassAttributes(Place):
 
 
 class Items(Place):
-    """The items of a list, or of a tuple, which stay."""
+    """The items of a list, of a deque, or of a tuple, which stay."""
 
     __slots__ = ()
 
+    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+        self.owner = owner
+        self.parent = parent
+        self.label = label
+        self.live = self.items
+        self.before = list(self.live)
+
+    @property
+    def items(self) -> Any:
+        """The sequence."""
+        return self.owner
+
+    @property
+    def kept(self) -> dict[Any, Any]:
+        """What the entries held, by key."""
+        return dict(enumerate(self.before))
+
+    def followed(self) -> Any:
+        """Return the values that lead on."""
+        return self.before
+
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
-        return dict(enumerate(self.owner))
-
-    def values(self) -> Any:
-        """Return what the entries hold, in the order of `kept`."""
-        return self.owner
+        return dict(enumerate(self.items))
 
     def put(self, key: Any, value: Any) -> None:
         """Assign an item; an array in a tuple gets other contents."""
-        if isinstance(self.owner, tuple):
-            self.owner[key]._node = value._node
+        if isinstance(self.items, tuple):
+            self.items[key]._node = value._node
         else:
-            self.owner[key] = value
+            self.items[key] = value
 
     def put_back(self, keys: list[Any]) -> None:
         """Give all items their values, as others may have moved, too."""
         del keys
-        self.owner[:] = self.kept.values()
-
-    def step(self, key: Any) -> str:
-        """Return how a program goes on to an item."""
-        return f"[{key!r}]"
-
-
-class Entries(Place):
-    """The entries of a dictionary."""
-
-    __slots__ = ()
-
-    def current(self) -> dict[Any, Any]:
-        """Return what the entries hold, by key."""
-        return dict(self.owner)
-
-    def values(self) -> Any:
-        """Return what the entries hold, in the order of `kept`."""
-        return self.owner.values()
-
-    def put(self, key: Any, value: Any) -> None:
-        """Assign or remove an entry."""
-        if value is MISSING:
-            del self.owner[key]
-        else:
-            self.owner[key] = value
+        self.items.clear()
+        self.items.extend(self.before)
 
     def step(self, key: Any) -> str:
         """Return how a program goes on to an item."""
@@ -205,34 +235,59 @@ class Components(Items):
 
     __slots__ = ()
 
-    def current(self) -> dict[Any, Any]:
-        """Return what the entries hold, by key."""
-        return dict(enumerate(self.owner._items))
-
-    def values(self) -> Any:
-        """Return what the entries hold, in the order of `kept`."""
+    @property
+    def items(self) -> Any:
+        """The list of components."""
         return self.owner._items
 
-    def put(self, key: Any, value: Any) -> None:
-        """Assign a component."""
-        self.owner._items[key] = value
+
+class Members(Items):
+    """What a set or a NumPy array holds, or any object that the collector looks into.
+
+    Of the latter nothing can be put back.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+        super().__init__(owner, parent, label)
+        self.live = None
+
+    @property
+    def items(self) -> Any:
+        """The objects, in some order that stays while nothing changes."""
+        owner = self.owner
+        if isinstance(owner, np.ndarray):
+            return owner.flat
+        if isinstance(owner, (set, frozenset)):
+            return owner
+        return gc.get_referents(owner)
 
     def put_back(self, keys: list[Any]) -> None:
-        """Give all components their values."""
+        """Give all entries their values."""
         del keys
-        self.owner._items[:] = self.kept.values()
+        if isinstance(self.owner, set):
+            self.owner.clear()
+            self.owner.update(self.before)
+        elif isinstance(self.owner, np.ndarray):
+            for key, value in enumerate(self.before):
+                self.owner.flat[key] = value
+
+    def step(self, key: Any) -> str:
+        """Return how a program goes on to an item."""
+        return f"[{key!r}]" if isinstance(self.owner, np.ndarray) else ""
 
 
 class Variable(Place):
-    """A variable of an enclosing function; `label` is its name."""
+    """A variable of an enclosing function."""
 
     __slots__ = ()
-    owner: CellType
 
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
+        cell: CellType = self.owner
         try:
-            return {self.label: self.owner.cell_contents}
+            return {self.label: cell.cell_contents}
         except ValueError:
             return {self.label: MISSING}
 

@@ -283,7 +283,7 @@ def test_callables_of_a_switch(mode: str) -> None:
         (stores, r"held\['a'\]"),
         (totals, "TOTAL"),
         (indirect, "count"),
-        (partial(_set, lamp), r"self\[0\]\[0\]\.last"),
+        (partial(_set, lamp), r"args\[0\]\.last"),
         (lamp.f, r"self\.last"),
     ]
     lamp.action = _set

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import lumijit as lj
 from lumijit.compiler import trace
 from lumijit.llvm import Float, UInt
+from lumijit.runtime.errors import StateError
 
 from ..programs.modes import flags_of
 
@@ -130,3 +133,135 @@ def test_one_of_many(cls: Any, kind: str, mode: str) -> None:
                 assert j == k or (obj.x is before[j] and obj.x[0] == j)
             found = np.broadcast_to(objs[k].x.numpy(), len(lanes))
             np.testing.assert_array_equal(found, expected)
+
+
+class Counter:
+    total = Float(0)
+    objs: Any = None
+
+    def __init__(self) -> None:
+        self.x = Float(0)
+
+    def add(self) -> None:
+        SHARED[0].x += 1
+
+    def rebind(self) -> None:
+        global NUMBER
+        NUMBER = self.x + 1
+
+    @staticmethod
+    def add_to_class() -> None:
+        Counter.total += 1
+
+    @property
+    def added(self) -> int:
+        self.x += 1
+        return 1
+
+    def __call__(self) -> None:
+        CALLED["it"].x += 1
+
+
+SHARED = [Counter() for _ in range(3)]
+CALLED = {"it": Counter()}
+NUMBER: Any = 0
+
+
+def _in_deque(counter: Any) -> None:
+    QUEUE[1] = QUEUE[1] + 1
+
+
+def _in_place_in_deque(counter: Any) -> None:
+    QUEUE[1] += 1
+
+
+def _in_set(counter: Any) -> None:
+    for key in KEYED:
+        key.x += 1
+
+
+def _of_library(counter: Any) -> None:
+    SPACE.x += 1
+
+
+def _in_module(counter: Any) -> None:
+    textures.x += 1
+
+
+def _assigned_in_module(counter: Any) -> None:
+    textures.y = counter.x + 1
+
+
+def _by_weak_reference(counter: Any) -> None:
+    WEAK().x += 1
+
+
+QUEUE: deque[Any] = deque()
+KEYED: dict[Any, int] = {}
+SPACE = SimpleNamespace()
+textures = ModuleType("textures")
+WEAK: Any = None
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated", "compressed"])
+@pytest.mark.parametrize(
+    ("change", "get"),
+    [
+        (lambda c: c.add(), lambda c: SHARED[0].x),
+        (lambda c: c.rebind(), lambda c: NUMBER),
+        (lambda c: c.add_to_class(), lambda c: Counter.total),
+        (lambda c: c.added, lambda c: c.x),
+        (lambda c: c(), lambda c: CALLED["it"].x),
+        (_in_deque, lambda c: QUEUE[1]),
+        (_in_place_in_deque, lambda c: QUEUE[1]),
+        (_in_set, lambda c: next(iter(KEYED)).x),
+        (_of_library, lambda c: SPACE.x),
+        (_in_module, lambda c: textures.x),
+        (_assigned_in_module, lambda c: textures.y),
+        (_by_weak_reference, lambda c: WEAK().x),
+    ],
+    ids=lambda f: "".join(f.__code__.co_names) or f.__name__,
+)
+def test_what_called_code_mentions(change: Any, get: Any, mode: str) -> None:
+    """Elsewhere than in what the construct holds: right, or refused."""
+    global NUMBER, WEAK
+    counter, key = Counter(), Counter()
+    KEYED.clear()
+    KEYED[key] = 1
+    QUEUE.clear()
+    QUEUE.extend([Float(0), Float(0)])
+    for obj in (*SHARED, CALLED["it"], SPACE, textures):
+        obj.x = Float(0)
+    NUMBER, WEAK, Counter.total = Float(0), weakref.ref(key), Float(0)
+    textures.y = Float(0)
+
+    @lj.syntax
+    def program(n: Any) -> Any:
+        if n > 1:
+            change(counter)
+        return n
+
+    with flags_of(mode):
+        try:
+            program(UInt(0, 2))
+        except StateError:
+            np.testing.assert_array_equal(get(counter).numpy(), [0])
+        else:
+            np.testing.assert_array_equal(get(counter).numpy(), [0, 1])
+
+
+def test_more_objects_than_anyone_looks_at_one_by_one() -> None:
+    objs = [Plain(Float(0)) for _ in range(5000)]
+
+    @lj.syntax
+    def program(n: Any) -> Any:
+        i = n - n
+        while i < n:
+            literal(objs[4321], lj.llvm)
+            in_place(objs[-1], lj.llvm)
+            i += 1
+        return i
+
+    program(UInt(0, 3))
+    assert list(objs[4321].x) == [0, 7]
+    assert list(objs[-1].x) == [0, 3]
