@@ -256,6 +256,13 @@ def value_deps(node: Node) -> tuple[Node, ...]:
     return node.deps
 
 
+def written_deps(node: Node) -> tuple[Node, ...]:
+    """Return the dependencies that a node writes to."""
+    if node.op in EFFECTS:
+        return node.deps[:1]
+    return node.deps[node.attr.targets :] if node.op in REGIONS else ()
+
+
 def attr_key(node: Node) -> Any:
     """Return what tells two nodes of one operation apart, besides operands."""
     attr = node.attr

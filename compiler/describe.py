@@ -1,12 +1,13 @@
 """What a launch is recognized by: one walk gives its key and its arguments.
 
-A program that neither writes nor needs anything to be put into memory first is one
-kernel as it stands, without a plan. If the kernel is known by the key, no `Program`
-is made, either.
+A program that needs nothing to be put into memory first is one kernel as it stands,
+without a plan. If the kernel is known by the key, no `Program` is made, either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+from sys import getrefcount
 from typing import Any
 
 from lumijit.compiler.blocks import attr_key, weight
@@ -20,93 +21,184 @@ from lumijit.compiler.ops.structural import (
     LITERAL,
     PROJECT,
     REGIONS,
+    SCATTER,
     UNDEFINED,
 )
-from lumijit.compiler.program import is_baked, is_streaming, leaked_symbol
+from lumijit.compiler.program import (
+    NEVER_STREAMING,
+    Program,
+    Target,
+    is_baked,
+    is_streaming,
+    leaked_symbol,
+    private_op,
+)
 from lumijit.compiler.trace import ROOT, Node
+from lumijit.runtime import workers
+from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import BOOL
 
-# What a leaf is, to which the index of its type is added (below 16).
-_NUMBER = 0
-_UNDEFINED = 16
-_BAKED = 32
-_MEMORY = 64
-_COUNTER = 255
-_CONVERSIONS = (CAST, BITCAST)
-
-# A key, the arguments in order, and how many operations there are.
-Description = tuple[tuple[Any, ...], list[Node], int]
+_AS_THEY_STAND = (CAST, BITCAST, COUNTER, UNDEFINED)
+# What an array of one entry is in a key.
+_ENTRY = "entry"
+_SOURCES = (EVALUATED, LITERAL, UNDEFINED)
+_PROBE = (object(),)
+BASE_REFERENCES = getrefcount(_PROBE[0])
 
 
-def describe(outputs: list[Node]) -> Description | None:
+class Launch:
+    """One kernel's worth of trace that is to be launched, and what that takes.
+
+    Equal keys mean equal programs (`Program.key`). `values` are those of the
+    arguments, in order: addresses and numbers. `targets` are the arrays written to.
+    """
+
+    outputs: list[Node]
+    size: int
+    key: Any
+    values: list[Any]
+    operations: int
+    # What only those have that write.
+    effects: Sequence[Node] = ()
+    targets: Sequence[Target] = ()
+    expand_limit = 0
+    # What `launching` finds: the kernel, …
+    built: Any
+    args: bytes
+    is_inline: bool
+    # … memory of the results, and of the targets by their ids; …
+    results: list[Buffer]
+    written: dict[int, Buffer]
+    # … copies for each thread, and reductions that these are ended by; …
+    temporary: Sequence[Any] = ()
+    merges: Sequence[Any] = ()
+    # … and how many threads may take part.
+    slots = workers.ALL_SLOTS
+    is_queued = False
+    # Made only where somebody needs it.
+    program: Program | None = None
+
+    def bind_effects(
+        self, effects: Sequence[Node], targets: Sequence[Target], expand_limit: int
+    ) -> None:
+        """Have writes carried out, too."""
+        self.written = {}
+        self.effects = effects
+        self.targets = targets
+        self.expand_limit = expand_limit
+
+
+def describe(
+    outputs: list[Node],
+    effects: Sequence[Node],
+    expand_limit: int,
+    shared: Set[int] | None = None,
+) -> Launch | None:
     """Return what tells the kernel that computes nodes from all others.
 
-    Nodes are told in the order in which they are first reached, later uses by their
-    number (below 0). How many operands follow, and which of them are indexed, is
-    settled by what is told of a node. Equal keys mean equal programs (`Program.key`).
+    Nodes are told in the order in which they are first reached (`Program.bind`),
+    later uses by their number (below 0). How many operands follow, and which of them
+    are indexed, is settled by what is told of a node.
 
     Args:
         outputs: different nodes that have not been computed.
+        effects: writes to carry out.
+        expand_limit: as in `Program`.
+        shared: the ids of targets that others refer to, too; found out unless given.
 
     Returns:
-        None if they are no single kernel as they stand: if something is written or
-        local memory used, if an indexed array must be computed before, or if sizes
-        differ.
-
-    Raises:
-        SymbolicError: a node belongs to a region.
+        None if they are no single kernel as they stand: if regions write, versions
+        are read, something must be in memory first, or sizes differ.
     """
-    size = outputs[0].size
-    key: list[Any] = []
-    arguments: list[Node] = []
-    numbers: dict[int, int] = {}
-    inside = 0
-    root_scope = ROOT
+    size = (outputs or effects)[0].size
     for output in outputs:
         if output.size != size or output.op is UNDEFINED or output.op is EVALUATED:
             return None
-        reached = [output]
-        for node in reached:
-            if id(node) in numbers:
-                key.append(numbers[id(node)])
-                continue
-            numbers[id(node)] = ~len(numbers)
-            op = node.op
-            if op is EVALUATED:
-                kind = _MEMORY + 2 * node.type.index
-                if kind >= _COUNTER:
-                    return None
-                key.append(kind + (node.size == 1))
-                arguments.append(node)
-            elif op is LITERAL:
-                dtype = node.type
-                if (node.attr == 0 or dtype is BOOL) and is_baked(node):
-                    key.append(_BAKED + 2 * dtype.index + bool(node.attr))
-                else:
-                    key.append(_NUMBER + dtype.index)
-                    arguments.append(node)
-            elif node.scope is not root_scope:
-                raise leaked_symbol(node)
-            elif op is COUNTER:
-                key.append(_COUNTER)
-            elif op is UNDEFINED:
-                key.append(_UNDEFINED + node.type.index)
-            elif op.lower is not None or op in _CONVERSIONS or _is_ready(node):
-                kind = (op.index + 1) << 8 | node.type.index
-                attr = node.attr
-                if attr is None:
-                    key.append(kind)
-                elif op in REGIONS:
-                    inside += weight(node)
-                    key.append((kind, attr.key, attr.pointers, len(node.deps)))
-                else:
-                    key.append((kind, attr_key(node)))
-                reached += node.deps
+    key: list[Any] = []
+    values: list[Any] = []
+    targets: list[Target] = []
+    numbers: dict[int, int] = {}
+    inside = 0
+    is_any_cancelled = workers.has_cancelled()
+    reached = [*outputs, *effects]
+    for node in reached:
+        if id(node) in numbers:
+            key.append(numbers[id(node)])
+            continue
+        numbers[id(node)] = ~len(numbers)
+        op = node.op
+        attr = node.attr
+        if op is EVALUATED:
+            key.append(_ENTRY if node.size == 1 else op)
+            buffer: Any = node.buffer
+            if is_any_cancelled:
+                buffer.check_intact()
+            values.append(buffer.address)
+        elif op is LITERAL:
+            if (attr == 0 or node.type is BOOL) and is_baked(node):
+                key.append(bool(attr))
             else:
+                key.append(op)
+                values.append(attr)
+        elif node.scope is not ROOT:
+            raise leaked_symbol(node)
+        elif op.lower is not None or op in _AS_THEY_STAND or _is_ready(node):
+            if attr is None:
+                key.append(op)
+            elif op in REGIONS:
+                inside += weight(node)
+                key.append((op, attr.key, attr.pointers, len(node.deps)))
+            else:
+                key.append((op, attr))
+            reached += node.deps
+        else:
+            target = None
+            if op is SCATTER and node.size == size:
+                target = _target(node, targets, shared)
+            if target is None:
                 return None
-    key.append((size == 1, is_streaming(outputs, size)))
-    operations = len(numbers) - len(arguments) + inside
-    return tuple(key), arguments, operations
+            key.append((target.root.type, attr_key(node)))
+            reached += node.deps[1:]
+        key.append(node.type)
+    launch = Launch()
+    if targets:
+        # (In a region, how often they are written to isn't known.)
+        if inside:
+            return None
+        for target, effect in zip(targets, effects, strict=True):
+            target.private_op = private_op(target, [effect.attr], size, expand_limit)
+            key.append(target.private_op)
+        launch.bind_effects(effects, targets, expand_limit)
+    is_large = size > NEVER_STREAMING and is_streaming(outputs, size)
+    key.append("streaming" if is_large else size == 1)
+    launch.outputs = outputs
+    launch.size = size
+    launch.key = tuple(key)
+    launch.values = values
+    launch.operations = len(numbers) - len(values) + inside
+    return launch
+
+
+def described(program: Program, shared: Set[int]) -> Launch:
+    """Describe a program that isn't recognized by a walk."""
+    launch = Launch()
+    targets = list(program.targets.values())
+    for target in targets:
+        target.is_shared = id(target.root) in shared
+    launch.bind_effects(program.effects, targets, program.expand_limit)
+    launch.outputs = program.outputs
+    launch.size = program.size
+    launch.key = program.key
+    launch.program = program
+    launch.operations = len(program.nodes)
+    launch.values = []
+    for node in program.arguments:
+        if node.buffer is None:
+            launch.values.append(node.attr)
+        else:
+            node.buffer.check_intact()
+            launch.values.append(node.buffer.address)
+    return launch
 
 
 def _is_ready(node: Node) -> bool:
@@ -122,3 +214,21 @@ def _is_ready(node: Node) -> bool:
     if region.is_consumed or len(node.deps) > region.targets:
         return False
     return all(dep.op is EVALUATED for dep in node.deps[region.pointers :])
+
+
+def _target(
+    effect: Node, targets: list[Target], shared: Set[int] | None
+) -> Target | None:
+    """Return where a write goes, if nothing has to be done before."""
+    if effect.deps[0].op not in _SOURCES:
+        return None
+    if shared is None:
+        is_shared = getrefcount(effect.deps[0]) > BASE_REFERENCES
+    else:
+        is_shared = id(effect.deps[0]) in shared
+    root = effect.deps[0]
+    if any(other.root is root for other in targets):
+        return None
+    target = Target(root, is_shared)
+    targets.append(target)
+    return target

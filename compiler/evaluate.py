@@ -15,11 +15,11 @@ from weakref import ref
 import numpy as np
 
 from lumijit.compiler import partition, pending, trace, transfer
-from lumijit.compiler.describe import describe
-from lumijit.compiler.launching import run_described, run_side_by_side
-from lumijit.compiler.ops.structural import EVALUATED, LITERAL
-from lumijit.compiler.program import leaked_symbol
-from lumijit.compiler.schedule import Group, phases, plan
+from lumijit.compiler.describe import Launch, describe, described
+from lumijit.compiler.launching import memory_for, run, settle
+from lumijit.compiler.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.program import Program, leaked_symbol
+from lumijit.compiler.schedule import Group, Plan, phases, plan
 from lumijit.compiler.trace import ROOT, Node, from_buffer
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.dtypes import DType
@@ -154,30 +154,75 @@ def _run_apart(wanted: list[Node]) -> None:
 
 
 def _run(wanted: list[Node]) -> None:
-    outputs = list(dict.fromkeys(wanted)) if len(wanted) > 1 else wanted
-    described = describe(outputs)
-    if described is None:
-        _run_planned(outputs)
-    elif described[2] <= partition.MAX_OPERATIONS:
-        run_described(outputs, described)
-    else:
-        group = Group(0, outputs[0].size)
-        group.outputs = outputs
-        for piece in chain(partition.pieces(group), (group,)):
-            described = describe(piece.outputs)
-            assert described is not None
-            run_described(piece.outputs, described)
+    """Run what one kernel for each size computes, or as many as it takes."""
+    if len(wanted) == 1 and wanted[0].op is not WRITTEN:
+        launch = describe(wanted, (), _expand_threshold)
+        if launch is not None and launch.operations <= partition.MAX_OPERATIONS:
+            return run((launch,))
+    groups: dict[int, tuple[list[Node], list[Node]]] = {}
+    versions: list[Node] = []
+    for node in dict.fromkeys(wanted):
+        kind = 0
+        if node.op is WRITTEN:
+            versions.append(node)
+            node, kind = node.deps[0], 1
+        groups.setdefault(node.size, ([], []))[kind].append(node)
+    found = []
+    for outputs, effects in groups.values():
+        what = describe(outputs, effects, _expand_threshold)
+        if what is not None and what.operations <= partition.MAX_OPERATIONS:
+            found.append(what)
+        elif what is not None and outputs and len(groups) == 1 and not effects:
+            return _run_cut(outputs)
+        else:
+            return _run_planned(wanted)
+    return run(found, versions)
 
 
-def _run_planned(outputs: list[Node]) -> None:
-    """Run what takes more than one kernel, or writes."""
-    found = plan(outputs)
+def _run_cut(outputs: list[Node]) -> None:
+    """Run what is too long for one kernel, piece by piece."""
+    group = Group(0, outputs[0].size)
+    group.outputs = outputs
+    for piece in chain(partition.pieces(group), (group,)):
+        what = describe(piece.outputs, (), _expand_threshold)
+        assert what is not None
+        run([what])
+
+
+def _run_planned(wanted: list[Node]) -> None:
+    """Run what takes several kernels, one after the other."""
+    found = plan(wanted)
     for level in phases(found):
         if found.weight > partition.MAX_OPERATIONS:
             for group in level:
                 for piece in partition.pieces(group):
-                    run_side_by_side([piece], found, _expand_threshold)
-        run_side_by_side(level, found, _expand_threshold)
+                    _run_groups([piece], found)
+        _run_groups(level, found)
+
+
+def _run_groups(groups: list[Group], found: Plan) -> None:
+    """Run kernels of a plan that don't need each other."""
+    described = []
+    undefined = []
+    for group in groups:
+        outputs = [n for n in group.outputs if n.op is not UNDEFINED]
+        undefined += [n for n in group.outputs if n.op is UNDEFINED]
+        if outputs or group.effects:
+            described.append(_described(group.size, outputs, group.effects, found))
+    run(described, found.written)
+    for node in undefined:
+        settle(node, memory_for(node))
+
+
+def _described(
+    size: int, outputs: list[Node], effects: list[Node], found: Plan
+) -> Launch:
+    """Describe what has become ready."""
+    what = describe(outputs, effects, _expand_threshold, found.shared_targets)
+    if what is not None:
+        return what
+    program = Program(size, outputs, effects, _expand_threshold)
+    return described(program, found.shared_targets)
 
 
 def opaque(node: Node) -> Node:

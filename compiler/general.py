@@ -347,15 +347,6 @@ class Selection:
     picks: tuple[int, ...]
     numbers: tuple[Any, ...]
 
-    def reordered(self, before: list[Node], after: list[Node]) -> Selection:
-        """Return the same selection from arguments in another order."""
-        if before is after:
-            return self
-        place = {id(n): k for k, n in enumerate(after)}
-        count = self.count
-        picks = [place[id(before[p])] if p < count else p for p in self.picks]
-        return Selection(count, tuple(picks), self.numbers)
-
     def packer(self, pack: Any) -> Any:
         """Return the function that packs a program's arguments for the kernel.
 

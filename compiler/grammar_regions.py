@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lumijit.compiler.blocks import Block, Branch, Call, Loop, Region, value_deps
+from lumijit.compiler.blocks import (
+    Block,
+    Branch,
+    Call,
+    Loop,
+    Region,
+    value_deps,
+    written_deps,
+)
 from lumijit.compiler.ops.structural import CALL, LOOP, SYMBOLIC, WRITTEN
-from lumijit.compiler.rules import check_type, require, sources, targets
+from lumijit.compiler.rules import check_type, require, sources
 from lumijit.compiler.trace import ROOT, Node, Scope
 from lumijit.runtime.dtypes import BOOL, UINT32, VOID
 
@@ -51,7 +59,7 @@ def _check_loop(node: Node, loop: Loop, check_node: Rule) -> None:
     require(len(loop.body.outputs) == count, "every argument has a next value", node)
     require(len(loop.header.outputs) == 1, "a loop has one condition", node)
     check_type(node, loop.header.outputs[0], BOOL, "condition")
-    is_pure = not any(targets(inner) for inner in loop.header.nodes)
+    is_pure = not any(written_deps(inner) for inner in loop.header.nodes)
     require(is_pure, "a condition writes nothing", node)
     scope = _block_scope(node, (*loop.args, *loop.header.nodes, *loop.body.nodes))
     inits = node.deps[:count]
@@ -143,11 +151,11 @@ def _check_block(
         for source in sources(node):
             require(id(source) in arrays, "indexed arrays are captured", node)
         check_node(node)
-        for target in targets(node):
+        for target in written_deps(node):
             versions.write(node, target)
         if node.op is WRITTEN:
             effect = node.deps[0]
-            versions.advance(node, targets(effect)[node.attr or 0])
+            versions.advance(node, written_deps(effect)[node.attr or 0])
         known.add(id(node))
     for out in block.outputs:
         is_known = id(out) in (known if out.scope is scope else values)

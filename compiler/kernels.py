@@ -21,7 +21,6 @@ from lumijit.compiler.lower import packet
 from lumijit.compiler.lower.builder import TargetInfo
 from lumijit.compiler.misses import explain
 from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags, settings
 from lumijit.runtime.errors import KernelBuildError
@@ -139,22 +138,18 @@ def find(key: Any) -> Built | None:
     return built
 
 
-def lookup(
-    program: Program, key: Any = None, arguments: list[Node] | None = None
-) -> Built:
+def lookup(program: Program, key: Any = None) -> Built:
     """Return the kernel for a program, building it if need be.
 
     Args:
         program: what is to be computed.
         key: what it is to be found by; its own key unless given.
-        arguments: the program's in the order in which they will be packed.
     """
-    if key is None or arguments is None:
-        key, arguments = program.key, program.arguments
+    if key is None:
+        key = program.key
     found = find(key)
     if found is None:
         built, chosen = _searched(program)
-        chosen = chosen.reordered(program.arguments, arguments)
         found = replace(built, pack=chosen.packer(built.pack))
         _STRUCTURES.append(program.key)
         _remember(key, found)

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 from lumijit.compiler import kernels, local, reductions, transfer
-from lumijit.compiler.describe import Description, describe
+from lumijit.compiler.describe import Launch
 from lumijit.compiler.kernels import Built, ir_of
 from lumijit.compiler.memory import CONSUMED
 from lumijit.compiler.ops.structural import (
@@ -17,253 +17,187 @@ from lumijit.compiler.ops.structural import (
     LITERAL,
     REGIONS,
     RETURNING,
-    UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.program import Program, target_root
-from lumijit.compiler.schedule import Group, Plan
+from lumijit.compiler.program import Program, Target, target_root
 from lumijit.compiler.trace import Node
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.config import flags
 
 # A kernel of this cost takes 10 to 20 µs: as long as handing it over and waiting.
 INLINE_COST = 400_000
+_INFO = log.LogLevel.Info
 
 
-def run_described(outputs: list[Node], described: Description) -> None:
-    """Run the one kernel of nodes that have been described."""
-    key, arguments, _ = described
-    size = outputs[0].size
-    results = [buffers.allocate(n.type.size_bytes * size) for n in outputs]
-    if size:
-        program, built = _find(outputs, key, arguments)
-        values = _values(arguments)
-        values += [r.address for r in results]
-        if built.has_loops:
-            values.append(workers.cancel_address())
-        slots = None
-        if built.scratch_bytes:
-            slots = workers.slot_count()
-            scratch = _scratch(built, slots)
-            values.append(scratch.address)
-        args = built.pack(*values)
-        is_inline = is_small(size, built)
-        ticket, seconds = start(size, built, args, is_inline, None, slots)
-        if ticket:
-            for buffer in results:
-                buffer.ticket = ticket
-        if program is not None:
-            report(program, built, ticket, seconds)
-        if flags.launch_blocking:
-            workers.sync()
-    for node, buffer in zip(outputs, results, strict=True):
-        settle(node, buffer)
+def run(launches: Sequence[Launch], versions: Sequence[Node] = ()) -> None:
+    """Run kernels that don't need each other, and keep what they compute.
 
-
-def _find(
-    outputs: list[Node], key: Any, arguments: list[Node]
-) -> tuple[Program | None, Built]:
-    """Return the kernel of described nodes; their program, if anybody looks at it."""
-    built = kernels.find(key)
-    is_told = flags.kernel_history or log.level >= log.LogLevel.Info
-    if built is not None and not is_told:
-        return None, built
-    program = Program(outputs[0].size, outputs, [], 0)
-    if built is None:
-        built = kernels.lookup(program, key, arguments)
-    return program, built
-
-
-def run_side_by_side(groups: list[Group], found: Plan, expand_limit: int) -> None:
-    """Run one kernel for each group of a phase."""
-    launched = [_Launch(group, found, expand_limit) for group in groups]
+    Args:
+        launches: what to run.
+        versions: what arrays are after the writes, if there are any.
+    """
     # What may fail comes first: writes that have been queued can't be undone.
-    for launch in launched:
-        launch.prepare()
+    for launch in launches:
+        _prepare(launch)
     # Later than any job that may use memory which was taken just now.
-    barrier = workers.last_ticket() + 1
+    barrier = workers.last_ticket() + 1 if len(launches) > 1 else None
     try:
-        for launch in launched:
-            launch.run(barrier)
+        for launch in launches:
+            _queue(launch, barrier)
     except BaseException:
         # Evaluated once more, these would write a second time.
-        _settle(found, [e for e in launched if e.finish()])
+        _settle([launch for launch in launches if _finish(launch)], versions)
         raise
-    _settle(found, launched)
+    _settle(launches, versions)
 
 
-def _settle(found: Plan, launched: list[_Launch]) -> None:
+def _prepare(launch: Launch) -> None:
+    """Find the kernel, and memory and copies that its writes need."""
+    size = launch.size
+    values = launch.values
+    launch.results = results = []
+    # (Local memory is never recognized by a walk, and may take more entries.)
+    is_plain = launch.program is None
+    for node in launch.outputs:
+        if is_plain:
+            buffer = buffers.allocate(node.type.size_bytes * size)
+        else:
+            buffer = memory_for(node)
+        results.append(buffer)
+        values.append(buffer.address)
+    if not size:
+        return
+    built = kernels.find(launch.key)
+    if built is None:
+        built = kernels.lookup(program_of(launch), launch.key)
+    launch.built = built
+    launch.is_inline = is_small(size, built)
+    if built.has_loops:
+        values.append(workers.cancel_address())
+    if launch.targets:
+        _prepare_writes(launch)
+    if built.scratch_bytes:
+        launch.slots = min(launch.slots, workers.slot_count())
+        scratch = buffers.allocate(built.scratch_bytes * launch.slots)
+        launch.temporary = [*launch.temporary, scratch]
+        values.append(scratch.address)
+    launch.args = built.pack(*values)
+
+
+def _prepare_writes(launch: Launch) -> None:
+    """Find the memory that is written to, and copies for each thread."""
+    launch.is_inline = launch.is_inline and is_idle()
+    values = launch.values
+    launch.merges = merges = []
+    for target in launch.targets:
+        buffer = launch.written[id(target.root)] = _target_buffer(target)
+        values.append(buffer.address)
+        if target.private_op is None:
+            continue
+        if launch.is_inline:
+            values += (0, 1, 0, target.root.size)
+            continue
+        private = reductions.Private(target.root, target.private_op)
+        # Threads that begin later take no part: there are no copies for them.
+        launch.slots = min(launch.slots, private.slots)
+        launch.temporary = [*launch.temporary, private]
+        merges.append((private, buffer))
+        values[-1:] = private.arguments()
+
+
+def _target_buffer(target: Target) -> buffers.Buffer:
+    """Return the memory that a write goes to.
+
+    That is the target's own if nobody else will read it as it was, else a copy.
+    """
+    root = target.root
+    size_bytes = root.type.size_bytes * root.size
+    buffer = root.buffer
+    if buffer is None or buffer.is_foreign or target.is_shared:
+        buffer = buffers.allocate(size_bytes)
+        if root.buffer is not None:
+            transfer.copy(buffer, root.buffer, size_bytes)
+        elif root.op is LITERAL:
+            transfer.fill(buffer, root.type, root.attr, root.size)
+    return buffer
+
+
+def _queue(launch: Launch, barrier: int | None) -> None:
+    """Run the kernel or queue it, and then the mergers that its writes need."""
+    if not launch.size:
+        return
+    is_told = flags.kernel_history or log.level >= _INFO
+    started = time.perf_counter() if is_told else 0.0
+    ticket = start(launch, barrier)
+    launch.is_queued = True
+    if ticket:
+        for buffer in launch.results:
+            buffer.ticket = ticket
+    if launch.targets:
+        for buffer in launch.written.values():
+            buffer.ticket = ticket
+        _finish(launch)
+    if is_told:
+        seconds = 0.0 if ticket else time.perf_counter() - started
+        report(launch, ticket, seconds)
+    if flags.launch_blocking:
+        workers.sync()
+
+
+def start(launch: Launch, barrier: int | None) -> int:
+    """Run a kernel inline, or queue it and return its ticket."""
+    built, size = launch.built, launch.size
+    if launch.is_inline and workers.run_inline(built.kernel.address, launch.args, size):
+        return 0
+    return workers.submit(
+        built.kernel.address,
+        launch.args,
+        size,
+        size if launch.is_inline else block_size(size, built),
+        None if launch.effects else barrier,
+        built.kernel,
+        not built.has_loops,
+        launch.slots,
+    )
+
+
+def _finish(launch: Launch) -> bool:
+    """Queue the mergers that are left; tell whether the kernel was queued."""
+    while launch.is_queued and launch.merges:
+        private, buffer = launch.merges[-1]
+        private.merge_into(buffer)
+        launch.merges = launch.merges[:-1]
+    return launch.is_queued
+
+
+def _settle(launched: Sequence[Launch], versions: Sequence[Node]) -> None:
     """Turn what has been queued into evaluated nodes.
 
     Memory that a node lets go of may serve the next kernel, so nothing is let go
     before all kernels that run side by side have been queued.
     """
-    _settle_effects(found, launched)
+    if any([launch.effects for launch in launched]):
+        _settle_effects(launched, versions)
     for launch in launched:
-        launch.settle()
-
-
-def _values(arguments: list[Node]) -> list[Any]:
-    """Return the arguments that are inputs and literals."""
-    if workers.has_cancelled():
-        for node in arguments:
-            if node.buffer is not None:
-                node.buffer.check_intact()
-    return [
-        n.attr if n.op is LITERAL else n.buffer.address  # type: ignore[union-attr]
-        for n in arguments
-    ]
-
-
-def _scratch(built: Built, slots: int) -> buffers.Buffer:
-    """Return what a kernel needs for large local memory."""
-    return buffers.allocate(built.scratch_bytes * slots)
-
-
-class _Ready(NamedTuple):
-    """A kernel with all that queueing it takes; its program, if anybody needs it."""
-
-    program: Program | None
-    built: kernels.Built
-    args: bytes
-    is_inline: bool
-
-
-class _Launch:
-    """One group on its way: its program, memory and arguments."""
-
-    def __init__(self, group: Group, found: Plan, expand_limit: int) -> None:
-        self.found = found
-        self.expand_limit = expand_limit
-        self.undefined = [n for n in group.outputs if n.op is UNDEFINED]
-        self.outputs = [n for n in group.outputs if n.op is not UNDEFINED]
-        self.effects = group.effects
-        self.size = group.size
-        self.results = [_memory_for(n) for n in self.outputs]
-        self.written: dict[int, buffers.Buffer] = {}
-        self.merges: list[tuple[reductions.Private, buffers.Buffer]] = []
-        self.temporary: list[Any] = []
-        self.ready: _Ready | None = None
-        self.is_queued = False
-        # Threads that begin later take no part: there are no copies for them.
-        self.slots = workers.slot_count()
-
-    def prepare(self) -> None:
-        """Find the kernel, and memory and copies that its writes need."""
-        if self.size == 0 or not (self.outputs or self.effects):
-            return
-        program, built, arguments = self._find()
-        is_inline = is_idle() and is_small(self.size, built)
-        values = _values(arguments)
-        values += [r.address for r in self.results]
-        if built.has_loops:
-            values.append(workers.cancel_address())
-        for target in program.targets.values() if program is not None else ():
-            buffer = self._target_buffer(target.root)
-            if target.private_op is None:
-                values.append(buffer.address)
-            elif is_inline:
-                values += [buffer.address, 0, 1, 0, target.root.size]
-            else:
-                private = reductions.Private(target.root, target.private_op)
-                self.slots = min(self.slots, private.slots)
-                self.temporary.append(private)
-                values += private.arguments()
-                self.merges.append((private, buffer))
-        if built.scratch_bytes:
-            scratch = _scratch(built, self.slots)
-            self.temporary.append(scratch)
-            values.append(scratch.address)
-        args = built.pack(*values)
-        self.ready = _Ready(program, built, args, is_inline)
-
-    def _find(self) -> tuple[Program | None, Built, list[Node]]:
-        """Return the program, if anybody needs it, its kernel and its arguments."""
-        described = None if self.effects else describe(self.outputs)
-        if described is not None:
-            return *_find(self.outputs, *described[:2]), described[1]
-        program = Program(self.size, self.outputs, self.effects, self.expand_limit)
-        return program, kernels.lookup(program), program.arguments
-
-    def run(self, barrier: int) -> None:
-        """Queue the kernel, and the mergers that its writes need."""
-        if self.ready is None:
-            return
-        program, built, args, is_inline = self.ready
-        first = None if self.effects else barrier
-        ticket, seconds = start(self.size, built, args, is_inline, first, self.slots)
-        self.is_queued = True
-        for buffer in (*self.results, *self.written.values()):
-            buffer.ticket = ticket
-        self.finish()
-        if program is not None:
-            report(program, built, ticket, seconds)
-        if flags.launch_blocking:
-            workers.sync()
-
-    def finish(self) -> bool:
-        """Queue the mergers that are left; tell whether the kernel was queued."""
-        while self.is_queued and self.merges:
-            private, buffer = self.merges[-1]
-            private.merge_into(buffer)
-            self.merges.pop()
-        return self.is_queued
-
-    def _target_buffer(self, root: Node) -> buffers.Buffer:
-        """Return the memory that a write goes to.
-
-        That is the target's own if nobody else will read it as it was, else a copy.
-        """
-        size_bytes = root.type.size_bytes * root.size
-        buffer = root.buffer
-        is_own = id(root) not in self.found.shared_targets
-        if buffer is None or buffer.is_foreign or not is_own:
-            buffer = buffers.allocate(size_bytes)
-            if root.buffer is not None:
-                transfer.copy(buffer, root.buffer, size_bytes)
-            elif root.op is LITERAL:
-                transfer.fill(buffer, root.type, root.attr, root.size)
-        self.written[id(root)] = buffer
-        return buffer
-
-    def settle(self) -> None:
-        """Turn the computed nodes into evaluated ones."""
-        for node, buffer in zip(self.outputs, self.results, strict=True):
+        for node, buffer in zip(launch.outputs, launch.results, strict=True):
             settle(node, buffer)
-        for node in self.undefined:
-            settle(node, _memory_for(node))
 
 
-def settle(node: Node, buffer: buffers.Buffer) -> None:
-    """Turn a computed node into an evaluated one; its past is let go."""
-    node.buffer = buffer
-    node.op = EVALUATED
-    node.deps = ()
-    node.attr = None
-
-
-def _memory_for(node: Node) -> buffers.Buffer:
-    return buffers.allocate(node.type.size_bytes * local.stored_lanes(node))
-
-
-def _settle_effects(found: Plan, launched: list[_Launch]) -> None:
+def _settle_effects(launched: Sequence[Launch], versions: Sequence[Node]) -> None:
     """Give the written arrays their memory, and forget the effects."""
     executed = {id(e): e for launch in launched for e in launch.effects}
-    versions = [
-        n for n in found.written if n.op is WRITTEN and id(n.deps[0]) in executed
-    ]
+    settled = [n for n in versions if n.op is WRITTEN and id(n.deps[0]) in executed]
     for effect in executed.values():
         if effect.op in REGIONS:
             alive = [entry() for entry in effect.attr.written]
-            versions += [n for n in alive if n is not None and n.op is WRITTEN]
+            settled += [n for n in alive if n is not None and n.op is WRITTEN]
     bound: dict[int, buffers.Buffer] = {}
     for launch in launched:
-        bound.update(launch.written)
-    memory = [(node, bound.get(id(target_root(node)))) for node in versions]
+        if launch.effects:
+            bound.update(launch.written)
+    memory = [(node, bound.get(id(target_root(node)))) for node in settled]
     for node, buffer in memory:
-        if buffer is None:
-            buffer = buffers.allocate(node.type.size_bytes * node.size)
-        settle(node, buffer)
+        settle(node, memory_for(node) if buffer is None else buffer)
     for effect in executed.values():
         if effect.op in REGIONS:
             effect.attr = effect.attr.without_effects()
@@ -277,34 +211,30 @@ def is_idle() -> bool:
     return workers.completed_ticket() >= workers.last_ticket()
 
 
-def start(
-    size: int,
-    built: Built,
-    args: bytes,
-    is_inline: bool,
-    barrier: int | None = None,
-    slots: int | None = None,
-) -> tuple[int, float]:
-    """Run a kernel inline or queue it: return its ticket, or 0 and the seconds."""
-    address = built.kernel.address
-    if is_inline:
-        started = time.perf_counter()
-        if workers.run_inline(address, args, size):
-            return 0, time.perf_counter() - started
-        block = size
-    else:
-        block = block_size(size, built)
-    ticket = workers.submit(
-        address,
-        args,
-        size,
-        block,
-        barrier,
-        built.kernel,
-        not built.has_loops,
-        workers.slot_count() if slots is None else slots,
-    )
-    return ticket, 0.0
+def settle(node: Node, buffer: buffers.Buffer) -> None:
+    """Turn a computed node into an evaluated one; its past is let go."""
+    node.buffer = buffer
+    node.op = EVALUATED
+    node.deps = ()
+    node.attr = None
+
+
+def program_of(launch: Launch) -> Program:
+    """Return the program that is launched."""
+    if launch.program is None:
+        launch.program = Program(
+            launch.size,
+            launch.outputs,
+            list(launch.effects),
+            launch.expand_limit,
+            launch.targets,
+        )
+    return launch.program
+
+
+def memory_for(node: Node) -> buffers.Buffer:
+    """Return memory for the entries of a node."""
+    return buffers.allocate(node.type.size_bytes * local.stored_lanes(node))
 
 
 def is_small(size: int, built: Built) -> bool:
@@ -323,9 +253,11 @@ def block_size(size: int, built: Built) -> int:
     return block
 
 
-def report(program: Program, built: Built, ticket: int, seconds: float) -> None:
+def report(launch: Launch, ticket: int, seconds: float) -> None:
     """Record a launch in the history and the log, where these are wanted."""
-    if log.level >= log.LogLevel.Info:
+    built = launch.built
+    program = program_of(launch)
+    if log.level >= _INFO:
         _log(program, built)
     if flags.kernel_history:
         history.record(
@@ -354,7 +286,7 @@ def _log(program: Program, built: Built) -> None:
     state = "hit" if built.is_hit else "disk hit" if built.is_disk_hit else "miss"
     reason = "" if built.is_hit else f", because: {built.reason}"
     log.log(
-        log.LogLevel.Info,
+        _INFO,
         "launching %s (n=%d, in=%d, out=%d, se=%d, ops=%d): cache %s, "
         "codegen: %.3f ms, build: %.3f ms%s",
         built.hash[:16],

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.blocks import attr_key, pointer_deps, value_deps
+from lumijit.compiler.blocks import attr_key, pointer_deps, value_deps, written_deps
 from lumijit.compiler.local import accesses, in_use
 from lumijit.compiler.memory import Reduction
 from lumijit.compiler.ops.structural import (
@@ -39,7 +39,7 @@ _COUNTER = 255
 # Results of this many bytes are written past the caches, which they and what they are
 # made of wouldn't fit.
 STREAMING_FROM = min(64 << 20, pages.last_cache_bytes() // 2)
-_NEVER_STREAMING = (STREAMING_FROM - 1) // 8
+NEVER_STREAMING = (STREAMING_FROM - 1) // 8
 # Filling and merging so many entries of private copies takes as long as an atomic
 # update does; and how many turns a loop is taken to make.
 ENTRIES_PER_VALUE = 16
@@ -92,12 +92,14 @@ class Target:
 
     `private_op` names the reduction that is gathered in private copies per
     thread and merged afterwards; None means that entries are updated in place.
+    What is shared is read as it was, by somebody else: it isn't written in place.
     """
 
-    __slots__ = ("private_op", "root", "slot")
+    __slots__ = ("is_shared", "private_op", "root", "slot")
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, is_shared: bool = False) -> None:
         self.root = root
+        self.is_shared = is_shared
         self.private_op: str | None = None
         self.slot = -1
 
@@ -129,13 +131,21 @@ class Program:
         outputs: list[Node],
         effects: list[Node],
         expand_limit: int,
+        chosen: Iterable[Target] = (),
     ) -> None:
+        """Put nodes in order.
+
+        Args:
+            size: how many elements there are.
+            outputs: what is stored.
+            effects: writes to carry out.
+            expand_limit: up to how many entries private copies are made.
+            chosen: the targets, if it has been decided how they are written.
+        """
         self.size = size
         self.outputs = outputs
         self.effects = effects
         self.expand_limit = expand_limit
-        self.arguments = []
-        self.targets = {}
         self._all_nodes: list[Node] | None = None
         self.pointer_ids: set[int] = set()
         self.value_ids: set[int] = set()
@@ -144,8 +154,12 @@ class Program:
         first = accesses(self.nodes) if in_use() else []
         if first:
             self.nodes = self._walk(first)
-        self._choose_reductions(expand_limit)
         self.has_loops = has_loops(self.nodes)
+        self.bind()
+        for target in chosen:
+            self.targets[id(target.root)].private_op = target.private_op
+        if self.targets and not chosen:
+            self._choose_reductions()
         self.key = self._make_key()
 
     def all_nodes(self) -> list[Node]:
@@ -189,7 +203,7 @@ class Program:
     def _walk_pointers(
         self, node: Node, stack: list[tuple[Node, bool]], pointers: set[int]
     ) -> None:
-        """Follow addressed arrays; the targets of writes become `Target`s."""
+        """Follow addressed arrays, and what writes to a target before."""
         deps = pointer_deps(node)
         split = 0
         if node.op in REGIONS:
@@ -201,35 +215,44 @@ class Program:
             pointers.add(id(dep))
             stack.append((dep, False))
         for dep in written:
-            root = target_root(dep)
-            self.targets.setdefault(id(root), Target(root))
-            if dep is not root:
+            if dep is not target_root(dep):
                 stack.append((dep, False))
 
-    def _choose_reductions(self, expand_limit: int) -> None:
-        """Pick private copies where all writes to a target are one reduction.
+    def bind(self) -> None:
+        """Find the arguments and targets, in the order in which they are reached.
 
-        Copies are worth their entries, which are filled and merged, from so many
-        values on. How often a loop turns isn't known.
+        A kernel gets them in that order, in which `describe` comes upon them, too.
         """
-        if not self.targets:
-            return
+        self.arguments, self.targets = [], {}
+        reached = [*self.outputs, *self.effects]
+        known: set[int] = set()
+        for node in reached:
+            if id(node) in known:
+                continue
+            known.add(id(node))
+            op = node.op
+            if op is EVALUATED or (op is LITERAL and not is_baked(node)):
+                self.arguments.append(node)
+            written = written_deps(node)
+            for dep in written:
+                root = target_root(dep)
+                self.targets.setdefault(id(root), Target(root))
+                if dep is not root:
+                    reached.append(dep)
+            count = len(node.deps) - len(written)
+            reached += node.deps[1:] if op in EFFECTS else node.deps[:count]
+
+    def _choose_reductions(self) -> None:
+        """Pick private copies where all writes to a target are one reduction."""
         uses: dict[int, list[Any]] = {}
         for node in iterate_all(self.nodes):
             if node.op in EFFECTS:
                 root = id(target_root(node.deps[0]))
                 uses.setdefault(root, []).append(node.attr)
-        turns = LOOP_TURNS if has_loops(self.nodes) else 1
+        size = self.size * (LOOP_TURNS if self.has_loops else 1)
         for key, target in self.targets.items():
             found = uses.get(key, [])
-            op = _private_op(set(found))
-            size = target.root.size
-            entries = size * interleaved_copies(size) * workers.slot_count()
-            values = self.size * turns * len(found)
-            is_worth = size <= expand_limit and entries <= ENTRIES_PER_VALUE * values
-            forced = any(isinstance(r, Reduction) and r.mode == "expand" for r in found)
-            if op is not None and (is_worth or forced):
-                target.private_op = op
+            target.private_op = private_op(target, found, size, self.expand_limit)
 
     def _make_key(self) -> Any:
         """Describe the nodes by local indices.
@@ -238,7 +261,6 @@ class Program:
         """
         rows: list[Any] = []
         local: dict[int, int] = {}
-        args = self.arguments
         pointers = self.pointer_ids
         root_scope = ROOT
         for k, node in enumerate(self.nodes):
@@ -251,14 +273,12 @@ class Program:
                     rows.append(_BAKED + 2 * node.type.index + bool(node.attr))
                 else:
                     rows.append(_ARGUMENT + node.type.index)
-                    args.append(node)
             elif op is EVALUATED:
                 used_as = 2
                 if pointers:
                     values = self.value_ids
                     used_as = 2 * (id(node) in values) + 4 * (id(node) in pointers)
                 rows.append(_MEMORY + 8 * node.type.index + used_as + (node.size == 1))
-                args.append(node)
             elif op is COUNTER:
                 rows.append(_COUNTER)
             elif op is UNDEFINED:
@@ -291,7 +311,7 @@ class Program:
 
 def is_streaming(outputs: list[Node], size: int) -> bool:
     """Tell whether outputs are so large that they should bypass the caches."""
-    if size <= _NEVER_STREAMING:
+    if size <= NEVER_STREAMING:
         return False
     widest = max((n.type.size_bytes for n in outputs), default=0)
     return widest * size >= STREAMING_FROM
@@ -322,15 +342,36 @@ def iterate_all(nodes: Any) -> Any:
                 stack.append(iter(block.nodes))
 
 
-def _private_op(reductions: set[Any]) -> str | None:
+def private_op(
+    target: Target, writes: list[Any], size: int, expand_limit: int
+) -> str | None:
+    """Return the reduction for which a target gets private copies, if it does.
+
+    All writes to it must be that reduction. Copies are worth their entries, which are
+    filled and merged, from so many values on.
+
+    Args:
+        target: what is written to.
+        writes: the attributes of the effects that do so.
+        size: how often each runs. (How often a loop turns isn't known.)
+        expand_limit: the most entries of a target for which copies are made.
+    """
     ops = set()
-    for found in reductions:
-        if not isinstance(found, Reduction):
-            return None
-        if found.mode not in ("auto", "apart", "expand") or found.op == "identity":
+    is_forced = False
+    for found in writes:
+        is_one = isinstance(found, Reduction) and found.op != "identity"
+        if not is_one or found.mode not in ("auto", "apart", "expand"):
             return None
         ops.add(found.op)
-    return ops.pop() if len(ops) == 1 else None
+        is_forced |= found.mode == "expand"
+    if len(ops) != 1:
+        return None
+    count = target.root.size
+    entries = count * interleaved_copies(count) * workers.slot_count()
+    is_worth = count <= expand_limit and entries <= ENTRIES_PER_VALUE * (
+        size * len(writes)
+    )
+    return ops.pop() if is_worth or is_forced else None
 
 
 def leaked_symbol(node: Node) -> SymbolicError:

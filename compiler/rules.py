@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.ops.structural import EFFECTS, GATHER, REGIONS
+from lumijit.compiler.ops.structural import GATHER, REGIONS
 from lumijit.compiler.trace import Node, Scope
 
 
@@ -66,10 +66,3 @@ def sources(node: Node) -> tuple[Node, ...]:
     if node.op in REGIONS:
         return node.deps[node.attr.pointers : node.attr.targets]
     return ()
-
-
-def targets(node: Node) -> tuple[Node, ...]:
-    """Return the arrays that a node writes."""
-    if node.op in EFFECTS:
-        return node.deps[:1]
-    return node.deps[node.attr.targets :] if node.op in REGIONS else ()

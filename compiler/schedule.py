@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-from lumijit.compiler.blocks import pointer_deps, value_deps, weight
+from lumijit.compiler.blocks import pointer_deps, value_deps, weight, written_deps
 from lumijit.compiler.memory import CONSUMED, Reduction
 from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
@@ -63,13 +63,6 @@ def is_effect(node: Node) -> bool:
     if node.op in EFFECTS:
         return True
     return node.op in REGIONS and len(node.deps) > node.attr.targets
-
-
-def _written_deps(node: Node) -> tuple[Node, ...]:
-    """Return the targets that a node writes to."""
-    if node.op in EFFECTS:
-        return node.deps[:1]
-    return node.deps[node.attr.targets :] if node.op in REGIONS else ()
 
 
 def _source_deps(node: Node) -> tuple[Node, ...]:
@@ -150,7 +143,7 @@ class _Planner:
         level = max([phase[id(d)] for d in value_deps(node)], default=0)
         for source in _source_deps(node):
             level = max(level, self._address(source))
-        for target in _written_deps(node):
+        for target in written_deps(node):
             level = max(level, self._target(node, target))
         level = self._claim(node, level)
         if node.op is WRITTEN:
@@ -192,7 +185,7 @@ class _Planner:
         Two arrays may share contents and both be written: each then gets a copy,
         in a kernel of its own.
         """
-        targets = _written_deps(effect)
+        targets = written_deps(effect)
         for target in targets:
             level = max(level, self.claims.get(id(target), -1) + 1)
         for target in targets:

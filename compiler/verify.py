@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lumijit.compiler import trace
-from lumijit.compiler.blocks import value_deps
+from lumijit.compiler.blocks import value_deps, written_deps
 from lumijit.compiler.grammar import check_node
 from lumijit.compiler.local import is_local
 from lumijit.compiler.ops.structural import (
@@ -23,13 +23,7 @@ from lumijit.compiler.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.program import Program, target_root
-from lumijit.compiler.rules import (
-    VerificationError,
-    open_scopes,
-    require,
-    sources,
-    targets,
-)
+from lumijit.compiler.rules import VerificationError, open_scopes, require, sources
 from lumijit.compiler.schedule import Plan
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.dtypes import VALUES
@@ -116,7 +110,7 @@ def verify_program(program: Program) -> None:
         for dep in sources(node):
             in_memory = dep.op is EVALUATED and id(dep) in program.pointer_ids
             require(in_memory, "indexed arrays lie in memory", node)
-        for dep in targets(node):
+        for dep in written_deps(node):
             is_bound = id(target_root(dep)) in roots
             require(is_bound, "written arrays are targets of the kernel", node)
         known.add(id(node))

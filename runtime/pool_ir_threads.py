@@ -292,8 +292,16 @@ reached:
 }}
 
 ; Run a whole job on the calling thread if nothing is pending; 1 if that was done.
-define i32 @pool_invoke(ptr %pool, ptr %fn, ptr %args, i64 %size) {{
+; What it is given begins with the addresses of the pool and of the function, and the
+; number of elements.
+define i32 @pool_invoke(ptr %call) {{
 entry:
+  %pool = load ptr, ptr %call
+  %fn.at = getelementptr i8, ptr %call, i64 {CALL_FN}
+  %fn = load ptr, ptr %fn.at
+  %size.at = getelementptr i8, ptr %call, i64 {CALL_SIZE}
+  %size = load i64, ptr %size.at
+  %args = getelementptr i8, ptr %call, i64 {CALL_ARGS}
   %pending = call i1 @is_pending(ptr %pool)
   br i1 %pending, label %refuse, label %run
 run:

@@ -30,6 +30,12 @@ SPIN_NS: Final = 392  # i64
 SYSCALL: Final = 400  # address of syscall(), 0 where there is no futex
 CLOCK: Final = 408  # address of clock_gettime()
 
+# What comes before the arguments of a job that is run at once.
+CALL: Final = "<2Qq"
+CALL_FN: Final = 8
+CALL_SIZE: Final = 16
+CALL_ARGS: Final = 24
+
 # Record
 FN: Final = 0
 ARGS: Final = 8

@@ -18,6 +18,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
+from struct import Struct
 from typing import Any, Final, Protocol, SupportsIndex
 
 from lumijit.runtime import cpu, pool_layout
@@ -31,7 +32,8 @@ from lumijit.runtime.errors import (
 from lumijit.runtime.pool import Args, WorkerPool, core_count, interrupt_soon
 
 MAX_THREADS: Final = 1024
-_ALL_SLOTS: Final = 2**31 - 1
+ALL_SLOTS: Final = 2**31 - 1
+_pack_call: Final = Struct(pool_layout.CALL).pack
 
 _thread_count: int = min(settings.threads, MAX_THREADS) or core_count()
 running: WorkerPool | None = None
@@ -67,7 +69,7 @@ def submit(
     barrier: int | None = None,
     keepalive: object = None,
     helpable: bool = True,
-    slots: int = _ALL_SLOTS,
+    slots: int = ALL_SLOTS,
 ) -> int:
     """Submit a job and return its ticket; it runs asynchronously.
 
@@ -98,19 +100,23 @@ def submit(
     )
 
 
-def run_inline(fn_address: int, args: bytes | int, size: int) -> bool:
+def run_inline(fn_address: int, args: bytes, size: int) -> bool:
     """Run a small job on the calling thread, if no other job is pending.
 
     Args:
         fn_address: the kernel's function; it is called once, with thread index 0.
-        args: the 8-byte slots as bytes, or their address.
+        args: the 8-byte slots.
         size: number of elements.
 
     Returns:
         Whether it was run. If not, the job must be submitted.
     """
+    if size == 0:
+        return True
     current = running or pool()
-    return size == 0 or current.native.invoke(current.base, fn_address, args, size) == 1
+    call = _pack_call(current.base, fn_address, size) + args
+    is_done: bool = current.native.invoke(call) == 1
+    return is_done
 
 
 def last_ticket() -> int:
@@ -142,7 +148,7 @@ def was_cancelled(ticket: int) -> bool:
 
 def has_cancelled() -> bool:
     """Tell whether any job of this process was ever cancelled."""
-    return running is not None and running.has_cancelled
+    return running is not None and bool(running.cancelled)
 
 
 def cancel_address() -> int:

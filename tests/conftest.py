@@ -38,18 +38,24 @@ def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
 
 
 _structures: dict[Any, Any] = {}
+_describe = describe.describe
 
 
-def _checked_description(outputs: list[Node]) -> describe.Description | None:
+def _checked_description(*args: Any) -> describe.Launch | None:
     """Describe a program; equal keys must mean equal programs."""
-    found = describe.describe(outputs)
+    found = _describe(*args)
     if found is not None:
-        verify(outputs)
-        made = _CheckedProgram(outputs[0].size, outputs, [], 0)
-        key, arguments, _ = found
-        assert _structures.setdefault(key, made.key) == made.key
-        assert set(map(id, arguments)) == set(map(id, made.arguments))
-        assert len(arguments) == len(made.arguments)
+        verify([*found.outputs, *found.effects])
+        made = _CheckedProgram(
+            found.size, found.outputs, found.effects, found.expand_limit, found.targets
+        )
+        assert _structures.setdefault(found.key, made.key) == made.key
+        assert [str(v) for v in found.values] == [
+            str(n.attr if n.buffer is None else n.buffer.address)
+            for n in made.arguments
+        ]
+        roots = [target.root for target in made.targets.values()]
+        assert [t.root for t in found.targets] == roots
     return found
 
 
@@ -96,10 +102,9 @@ def _verified_stages() -> Iterator[None]:
         internal = (*errors._PACKAGE_DIRS, __file__)
         patch.setattr(errors, "_PACKAGE_DIRS", internal)
         patch.setattr(evaluate, "plan", _checked_plan)
-        for module in (evaluate, launching):
-            patch.setattr(module, "describe", _checked_description)
-        patch.setattr(launching, "Program", _CheckedProgram)
-        patch.setattr(general, "Program", _CheckedProgram)
+        patch.setattr(evaluate, "describe", _checked_description)
+        for module in (evaluate, general, launching):
+            patch.setattr(module, "Program", _CheckedProgram)
         yield
 
 

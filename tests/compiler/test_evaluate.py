@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import evaluate, kernels, launching, reductions
+from lumijit.compiler import describe, evaluate, kernels, launching, reductions
 from lumijit.llvm import Float, UInt32
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
@@ -106,10 +106,10 @@ def _fails_on_call(
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (kernels, "lookup"),
+        (kernels, "find"),
         (launching, "start"),
         (launching, "report"),
-        (launching._Launch, "_target_buffer"),
+        (launching, "_target_buffer"),
         (reductions.Private, "merge_into"),
         (reductions.Private, "arguments"),
     ],
@@ -128,7 +128,10 @@ def test_writes_happen_once_when_an_evaluation_fails_halfway(
     dr.scatter_add(a, Float(1), dr.arange(UInt32, 5 * size) % 5)
     dr.scatter_add(b, Float(2), dr.arange(UInt32, 6 * size) % 6)
     dr.scatter_add(c, Float(3), dr.arange(UInt32, 7 * size) % 7)
-    with monkeypatch.context() as patch:
+    with (
+        monkeypatch.context() as patch,
+        dr.scoped_set_flag(dr.JitFlag.KernelHistory),
+    ):
         if name in ("merge_into", "arguments"):
             patch.setattr(launching, "is_small", lambda size, built: False)
         patch.setattr(owner, name, _fails_on_call(number, getattr(owner, name), error))
@@ -159,7 +162,7 @@ def test_what_another_thread_finds_again_is_not_written_to(
     y = dr.sin(x)
     dr.scatter(y, Float(7), UInt32(3))
     found: list[Any] = []
-    lookup = kernels.lookup
+    find = kernels.find
 
     def trace_meanwhile(*args: Any) -> Any:
         if not found:
@@ -167,9 +170,9 @@ def test_what_another_thread_finds_again_is_not_written_to(
             thread = threading.Thread(target=lambda: found.append(dr.sin(x)))
             thread.start()
             thread.join()
-        return lookup(*args)
+        return find(*args)
 
-    monkeypatch.setattr(kernels, "lookup", trace_meanwhile)
+    monkeypatch.setattr(kernels, "find", trace_meanwhile)
     dr.eval(y)
     expected = np.sin(np.arange(100))
     assert np.allclose(found[1].numpy(), expected, atol=1e-5)
@@ -213,10 +216,44 @@ def test_what_was_scheduled_stays_so_when_ctrl_c_ends_the_evaluation(
     target = dr.zeros(Float, 3)
     dr.scatter_add(target, Float(1), dr.arange(UInt32, 300) % 3)
     with monkeypatch.context() as patch:
-        failing = _fails_on_call(1, kernels.lookup, KeyboardInterrupt)
-        patch.setattr(kernels, "lookup", failing)
+        failing = _fails_on_call(1, kernels.find, KeyboardInterrupt)
+        patch.setattr(kernels, "find", failing)
         with pytest.raises(KeyboardInterrupt):
             dr.eval()
     assert dr.eval()
     assert x.state == target.state == dr.VarState.Evaluated
     np.testing.assert_array_equal(target.numpy(), 100)
+
+
+def _sums(values: Float, target: Float, loops: int) -> list[Any]:
+    """Do all that is known by one walk: writes, several sizes, a gather."""
+    written = dr.opaque(Float, 0, 12)
+    dr.scatter(written, values, dr.arange(UInt32, 10))
+    sums = dr.zeros(Float, 3)
+    dr.scatter_add(sums, values * 2, dr.arange(UInt32, 10) % 3)
+    found = dr.gather(Float, target, UInt32(loops, 1, 2))
+    return [written, sums, found, dr.sum(values) + loops]
+
+
+def test_known_launches_need_no_plan_and_no_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unwanted(*args: Any) -> Any:
+        raise AssertionError("a plan or a program was made")
+
+    values, target = dr.arange(Float, 10), dr.arange(Float, 12) * 0.5
+    dr.eval(values, target)
+    dr.eval(_sums(values, target, 4))
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluate, "plan", unwanted)
+        patch.setattr(evaluate, "describe", describe.describe)
+        for module in (evaluate, launching):
+            patch.setattr(module, "Program", unwanted)
+        again = _sums(values, target, 5)
+        dr.eval(again)
+    written, sums, found, total = again
+    np.testing.assert_array_equal(found.numpy(), [2.5, 0.5, 1])
+    expected = np.append(np.arange(10), [0, 0])
+    np.testing.assert_array_equal(written.numpy(), expected)
+    np.testing.assert_array_equal(sums.numpy(), [36, 24, 30])
+    assert total[0] == 50

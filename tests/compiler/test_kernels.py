@@ -32,8 +32,8 @@ TRUE = trace.make_true(1)
 
 def described(wanted: list[Node]) -> Any:
     """Return the key of a launch that needs no plan."""
-    found = describe(wanted)
-    return None if found is None else found[0]
+    found = describe(wanted, (), 0)
+    return None if found is None else found.key
 
 
 @pytest.fixture(autouse=True, scope="module")
