@@ -60,8 +60,9 @@ def check_indexable(node: Node, construct: str) -> None:
                 "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
             )
         )
-    if trace.state.guard is not None:
-        trace.state.guard(node)
+    guard = trace.state.guard
+    if guard is not None:
+        guard(node)
     if node.size > MAX_INDEXED:
         raise SizeError(
             message(

@@ -50,23 +50,22 @@ def close_call(
     Returns:
         The results; zero where no callable is called.
     """
-    with regions.undone_on_error(written):
-        buffers = local.side_versions(bodies)
-        before = local.originals(bodies, buffers)
-        wanted = len(bodies[0].outputs)
-        for k, body in enumerate(bodies):
-            body.outputs += tuple(versions[k] for _, versions in buffers)
-        groups = group(bodies, flags.merge_functions)
-        closures = Closures(groups, count)
-        active = trace.emit2(AND, active, trace.emit2(LT, index, _number(count)))
-        selector = _select(index, active, count, groups, closures)
-        closures.enter()
-        kept = [found.body for found in groups]
-        common: dict[int, Node] = {}
-        chosen = _is_set(selector)
-        if flags.optimize_calls and len(kept) > 1:
-            common = _common_results(kept, chosen)
-        results = _close(selector, kept, set(common), before, written, label)
+    buffers = local.side_versions(bodies)
+    before = local.originals(bodies, buffers)
+    wanted = len(bodies[0].outputs)
+    for k, body in enumerate(bodies):
+        body.outputs += tuple(versions[k] for _, versions in buffers)
+    groups = group(bodies, flags.merge_functions)
+    closures = Closures(groups, count)
+    active = trace.emit2(AND, active, trace.emit2(LT, index, _number(count)))
+    selector = _select(index, active, count, groups, closures)
+    closures.enter()
+    kept = [found.body for found in groups]
+    common: dict[int, Node] = {}
+    chosen = _is_set(selector)
+    if flags.optimize_calls and len(kept) > 1:
+        common = _common_results(kept, chosen)
+    results = _close(selector, kept, set(common), before, written, label)
     for k, node in common.items():
         results.insert(k, _cleared(chosen, node))
     regions.forget(written)
@@ -222,7 +221,7 @@ def _repeated(root: Node, body: Body, chosen: Node) -> Node:
         deps = tuple(made.get(id(d), d) for d in node.deps)
         if node.op is GATHER:
             source, index, mask = deps
-            with trace.masked_only(None), memory.guarded(None):
+            with trace.masked_only(None), trace.guarded(None):
                 mask = trace.emit2(AND, mask, chosen)
                 made[id(node)] = memory.entries(source, index, mask, node.attr or 0)
             continue

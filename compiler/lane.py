@@ -7,14 +7,12 @@ of a wide operand, reading and counting at once. What runs a lane is `debug.lane
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from lumijit.compiler import evaluate, trace
 from lumijit.compiler.memory import Holder
 from lumijit.compiler.ops.record import Op
 from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node
-from lumijit.runtime.contexts import contextmanager
+from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayValueError, message
 
@@ -141,14 +139,14 @@ class Lane:
             )
 
 
-@contextmanager
-def running(lane: Lane) -> Iterator[None]:
-    """Run the program of this thread for one lane."""
-    outer = trace.state.lane
-    trace.state.lane = lane
+def start(lane: Lane) -> None:
+    """Have the rest of the construct run for one lane."""
     trace.running_lanes.append(lane)
-    try:
-        yield
-    finally:
-        trace.state.lane = outer
+    on_error(lambda: stop(lane))
+    trace.state.lane = lane
+
+
+def stop(lane: Lane) -> None:
+    """End what `start` began."""
+    if lane in trace.running_lanes:
         trace.running_lanes.remove(lane)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +30,7 @@ from lumijit.compiler.ops.structural import (
 )
 from lumijit.compiler.trace import ROOT, Node
 from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import on_error, settle
 from lumijit.runtime.dtypes import UINT32, VOID, DType
 
 OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
@@ -96,13 +96,14 @@ class Writes:
 
 
 class watched:
-    """Note the writes outside of regions; if the body raises, undo them."""
+    """Note the writes outside of regions; if the construct raises, undo them."""
 
     __slots__ = ("_found", "_outer")
 
     def __enter__(self) -> dict[int, Writes]:
         self._outer = trace.state.watched
         self._found: dict[int, Writes] = {}
+        on_error(self._undo)
         trace.state.watched = self._found
         return self._found
 
@@ -110,29 +111,17 @@ class watched:
         outer, found = self._outer, self._found
         trace.state.watched = outer
         if kind is not None:
-            for writes in found.values():
-                writes.holder._node = writes.first
-        elif outer is not None:
+            return
+        if outer is not None:
             for key, writes in found.items():
                 before = outer.setdefault(key, writes)
                 before.last = writes.last
                 before.is_single |= writes.is_single
+        settle(self._undo)
 
-
-class guarded:
-    """Have `check` asked before an array outside of regions is indexed."""
-
-    __slots__ = ("_check", "_outer")
-
-    def __init__(self, check: Callable[[Node], None] | None) -> None:
-        self._check = check
-
-    def __enter__(self) -> None:
-        self._outer = trace.state.guard
-        trace.state.guard = self._check
-
-    def __exit__(self, *_: object) -> None:
-        trace.state.guard = self._outer
+    def _undo(self) -> None:
+        for writes in self._found.values():
+            writes.holder._node = writes.first
 
 
 def note_write(holder: Holder, before: Node) -> None:
@@ -195,8 +184,9 @@ def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
 
     Gathers that differ in their offset only are read together.
     """
-    if trace.state.scope is not ROOT:
-        trace.state.scope.reads[id(source)] = source
+    scope = trace.state.scope
+    if scope is not ROOT:
+        scope.reads[id(source)] = source
     if trace.running_lanes and trace.state.lane is not None:
         entry: Node | None = trace.state.lane.gather(source, index, mask, offset)
         if entry is not None:

@@ -270,7 +270,11 @@ class Closures:
         inner = Scope(body.scope.parent, body.scope.label, body.scope.width)
         replaced: dict[tuple[int, int], Node] = {}
         results: dict[int, Node] = {}
-        with regions.reopened(inner):
+        with (
+            regions.reopened(inner),
+            trace.masked_only(None),
+            trace.guarded(None),
+        ):
             for bits in self.tables:
                 for k, (uses, _) in enumerate(_columns(found, bits), bits == 32):
                     node = self._value(bits, k)

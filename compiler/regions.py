@@ -9,7 +9,7 @@ that equal bodies compare equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -22,7 +22,7 @@ from lumijit.compiler.blocks import (
     Region,
 )
 from lumijit.compiler.captures import Captures, Code, in_order, structure
-from lumijit.compiler.memory import guarded, note_write
+from lumijit.compiler.memory import note_write
 from lumijit.compiler.ops.logic import COPY
 from lumijit.compiler.ops.structural import (
     BRANCH,
@@ -35,46 +35,56 @@ from lumijit.compiler.ops.structural import (
 from lumijit.compiler.program import iterate_all
 from lumijit.compiler.trace import Node, Scope
 from lumijit.runtime.config import flags
-from lumijit.runtime.contexts import contextmanager
+from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
 from lumijit.runtime.errors import StateError, SymbolicError, message
 
 
-@contextmanager
-def scope(
-    label: str = "",
-    width: int = 1,
-    siblings: Iterable[Scope] = (),
-    is_loop: bool = False,
-) -> Iterator[Scope]:
+class scope:
     """Trace into a new scope; leaving it returns to the surrounding one.
 
     `width` is the number of elements, as far as known; `siblings` are the other
     blocks of the same region so far, whose writes have been undone; `is_loop`: the
-    code will be repeated. If the body raises, arrays that it wrote to get their
-    former contents back.
+    code will be repeated. If the construct raises, also while its region is made,
+    arrays that the body wrote to get their former contents back.
     """
-    inner = Scope(trace.state.scope, label, width)
-    inner.is_loop = is_loop
-    for other in siblings:
-        inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
-    outer = trace.state.scope
+
+    __slots__ = ("_inner",)
+
+    def __init__(
+        self,
+        label: str = "",
+        width: int = 1,
+        siblings: Iterable[Scope] = (),
+        is_loop: bool = False,
+    ) -> None:
+        inner = self._inner = Scope(trace.state.scope, label, width)
+        inner.is_loop = is_loop
+        for other in siblings:
+            inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
+
+    def __enter__(self) -> Scope:
+        on_error(self._undo)
+        _enter(self._inner)
+        return self._inner
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        inner = self._inner
+        outer = inner.parent or trace.ROOT
+        if kind is None:
+            local.suspend(inner)
+            if outer is not trace.ROOT:
+                outer.reads.update(inner.reads)
+        _enter(outer)
+
+    def _undo(self) -> None:
+        restore_writes(self._inner)
+        forget(self._inner)
+
+
+def _enter(inner: Scope) -> None:
     trace.state.scope = inner
-    was_symbolic = flags.symbolic_scope
-    flags.symbolic_scope = True
-    try:
-        yield inner
-        local.suspend(inner)
-    except BaseException:
-        restore_writes(inner)
-        forget(inner)
-        raise
-    else:
-        if outer is not trace.ROOT:
-            outer.reads.update(inner.reads)
-    finally:
-        trace.state.scope = outer
-        flags.symbolic_scope = was_symbolic
+    flags.symbolic_scope = inner is not trace.ROOT
 
 
 def restore_writes(inner: Scope) -> None:
@@ -84,27 +94,20 @@ def restore_writes(inner: Scope) -> None:
         holder._node = original
 
 
-@contextmanager
-def undone_on_error(*scopes: Scope) -> Iterator[None]:
-    """Undo the scopes' writes if closing their region fails."""
-    try:
-        yield
-    except BaseException:
-        for inner in scopes:
-            restore_writes(inner)
-        raise
-
-
-@contextmanager
-def reopened(inner: Scope) -> Iterator[None]:
+class reopened:
     """Trace more into a scope that was left but whose region isn't made yet."""
-    outer, was_symbolic = trace.state.scope, flags.symbolic_scope
-    trace.state.scope, flags.symbolic_scope = inner, True
-    try:
-        with trace.masked_only(None), guarded(None):
-            yield
-    finally:
-        trace.state.scope, flags.symbolic_scope = outer, was_symbolic
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, inner: Scope) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> None:
+        self._outer = trace.state.scope
+        _enter(self._inner)
+
+    def __exit__(self, *_: object) -> None:
+        _enter(self._outer)
 
 
 def argument(dtype: DType, size: int, position: int) -> Node:

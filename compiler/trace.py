@@ -9,9 +9,7 @@ reference counts are the dead-code elimination.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
@@ -29,6 +27,7 @@ from lumijit.compiler.ops.structural import (
 )
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import During, Variable
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import SizeError, message
 
@@ -107,35 +106,32 @@ class Scope:
 
 
 ROOT = Scope()
-# A context variable is read in a third of the time of a thread-local attribute.
-_scope: ContextVar[Scope] = ContextVar("scope", default=ROOT)
+Guard = Callable[[Node], None]
+_scope = Variable("scope", ROOT)
+_mask: Variable[Node | None] = Variable("mask", None)
+_guard: Variable[Guard | None] = Variable("guard", None)
+_watched: Variable[dict[int, Any] | None] = Variable("watched", None)
+_lane: Variable[Any] = Variable("lane", None)
+_held: Variable[tuple[list[Node], ...]] = Variable("held", ())
 _current_scope = _scope.get
 
 
-class _State(threading.local):
+class _State:
     """The scope in which this thread is tracing, and what restricts indexing.
 
-    `watched` notes who is written outside of regions, and `guard` is asked before
-    an array outside of regions is indexed; both serve evaluated control flow.
-    `lane` is set while a single lane runs (`lane.Lane`). `held` are lists of nodes
-    that somebody keeps only to put them back, which doesn't count as sharing them.
+    `scope` is the innermost one, to which new nodes belong. `watched` notes who is
+    written outside of regions, and `guard` is asked before an array outside of regions
+    is indexed; both serve evaluated control flow. `lane` is set while a single lane
+    runs (`lane.Lane`). `held` are lists of nodes that somebody keeps only to put them
+    back, which doesn't count as sharing them.
     """
 
-    def __init__(self) -> None:
-        self.mask: Node | None = None
-        self.watched: dict[int, Any] | None = None
-        self.guard: Callable[[Node], None] | None = None
-        self.lane: Any = None
-        self.held: list[list[Node]] = []
-
-    @property
-    def scope(self) -> Scope:
-        """The innermost scope, to which new nodes belong."""
-        return _scope.get()
-
-    @scope.setter
-    def scope(self, inner: Scope) -> None:
-        _scope.set(inner)
+    scope = _scope
+    mask = _mask
+    guard = _guard
+    watched = _watched
+    lane = _lane
+    held = _held
 
 
 state = _State()
@@ -143,28 +139,20 @@ state = _State()
 running_lanes: list[Any] = []
 
 
-class masked_only:
+def masked_only(mask: Node | None) -> During[Node | None]:
     """Restrict gathers and scatters to a mask that includes the current one.
 
-    None lifts all restrictions: for code whose effects are guarded otherwise. (No
-    generator: a Ctrl-C between entering one and the `with` block leaves its end to
-    whoever drops the traceback, which then puts back what was long past.)
+    None lifts all restrictions: for code whose effects are guarded otherwise.
     """
-
-    __slots__ = ("_mask", "_outer")
-
-    def __init__(self, mask: Node | None) -> None:
-        self._mask = mask
-
-    def __enter__(self) -> None:
-        self._outer = state.mask
-        state.mask = self._mask
-
-    def __exit__(self, *_error: object) -> None:
-        state.mask = self._outer
+    return _mask.during(mask)
 
 
-def masked(mask: Node) -> masked_only:
+def guarded(check: Guard | None) -> During[Guard | None]:
+    """Have `check` asked before an array outside of regions is indexed."""
+    return _guard.during(check)
+
+
+def masked(mask: Node) -> During[Node | None]:
     """Restrict gathers and scatters to a mask, on top of the current one.
 
     Evaluated loops and branches run their bodies on all elements; this keeps the
@@ -175,7 +163,7 @@ def masked(mask: Node) -> masked_only:
 
 def under_mask(mask: Node) -> Node:
     """Combine a mask with the current one."""
-    outer = state.mask
+    outer = _mask.get()
     if outer is None:
         return mask
     return emit2(AND, mask, outer)
@@ -183,8 +171,8 @@ def under_mask(mask: Node) -> Node:
 
 def is_unconditional() -> bool:
     """Tell whether what is traced now runs in any case, for all elements."""
-    is_free = state.mask is None and state.lane is None
-    return is_free and _scope.get() is ROOT
+    is_free = _mask.get() is None and _lane.get() is None
+    return is_free and _current_scope() is ROOT
 
 
 def is_symbolic(node: Node) -> bool:

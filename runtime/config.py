@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
+from lumijit.runtime.contexts import Variable
 from lumijit.runtime.errors import ArrayTypeError, message
 from lumijit.runtime.named_enum import format_named
 
@@ -215,7 +216,7 @@ class Flags(threading.local):
     launch_blocking = False
     scatter_reduce_local = True
     symbolic_conditionals = True
-    symbolic_scope = False
+    symbolic_scope = Variable("symbolic_scope", False)
     full_tracebacks = False
     check_bounds = True
 

@@ -1,53 +1,116 @@
-"""Context managers from generators that end at once when Ctrl-C cuts them short.
+"""What a construct sets in its thread while it runs, and that it ends with it.
 
-A Ctrl-C may come when a generator has been entered but its `with` block hasn't begun.
-Python's own `contextmanager` leaves the end of the generator to whoever drops the
-traceback then: what it puts back is by that time long past, and wrong.
+A Ctrl-C may come between any two instructions of Python, also at the first one of an
+`__exit__` or a `finally`, which then puts nothing back. So what restricts tracing lies
+in context variables (`Variable`), and a construct runs in a copy of the context
+(`apart`): that ends in C, with the construct, whatever ended this. What has to be
+undone besides is known to `apart`, too (`on_error`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
+from typing import Any, Generic, TypeVar
 
-P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
+Undo = Callable[[], object]
+_UNSET: Any = object()
+_own: set[ContextVar[Any]] = set()
 
 
-class _Prompt(Generic[T]):
-    """Enters and leaves a generator; leaves it, too, if entering it fails."""
+class Variable(Generic[T]):
+    """A value that ends with the construct that set it; also as an attribute."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ("get", "set")
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
+    def __init__(self, name: str, default: T) -> None:
+        variable = ContextVar(name, default=default)
+        _own.add(variable)
+        # These are read in a quarter of the time of a thread-local attribute.
+        self.get: Callable[[], T] = variable.get
+        self.set: Callable[[T], object] = variable.set
 
-    def __enter__(self) -> T:
+    def __get__(self, instance: object, owner: object) -> T:
+        return self.get()
+
+    def __set__(self, instance: object, value: T) -> None:
+        self.set(value)
+
+    def during(self, value: T) -> During[T]:
+        """Return a context manager that sets another value meanwhile."""
+        return During(self, value)
+
+
+class During(Generic[T]):
+    """Gives a variable another value for a `with` block.
+
+    No generator: who drops the traceback of one that a Ctrl-C cut short would put back
+    what was long past.
+    """
+
+    __slots__ = ("_outer", "_value", "_variable")
+
+    def __init__(self, variable: Variable[T], value: T) -> None:
+        self._variable = variable
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._outer = self._variable.get()
+        self._variable.set(self._value)
+
+    def __exit__(self, *_error: object) -> None:
+        self._variable.set(self._outer)
+
+
+_undo: Variable[list[Undo] | None] = Variable("undo", None)
+
+
+def on_error(undo: Undo) -> None:
+    """Have a function called, perhaps twice, if the construct that runs raises."""
+    known = _undo.get()
+    if known is not None:
+        known.append(undo)
+
+
+def settle(undo: Undo) -> None:
+    """Keep what would have been undone."""
+    known = _undo.get()
+    if known is not None:
+        known.remove(undo)
+
+
+def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
+    """Call a function that traces; what it sets in variables ends with it.
+
+    If it raises, what it did is undone. Whoever goes on after an error in tracing has
+    called it in this way. Context variables of the user's keep what it gave them.
+
+    Args:
+        function: what to call.
+        values: variables with what they are to be in there.
+    """
+    undo: list[Undo] = []
+    context = copy_context()
+    for variable, value in ((_undo, undo), *values):
+        context.run(variable.set, value)
+    try:
         try:
-            value: T = self._inner.__enter__()
-            return value
-        except BaseException:
-            self._inner.gen.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        return bool(self._inner.__exit__(kind, error, traceback))
+            result = context.run(function)
+            undo.clear()
+        finally:
+            _unwind(undo)
+    finally:
+        # A Ctrl-C may have cut the first short.
+        _unwind(undo)
+    for other, value in context.items():
+        if other not in _own and other.get(_UNSET) is not value:
+            other.set(value)
+    return result
 
 
-def contextmanager(function: Callable[P, Iterator[T]]) -> Callable[P, _Prompt[T]]:
-    """Make a context manager of a generator function, as `contextlib` does."""
-    made = contextlib.contextmanager(function)
-
-    @functools.wraps(function)
-    def helper(*args: P.args, **kwargs: P.kwargs) -> _Prompt[T]:
-        return _Prompt(made(*args, **kwargs))
-
-    return helper
+def _unwind(undo: list[Undo]) -> None:
+    while undo:
+        undo[-1]()
+        undo.pop()

@@ -8,6 +8,7 @@ function is told by `callees`, the two ways to run them are in `calls_symbolic` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lumijit import traits, type_traits
@@ -191,7 +192,7 @@ def _run(call: Invocation, mode: str | None) -> Any:
         refuse_in_region(call.name)
     run = calls_symbolic.run if mode == "symbolic" else calls_evaluated.run
     try:
-        return run_call(call.name, str(call.callees[0]), lambda: run(call))
+        return run_call(call.name, str(call.callees[0]), partial(run, call))
     except SizeError as error:
         mismatch = call.mismatch()
         if mismatch is None or isinstance(error.__cause__, SizeError):

@@ -7,6 +7,7 @@ all of them, under the mask of those that select it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from lumijit.control.invocation import Invocation
 from lumijit.control.recursion import too_deep
 from lumijit.control.state import flatten, rebuild, with_node
 from lumijit.rewriting.recursion import BoundReached
+from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import BOOL, UINT32
 
 # Up to so many functions, each looks for its elements; for more, they are sorted.
@@ -131,7 +133,7 @@ def _subset(
             break
         values, compressed = _entries(call, chosen, tables)
         try:
-            value = _invoke(call, callee, values, compressed, mask)
+            value = apart(partial(_invoke, call, callee, values, compressed, mask))
             break
         except memory.IndexedArgument as used:
             if id(used.node) not in compressed:
@@ -213,7 +215,7 @@ def _invoke(
     # Uniform effects happen once per element, as in symbolic mode: the mask is wide.
     with (
         memory.watched() as writes,
-        memory.guarded(check),
+        trace.guarded(check),
         trace.masked_only(mask),
     ):
         value, _ = call.invoke(

@@ -5,7 +5,7 @@ Owns the compression of the state and finding out what can't be compressed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from lumijit.compiler import memory, reductions, trace
@@ -13,7 +13,6 @@ from lumijit.compiler.evaluate import evaluate
 from lumijit.compiler.local import is_local
 from lumijit.compiler.trace import Node
 from lumijit.control.state import Leaf, is_array, node_of, with_node
-from lumijit.runtime.contexts import contextmanager
 from lumijit.runtime.errors import SizeError, message
 
 
@@ -78,8 +77,7 @@ class ActiveElements:
         else:
             holder._node = trace.resized(node, self.lanes)
 
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guarded(self) -> AbstractContextManager[None]:
         """Raise IndexedArgument where an array of active elements is indexed."""
         outer = trace.state.guard
         inner = self._check if self.is_smaller else None
@@ -89,8 +87,7 @@ class ActiveElements:
                 if guard is not None:
                     guard(node)
 
-        with memory.guarded(check):
-            yield
+        return trace.guarded(check)
 
     def _check(self, node: Node) -> None:
         if is_local(node):
@@ -176,5 +173,5 @@ class _Holder:
 
 def entries(node: Node, positions: Node) -> Node:
     """Gather, whatever restricts the indexing of the body."""
-    with trace.masked_only(None), memory.guarded(None):
+    with trace.masked_only(None), trace.guarded(None):
         return memory.entries(node, positions, trace.make_true(1))

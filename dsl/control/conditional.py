@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lumijit.compiler import memory, regions, trace
@@ -24,6 +25,7 @@ from lumijit.control.state import (
 from lumijit.control.writes import check_writes, versions_in
 from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError, message
 from lumijit.runtime.tracebacks import hides_frames
 
@@ -119,14 +121,14 @@ def run_if(
     held = Held(sides.arg_leaves, sides.nested)
     run = sides.symbolic if mode == "symbolic" else sides.evaluated
     try:
-        return run(node, true_fn, false_fn)
+        return apart(partial(run, node, true_fn, false_fn))
     except BoundReached as reached:
         # One side recurses too deeply: it is left out, unless both do. Undoing its
         # writes has put copies into arrays that share their contents with others.
         held.restore()
         if sides.running is true_fn:
-            return run(node, left_out(reached), false_fn)
-        return run(node, true_fn, left_out(reached))
+            return apart(partial(run, node, left_out(reached), false_fn))
+        return apart(partial(run, node, true_fn, left_out(reached)))
 
 
 class _Branch(Sides):
@@ -150,12 +152,11 @@ class _Branch(Sides):
             for key, node in held.items():
                 first.writes[key][0]._node = node
         wanted, nodes = merge.wanted()
-        with regions.undone_on_error(first, second):
-            _, results = regions.close_branch(
-                cond,
-                (first, second),
-                (tuple(a for a, _ in nodes), tuple(b for _, b in nodes)),
-            )
+        _, results = regions.close_branch(
+            cond,
+            (first, second),
+            (tuple(a for a, _ in nodes), tuple(b for _, b in nodes)),
+        )
         merge.computed.update(zip(wanted, results, strict=True))
         for k in merge.traced:
             merge.enter(k, merge.computed[k])

@@ -6,7 +6,8 @@ What it changes otherwise counts for the active elements only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import and_
 from typing import Any
 
@@ -46,7 +47,7 @@ from lumijit.control.state import (
 from lumijit.control.writes import check_writes
 from lumijit.domains import opaque
 from lumijit.rewriting.undefined import Undefined
-from lumijit.runtime.contexts import contextmanager
+from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import SizeError, StateError
 
 #: A body may change what the condition depends on after some iterations, by means of
@@ -90,17 +91,11 @@ class EvaluatedLoop:
             final = run(state, active)
         return final
 
-    @contextmanager
-    def _undone_on_error(self, state: State) -> Iterator[None]:
-        """Take back writes and in-place changes of the state if an error is raised."""
+    def _undone_on_error(self, state: State) -> memory.watched:
+        """Have writes, and changes of the state in place, undone on an error."""
         nested: list[Leaf] = []
-        held = Held(flatten(state, self.labels, nested), nested)
-        try:
-            with memory.watched():
-                yield
-        except BaseException:
-            held.restore()
-            raise
+        on_error(Held(flatten(state, self.labels, nested), nested).restore)
+        return memory.watched()
 
     def _condition(self, state: State) -> Node:
         condition = self.cond(*state)
@@ -174,7 +169,8 @@ class EvaluatedLoop:
             state = rebuild(given, rest.values)
             try:
                 with rest.guarded():
-                    stepped, active = self._iterate(state, rest.active)
+                    iterate = partial(self._iterate, state, rest.active)
+                    stepped, active = apart(iterate)
                 before: list[Leaf] = []
                 after: list[Leaf] = []
                 flatten(state, self.labels, before)

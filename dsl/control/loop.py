@@ -7,6 +7,7 @@ Owns the function, its choice of a mode and the scalar mode; the others are in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lumijit.compiler import trace
@@ -25,6 +26,7 @@ from lumijit.control.state import (
 from lumijit.control.symbolic import SymbolicLoop
 from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError, message
 from lumijit.runtime.tracebacks import hides_frames
 
@@ -116,9 +118,8 @@ def run_loop(
         cond = watched(cond, name, "the condition", labels)
         body = watched(body, name, "the body", labels)
     try:
-        return _vectorized(
-            mode, state, cond, body, labels, name, strict, compress, first
-        )
+        given = mode, state, cond, body, labels, name, strict, compress, first
+        return apart(partial(_vectorized, *given))
     except BoundReached as reached:
         # The body always recurses too deeply: nobody is to enter the loop.
         condition = cond(*state)

@@ -132,7 +132,7 @@ class Outside:
         """
         # A scatter asks who else refers to the nodes of an array.
         held = trace.state.held
-        held.append(self.reach.nodes)
+        trace.state.held = (*held, self.reach.nodes)
         try:
             result = run()
         except BaseException as error:
@@ -142,7 +142,7 @@ class Outside:
                 adopt(changes)
             raise
         finally:
-            held.pop()
+            trace.state.held = held
         changes = self.restore(span, ignored)
         if changes and adopt is not None:
             adopt(changes)

@@ -19,6 +19,7 @@ from lumijit.compiler.ops.structural import EVALUATED
 from lumijit.debug import capture
 from lumijit.debug.template import THREAD_ID
 from lumijit.rewriting.recursion import BoundReached
+from lumijit.runtime.contexts import Variable, apart
 from lumijit.runtime.errors import RecursionBoundError, message
 
 
@@ -53,27 +54,18 @@ def too_deep(reached: BoundReached, lane: int, count: int) -> RecursionBoundErro
 _SUSPICIOUS = 5
 
 
-class _Calls(threading.local):
-    """The names of the calls that are being traced, outermost first."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-
-_calls = _Calls()
+#: The names of the calls that are being traced, outermost first.
+_calls: Variable[tuple[str, ...]] = Variable("calls", ())
 
 
 def run_call(name: str, who: str, run: Callable[[], Any]) -> Any:
-    """Return `run()`; recursion without end through a call is the user's error."""
-    names = _calls.names
-    names.append(name)
+    """Return `run()`, apart; recursion without end through it is the user's error."""
+    names = (*_calls.get(), name)
     try:
-        return run()
+        return apart(run, (_calls, names))
     except RecursionError as error:
         if isinstance(error, RecursionBoundError) or names.count(name) < _SUSPICIOUS:
             raise
-    finally:
-        names.pop()
     raise _endless(name, who)
 
 

@@ -7,7 +7,7 @@ changes and must become an array, or that an array of size 1 grows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,7 +50,7 @@ from lumijit.control.state import (
 )
 from lumijit.domains import Pointers
 from lumijit.runtime.config import flags
-from lumijit.runtime.contexts import contextmanager
+from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import StateError, message
 
 MAX_TRACES = 16
@@ -108,7 +108,7 @@ class SymbolicLoop:
         """Trace until what is known of the state settles; return the final state."""
         for _ in range(MAX_TRACES + 6 * len(self.leaves)):
             try:
-                return self._attempt()
+                return apart(self._attempt)
             except _Retrace:
                 continue
         raise StateError(
@@ -152,31 +152,30 @@ class SymbolicLoop:
         leaves = flatten(state, self.labels, nested)
         return arrays_of(leaves, nested)
 
-    @contextmanager
-    def _restored(self) -> Iterator[dict[int, Node]]:
-        """Hold the indexed arrays' contents; put them back if the body raises."""
+    def _hold(self) -> dict[int, Node]:
+        """Return the indexed arrays' contents; put them back if the body raises."""
         before = {k: self.leaves[k].value._node for k in self.indexed}
-        try:
-            yield before
-        except BaseException:
+
+        def restore() -> None:
             for k, node in before.items():
                 self.leaves[k].value._node = node
-            raise
 
-    @contextmanager
-    def _stood_in(self) -> Iterator[None]:
+        on_error(restore)
+        return before
+
+    def _stand_in(self) -> None:
         """Keep literals that the body writes to from being folded where it reads them.
 
         What it reads would be the contents before the loop; closing the loop tells.
         """
-        for holder, _, stand_in in self.stood_in.values():
-            holder._node = stand_in
-        try:
-            yield
-        except BaseException:
+
+        def restore() -> None:
             for holder, node, _ in self.stood_in.values():
                 holder._node = node
-            raise
+
+        on_error(restore)
+        for holder, _, stand_in in self.stood_in.values():
+            holder._node = stand_in
 
     def _writes_literals(self, inner: Scope) -> bool:
         """Tell whether the body writes to literals, and let others stand in for them.
@@ -191,8 +190,9 @@ class SymbolicLoop:
         return bool(self.stood_in)
 
     def _attempt(self) -> State:
-        opened = regions.scope(self.name, self.width, is_loop=True)
-        with self._stood_in(), opened as inner, self._restored() as before:
+        self._stand_in()
+        before = self._hold()
+        with regions.scope(self.name, self.width, is_loop=True) as inner:
             values, args = self._arguments()
             state = rebuild(self.state, values)
             given = self._arrays(state)
@@ -229,15 +229,14 @@ class SymbolicLoop:
         nodes = {k: self.leaves[k].value._node for k in args}
         entries = [Carried(None, nodes[k], arg, outputs[k]) for k, arg in args.items()]
         entries += others
-        with regions.undone_on_error(inner):
-            _, results = regions.close_loop(
-                inner,
-                tuple(entry.initial for entry in entries),
-                tuple(entry.argument for entry in entries),
-                cond_node,
-                tuple(entry.output for entry in entries),
-                {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
-            )
+        _, results = regions.close_loop(
+            inner,
+            tuple(entry.initial for entry in entries),
+            tuple(entry.argument for entry in entries),
+            cond_node,
+            tuple(entry.output for entry in entries),
+            {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
+        )
         for entry, node in zip(entries, results, strict=True):
             if entry.holder is not None:
                 entry.holder._node = node

@@ -180,7 +180,7 @@ def note(report: Capture, values: Values, active: Any) -> None:
         _PRINT, (*nodes, mask, trace.literal(BOOL, True, trace.state.scope.width))
     )
     zero = trace.literal(UINT32, 0, width)
-    with memory.guarded(None):
+    with trace.guarded(None):
         slot = memory.scatter_inc(report.holder, zero, mask)
         if not report.holder._node.deps:
             return

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 from lumijit.compiler import memory, trace
 from lumijit.compiler.evaluate import evaluate
-from lumijit.compiler.lane import Lane, running
+from lumijit.compiler.lane import Lane, start, stop
 from lumijit.control.state import flatten, rebuild, with_node
 from lumijit.debug.snapshot import Snapshot
 from lumijit.runtime.config import JitFlag, scoped_set_flag
+from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import (
     ArrayIndexError,
     ArrayTypeError,
@@ -103,18 +104,25 @@ def run_lane(
     lane = _lane(index, width, (args, kwargs))
     entered_args, entered_kwargs = _enter(lane, (args, kwargs))
     snapshot = Snapshot(function, args, kwargs)
+    entered = partial(run, *entered_args, **entered_kwargs)
+    return apart(partial(_run, lane, snapshot, entered))
+
+
+def _run(lane: Lane, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
+    """Return what a function does for a lane; undo what it changes."""
+    on_error(snapshot.restore)
     with (
         scoped_set_flag(JitFlag.ConstantPropagation, True),
         memory.watched() as writes,
-        running(lane),
     ):
-        try:
-            return _known(lane, run(*entered_args, **entered_kwargs))
-        finally:
-            for entry in writes.values():
-                entry.holder._node = entry.first
-            writes.clear()
-            snapshot.restore()
+        start(lane)
+        result = _known(lane, function())
+        for entry in writes.values():
+            entry.holder._node = entry.first
+        writes.clear()
+        snapshot.restore()
+        stop(lane)
+        return result
 
 
 def _lane(index: int, size: int | None, tree: Any) -> Lane:

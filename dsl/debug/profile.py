@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lumijit.runtime import log
-from lumijit.runtime.contexts import contextmanager
 
 
 def profile_mark(name: str, /) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -19,6 +18,7 @@ from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.source import Source, pointed_text
 from lumijit.rewriting.state import Site
 from lumijit.runtime import errors
+from lumijit.runtime.contexts import Variable
 
 #: A construct nested this often in itself has to do with running out of stack.
 _SUSPICIOUS = 5
@@ -59,40 +59,25 @@ def with_bound(function: Callable[..., Any], limit: Any, source: Source) -> Any:
         f"{place}: @syntax: the recursion goes deeper than max_depth={depth}. Fix: "
         "state a larger bound, or end the recursion earlier."
     )
-    running = _Running()
 
     @functools.wraps(function)
     def bounded(*args: Any, **kwargs: Any) -> Any:
         here = targets.surroundings()
-        stack = running.stack
-        counts = not stack or stack[-1][0] != here
-        level = (stack[-1][1] if stack else 0) + counts
+        activations = _activations.get()
+        around, level = activations.get(bounded, (None, 0))
+        level += around != here
         if level > depth:
             raise BoundReached(text)
-        stack.append((here, level))
-        try:
+        with _activations.during({**activations, bounded: (here, level)}):
             return function(*args, **kwargs)
-        finally:
-            stack.pop()
 
     return bounded
 
 
-class _Running(threading.local):
-    """The activations of one function: surroundings and depth of each."""
-
-    def __init__(self) -> None:
-        self.stack: list[tuple[Any, int]] = []
-
-
-class _Nesting(threading.local):
-    """The constructs that are being vectorized, outermost first."""
-
-    def __init__(self) -> None:
-        self.sites: list[Site] = []
-
-
-_nesting = _Nesting()
+#: Surroundings and depth of the last activation, by function.
+_activations: Variable[dict[Any, tuple[Any, int]]] = Variable("activations", {})
+#: The constructs that are being vectorized, outermost first.
+_nesting: Variable[tuple[Site, ...]] = Variable("nesting", ())
 
 
 class entered:
@@ -107,10 +92,10 @@ class entered:
         self.site = site
 
     def __enter__(self) -> None:
-        sites = _nesting.sites
+        sites = _nesting.get()
         if any(s is self.site for s in sites) and targets.is_idle():
             raise BoundReached("no element is left")
-        sites.append(self.site)
+        _nesting.set((*sites, self.site))
 
     def __exit__(
         self,
@@ -118,9 +103,7 @@ class entered:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        sites = _nesting.sites
-        sites.pop()
-        nested = sum(s is self.site for s in sites)
+        nested = sum(s is self.site for s in _nesting.get()) - 1
         if kind is RecursionError and nested >= _SUSPICIOUS:
             raise _endless(self.site) from None
 

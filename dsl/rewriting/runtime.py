@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 from lumijit.rewriting.conditions import Conditions, Forced
@@ -77,7 +78,8 @@ class Runtime(Conditions):
 
                 return run
 
-            with entered(where), state.restored_on_error():
+            state.restore_on_error()
+            with entered(where):
                 result, *changed = targets.if_stmt(
                     (*values, *state.before),
                     test,
@@ -235,20 +237,20 @@ class Runtime(Conditions):
         merged: tuple[Any, ...] = attempts(
             inputs_of(where, values),
             sides,
-            lambda slots: self._branch(
-                where, State(where, values, slots), test, sides, hints
-            ),
+            partial(self._branch, where, values, test, sides, hints),
         )
         return merged
 
     @staticmethod
     def _branch(
         where: Site,
-        state: State,
+        values: tuple[Any, ...],
         test: Any,
         sides: tuple[Callable[..., tuple[Any, ...]], ...],
         hints: dict[str, Any],
+        slots: Slots,
     ) -> tuple[Any, ...]:
+        state = State(where, values, slots)
         results = state.results()
         unset: set[str] = set()
 
@@ -260,7 +262,8 @@ class Runtime(Conditions):
 
             return run
 
-        with entered(where), state.restored_on_error():
+        state.restore_on_error()
+        with entered(where):
             merged = targets.if_stmt(
                 state.entries,
                 test,
@@ -312,9 +315,7 @@ class Runtime(Conditions):
         final: tuple[Any, ...] = attempts(
             inputs_of(where, inputs),
             (cond, body),
-            lambda slots: self._vector_loop(
-                where, State(where, inputs, slots), cond, body, hints
-            ),
+            partial(self._vector_loop, where, inputs, cond, body, hints),
         )
         if is_entered:
             return final
@@ -330,11 +331,14 @@ class Runtime(Conditions):
     @staticmethod
     def _vector_loop(
         where: Site,
-        state: State,
+        values: tuple[Any, ...],
         cond: Callable[..., Any],
         body: Callable[..., tuple[Any, ...]],
         hints: dict[str, Any],
+        slots: Slots,
     ) -> tuple[Any, ...]:
+        state = State(where, values, slots)
+
         def run_cond(*entries: Any) -> Any:
             return state.test(cond, entries)
 
@@ -345,7 +349,8 @@ class Runtime(Conditions):
             new.update(zip(state.attribute_labels, state.read(), strict=True))
             return tuple(new.values())
 
-        with entered(where), state.restored_on_error():
+        state.restore_on_error()
+        with entered(where):
             final = targets.while_loop(
                 state.entries,
                 run_cond,

@@ -8,14 +8,14 @@ changed, and where, is found by `targets.left_alone`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from lumijit.rewriting.hooks import targets
 from lumijit.rewriting.undefined import Undefined
-from lumijit.runtime.contexts import contextmanager
+from lumijit.runtime.contexts import Variable, apart, on_error
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,9 @@ class Slots:
         """List object and key of the slots."""
         return [(slot.owner, slot.key) for slot in self.slots]
 
-    @contextmanager
-    def restored_on_error(self) -> Iterator[None]:
+    def restore_on_error(self) -> None:
         """Leave no value of one branch behind when the primitive fails."""
-        try:
-            yield
-        except BaseException:
-            self.write(self.before)
-            raise
+        on_error(lambda: self.write(self.before))
 
 
 class Handed:
@@ -188,7 +183,7 @@ class Running(NamedTuple):
 
 
 _OUTERMOST = Running(False, ())
-_running: ContextVar[Running] = ContextVar("running", default=_OUTERMOST)
+_running = Variable("running", _OUTERMOST)
 
 
 def _without_repetition(
@@ -229,13 +224,11 @@ def attempts(
         if watch is not None and restore is None:
             restore = targets.snapshot(inputs.values)
         around = outer.watch or True if watch is None else watch
-        token = _running.set(Running(around, slots))
         try:
-            return run(Slots(slots, watch))
+            attempt = partial(run, Slots(slots, watch))
+            return apart(attempt, (_running, Running(around, slots)))
         except Changed as change:
             if restore is None or change.watch is not watch:
                 raise
             restore()
             slots = _without_repetition(slots, change.slots)
-        finally:
-            _running.reset(token)

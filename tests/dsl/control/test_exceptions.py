@@ -32,7 +32,7 @@ def _nothing_is_left_behind() -> Iterator[None]:
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None
-    assert not lj.rewriting.recursion._nesting.sites
+    assert not lj.rewriting.recursion._nesting.get()
 
 
 def refused(
