@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 import lumijit as dr
 from lumijit.llvm import Array2f, Float, Int, UInt
@@ -36,7 +38,7 @@ def size_of(rng: random.Random) -> int:
 
 def numbers(rng: random.Random, size: int, below: int = 2**32) -> Array:
     """Return random unsigned numbers."""
-    source = np.random.default_rng(rng.randrange(1000))
+    source = default_rng(rng.randrange(1000))
     return source.integers(0, below, size, np.uint32)
 
 
@@ -44,7 +46,7 @@ def same(found: Any, expected: Array) -> None:
     """Compare exactly."""
     got = found.numpy()
     assert got.dtype == expected.dtype, f"{got.dtype}, not {expected.dtype}"
-    np.testing.assert_array_equal(got, expected)
+    assert_array_equal(got, expected)
 
 
 @program
@@ -92,7 +94,7 @@ def functions(rng: random.Random) -> None:
     found = dr.sin(array) * dr.exp(-array) + dr.sqrt(array + 1) / dr.fma(array, 2, 1)
     wide = x.astype(np.float64)
     expected = np.sin(wide) * np.exp(-wide) + np.sqrt(wide + 1) / (wide * 2 + 1)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
+    assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 @dr.syntax
@@ -194,7 +196,7 @@ def indexing(rng: random.Random) -> None:
     expected = source.copy()
     np.add.at(expected, index[even], values[even])
     same(target, expected)
-    place = np.random.default_rng(size).permutation(size).astype(np.uint32)
+    place = default_rng(size).permutation(size).astype(np.uint32)
     moved = dr.zeros(UInt, size)
     dr.scatter(moved, UInt(values), UInt(place))
     expected = np.zeros(size, np.uint32)
@@ -267,7 +269,7 @@ def texture(rng: random.Random) -> None:
     e, f, g, h = (texels[at + k] for k in (0, 1, width, width + 1))
     top, bottom = e + (f - e) * gx, g + (h - g) * gx
     expected = top + (bottom - top) * gy
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3, atol=0.05)
+    assert_allclose(found.numpy(), expected, rtol=1e-3, atol=0.05)
 
 
 @program

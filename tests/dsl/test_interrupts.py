@@ -25,7 +25,12 @@ from lumijit.runtime.errors import is_internal
 
 #: The place of an instruction in the package, and the turn in which it is run.
 Place = tuple[CodeType, int, int]
-LEAVING = {op for name, op in dis.opmap.items() if "CALL" in name or "JUMP" in name}
+#: The instructions after which Python answers signals; nothing does so in between.
+ANSWERING = {
+    op
+    for name, op in dis.opmap.items()
+    if "CALL" in name or ("JUMP" in name and "FORWARD" not in name)
+}
 Program = Callable[[UInt, UInt], list[UInt]]
 PROGRAMS: list[Program] = []
 
@@ -33,7 +38,7 @@ PROGRAMS: list[Program] = []
 class Tracer:
     """Notes where Python may answer a signal; raises at one of these places.
 
-    That is before the first instruction of a function (-1), and after calls and jumps.
+    That is before the first instruction of a function (-1), after calls and jumps back.
     """
 
     def __init__(self, at: Place | None = None) -> None:
@@ -62,7 +67,7 @@ class Tracer:
         def on_opcode(frame: FrameType, event: str, arg: Any) -> Any:
             nonlocal before
             if event == "opcode":
-                if code.co_code[before] in LEAVING:
+                if code.co_code[before] in ANSWERING:
                     self._reach(code, frame.f_lasti)
                 before = frame.f_lasti
             return on_opcode
@@ -234,7 +239,9 @@ class Experiment:
 def named(at: Place) -> str:
     """Return a place as text."""
     code, offset, turn = at
-    lines = [line for start, end, line in code.co_lines() if start <= offset < end]
+    lines = [
+        line for start, end, line in code.co_lines() if start <= max(offset, 0) < end
+    ]
     name = code.co_filename.rsplit("/lumijit/")[-1]
     return f"{name}:{lines[0]} {code.co_name}+{offset} (turn {turn})"
 
