@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from lumijit.compiler.ops import mathematics as ma
 from lumijit.compiler.program import Program
 from lumijit.compiler.trace import Node, emit1, emit2, select
 from lumijit.runtime.config import JitFlag, scoped_set_flag
+from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
     BOOL,
@@ -293,7 +296,7 @@ def test_failed_body_restores_arrays() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        loop((lit(UINT32, 0, 4),), lambda i: emit2(lo.LT, i, i), body)
+        apart(partial(loop, (lit(UINT32, 0, 4),), lambda i: emit2(lo.LT, i, i), body))
     assert holder._node is before
     assert trace.state.scope is trace.ROOT
 

@@ -471,10 +471,10 @@ def test_what_is_remembered_does_not_count_as_shared(is_held: bool) -> None:
     lj.eval(bins)
     nodes = [bins._node]
     if is_held:
-        trace.state.held.append(nodes)
+        trace.state.held = (nodes,)
     lj.scatter_add(bins, 1, UInt(3))
     if is_held:
-        trace.state.held.pop()
+        trace.state.held = ()
     effect = bins._node.deps[0]
     assert any(node.op is COPY for node in effect.deps) is not is_held
     assert list(bins)[:5] == [0.25, 1.25, 2.25, 4.25, 4.25]
