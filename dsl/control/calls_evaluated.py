@@ -20,9 +20,7 @@ from lumijit.compiler.trace import Node
 from lumijit.control.callees import Callee, body_numbers, is_selected
 from lumijit.control.compressed import entries
 from lumijit.control.invocation import Invocation
-from lumijit.control.recursion import too_deep
 from lumijit.control.state import flatten, rebuild, with_node
-from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import BOOL, UINT32
 
@@ -53,10 +51,7 @@ def _call_all(call: Invocation) -> list[Node]:
     """Call each function that has elements; return which elements these are."""
     places = []
     for callee, chosen in _chosen(call):
-        try:
-            _subset(call, callee, chosen)
-        except BoundReached as reached:
-            raise too_deep(reached, int(data(chosen)[0]), chosen.size) from None
+        _subset(call, callee, chosen)
         places.append(chosen)
     if not places:
         # To learn the types. Arguments may be wider than an index of one entry.

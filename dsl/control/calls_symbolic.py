@@ -12,11 +12,9 @@ from lumijit.compiler.ops.structural import LITERAL
 from lumijit.compiler.trace import Node, Scope
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
-from lumijit.control.recursion import left_out
 from lumijit.control.results import Entry
 from lumijit.control.state import with_node
 from lumijit.control.writes import versions_in
-from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
 
@@ -29,20 +27,12 @@ def run(call: Invocation) -> Any:
     with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
         tracer = _Tracer(call, inner)
         for callee in call.callees:
-            try:
-                tracer.trace(callee)
-            except BoundReached as reached:
-                tracer.leave_out(callee, reached)
-                if len(tracer.missing) == len(call.callees):
-                    raise
+            tracer.trace(callee)
         call.check_surroundings()
         bodies = tracer.bodies
         for body in bodies:
             inner.writes.update(body.writes)
     entries = call.results.arrays()
-    for k in tracer.missing:
-        for entry in entries:
-            entry.values.insert(k, entry.zero())
     columns = [[array._node for array in entry.arrays] for entry in entries]
     _check_sizes(call, tracer.callees, entries, columns)
     for k, body in enumerate(bodies):
@@ -105,8 +95,6 @@ class _Tracer:
         self.late: list[tuple[Entry, calls.Body, Any]] = []
         # The bodies that do nothing but return one array, by its node.
         self._pure: dict[int, calls.Body] = {}
-        # The positions of bodies that have no results.
-        self.missing: list[int] = []
         self._versions = partial(versions_in, inner, call.name)
         self._is_merging = flags.merge_functions
 
@@ -132,15 +120,6 @@ class _Tracer:
         self._separate(body)
         if is_pure and self._is_merging and results.is_like(value):
             self._pure[id(value._node)] = body
-
-    def leave_out(self, callee: Callee, reached: BoundReached) -> None:
-        """Report the elements that select a function which recurses too deeply."""
-        inner = self.inner
-        regions.restore_writes(inner)
-        inner.effects, inner.writes, inner.locals = [], {}, {}
-        left_out(reached)()
-        self.missing.append(len(self.bodies))
-        self._separate(self._body(callee))
 
     def _body(self, callee: Callee) -> calls.Body:
         inner = self.inner

@@ -23,7 +23,7 @@ from lumijit.control.state import (
     refuse_in_region,
 )
 from lumijit.control.writes import check_writes, versions_in
-from lumijit.rewriting.recursion import BoundReached
+from lumijit.rewriting.recursion import NobodyLeft
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError, message
@@ -122,8 +122,8 @@ def run_if(
     run = sides.symbolic if mode == "symbolic" else sides.evaluated
     try:
         return apart(partial(run, node, true_fn, false_fn))
-    except BoundReached as reached:
-        # One side recurses too deeply: it is left out, unless both do. Undoing its
+    except NobodyLeft as reached:
+        # Nobody enters one side, or neither: it is left out. Undoing its
         # writes has put copies into arrays that share their contents with others.
         held.restore()
         if sides.running is true_fn:

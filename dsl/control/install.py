@@ -16,7 +16,7 @@ from lumijit.control import identity
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.outside import left_alone, watch
-from lumijit.control.recursion import is_idle, surroundings
+from lumijit.control.recursion import is_idle
 from lumijit.control.state import is_array
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
@@ -125,7 +125,6 @@ def install() -> None:
     targets.brought_back = identity.brought_back
     targets.is_array = _is_array
     targets.holds = _holds
-    targets.surroundings = surroundings
     targets.is_idle = is_idle
     targets.runs_plain = _runs_plain
     targets.plain_range = _plain_range

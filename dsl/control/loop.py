@@ -11,10 +11,8 @@ from functools import partial
 from typing import Any
 
 from lumijit.compiler import trace
-from lumijit.control.conditional import run_if
 from lumijit.control.evaluated import EvaluatedLoop
 from lumijit.control.outside import watched
-from lumijit.control.recursion import left_out
 from lumijit.control.state import (
     State,
     call,
@@ -24,7 +22,6 @@ from lumijit.control.state import (
     refuse_in_region,
 )
 from lumijit.control.symbolic import SymbolicLoop
-from lumijit.rewriting.recursion import BoundReached
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError, message
@@ -117,15 +114,8 @@ def run_loop(
     if is_watched:
         cond = watched(cond, name, "the condition", labels)
         body = watched(body, name, "the body", labels)
-    try:
-        given = mode, state, cond, body, labels, name, strict, compress, first
-        return apart(partial(_vectorized, *given))
-    except BoundReached as reached:
-        # The body always recurses too deeply: nobody is to enter the loop.
-        condition = cond(*state)
-        block = left_out(reached)
-        result: State = run_if(state, condition, block, lambda *s: s, mode=mode)
-        return result
+    given = mode, state, cond, body, labels, name, strict, compress, first
+    return apart(partial(_vectorized, *given))
 
 
 def _vectorized(

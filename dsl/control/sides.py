@@ -145,7 +145,7 @@ class Sides:
         """Return what a side that is left out has for results of the other.
 
         Arrays from outside of the branch stay; what was computed is replaced by
-        zeros. Nobody reads them: the elements that would are reported.
+        zeros. Nobody reads them: no element enters it.
         """
         depth = max(trace.state.scope.depth, 1)
         kept = []

@@ -48,7 +48,6 @@ from lumijit.rewriting.names import Scope, scope_of
 from lumijit.rewriting.native import SPLIT, NativeWriter
 from lumijit.rewriting.purity import Purity
 from lumijit.rewriting.rebuild import compiled, outline
-from lumijit.rewriting.recursion import with_bound
 from lumijit.rewriting.regions import RegionWriter
 from lumijit.rewriting.runtime import Runtime
 from lumijit.rewriting.source import Source, read_function
@@ -70,7 +69,6 @@ def syntax(
     recursive: bool = ...,
     print_ast: bool = ...,
     print_code: bool = ...,
-    max_depth: int | None = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -81,7 +79,6 @@ def syntax(
     recursive: bool = ...,
     print_ast: bool = ...,
     print_code: bool = ...,
-    max_depth: int | None = ...,
 ) -> F: ...
 
 
@@ -91,7 +88,6 @@ def syntax(
     recursive: bool = False,
     print_ast: bool = False,
     print_code: bool = False,
-    max_depth: int | None = None,
 ) -> Any:
     """Vectorize the control flow of a function.
 
@@ -104,10 +100,6 @@ def syntax(
         recursive: Whether to transform inner functions as well.
         print_ast: Whether to print the syntax tree of the rewritten code.
         print_code: Whether to print the rewritten code.
-        max_depth: How many calls of this function may be nested by recursion under
-            array conditions, this one included. Recursion is unrolled to that depth.
-            If an element would go deeper, the evaluation raises an error. Evaluated
-            mode needs no bound: recursion ends when no element is active.
 
     Returns:
         A function with the same signature, name, defaults and closure.
@@ -115,7 +107,7 @@ def syntax(
     Raises:
         SyntaxTransformError: The source can't be found or a hint makes no sense.
         RecursionBoundError: When called: recursion under an array condition has no
-            bound, or (when evaluated) an element exceeds it.
+            end. In evaluated mode it ends when no element is active.
 
     >>> from lumijit.rewriting import hint
     >>> hint(True)
@@ -127,7 +119,6 @@ def syntax(
             recursive=recursive,
             print_ast=print_ast,
             print_code=print_code,
-            max_depth=max_depth,
         )
     if isinstance(f, (staticmethod, classmethod)):
         inner = syntax(
@@ -135,7 +126,6 @@ def syntax(
             recursive=recursive,
             print_ast=print_ast,
             print_code=print_code,
-            max_depth=max_depth,
         )
         return type(f)(inner)
     if not isinstance(f, FunctionType):
@@ -153,7 +143,7 @@ def syntax(
             "the control flow of this function is nested too deeply",
             "split it into several functions.",
         ) from None
-    return result if max_depth is None else with_bound(result, max_depth, source)
+    return result
 
 
 def _rewritten(

@@ -36,10 +36,6 @@ def _no_snapshot(_values: Any) -> Callable[[], None]:
     return lambda: None
 
 
-def _nowhere() -> None:
-    return None
-
-
 def _not_now() -> bool:
     return False
 
@@ -78,7 +74,6 @@ class Targets:
             function that receives it may change in place.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
         plain_range: Makes the range for bounds of which none is an array.
-        surroundings: Identifies the vectorized control flow around a call.
         is_idle: Tells whether no lane is active in evaluated control flow.
         logical_and: Combines two conditions, at least one of them an array.
         logical_or: As `logical_and`, for `or`.
@@ -101,7 +96,6 @@ class Targets:
     holds: Callable[[Any], bool] = _never
     is_integer_array: Callable[[Any], bool] = _never
     is_zero_step: Callable[[Any], bool] = _never
-    surroundings: Callable[[], Any] = _nowhere
     is_idle: Callable[[], bool] = _not_now
     runs_plain: Callable[[], bool] = _not_now
     plain_range: Callable[..., Any] = range

@@ -1,21 +1,16 @@
-"""Recursion of decorated functions: counting activations, and where it has no end.
+"""Recursion of decorated functions: where it ends, and where it has no end.
 
-Owns the wrapper of functions with a bound, and the record of which constructs are
-being vectorized inside of one another. What becomes of a branch that would recurse
-past the bound is up to `control.recursion`.
+Owns the record of which constructs are being vectorized inside of one another. What
+becomes of a branch that nobody reaches is up to `control.recursion`.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-import operator
-from collections.abc import Callable
+import ctypes
 from types import TracebackType
-from typing import Any
 
 from lumijit.rewriting.hooks import targets
-from lumijit.rewriting.source import Source, pointed_text
+from lumijit.rewriting.source import pointed_text
 from lumijit.rewriting.state import Site
 from lumijit.runtime import errors
 from lumijit.runtime.contexts import Variable
@@ -23,59 +18,28 @@ from lumijit.runtime.contexts import Variable
 #: A construct nested this often in itself has to do with running out of stack.
 _SUSPICIOUS = 5
 
+_EVALUATED = (
+    "use evaluated mode, where recursion ends with the last active element, as in "
+    "lumijit.hint(condition, mode='evaluated'), or write a loop with a stack in local "
+    "memory (lumijit.alloc_local)."
+)
+_BRANCH = "put the recursive call under an 'if' whose other side tells the result."
 
-class BoundReached(errors.RecursionBoundError):
-    """A call was left out: it is nested deeper than its function's `max_depth`.
 
-    Vectorized branches and loops catch it.
+class NobodyLeft(errors.RecursionBoundError):
+    """An evaluated construct inside of itself isn't run, since no lane reaches it.
+
+    Vectorized branches catch it, and take the results of their other side.
     """
 
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.site = site
 
-def with_bound(function: Callable[..., Any], limit: Any, source: Source) -> Any:
-    """Return a function that refuses activations nested deeper than `limit`.
-
-    Calls count that vectorized control flow separates from the activation around
-    them: recursion under plain conditions is as deep as Python allows.
-    """
-    try:
-        depth = operator.index(limit)
-    except TypeError:
-        depth = 0
-    if depth < 1 or isinstance(limit, bool):
-        raise source.error(
-            source.tree,
-            f"'max_depth' must be a positive int (got {limit!r})",
-            "state how many calls of the function may be nested, as in max_depth=8.",
-        )
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        raise source.error(
-            source.tree,
-            "'max_depth' is for functions that return, not for generators and "
-            "coroutines",
-            "remove it.",
-        )
-    place = f"{source.filename}:{source.tree.lineno} in {source.function}"
-    text = (
-        f"{place}: @syntax: the recursion goes deeper than max_depth={depth}. Fix: "
-        "state a larger bound, or end the recursion earlier."
-    )
-
-    @functools.wraps(function)
-    def bounded(*args: Any, **kwargs: Any) -> Any:
-        here = targets.surroundings()
-        activations = _activations.get()
-        around, level = activations.get(bounded, (None, 0))
-        level += around != here
-        if level > depth:
-            raise BoundReached(text)
-        with _activations.during({**activations, bounded: (here, level)}):
-            return function(*args, **kwargs)
-
-    return bounded
+    def __str__(self) -> str:
+        return _endless_text(self.site, "for no element", _BRANCH)
 
 
-#: Surroundings and depth of the last activation, by function.
-_activations: Variable[dict[Any, tuple[Any, int]]] = Variable("activations", {})
 #: The constructs that are being vectorized, outermost first.
 _nesting: Variable[tuple[Site, ...]] = Variable("nesting", ())
 
@@ -94,7 +58,7 @@ class entered:
     def __enter__(self) -> None:
         sites = _nesting.get()
         if any(s is self.site for s in sites) and targets.is_idle():
-            raise BoundReached("no element is left")
+            raise NobodyLeft(self.site)
         _nesting.set((*sites, self.site))
 
     def __exit__(
@@ -104,21 +68,24 @@ class entered:
         trace: TracebackType | None,
     ) -> None:
         nested = sum(s is self.site for s in _nesting.get()) - 1
-        if kind is RecursionError and nested >= _SUSPICIOUS:
-            raise _endless(self.site) from None
+        # A converter of arguments makes an error of its own of Python's.
+        is_full = kind is RecursionError or (
+            kind is ctypes.ArgumentError and "RecursionError" in str(error)
+        )
+        if is_full and nested >= _SUSPICIOUS:
+            text = _endless_text(self.site, "without end", _EVALUATED)
+            raise errors.RecursionBoundError(text) from None
 
 
-def _endless(site: Site) -> errors.RecursionBoundError:
-    """Word the error for a function that calls itself for ever while traced."""
+def _endless_text(site: Site, how: str, fix: str) -> str:
+    """Word the error for a function whose recursion doesn't end."""
     name = site.function.rsplit(".", 1)[-1]
-    text = pointed_text(
+    return pointed_text(
         site.filename,
         site.function,
         site.place,
-        f"{name!r} calls itself without end while it is vectorized: whether it does "
+        f"{name!r} calls itself {how} while it is vectorized: whether it does "
         f"depends on an array condition ('{site.kind}'), whose contents aren't known "
         "by then",
-        "state how many calls are nested at most, as in @syntax(max_depth=8), or "
-        "use evaluated mode, where recursion ends with the last active element.",
+        fix,
     )
-    return errors.RecursionBoundError(text)

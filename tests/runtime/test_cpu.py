@@ -309,12 +309,12 @@ def test_features_are_part_of_the_key() -> None:
 def test_ctrl_c_is_answered_while_llvm_is_busy(tmp_path: Path) -> None:
     (tmp_path / "fibonacci.py").write_text(
         "import lumijit as dr\n"
-        "@dr.syntax(max_depth=8)\n"
-        "def fib(n):\n"
-        "    if n < 2:\n"
-        "        result = n\n"
-        "    else:\n"
-        "        result = fib(n - 1) + fib(n - 2)\n"
+        "@dr.syntax\n"
+        "def fib(n, depth):\n"
+        "    result = n\n"
+        "    if depth > 0:\n"
+        "        if n >= 2:\n"
+        "            result = fib(n - 1, depth - 1) + fib(n - 2, depth - 1)\n"
         "    return result\n"
     )
     script = """
@@ -329,7 +329,7 @@ def test_ctrl_c_is_answered_while_llvm_is_busy(tmp_path: Path) -> None:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGINT)
 
-        found = fib(UInt32(0, 1, 2, 6))
+        found = fib(UInt32(0, 1, 2, 6), 7)
         threading.Thread(target=interrupt, daemon=True).start()
         try:
             dr.eval(found)

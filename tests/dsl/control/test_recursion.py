@@ -1,4 +1,4 @@
-"""Recursion under array conditions: bounds, and what happens without and past them."""
+"""Recursion under array conditions: evaluated, it ends; symbolic, it is an error."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as lj
-from lumijit.compiler import pending, trace
+from lumijit.compiler import trace
 from lumijit.llvm import Int, UInt
-from lumijit.runtime.errors import RecursionBoundError, SyntaxTransformError
+from lumijit.runtime.errors import RecursionBoundError
 
-from ..programs.modes import MODES, flags_of
+from ..programs.modes import flags_of
 
 THIS = re.escape(__file__)
+EVALUATED = ("evaluated", "compressed")
 
 
 @pytest.fixture(autouse=True)
@@ -26,14 +27,6 @@ def _nothing_is_left_behind() -> Any:
     yield
     assert trace.state.scope is trace.ROOT
     assert trace.state.mask is None
-    assert not pending.queue.reports
-
-
-@lj.syntax(max_depth=6)
-def bounded(n: Any) -> Any:
-    if n <= 1:
-        return n - n + 1
-    return n * bounded(n - 1)
 
 
 @lj.syntax
@@ -58,64 +51,18 @@ def chosen(n: Any) -> Any:
     return chosen(n - 1) + 2 if n > 0 else n
 
 
-@lj.syntax(max_depth=4)
-def bounded_loop(n: Any) -> Any:
-    total = UInt(1)
-    i = UInt(0)
-    while i < n:
-        i += 1
-        total += bounded_loop(n - i)
-    return total
-
-
 def line_of(function: Any, text: str) -> int:
     """Return the line of a function that has a text."""
     lines, first = inspect.getsourcelines(function)
     return first + [text in line for line in lines].index(True)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_bound_suffices_exactly(mode: str) -> None:
-    with flags_of(mode):
-        assert list(bounded(UInt(0, 1, 3, 6))) == [1, 1, 6, 720]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_an_element_past_the_bound_is_an_error(mode: str) -> None:
-    place = rf"^{THIS}:{line_of(bounded, 'def bounded')} in bounded: @syntax: "
-    problem = r"the recursion goes deeper than max_depth=6\. Fix: state a larger bound"
-    match = place + problem + r".*\(element 2 and 1 more\)"
-    with flags_of(mode), pytest.raises(RecursionBoundError, match=match):
-        lj.eval(bounded(UInt(1, 6, 7, 2, 9)))
-    lj.eval(UInt(1, 2) + 3)
-
-
-def test_the_next_evaluation_reports_also_what_nobody_asked_for() -> None:
-    bounded(UInt(7, 8))
-    with pytest.raises(RecursionBoundError, match="max_depth=6"):
-        lj.eval(lj.arange(UInt, 5) * 3)
-    lj.eval(lj.arange(UInt, 5) * 4)
-
-
-def test_recursion_is_masked_by_the_branches_around_it() -> None:
-    @lj.syntax
-    def around(n: Any) -> Any:
-        r = UInt(0)
-        if n < 7:
-            r = bounded(n)
-        return r
-
-    for mode in MODES:
-        with flags_of(mode):
-            assert list(around(UInt(3, 6, 7, 100))) == [6, 720, 0, 0]
-
-
 @pytest.mark.parametrize("function", [unbounded, in_a_loop, chosen])
-def test_no_bound_is_an_error_that_says_how_to_state_one(function: Any) -> None:
+def test_symbolic_recursion_is_an_error(function: Any) -> None:
     name = function.__name__
     match = (
         rf"(?s)^{THIS}:\d+ in {name}: @syntax: '{name}' calls itself without end.*"
-        r"Fix: .*@syntax\(max_depth=8\).*evaluated.*\n    .*\n +\^$"
+        r"Fix: use evaluated mode.*alloc_local.*\n    .*\n +\^$"
     )
     with pytest.raises(RecursionBoundError, match=match):
         function(UInt(1, 2, 3))
@@ -128,7 +75,7 @@ def test_the_error_names_the_line_of_the_condition() -> None:
         unbounded(UInt(1, 2, 3))
 
 
-@pytest.mark.parametrize("mode", ["evaluated", "compressed"])
+@pytest.mark.parametrize("mode", EVALUATED)
 def test_evaluated_recursion_ends_with_the_last_element(mode: str) -> None:
     with flags_of(mode):
         assert list(unbounded(UInt(0, 1, 5, 10, 3))) == [1, 1, 120, 3628800, 6]
@@ -151,17 +98,8 @@ def test_evaluated_recursion_that_never_ends() -> None:
         endless(UInt(0, 1))
 
 
-def test_a_loop_whose_body_always_recurses() -> None:
-    for mode in MODES:
-        with flags_of(mode):
-            assert list(bounded_loop(UInt(0, 1, 2, 3))) == [1, 2, 4, 8]
-            with pytest.raises(RecursionBoundError, match=r"max_depth=4.*element 1"):
-                lj.eval(bounded_loop(UInt(3, 4)))
-
-
-def test_plain_recursion_has_no_bound() -> None:
-    assert bounded(20) == math.factorial(20)
-    assert bounded(UInt(12))[0] == math.factorial(12)
+def test_plain_recursion_ends() -> None:
+    assert unbounded(20) == math.factorial(20)
     assert unbounded(UInt(12))[0] == math.factorial(12)
 
 
@@ -178,11 +116,48 @@ def test_plain_recursion_inside_of_a_branch() -> None:
     assert list(power(Int(2, 3, 10), 20)) == [1024, 2187, 1000]
 
 
+@lj.syntax
+def fibonacci(n: Any) -> Any:
+    if n < 2:
+        result = n
+    else:
+        result = fibonacci(n - 1) + fibonacci(n - 2)
+    return result
+
+
+@lj.syntax
+def ackermann(m: Any, n: Any) -> Any:
+    if m == 0:
+        result = n + 1
+    elif n == 0:
+        result = ackermann(m - 1, n + 1)
+    else:
+        result = ackermann(m - 1, ackermann(m, n - 1))
+    return result
+
+
+@pytest.mark.parametrize("mode", EVALUATED)
+def test_several_calls_in_one_activation(mode: str) -> None:
+    with flags_of(mode):
+        assert list(fibonacci(UInt(0, 1, 2, 5, 9))) == [0, 1, 1, 5, 34]
+        assert list(ackermann(UInt(0, 1, 2, 1), UInt(3, 2, 2, 0))) == [4, 4, 7, 2]
+
+
+def test_all_levels_share_their_kernels() -> None:
+    with flags_of("evaluated"), lj.scoped_set_flag(lj.JitFlag.KernelHistory, True):
+        fibonacci(UInt(0, 1, 2, 4))
+        lj.kernel_history_clear()
+        lj.eval(fibonacci(UInt(0, 1, 2, 9)))
+        history = lj.kernel_history()
+    assert len(history) > 50
+    assert all(entry["cache_hit"] for entry in history)
+
+
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(rows=st.lists(st.tuples(*[st.integers(0, 60)] * 2), min_size=1, max_size=8))
-@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("mode", EVALUATED)
 def test_greatest_common_divisors(mode: str, rows: list[tuple[int, int]]) -> None:
-    @lj.syntax(max_depth=10)
+    @lj.syntax
     def gcd(a: Any, b: Any) -> Any:
         return a if b == 0 else gcd(b, a % b)
 
@@ -191,11 +166,11 @@ def test_greatest_common_divisors(mode: str, rows: list[tuple[int, int]]) -> Non
         assert list(result) == [math.gcd(*row) for row in rows]
 
 
-@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
-def test_writes_of_calls_past_the_bound_don_t_happen(mode: str) -> None:
+@pytest.mark.parametrize("mode", EVALUATED)
+def test_writes_of_calls_that_nobody_makes_don_t_happen(mode: str) -> None:
     bins = UInt([0] * 10)
 
-    @lj.syntax(max_depth=3)
+    @lj.syntax
     def mark(n: Any) -> Any:
         lj.scatter_add(bins, 1, n)
         if n > 0:
@@ -205,38 +180,6 @@ def test_writes_of_calls_past_the_bound_don_t_happen(mode: str) -> None:
     with flags_of(mode):
         mark(UInt(0, 1, 2))
         assert list(bins)[:4] == [3, 202, 101, 0]
-
-
-def test_functions_keep_their_looks() -> None:
-    assert bounded.__name__ == "bounded"
-    assert list(inspect.signature(bounded).parameters) == ["n"]
-    assert lj.syntax(bounded) is bounded
-
-
-@pytest.mark.parametrize("depth", [0, -1, 2.5, "3", True])
-def test_bounds_are_checked_when_decorating(depth: Any) -> None:
-    match = rf"'max_depth' must be a positive int \(got {re.escape(repr(depth))}\)"
-    with pytest.raises(SyntaxTransformError, match=match):
-        lj.syntax(max_depth=depth)(unbounded.__wrapped__)
-
-
-def test_generators_have_no_bound() -> None:
-    def numbers(n: Any) -> Any:
-        yield n
-
-    with pytest.raises(SyntaxTransformError, match="not for generators and coroutines"):
-        lj.syntax(max_depth=3)(numbers)
-
-
-def test_methods_with_the_name_of_a_global_function() -> None:
-    class Shape:
-        @lj.syntax
-        def bounded(self, n: Any) -> Any:
-            if n > 3:
-                n = bounded(n)
-            return n
-
-    assert list(Shape().bounded(UInt(2, 4))) == [2, 24]
 
 
 class Mirror:
@@ -252,8 +195,8 @@ MIRRORS = lj.instance_array_t(UInt, Mirror)([MIRROR, MIRROR])
 def test_endless_recursion_of_methods(mode: str) -> None:
     match = (
         rf"^{THIS}:{line_of(Mirror, 'return MIRRORS')} in look: Mirror\.look: "
-        r"Mirror\.look calls itself without end while it is traced: .* Fix: put the "
-        r"recursive call .* @lumijit\.syntax\(max_depth=8\)"
+        r"Mirror\.look calls itself without end while it is traced: .* Fix: use "
+        r"evaluated mode, and leave out elements"
     )
     with flags_of(mode), pytest.raises(RecursionBoundError, match=match):
         MIRRORS.look(UInt(1, 2))
@@ -275,7 +218,7 @@ def test_recursion_errors_of_the_user_come_through() -> None:
     assert not isinstance(caught.value, RecursionBoundError)
 
 
-@lj.syntax(max_depth=3)
+@lj.syntax
 def through_switch(n: Any, k: Any) -> Any:
     r = n
     if n > 0:
@@ -287,45 +230,22 @@ def _again(n: Any, k: Any) -> Any:
     return through_switch(n - 1, k)
 
 
-@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
-def test_only_elements_that_recurse_are_past_the_bound(mode: str) -> None:
+@pytest.mark.parametrize("mode", EVALUATED)
+def test_recursion_through_a_switch(mode: str) -> None:
     with flags_of(mode):
         found = through_switch(Int(1, 2, 9, 0), UInt(0, 0, 1, 0))
         assert list(found) == [1, 2, 901, 0]
-    match = r"max_depth=3\. Fix: .* \(element 1 and 1 more\)$"
-    if mode == "symbolic":
-        with pytest.raises(RecursionBoundError, match=match):
-            lj.eval(through_switch(Int(1, 9, 9, 9), UInt(0, 0, 1, 0)))
-    lj.eval(UInt(1, 2) + 4)
 
 
-def test_a_switch_of_which_every_callable_is_past_the_bound() -> None:
-    @lj.syntax(max_depth=2)
-    def deep(n: Any) -> Any:
-        r = n
-        if n > 0:
-            r = lj.switch(UInt(0, 1, 0), [lambda n: deep(n - 1)] * 2, n)
-        return r
+def test_recursion_that_no_element_enters() -> None:
+    # No element selects a function, so the first one tells the types.
+    @lj.syntax
+    def down(n: Any) -> Any:
+        i = UInt(0)
+        while i < n:
+            n = lj.switch(UInt(5, 5), [down], n)
+        return n
 
-    assert list(deep(Int(0, 1, 0))) == [0, 0, 0]
-    with pytest.raises(RecursionBoundError, match=r"max_depth=2.*\(element 1\)"):
-        lj.eval(deep(Int(0, 2, 1)))
-
-
-@lj.syntax(max_depth=7)
-def fibonacci(n: Any) -> Any:
-    if n < 2:
-        result = n
-    else:
-        result = fibonacci(n - 1) + fibonacci(n - 2)
-    return result
-
-
-def test_all_calls_past_a_bound_share_one_report() -> None:
-    n = UInt(0, 1, 2, 5, 7)
-    found = fibonacci(n)
-    assert len(pending.queue.reports) == 1
-    assert found.numpy().tolist() == [0, 1, 1, 5, 13]
-    with pytest.raises(RecursionBoundError, match=r"max_depth=7.*\(element 1"):
-        lj.eval(fibonacci(UInt(3, 8, 9)))
-    assert fibonacci(n).numpy().tolist() == [0, 1, 1, 5, 13]
+    match = "'down' calls itself for no element.* Fix: put the recursive call"
+    with flags_of("evaluated"), pytest.raises(RecursionBoundError, match=match):
+        down(UInt(1, 2))

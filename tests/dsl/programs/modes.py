@@ -54,6 +54,8 @@ class Program:
     rtol: float = 1e-5
     #: Whether the function takes the namespace as its first argument.
     takes_space: bool = True
+    #: Whether it recurses under array conditions, which takes evaluated mode.
+    is_recursive: bool = False
 
     @property
     def lanes(self) -> int:
@@ -104,7 +106,8 @@ class Program:
             name: getattr(space, kind)(values)
             for name, (kind, values) in self.shared.items()
         }
-        result = self.call(lj.syntax(self.function), space, arguments, shared)
+        with flags_of("evaluated" if self.is_recursive else "symbolic"):
+            result = self.call(lj.syntax(self.function), space, arguments, shared)
         lj.eval(result, shared)
         return result, {n: a.numpy() for n, a in shared.items()}
 
@@ -150,12 +153,16 @@ PROGRAMS: list[Program] = []
 
 
 def program(
-    shared: Columns | None = None, rtol: float = 1e-5, **columns: tuple[str, list[Any]]
+    shared: Columns | None = None,
+    rtol: float = 1e-5,
+    is_recursive: bool = False,
+    **columns: tuple[str, list[Any]],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function into the list of programs."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        PROGRAMS.append(Program(function, columns, shared or {}, rtol))
+        made = Program(function, columns, shared or {}, rtol, True, is_recursive)
+        PROGRAMS.append(made)
         return function
 
     return enter

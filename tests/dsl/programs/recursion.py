@@ -1,4 +1,4 @@
-"""Programs that recurse under array conditions, to a stated depth."""
+"""Programs that recurse under array conditions."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ SMALL = ("UInt", [0, 1, 2, 3, 4, 5, 3])
 NODES = ("UInt", [0, 1, 2, 3, 4, 5, 6])
 
 
-@lj.syntax(max_depth=6)
+@lj.syntax
 def factorial(n: Any) -> Any:
     if n <= 1:
         return n - n + 1
     return n * factorial(n - 1)
 
 
-@lj.syntax(max_depth=5)
+@lj.syntax
 def fibonacci(n: Any) -> Any:
     return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
 
 
-@lj.syntax(max_depth=8)
+@lj.syntax
 def is_even(n: Any) -> Any:
     if n == 0:
         return True
     return is_odd(n - 1)
 
 
-@lj.syntax(max_depth=8)
+@lj.syntax
 def is_odd(n: Any) -> Any:
     if n == 0:
         return False
@@ -50,7 +50,7 @@ class Ray:
     weight: Any
 
 
-@lj.syntax(max_depth=5)
+@lj.syntax
 def bounce(ray: Ray, x: Any) -> Any:
     if ray.depth < 4:
         if x > ray.depth:
@@ -60,7 +60,7 @@ def bounce(ray: Ray, x: Any) -> Any:
     return ray
 
 
-@lj.syntax(max_depth=4)
+@lj.syntax
 def count_paths(n: Any, k: Any) -> Any:
     total = n - n
     if n == 0:
@@ -72,7 +72,7 @@ def count_paths(n: Any, k: Any) -> Any:
     return total
 
 
-@lj.syntax(max_depth=4)
+@lj.syntax
 def draining(x: Any, bins: Any) -> Any:
     while x > 0:
         lj.scatter_add(bins, 1, x & 3)
@@ -88,7 +88,7 @@ class Tree:
     def __init__(self, table: Any) -> None:
         self.table = table
 
-    @lj.syntax(max_depth=4)
+    @lj.syntax
     def total(self, t: T, node: Any) -> Any:
         value = lj.gather(t.Int, self.table, node, node < 7)
         if node < 3:
@@ -97,24 +97,24 @@ class Tree:
         return value
 
 
-@program(n=SMALL)
+@program(is_recursive=True, n=SMALL)
 def factorials(t: T, n: Any) -> Any:
     return factorial(n), fibonacci(n)
 
 
-@program(n=SMALL)
+@program(is_recursive=True, n=SMALL)
 def mutual_recursion(t: T, n: Any) -> Any:
     if n > 3:
         n = n - 1
     return is_even(n), is_odd(n)
 
 
-@program(x=INTS)
+@program(is_recursive=True, x=INTS)
 def recursion_over_trees(t: T, x: Any) -> Any:
     return bounce(Ray(t.Int(0), x), x)
 
 
-@program(n=SMALL, k=("UInt", [1, 2, 2, 3, 0, 1, 2]))
+@program(is_recursive=True, n=SMALL, k=("UInt", [1, 2, 2, 3, 0, 1, 2]))
 def recursion_in_a_loop(t: T, n: Any, k: Any) -> Any:
     total = t.UInt(0)
     while total < 3:
@@ -122,21 +122,23 @@ def recursion_in_a_loop(t: T, n: Any, k: Any) -> Any:
     return total
 
 
-@program(shared={"bins": ("Int", [0, 0, 0, 0])}, x=INTS)
+@program(is_recursive=True, shared={"bins": ("Int", [0, 0, 0, 0])}, x=INTS)
 def loop_in_recursion(t: T, x: Any, bins: Any) -> Any:
     return draining(x, bins)
 
 
-@program(shared={"table": ("Int", [3, 1, 4, 1, 5, 9, 2])}, node=NODES)
+@program(
+    is_recursive=True, shared={"table": ("Int", [3, 1, 4, 1, 5, 9, 2])}, node=NODES
+)
 def recursive_methods(t: T, node: Any, table: Any) -> Any:
     return Tree(table).total(t, node)
 
 
-@program(x=INTS, y=MORE)
+@program(is_recursive=True, x=INTS, y=MORE)
 def recursive_closure(t: T, x: Any, y: Any) -> Any:
     calls = []
 
-    @lj.syntax(max_depth=5)
+    @lj.syntax
     def gcd(a: Any, b: Any) -> Any:
         calls.append(1)
         return a if b == 0 else gcd(b, a % b)
@@ -147,7 +149,7 @@ def recursive_closure(t: T, x: Any, y: Any) -> Any:
 
 @program(x=INTS)
 def plain_recursion(t: T, x: Any) -> Any:
-    @lj.syntax(max_depth=1)
+    @lj.syntax
     def power(v: Any, n: int) -> Any:
         if n == 0:
             return v - v + 1
