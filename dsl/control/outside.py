@@ -59,18 +59,22 @@ class Change:
 
 
 class Outside:
-    """The objects that the functions of one construct must leave as they are."""
+    """The objects that the functions of one construct must leave as they are.
+
+    What the construct `around` it watches already isn't listed again.
+    """
 
     def __init__(
         self, own_names: frozenset[str] = frozenset(), around: Outside | None = None
     ) -> None:
+        self.around = around
         outer: Reach | None = None if around is None else around.reach
         self.reach: Reach = Reach(own_names=own_names, around=outer)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to watch."""
-        return not self.reach.places
+        return not self.reach.places and (self.around is None or self.around.is_empty)
 
     def leave(self, value: Any, label: str) -> None:
         """Leave what is state, or an argument, to the construct.
@@ -117,6 +121,18 @@ class Outside:
         for place in reach.changed(span):
             changes += self._restored(place, ignored)
         return changes
+
+    def differing(self) -> list[Any]:
+        """List what isn't as it was, with what it holds now."""
+        found: list[Any] = []
+        for place in self.reach.changed(WHOLE):
+            found += (place, *place.current().values())
+        arrays, nodes = self.reach.arrays, self.reach.nodes
+        if not all(map(is_, map(_node_of, arrays), nodes)):
+            for array, node in zip(arrays, nodes, strict=True):
+                if array._node is not node:
+                    found += (array, array._node)
+        return found
 
     def during(
         self,
@@ -242,13 +258,13 @@ class About:
     """What an error says of a body, and what of its surroundings is state.
 
     State are also the entries `owned` (object and key). Entries that have changed may
-    become state: `adopt` is told them, as places, keys and names.
+    become state: `adopt` is told who watched them, and places, keys and names.
     """
 
     construct: str
     who: str
     owned: Sequence[tuple[Any, Any]] = ()
-    adopt: Callable[[list[tuple[Place, Any, str]]], None] | None = None
+    adopt: Callable[[Outside, list[tuple[Place, Any, str]]], None] | None = None
 
 
 def watch(
@@ -304,20 +320,33 @@ def left_alone(
         owned = About(*describe()).owned
         return any(place.owner is o and key == k for o, k in owned)
 
-    def adopt(changes: list[Change]) -> None:
+    def adopt(changes: list[Change], watch: Outside = outside) -> None:
         adopted = About(*describe()).adopt
         if adopted is not None and all(map(_may_be_state, changes)):
-            adopted([(c.place, c.key, c.place.path(c.key)) for c in changes])
+            adopted(watch, [(c.place, c.key, c.place.path(c.key)) for c in changes])
 
-    def refuse(change: Change) -> StateError:
+    def refuse(change: Change, watch: Outside = outside) -> StateError:
         about = About(*describe())
-        return outside.error(
-            about.construct, about.who, change, _BODY_REASON, _BODY_FIX
-        )
+        return watch.error(about.construct, about.who, change, _BODY_REASON, _BODY_FIX)
 
-    return outside.during(
+    around: list[tuple[Outside, list[Any]]] = []
+    outer = outside.around
+    while outer is not None:
+        around.append((outer, outer.differing()))
+        outer = outer.around
+    result = outside.during(
         lambda: function(*args), refuse, ignored=is_owned, adopt=adopt
     )
+    # What a construct around this one watches may differ again when that one looks.
+    for outer, before in around:
+        now = outer.differing()
+        if len(now) == len(before) and all(map(is_, now, before)):
+            continue
+        changes = outer.restore(WHOLE, is_owned)
+        if changes:
+            adopt(changes, outer)
+            raise refuse(changes[0], outer)
+    return result
 
 
 def _may_be_state(change: Change) -> bool:

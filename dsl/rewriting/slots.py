@@ -109,9 +109,10 @@ class Slots:
             watch, function, args, lambda: ("@syntax", who(), self.owned(), self._adopt)
         )
 
-    def _adopt(self, found: list[tuple[Any, Any, str]]) -> None:
-        """Make entries that a function has changed state of the construct."""
-        raise Changed(self.watch, [Found(*entry) for entry in found])
+    @staticmethod
+    def _adopt(watch: Any, found: list[tuple[Any, Any, str]]) -> None:
+        """Make entries that a function has changed state of who watches them."""
+        raise Changed(watch, [Found(*entry) for entry in found])
 
     def read(self) -> tuple[Any, ...]:
         """Return the current values."""
