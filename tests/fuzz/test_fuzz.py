@@ -13,7 +13,7 @@ from tests.fuzz.writer import Program, Statement, Writer
 
 #: So many programs of each pattern.
 COUNT = 20
-PATTERNS = ("local", "apart", "calls", "indices", "inplace")
+PATTERNS = ("local", "apart", "calls", "indices", "inplace", "objects")
 
 
 def run(program: Program, number: int) -> None:

@@ -265,3 +265,27 @@ def test_more_objects_than_anyone_looks_at_one_by_one() -> None:
     program(UInt(0, 3))
     assert list(objs[4321].x) == [0, 7]
     assert list(objs[-1].x) == [0, 3]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated", "compressed"])
+def test_what_a_loop_inside_toggles(mode: str) -> None:
+    """All lanes together toggle it an even number of times; each alone may not."""
+    obj = Plain(UInt(0))
+
+    def toggle() -> None:
+        obj.x = obj.x ^ 1
+
+    @lj.syntax
+    def program(n: Any) -> Any:
+        i = n - n
+        while i < 1:
+            j = n - n
+            while j < n:
+                toggle()
+                j += 1
+            i += 1
+        return i
+
+    with flags_of(mode):
+        program(UInt(1, 2, 3, 4))
+    assert list(obj.x) == [1, 0, 1, 0]
