@@ -25,7 +25,7 @@ from lumijit.compiler.ops.structural import (
     UNDEFINED,
 )
 from lumijit.compiler.program import (
-    NEVER_STREAMING,
+    STREAMING_FROM,
     Program,
     Target,
     is_baked,
@@ -169,7 +169,8 @@ def describe(
             target.private_op = private_op(target, [effect.attr], size, expand_limit)
             key.append(target.private_op)
         launch.bind_effects(effects, targets, expand_limit)
-    is_large = size > NEVER_STREAMING and is_streaming(outputs, size)
+    may_stream = 8 * size * len(numbers) >= STREAMING_FROM
+    is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
     launch.outputs = outputs
     launch.size = size

@@ -36,10 +36,9 @@ _UNDEFINED = 16
 _BAKED = 32
 _MEMORY = 64
 _COUNTER = 255
-# Results of this many bytes are written past the caches, which they and what they are
-# made of wouldn't fit.
-STREAMING_FROM = min(64 << 20, pages.last_cache_bytes() // 2)
-NEVER_STREAMING = (STREAMING_FROM - 1) // 8
+# Kernels that read and write this many bytes write past the caches, which wouldn't
+# keep them anyway.
+STREAMING_FROM = min(128 << 20, pages.last_cache_bytes())
 # Filling and merging so many entries of private copies takes as long as an atomic
 # update does; and how many turns a loop is taken to make.
 ENTRIES_PER_VALUE = 16
@@ -149,7 +148,6 @@ class Program:
         self._all_nodes: list[Node] | None = None
         self.pointer_ids: set[int] = set()
         self.value_ids: set[int] = set()
-        self.is_streaming = is_streaming(outputs, size)
         self.nodes = self._walk()
         first = accesses(self.nodes) if in_use() else []
         if first:
@@ -295,6 +293,7 @@ class Program:
             local.setdefault(id(root), -2 - position)
             rows.append((root.type.index, target.private_op, self._uses(target, local)))
         rows.append(tuple([local[id(n)] for n in self.outputs]))
+        self.is_streaming = is_streaming(self.outputs, self.arguments, size)
         rows.append((size == 1, self.is_streaming))
         return tuple(rows)
 
@@ -309,12 +308,10 @@ class Program:
         return tuple(found)
 
 
-def is_streaming(outputs: list[Node], size: int) -> bool:
-    """Tell whether outputs are so large that they should bypass the caches."""
-    if size <= NEVER_STREAMING:
-        return False
-    widest = max((n.type.size_bytes for n in outputs), default=0)
-    return widest * size >= STREAMING_FROM
+def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:
+    """Tell whether outputs should bypass the caches, by them and the arrays read."""
+    arrays = {n for n in nodes if n.op is EVALUATED and n.size == size}
+    return size * sum(n.type.size_bytes for n in (*outputs, *arrays)) >= STREAMING_FROM
 
 
 def target_root(node: Node) -> Node:

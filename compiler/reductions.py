@@ -203,7 +203,7 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * size)
     kind = "exclusive" if exclusive else "inclusive"
-    is_streaming = t.size_bytes * size >= STREAMING_FROM
+    is_streaming = 2 * t.size_bytes * size >= STREAMING_FROM
     kernel = special.get(
         f"scan_{kind}_{t.short}{'_streaming' if is_streaming else ''}",
         lambda name: collectives.scan_ir(

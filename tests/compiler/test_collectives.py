@@ -241,7 +241,7 @@ def test_prefix_sums_written_past_the_caches(
 
 
 def test_a_large_prefix_sum() -> None:
-    size = (STREAMING_FROM >> 2) + 5
+    size = (STREAMING_FROM >> 3) + 5
     values = (np.arange(size, dtype=np.uint32) * 2654435761) >> 7
     found = data(reductions.prefix_sum(array(values, UINT32), False))
     np.testing.assert_array_equal(found, np.cumsum(values, dtype=np.uint32))
