@@ -239,9 +239,12 @@ def _mod(a: Node, b: Node) -> Node | None:
         return None
     if b.attr in (1, -1):
         return literal(a.type, 0, a.size)
-    quotient = _divide_by_multiplying(a, b.attr)
-    rest = trace.emit2(ar.SUB, a, trace.emit2(ar.MUL, quotient, b))
     largest = abs(b.attr) - 1
+    if _is_power(a.type, b.attr):
+        rest = trace.emit2(lo.AND, a, _int(a.type, largest))
+    else:
+        quotient = _divide_by_multiplying(a, b.attr)
+        rest = trace.emit2(ar.SUB, a, trace.emit2(ar.MUL, quotient, b))
     ranges.note(rest, -largest if a.type.is_signed else 0, largest)
     return rest
 
@@ -250,13 +253,18 @@ def _divide_by_multiplying(n: Node, divisor: int) -> Node:
     """Divide by an invariant integer with a high product and shifts.
 
     Source: Granlund and Montgomery, "Division by invariant integers using
-    multiplication" (1994), figures 4.1 and 5.1. The form is the same for every
-    divisor, so that another divisor gives the same kernel.
+    multiplication" (1994), figures 4.1, 4.2 and 5.1. There are three forms for unsigned
+    numbers and one for signed ones, so that most other divisors give the same kernel.
     """
     t, bits = n.type, n.type.bits
     magnitude = abs(divisor)
+    if _is_power(t, divisor):
+        return _shift_right(n, divisor.bit_length() - 1)
     if not t.is_signed:
         log = (magnitude - 1).bit_length()
+        short = (1 << (bits + log - 1)) // magnitude + 1
+        if short * magnitude - (1 << (bits + log - 1)) <= 1 << (log - 1):
+            return _shift_right(trace.emit2(ar.MULHI, n, _int(t, short)), log - 1)
         factor = ((1 << bits) * ((1 << log) - magnitude)) // magnitude + 1
         high = trace.emit2(ar.MULHI, n, _int(t, factor))
         rest = _shift_right(trace.emit2(ar.SUB, n, high), min(log, 1))
@@ -269,6 +277,11 @@ def _divide_by_multiplying(n: Node, divisor: int) -> Node:
     sign = trace.append(lo.SHR_BY, t, (n,), bits - 1)
     quotient = trace.emit2(ar.SUB, shifted, sign)
     return trace.emit1(ar.NEG, quotient) if divisor < 0 else quotient
+
+
+def _is_power(t: DType, divisor: int) -> bool:
+    """Tell whether dividing takes a shift: by powers of two, without signs."""
+    return not t.is_signed and not divisor & (divisor - 1)
 
 
 def _shift_right(node: Node, amount: int) -> Node:

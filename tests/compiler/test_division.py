@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from lumijit.compiler import kernels, trace
+from lumijit.compiler.describe import describe
 from lumijit.compiler.ops import arithmetic as ar
-from lumijit.runtime.dtypes import INT64, UINT64, DType
+from lumijit.runtime.dtypes import INT64, UINT32, UINT64, DType
 from tests.compiler.support import Array, array, data, lit
 from tests.targets import generating_for
 
@@ -115,3 +116,27 @@ def test_known_divisors(t: DType) -> None:
         expected = [divided(m, y, t) for m in x.tolist()]
         assert quotients.tolist() == [q for q, _ in expected], y
         assert rests.tolist() == [r for _, r in expected], y
+
+
+@pytest.mark.parametrize("t", [UINT32, UINT64], **IDS)
+def test_every_form_of_known_divisors(t: DType) -> None:
+    rng = np.random.default_rng(5)
+    top = (1 << t.bits) - 1
+    sizes = rng.integers(2, t.bits + 1, 40)
+    odd = [int(rng.integers(1 << 63)) >> (63 - k + 1) | 1 << (k - 1) for k in sizes]
+    powers = [1 << k for k in range(1, t.bits)]
+    near = [min(p + d, top) for p in powers[1:] for d in (-1, 1)]
+    hashes = set()
+    for y in [*range(2, 20), *odd, *powers, *near, 1920, top]:
+        multiples = [y * int(k) % (top + 1) for k in (1, 2, 3, top // y, top // y // 2)]
+        x = [(m + d) & top for m in multiples for d in (-1, 0, 1)] + [0, top]
+        a = array(x, t)
+        quotient = trace.emit2(ar.INT_DIV, a, lit(t, y))
+        rest = trace.emit2(ar.MOD, a, lit(t, y))
+        launch = describe([quotient, rest], (), 0)
+        assert launch is not None
+        hashes.add(launch.key)
+        assert data(quotient).tolist() == [n // y for n in x], y
+        assert data(rest).tolist() == [n % y for n in x], y
+    # Of 2, the mask and the shift are one number.
+    assert len(hashes) == 4
