@@ -18,7 +18,7 @@ from lumijit.compiler.lower import collectives
 from lumijit.compiler.lower.combine import identity
 from lumijit.compiler.ops import arithmetic as ar
 from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.ops.structural import EVALUATED, LITERAL
 from lumijit.compiler.program import STREAMING_FROM, interleaved_copies
 from lumijit.compiler.trace import Node, from_buffer, literal
 from lumijit.runtime import buffers, workers
@@ -43,9 +43,10 @@ OPS: dict[str, Op] = {
 
 def evaluated(node: Node) -> Buffer:
     """Return a node's memory, evaluating it if need be."""
-    from lumijit.compiler import evaluate
+    if node.op is not EVALUATED:
+        from lumijit.compiler import evaluate
 
-    node = evaluate.opaque(node)
+        node = evaluate.opaque(node)
     assert node.buffer is not None
     node.buffer.check_intact()
     return node.buffer

@@ -43,12 +43,14 @@ def _dataclass_fields(cls: type[Any]) -> dict[str, Any] | None:
 
 def is_container(value: Any) -> bool:
     """Tell whether a value is an inner node of a PyTree."""
-    cls: Any = type(value)
-    if cls in _BUILT_IN:
+    return _is_container_type(type(value))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_container_type(cls: type[Any]) -> bool:
+    if cls in _BUILT_IN or _is_named_tuple(cls):
         return True
-    if isinstance(value, type):
-        return False
-    return struct_fields(value) is not None or _is_named_tuple(cls)
+    return not issubclass(cls, type) and struct_fields(cls) is not None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -160,6 +162,18 @@ def tree_map(function: Callable[..., Any], value: Any, *others: Any) -> Any:
         matching = [child_of(value, other, key) for other in others]
         items.append(tree_map(function, child, *matching))
     return rebuild(value, items)
+
+
+def copied(value: Any) -> Any:
+    """Return the same PyTree, of the same leaves, with containers of its own.
+
+    >>> tree = [1, {"a": 2}]
+    >>> copied(tree), copied(tree)[1] is tree[1]
+    ([1, {'a': 2}], False)
+    """
+    if not is_container(value):
+        return value
+    return rebuild(value, [copied(child) for _, child in children(value)])
 
 
 def child_of(value: Any, other: Any, key: Key) -> Any:

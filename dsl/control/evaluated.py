@@ -201,7 +201,7 @@ class EvaluatedLoop:
         held, objects = Held(arrays, nested), contents(arrays)
         try:
             with memory.watched() as writes, trace.masked_only(active):
-                given = pytree.tree_map(lambda leaf: leaf, state)
+                given = pytree.copied(state)
                 returned = call(self.body, given, self.name)
                 now: list[Leaf] = []
                 new = flatten(returned, self.labels, now)
@@ -211,23 +211,25 @@ class EvaluatedLoop:
             check_contents(self.name, objects)
         finally:
             held.restore()
-        state = tuple(
-            zeros_like(value) if is_late(entry, value) else entry
-            for entry, value in zip(state, returned, strict=True)
-        )
-        nested.clear()
-        old = flatten(state, self.labels, nested)
+        old = arrays
+        if any(map(is_late, state, returned)):
+            state = tuple(
+                zeros_like(value) if is_late(entry, value) else entry
+                for entry, value in zip(state, returned, strict=True)
+            )
+            nested.clear()
+            old = flatten(state, self.labels, nested)
         if not same_structure(old, new):
             raise structure_changed(self.name, old, new)
-        merged = [
-            f.value if f.value is g.value else self._merge(active, f, g.value, node)
-            for f, g, node in zip(old, new, nodes, strict=True)
-        ]
-        results = [
-            (f.name, value._node)
-            for f, value in zip(old, merged, strict=True)
-            if is_array(value) and value._node is not node_of(f.value)
-        ]
+        merged: list[Any] = []
+        results: list[tuple[str, Node]] = []
+        for f, g, node in zip(old, new, nodes, strict=True):
+            value = g.value
+            if value is not f.value:
+                value = self._merge(active, f, value, node)
+                if is_array(value) and value._node is not node_of(f.value):
+                    results.append((f.name, value._node))
+            merged.append(value)
         results += self._change(active, held, left, items)
         check_writes(self.name, active, writes.values(), results)
         return rebuild(state, merged, same_arrays(nested, now))

@@ -93,7 +93,7 @@ class Sides:
         objects = contents(self.arg_leaves)
         held = Held(self.arg_leaves, self.nested)
         try:
-            value = function(*pytree.tree_map(lambda leaf: leaf, self.args))
+            value = function(*pytree.copied(self.args))
             check_contents(self.name, objects)
             versions = written()
             held.follow(versions)

@@ -61,7 +61,7 @@ def refuse_in_region(construct: str) -> None:
         )
 
 
-@dataclass
+@dataclass(slots=True)
 class Leaf:
     """One entry of the state: its name as the user would write it, and its value."""
 
@@ -71,7 +71,7 @@ class Leaf:
     @property
     def is_array(self) -> bool:
         """Whether tracing follows this leaf."""
-        return is_array(self.value)
+        return isinstance(self.value, FlatArray)
 
 
 def is_array(value: Any) -> bool:
@@ -92,7 +92,10 @@ def flatten(
     leaves: list[Leaf] = []
     for k, value in enumerate(values):
         label = labels[k] if k < len(labels) else f"state[{k}]"
-        _collect(value, label, leaves, nested)
+        if isinstance(value, FlatArray):
+            leaves.append(Leaf(label, value))
+        else:
+            _collect(value, label, leaves, nested)
     return leaves
 
 
@@ -155,6 +158,8 @@ def _restore(
 
 def same_arrays(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[bool]:
     """Tell where a state has the same nested arrays as before."""
+    if not before and not after:
+        return []
     pairs = zip_longest(before, after, fillvalue=Leaf("", None))
     return [a.value is b.value for a, b in pairs]
 
