@@ -96,9 +96,8 @@ def describe(
 ) -> Launch | None:
     """Return what tells the kernel that computes nodes from all others.
 
-    Nodes are told in the order in which they are first reached (`Program.bind`),
-    later uses by their number (below 0). How many operands follow, and which of them
-    are indexed, is settled by what is told of a node.
+    Nodes are told in the order in which they are first reached (`Program.bind`), later
+    uses by their number (below 0). What is told of a node settles what follows it.
 
     Args:
         outputs: different nodes that have not been computed.
@@ -118,14 +117,15 @@ def describe(
     values: list[Any] = []
     targets: list[Target] = []
     numbers: dict[int, int] = {}
-    inside = 0
+    count = inside = 0
     is_any_cancelled = workers.has_cancelled()
     reached = [*outputs, *effects]
     for node in reached:
-        if id(node) in numbers:
-            key.append(numbers[id(node)])
+        name = id(node)
+        if name in numbers:
+            key.append(numbers[name])
             continue
-        numbers[id(node)] = ~len(numbers)
+        numbers[name] = count = count - 1
         op = node.op
         attr = node.attr
         if op is EVALUATED:
@@ -135,7 +135,7 @@ def describe(
                 buffer.check_intact()
             values.append(buffer.address)
         elif op is LITERAL:
-            if (attr == 0 or node.type is BOOL) and is_baked(node):
+            if (not attr or node.type is BOOL) and is_baked(node):
                 key.append(bool(attr))
             else:
                 key.append(op)
@@ -176,7 +176,7 @@ def describe(
     launch.size = size
     launch.key = tuple(key)
     launch.values = values
-    launch.operations = len(numbers) - len(values) + inside
+    launch.operations = inside - count - len(values)
     return launch
 
 

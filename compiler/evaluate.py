@@ -109,14 +109,17 @@ def evaluate(nodes: Iterable[Node]) -> bool:
 
     Returns as soon as the kernels are queued.
     """
-    wanted = [n for n in nodes if n.op is not EVALUATED and n.op is not LITERAL]
+    wanted = []
+    for node in nodes:
+        if node.op is not EVALUATED and node.op is not LITERAL:
+            wanted.append(node)
     scheduled = _pending.scheduled
     if scheduled:
         _pending.scheduled = {}
         for entry in scheduled.values():
-            node = entry()
-            if node is not None and node.op is not EVALUATED:
-                wanted.append(node)
+            found = entry()
+            if found is not None and found.op is not EVALUATED:
+                wanted.append(found)
     reports = pending.queue.reports
     if reports:
         wanted += pending.nodes()

@@ -176,8 +176,10 @@ def _settle(launched: Sequence[Launch], versions: Sequence[Node]) -> None:
     Memory that a node lets go of may serve the next kernel, so nothing is let go
     before all kernels that run side by side have been queued.
     """
-    if any([launch.effects for launch in launched]):
-        _settle_effects(launched, versions)
+    for launch in launched:
+        if launch.effects:
+            _settle_effects(launched, versions)
+            break
     for launch in launched:
         for node, buffer in zip(launch.outputs, launch.results, strict=True):
             settle(node, buffer)

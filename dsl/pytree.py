@@ -43,11 +43,12 @@ def _dataclass_fields(cls: type[Any]) -> dict[str, Any] | None:
 
 def is_container(value: Any) -> bool:
     """Tell whether a value is an inner node of a PyTree."""
-    return _is_container_type(type(value))
+    cls: Any = type(value)
+    return _is_container_type(cls)
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_container_type(cls: type[Any]) -> bool:
+def _is_container_type(cls: Any) -> bool:
     if cls in _BUILT_IN or _is_named_tuple(cls):
         return True
     return not issubclass(cls, type) and struct_fields(cls) is not None

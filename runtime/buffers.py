@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import itertools
 from collections import defaultdict, deque
 from dataclasses import dataclass
@@ -176,6 +177,7 @@ def _let_go(claim: _Claim) -> None:
         del _dead[0]
 
 
+@functools.lru_cache(maxsize=1024)
 def _size_class(size_bytes: int) -> int:
     """Round a size up: by at most a half, from 1 MiB on by at most a quarter."""
     if size_bytes <= 64:

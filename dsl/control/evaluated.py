@@ -12,6 +12,7 @@ from operator import and_
 from typing import Any
 
 from lumijit import pytree
+from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler import memory, trace
 from lumijit.compiler.evaluate import evaluate
@@ -128,8 +129,14 @@ class EvaluatedLoop:
         return trace.emit2(AND, active, condition)
 
     def _evaluate(self, state: State, active: Node) -> None:
-        leaves = flatten(state, self.labels)
-        evaluate([active, *(f.value._node for f in leaves if f.is_array)])
+        wanted = [active]
+        for value in state:
+            if isinstance(value, FlatArray):
+                wanted.append(value._node)
+            else:
+                leaves = flatten((value,), ("",))
+                wanted += [f.value._node for f in leaves if f.is_array]
+        evaluate(wanted)
 
     def _iterate(self, state: State, active: Node) -> tuple[State, Node]:
         """Run the body, then the condition; neither has run if one raises."""
@@ -206,13 +213,14 @@ class EvaluatedLoop:
                 now: list[Leaf] = []
                 new = flatten(returned, self.labels, now)
                 nodes = [node_of(f.value) for f in new]
-                held.follow({key: entry.last for key, entry in writes.items()})
+                if writes:
+                    held.follow({key: entry.last for key, entry in writes.items()})
                 left, items = held.current_nodes(), held.current_items()
             check_contents(self.name, objects)
         finally:
             held.restore()
         old = arrays
-        if any(map(is_late, state, returned)):
+        if Undefined in map(type, state):
             state = tuple(
                 zeros_like(value) if is_late(entry, value) else entry
                 for entry, value in zip(state, returned, strict=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any
 
+from lumijit.arrays import FlatArray
 from lumijit.compiler.trace import Node
 from lumijit.control.state import Leaf
 
@@ -22,7 +23,7 @@ class Held:
     """
 
     def __init__(self, leaves: Sequence[Leaf], nested: Sequence[Leaf]) -> None:
-        self.leaves = {id(f.value): f for f in leaves if f.is_array}
+        self.leaves = {id(f.value): f for f in leaves if isinstance(f.value, FlatArray)}
         self.nested = {id(f.value): f for f in nested}
         self.nodes = self.current_nodes()
         self.items = self.current_items()

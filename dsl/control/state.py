@@ -81,8 +81,7 @@ def is_array(value: Any) -> bool:
 
 def node_of(value: Any) -> Node | None:
     """Return an array's node, or None for any other object."""
-    node: Node | None = value._node if is_array(value) else None
-    return node
+    return value._node if isinstance(value, FlatArray) else None
 
 
 def flatten(
