@@ -39,7 +39,7 @@ class Code:
 
 
 def _linearize(
-    roots: Iterable[Node], inner: Scope, done: set[int], captures: Captures
+    roots: Iterable[Node], inner: Scope, done: set[Node], captures: Captures
 ) -> tuple[Node, ...]:
     """Order the nodes of a scope that `roots` need; note the outer nodes."""
     order: list[Node] = []
@@ -51,7 +51,7 @@ def _linearize(
         stack = [root]
         while stack:
             node = stack[-1]
-            if id(node) in done:
+            if node in done:
                 stack.pop()
                 continue
             if node.op.lower is not None:
@@ -60,21 +60,21 @@ def _linearize(
                 deps = value_deps(node)
                 sources, targets = _indexed(node)
                 captures.pointers.update((id(dep), dep) for dep in sources)
-                stack += [d for d in targets if d.scope is inner and id(d) not in done]
+                stack += [d for d in targets if d.scope is inner and d not in done]
             for dep in deps:
                 if dep.scope is not inner:
                     values[id(dep)] = dep
-                elif id(dep) not in done:
+                elif dep not in done:
                     stack.append(dep)
             if stack[-1] is node:
                 stack.pop()
-                done.add(id(node))
+                done.add(node)
                 order.append(node)
     return tuple(order)
 
 
 def in_order(
-    roots: Iterable[Node], inner: Scope, done: set[int], captures: Captures
+    roots: Iterable[Node], inner: Scope, done: set[Node], captures: Captures
 ) -> tuple[Node, ...]:
     """Order the nodes of a scope, accesses of local memory as they were made."""
     roots = tuple(roots)
@@ -87,14 +87,14 @@ def in_order(
 
 
 def shape(
-    roots: tuple[Node, ...], inner: Scope, labels: dict[int, int]
+    roots: tuple[Node, ...], inner: Scope, labels: dict[Node, int]
 ) -> tuple[list[Any], Captures]:
     """Describe the code that some roots need, to compare two traces of one function.
 
     Args:
         roots: nodes of a scope, or outside of it.
         inner: the scope.
-        labels: what stands for the scope's arguments, by id; below 0.
+        labels: what stands for the scope's arguments; below 0.
 
     Returns:
         The description, and what must live as long as it is in use: nodes outside are
@@ -102,13 +102,13 @@ def shape(
     """
     captures = Captures()
     nodes = in_order(roots, inner, set(labels), captures)
-    known = labels | {id(node): k for k, node in enumerate(nodes)}
+    known = labels | {node: k for k, node in enumerate(nodes)}
     rows: list[Any] = []
     for node in nodes:
         attr = None if node.attr is None else attr_key(node)
-        refs = [known.get(id(dep), id(dep)) for dep in node.deps]
+        refs = [known.get(dep, id(dep)) for dep in node.deps]
         rows.append((node.op.index, node.type.index, attr, *refs))
-    rows.append([known.get(id(root), id(root)) for root in roots])
+    rows.append([known.get(root, id(root)) for root in roots])
     return rows, captures
 
 
@@ -156,19 +156,24 @@ def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
 
 def structure(region: Region, deps: tuple[Node, ...]) -> Any:
     """Describe a region's code by local indices; captures count from -1 down."""
-    known: dict[int, int] = {id(d): -1 - k for k, d in enumerate(deps)}
+    # Keyed by nodes: asking for ids takes longer than hashing them.
+    known: dict[Node, int] = {d: -1 - k for k, d in enumerate(deps)}
     count = 0
     if isinstance(region, Loop):
         for arg in region.args:
-            known[id(arg)] = count
+            known[arg] = count
             count += 1
     rows: list[Any] = [type(region).__name__]
     for block in region.blocks:
         for node in block.nodes:
-            known[id(node)] = count
+            known[node] = count
             count += 1
-            refs = [known[id(d)] for d in node.deps]
+            deps = node.deps
             attr = None if node.attr is None else attr_key(node)
-            rows.append((node.op.index, node.type.index, attr, *refs))
-        rows.append(tuple([known[id(n)] for n in block.outputs]))
+            head = node.op.index, node.type.index, attr
+            if len(deps) == 2:
+                rows.append((*head, known[deps[0]], known[deps[1]]))
+            else:
+                rows.append((*head, *[known[d] for d in deps]))
+        rows.append(tuple([known[n] for n in block.outputs]))
     return tuple(rows)

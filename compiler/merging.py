@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 _COPIES_PER_BLOCK = 4096
 # Tables of up to so many columns are read at once.
 _READ_TOGETHER = 8
+_NOWHERE = range(0)
 
 
 @dataclass
@@ -66,8 +67,7 @@ class Body:
         self.__dict__.pop("code", None)
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(NamedTuple):
     """One operand that comes from outside and may become data.
 
     It is that of a node, or (`user` is None) one of the body's results.
@@ -125,32 +125,30 @@ def _unique(bodies: Sequence[Body]) -> list[Body]:
 
 def _describe(body: Body) -> tuple[Any, list[_Use]]:
     """Return a body's structure as a value, and the operands that are left open."""
-    local: dict[int, int] = {}
+    local: dict[Node, int] = {}
     rows: list[Any] = []
     uses: list[_Use] = []
-    user: Node | None
-    for number, user in enumerate((*body.code.nodes, None)):
-        addresses: Sequence[int] = ()
-        if user is None:
-            deps = body.outputs
-        else:
-            deps = user.deps
-            attr = user.attr
-            if user.op.lower is None:
-                addresses = addressed(user)
-            if attr is not None:
-                attr = attr_key(user)
-            rows.append((user.op.index, user.type.index, attr, len(deps)))
+
+    def refer(user: Node | None, deps: tuple[Node, ...], addresses: range) -> None:
         for k, dep in enumerate(deps):
-            ref: Any = local.get(id(dep))
+            ref: Any = local.get(dep)
             if ref is None:
-                ref = _open_kind(dep, k in addresses)
+                is_address = k in addresses
+                ref = _open_kind(dep, is_address)
                 if ref is None:
                     ref = ("outer", id(dep))
                 else:
-                    uses.append(_Use(user, k, dep, k in addresses))
+                    uses.append(_Use(user, k, dep, is_address))
             rows.append(ref)
-        local[id(user)] = number
+
+    for number, user in enumerate(body.code.nodes):
+        attr, deps = user.attr, user.deps
+        if attr is not None:
+            attr = attr_key(user)
+        rows += (user.op.index, user.type.index, attr, len(deps))
+        refer(user, deps, _NOWHERE if user.op.lower is not None else addressed(user))
+        local[user] = number
+    refer(None, body.outputs, _NOWHERE)
     written = [id(original) for _, original in body.writes.values()]
     return (tuple(rows), tuple(written)), uses
 
@@ -174,7 +172,7 @@ def _find_columns(found: Group) -> None:
     columns: dict[tuple[bool, tuple[int, ...]], tuple[list[_Use], list[Node]]] = {}
     for uses in zip(*found.uses, strict=True):
         nodes = [use.node for use in uses]
-        if all(node is nodes[0] for node in nodes):
+        if nodes.count(nodes[0]) == len(nodes):
             continue
         key = uses[0].is_address, tuple(map(id, nodes))
         columns.setdefault(key, ([], nodes))[0].append(uses[0])

@@ -271,9 +271,7 @@ def close_loop(
     args = (*args, *(b.argument for b in buffers))
     outputs = (*outputs, *(b.output for b in buffers))
     captures = Captures()
-    done: set[int] = set()
-    for arg in args:
-        done.add(id(arg))
+    done = set(args)
     header = Block(in_order([cond], inner, done, captures), (cond,))
     nodes = in_order((*inner.effects, *outputs), inner, done, captures)
     _check_reads(inner, captures.values)

@@ -175,7 +175,7 @@ def shape_of(
     known: dict[int, int] = {}
     for k, leaf in enumerate(leaves):
         known.setdefault(id(leaf.value), -1 - k)
-    labels = {id(arg): known[id(leaves[k].value)] for k, arg in args.items()}
+    labels = {arg: known[id(leaves[k].value)] for k, arg in args.items()}
     nodes = [leaf.value._node for leaf in after if leaf.is_array]
     return captures.shape((condition, *nodes, *inner.effects), inner, labels)
 
