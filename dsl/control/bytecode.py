@@ -156,47 +156,53 @@ def _name_of(value: Any) -> str | None:
     return value.__name__ if type(value) is ModuleType else None
 
 
+#: What a function, with those that it calls, does: it meets arrays of others, changes
+#: something that isn't a local variable, or may leave something behind in any case.
+_MEETS, _CHANGES, _LEAVES = 1, 2, 4
+
+
 class Inert:
     """Finds functions that can't leave anything behind, as far as their code tells.
 
     They use no objects but arrays, modules and functions of which the same holds, and
-    if they use arrays, they don't change anything.
+    if one of these uses arrays, none changes anything.
     """
 
     def __init__(self) -> None:
-        # Code whose global names have been looked up already.
-        self.codes: set[int] = set()
+        # What the global names of code lead to.
+        self.codes: dict[int, int] = {}
         self.count = 0
-        # Functions in functions; one that is being looked at counts as one of these.
-        self.known: dict[int, bool] = {}
+        # Functions in functions; of one that is being looked at, anything is expected.
+        self.known: dict[int, int] = {}
 
     def __call__(self, function: Any) -> bool:
         """Tell whether a function is one of these."""
+        return self._look(function) < _MEETS | _CHANGES
+
+    def _look(self, function: Any) -> int:
         if type(function) is not FunctionType:
-            return False
+            return _LEAVES
         code = function.__code__
         closure, defaults = function.__closure__, function.__defaults__
-        if id(code) not in self.codes:
+        found = self.codes.get(id(code))
+        if found is None:
             if is_internal(code.co_filename):
-                return not closure and not defaults
-            if not self._has_inert_globals(function):
-                return False
-        if defaults:
-            for value in defaults:
-                if type(value) not in PLAIN:
-                    return False
+                return _LEAVES if closure or defaults else 0
+            found = self.codes[id(code)] = self._look_at_globals(function)
+        if defaults and not PLAIN.issuperset(map(type, defaults)):
+            return _LEAVES
         if closure:
             facts = _FACTS.get(id(code)) or facts_of(code)
             if facts.rebinds:
-                return False
+                return _LEAVES
             for cell in closure:
                 try:
                     value = cell.cell_contents
                 except ValueError:
                     continue
-                if type(value) not in PLAIN and not self._is_inert(value, facts):
-                    return False
-        return True
+                if type(value) not in PLAIN:
+                    found |= self._look_at(value, facts)
+        return found
 
     def others(self, callees: Sequence[Any]) -> list[Any]:
         """List the callees whose functions aren't of these.
@@ -230,41 +236,41 @@ class Inert:
                 found.append(callee)
         return found
 
-    def _has_inert_globals(self, function: FunctionType) -> bool:
-        code, namespace = function.__code__, function.__globals__
-        facts = facts_of(code)
+    def _look_at_globals(self, function: FunctionType) -> int:
+        facts = facts_of(function.__code__)
         self.count += 1
         if facts.stores_globals or self.count > _FEW:
-            return False
-        self.codes.add(id(code))
+            return _LEAVES
+        found = _CHANGES if facts.changes else 0
         for name in facts.names:
-            value = namespace.get(name)
-            if type(value) not in PLAIN and not self._is_inert(value, facts):
-                return False
-        return True
+            value = function.__globals__.get(name)
+            if type(value) not in PLAIN:
+                found |= self._look_at(value, facts)
+        return found
 
-    def _is_inert_inside(self, function: FunctionType) -> bool:
+    def _look_inside(self, function: FunctionType) -> int:
         if is_internal(function.__code__.co_filename):
-            return True
+            return 0
         known = self.known.get(id(function))
         if known is None:
-            self.known[id(function)] = True
-            known = self(function)
-            if not known:
-                self.known.clear()
+            self.known[id(function)] = _LEAVES
+            known = self.known[id(function)] = self._look(function)
         return known
 
-    def _is_inert(self, value: Any, facts: Facts) -> bool:
+    def _look_at(self, value: Any, facts: Facts) -> int:
+        """Tell what a function of these facts may do with a value."""
         kind = type(value)
-        if isinstance(value, type):
-            return not facts.changes and not is_users(value.__module__)
         if kind is FunctionType:
-            return self._is_inert_inside(value)
-        if kind is ModuleType:
-            return not is_users(value.__name__)
+            return self._look_inside(value)
         if isinstance(value, (FlatArray, NestedArray)):
-            return not facts.changes
-        return not is_foreign(kind) and kind is not partial
+            return _MEETS
+        if isinstance(value, type):
+            is_left = facts.changes or is_users(value.__module__)
+        elif kind is ModuleType:
+            is_left = is_users(value.__name__)
+        else:
+            is_left = is_foreign(kind) or kind is partial
+        return _LEAVES if is_left else 0
 
 
 def is_state(value: Any) -> bool:

@@ -273,7 +273,7 @@ def watch(
     labels: Sequence[str],
     own_names: frozenset[str] = frozenset(),
     owned: Sequence[tuple[str, Any]] = (),
-    around: Outside | bool = False,
+    around: Outside | None = None,
 ) -> Outside | None:
     """Remember what the functions of a construct reach besides their arguments.
 
@@ -282,20 +282,14 @@ def watch(
         values: the construct's inputs, called `labels`.
         own_names: variables that the construct itself assigns.
         owned: names and values of entries that are state besides.
-        around: what is watched by the construct around this one, or whether there is
-            one that can't leave anything behind.
+        around: what is watched by the construct around this one.
 
     Returns:
         None if there is nothing that they could leave anything in.
     """
-    if all(map(is_state, values)):
-        inert = Inert()
-        if around is True:
-            # The names in the functions of a function have been looked up with its.
-            inert.codes.update(id(function.__code__) for function in functions)
-        if all(map(inert, functions)):
-            return None
-    outside = Outside(own_names, around if isinstance(around, Outside) else None)
+    if all(map(is_state, values)) and all(map(Inert(), functions)):
+        return None
+    outside = Outside(own_names, around)
     for name, value in owned:
         outside.leave(value, name)
     for k, value in enumerate(values):

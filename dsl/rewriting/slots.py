@@ -175,15 +175,15 @@ class Handed:
 class Running(NamedTuple):
     """A construct whose functions are running.
 
-    `watch` is what it watches, or True if they can't leave anything behind; `slots`
-    are those of the constructs around it, too.
+    `watch` is what it watches, if they can leave anything behind; `slots` are those of
+    the constructs around it, too.
     """
 
     watch: Any
     slots: tuple[Slot, ...]
 
 
-_OUTERMOST = Running(False, ())
+_OUTERMOST = Running(None, ())
 _running = Variable("running", _OUTERMOST)
 
 
@@ -224,7 +224,7 @@ def attempts(
         )
         if watch is not None and restore is None:
             restore = targets.snapshot(inputs.values)
-        around = outer.watch or True if watch is None else watch
+        around = outer.watch if watch is None else watch
         try:
             attempt = partial(run, Slots(slots, watch))
             return apart(attempt, (_running, Running(around, slots)))

@@ -479,3 +479,53 @@ def test_what_is_remembered_does_not_count_as_shared(is_held: bool) -> None:
     assert any(node.op is COPY for node in effect.deps) is not is_held
     assert list(bins)[:5] == [0.25, 1.25, 2.25, 4.25, 4.25]
     assert nodes
+
+
+HELD = Float(1)
+
+
+def _added(values: Any) -> Any:
+    values += 1
+    return values
+
+
+def _through(values: Any) -> Any:
+    return _added(values)
+
+
+def _given() -> Any:
+    return HELD
+
+
+def _of_global(x: Any) -> Any:
+    return x + _through(HELD)
+
+
+def _of_result(x: Any) -> Any:
+    found = _given()
+    found += 1
+    return x + found
+
+
+@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("function", [_of_global, _of_result])
+def test_helpers_that_change_what_they_are_given(function: Any, mode: str) -> None:
+    """Functions that change nothing themselves may pass arrays to others that do."""
+    held = Float(1)
+
+    def of_closure(x: Any) -> Any:
+        return x + _through(held)
+
+    index, x = UInt(0, 1, 0), Float(1, 2, 3)
+    for one in (function, of_closure):
+        with flags_of(mode), pytest.raises(StateError, match=r"changes .(HELD|held)."):
+            lj.switch(index, [lambda x: x * 2, one], x)
+        assert list(held) == list(HELD) == [1]
+
+
+def test_helpers_that_change_their_own_are_left_alone() -> None:
+    def total(x: Any) -> Any:
+        found = x * HELD
+        return _through(found)
+
+    assert list(lj.switch(UInt(0, 1), [total, lambda x: x], Float(1, 2))) == [2, 2]
