@@ -122,7 +122,7 @@ def test_known_divisors(t: DType) -> None:
 def test_every_form_of_known_divisors(t: DType) -> None:
     rng = np.random.default_rng(5)
     top = (1 << t.bits) - 1
-    sizes = rng.integers(2, t.bits + 1, 40)
+    sizes = rng.integers(2, t.bits + 1, 40).tolist()
     odd = [int(rng.integers(1 << 63)) >> (63 - k + 1) | 1 << (k - 1) for k in sizes]
     powers = [1 << k for k in range(1, t.bits)]
     near = [min(p + d, top) for p in powers[1:] for d in (-1, 1)]
@@ -130,7 +130,7 @@ def test_every_form_of_known_divisors(t: DType) -> None:
     for y in [*range(2, 20), *odd, *powers, *near, 1920, top]:
         multiples = [y * int(k) % (top + 1) for k in (1, 2, 3, top // y, top // y // 2)]
         x = [(m + d) & top for m in multiples for d in (-1, 0, 1)] + [0, top]
-        a = array(x, t)
+        a = array(np.array(x, np.uint64), t)
         quotient = trace.emit2(ar.INT_DIV, a, lit(t, y))
         rest = trace.emit2(ar.MOD, a, lit(t, y))
         launch = describe([quotient, rest], (), 0)
