@@ -7,7 +7,7 @@ before go into as few kernels as their sizes and phases allow.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import Any
 from weakref import ref
@@ -158,28 +158,35 @@ def _run_apart(wanted: list[Node]) -> None:
 
 def _run(wanted: list[Node]) -> None:
     """Run what one kernel for each size computes, or as many as it takes."""
-    if len(wanted) == 1 and wanted[0].op is not WRITTEN:
-        launch = describe(wanted, (), _expand_threshold)
-        if launch is not None and launch.operations <= partition.MAX_OPERATIONS:
-            return run((launch,))
-    groups: dict[int, tuple[list[Node], list[Node]]] = {}
     versions: list[Node] = []
+    if len(wanted) == 1 and wanted[0].op is not WRITTEN:
+        groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
+    else:
+        groups = _grouped(wanted, versions)
+    launches = []
+    for outputs, effects in groups:
+        launch = describe(outputs, effects, _expand_threshold)
+        if launch is None:
+            return _run_planned(wanted)
+        launches.append(launch)
+        if launch.operations > partition.MAX_OPERATIONS:
+            is_one = len(groups) == 1 and not effects
+            return _run_cut(outputs) if is_one else _run_planned(wanted)
+    return run(launches, versions)
+
+
+def _grouped(
+    wanted: list[Node], versions: list[Node]
+) -> Collection[tuple[list[Node], list[Node]]]:
+    """Return outputs and effects by their size; note the versions to be made."""
+    groups: dict[int, tuple[list[Node], list[Node]]] = {}
     for node in dict.fromkeys(wanted):
         kind = 0
         if node.op is WRITTEN:
             versions.append(node)
             node, kind = node.deps[0], 1
         groups.setdefault(node.size, ([], []))[kind].append(node)
-    found = []
-    for outputs, effects in groups.values():
-        what = describe(outputs, effects, _expand_threshold)
-        if what is not None and what.operations <= partition.MAX_OPERATIONS:
-            found.append(what)
-        elif what is not None and outputs and len(groups) == 1 and not effects:
-            return _run_cut(outputs)
-        else:
-            return _run_planned(wanted)
-    return run(found, versions)
+    return groups.values()
 
 
 def _run_cut(outputs: list[Node]) -> None:
@@ -187,9 +194,11 @@ def _run_cut(outputs: list[Node]) -> None:
     group = Group(0, outputs[0].size)
     group.outputs = outputs
     for piece in chain(partition.pieces(group), (group,)):
-        what = describe(piece.outputs, (), _expand_threshold)
-        assert what is not None
-        run([what])
+        launch = describe(piece.outputs, (), _expand_threshold)
+        assert launch is not None
+        run([launch])
+        # It keeps what nobody else may need any more.
+        del launch
 
 
 def _run_planned(wanted: list[Node]) -> None:
@@ -221,9 +230,9 @@ def _described(
     size: int, outputs: list[Node], effects: list[Node], found: Plan
 ) -> Launch:
     """Describe what has become ready."""
-    what = describe(outputs, effects, _expand_threshold, found.shared_targets)
-    if what is not None:
-        return what
+    launch = describe(outputs, effects, _expand_threshold, found.shared_targets)
+    if launch is not None:
+        return launch
     program = Program(size, outputs, effects, _expand_threshold)
     return described(program, found.shared_targets)
 

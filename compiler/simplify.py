@@ -83,8 +83,8 @@ def _widen(node: Node, size: int) -> Node | None:
     return None
 
 
-def ternary(op: Op, a: Node, b: Node, c: Node) -> Node | None:
-    """Fold or simplify fma and select."""
+def ternary(op: Op, a: Node, b: Node, c: Node, size: int) -> Node | None:
+    """Fold or simplify fma and select of operands that broadcast to a size."""
     if a.op is LITERAL and b.op is LITERAL and c.op is LITERAL:
         return fold(op, c.type, (a, b, c))
     if trace.running_lanes and trace.state.lane is not None:
@@ -92,7 +92,6 @@ def ternary(op: Op, a: Node, b: Node, c: Node) -> Node | None:
         return known
     if not flags.constant_propagation:
         return None
-    size = trace.broadcast_size(op, (a, b, c))
     found: Node | None = None
     if op is lo.SELECT:
         found = _select(a, b, c)

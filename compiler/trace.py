@@ -363,11 +363,13 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
 
 def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     """Apply a ternary operation; the result has the last operand's type."""
+    deps = (a, b, c)
+    size = broadcast_size(op, deps)
     if a.op is LITERAL or b.op is LITERAL or c.op is LITERAL or b is c:
-        folded = simplify.ternary(op, a, b, c)
+        folded = simplify.ternary(op, a, b, c, size)
         if folded is not None:
             return folded
-    return append(op, c.type, (a, b, c))
+    return append(op, c.type, deps, None, size)
 
 
 def cast_to(node: Node, dtype: DType) -> Node:
