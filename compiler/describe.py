@@ -69,12 +69,16 @@ class Launch:
     # … memory of the results, and of the targets by their ids; …
     results: list[Buffer]
     written: dict[int, Buffer]
+    # … what arrays are after the writes; …
+    versions: Sequence[tuple[Node, Buffer]] = ()
     # … copies for each thread, and reductions that these are ended by; …
     temporary: Sequence[Any] = ()
     merges: Sequence[Any] = ()
     # … and how many threads may take part.
     slots = workers.ALL_SLOTS
-    is_queued = False
+    # What `workers` notes when the kernel, and when each reduction, is on its way.
+    started: list[int]
+    merged: list[int] = []
     # Made only where somebody needs it.
     program: Program | None = None
 
@@ -174,6 +178,7 @@ def describe(
     key.append("streaming" if is_large else size == 1)
     launch.outputs = outputs
     launch.size = size
+    launch.started = []
     launch.key = tuple(key)
     launch.values = values
     launch.operations = inside - count - len(values)
@@ -189,6 +194,7 @@ def described(program: Program, shared: Set[int]) -> Launch:
     launch.bind_effects(program.effects, targets, program.expand_limit)
     launch.outputs = program.outputs
     launch.size = program.size
+    launch.started = []
     launch.key = program.key
     launch.program = program
     launch.operations = len(program.nodes)

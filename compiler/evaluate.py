@@ -114,19 +114,20 @@ def evaluate(nodes: Iterable[Node]) -> bool:
         if node.op is not EVALUATED and node.op is not LITERAL:
             wanted.append(node)
     scheduled = _pending.scheduled
-    if scheduled:
-        _pending.scheduled = {}
-        for entry in scheduled.values():
-            found = entry()
-            if found is not None and found.op is not EVALUATED:
-                wanted.append(found)
     reports = pending.queue.reports
-    if reports:
-        wanted += pending.nodes()
-    if wanted:
+    if wanted or scheduled or reports:
         try:
-            with _lock:
-                _run(wanted)
+            if scheduled:
+                _pending.scheduled = {}
+                for entry in scheduled.values():
+                    found = entry()
+                    if found is not None and found.op is not EVALUATED:
+                        wanted.append(found)
+            if reports:
+                wanted += pending.nodes()
+            if wanted:
+                with _lock:
+                    _run(wanted)
         except BaseException as error:
             # If it is an interrupt, what was scheduled still is.
             _pending.scheduled = scheduled | _pending.scheduled

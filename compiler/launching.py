@@ -39,16 +39,21 @@ def run(launches: Sequence[Launch], versions: Sequence[Node] = ()) -> None:
     # What may fail comes first: writes that have been queued can't be undone.
     for launch in launches:
         _prepare(launch)
+        if launch.effects:
+            launch.versions = _written_versions(launch, versions)
     # Later than any job that may use memory which was taken just now.
     barrier = workers.last_ticket() + 1 if len(launches) > 1 else None
     try:
-        for launch in launches:
-            _queue(launch, barrier)
-    except BaseException:
-        # Evaluated once more, these would write a second time.
-        _settle([launch for launch in launches if _finish(launch)], versions)
-        raise
-    _settle(launches, versions)
+        try:
+            for launch in launches:
+                _queue(launch, barrier)
+        finally:
+            # Evaluated once more, what has been queued would write a second time.
+            _settle(launches)
+            launches = ()
+    finally:
+        # A Ctrl-C may have cut the first short.
+        _settle(launches)
 
 
 def _prepare(launch: Launch) -> None:
@@ -89,6 +94,7 @@ def _prepare_writes(launch: Launch) -> None:
     launch.is_inline = launch.is_inline and is_idle()
     values = launch.values
     launch.merges = merges = []
+    launch.merged = []
     for target in launch.targets:
         buffer = launch.written[id(target.root)] = _target_buffer(target)
         values.append(buffer.address)
@@ -129,7 +135,6 @@ def _queue(launch: Launch, barrier: int | None) -> None:
     is_told = flags.kernel_history or log.level >= _INFO
     started = time.perf_counter() if is_told else 0.0
     ticket = start(launch, barrier)
-    launch.is_queued = True
     if ticket:
         for buffer in launch.results:
             buffer.ticket = ticket
@@ -147,10 +152,13 @@ def _queue(launch: Launch, barrier: int | None) -> None:
 def start(launch: Launch, barrier: int | None) -> int:
     """Run a kernel inline, or queue it and return its ticket."""
     built, size = launch.built, launch.size
-    if launch.is_inline and workers.run_inline(built.kernel.address, launch.args, size):
+    address = built.kernel.address
+    if launch.is_inline and workers.run_inline(
+        address, launch.args, size, launch.started
+    ):
         return 0
     return workers.submit(
-        built.kernel.address,
+        address,
         launch.args,
         size,
         size if launch.is_inline else block_size(size, built),
@@ -158,49 +166,52 @@ def start(launch: Launch, barrier: int | None) -> int:
         built.kernel,
         not built.has_loops,
         launch.slots,
+        launch.started,
     )
 
 
-def _finish(launch: Launch) -> bool:
-    """Queue the mergers that are left; tell whether the kernel was queued."""
-    while launch.is_queued and launch.merges:
-        private, buffer = launch.merges[-1]
-        private.merge_into(buffer)
-        launch.merges = launch.merges[:-1]
-    return launch.is_queued
+def _finish(launch: Launch) -> None:
+    """Queue the mergers that are left."""
+    while len(launch.merged) < len(launch.merges):
+        private, buffer = launch.merges[len(launch.merged)]
+        private.merge_into(buffer, launch.merged)
 
 
-def _settle(launched: Sequence[Launch], versions: Sequence[Node]) -> None:
-    """Turn what has been queued into evaluated nodes.
+def _settle(launches: Sequence[Launch]) -> None:
+    """Turn what has been queued into evaluated nodes; cut short, that is repeated.
 
     Memory that a node lets go of may serve the next kernel, so nothing is let go
     before all kernels that run side by side have been queued.
     """
-    for launch in launched:
-        if launch.effects:
-            _settle_effects(launched, versions)
-            break
-    for launch in launched:
-        for node, buffer in zip(launch.outputs, launch.results, strict=True):
-            settle(node, buffer)
+    for launch in launches:
+        if launch.effects and (launch.started or not launch.size):
+            _settle_effects(launch)
+    for launch in launches:
+        if launch.started or not launch.size:
+            for node, buffer in zip(launch.outputs, launch.results, strict=True):
+                settle(node, buffer)
 
 
-def _settle_effects(launched: Sequence[Launch], versions: Sequence[Node]) -> None:
-    """Give the written arrays their memory, and forget the effects."""
-    executed = {id(e): e for launch in launched for e in launch.effects}
-    settled = [n for n in versions if n.op is WRITTEN and id(n.deps[0]) in executed]
-    for effect in executed.values():
+def _written_versions(
+    launch: Launch, versions: Sequence[Node]
+) -> list[tuple[Node, buffers.Buffer]]:
+    """Return what arrays are after the writes, with the memory of each."""
+    executed = set(map(id, launch.effects))
+    found = [n for n in versions if n.op is WRITTEN and id(n.deps[0]) in executed]
+    for effect in launch.effects:
         if effect.op in REGIONS:
             alive = [entry() for entry in effect.attr.written]
-            settled += [n for n in alive if n is not None and n.op is WRITTEN]
-    bound: dict[int, buffers.Buffer] = {}
-    for launch in launched:
-        if launch.effects:
-            bound.update(launch.written)
-    memory = [(node, bound.get(id(target_root(node)))) for node in settled]
-    for node, buffer in memory:
-        settle(node, memory_for(node) if buffer is None else buffer)
-    for effect in executed.values():
+            found += [n for n in alive if n is not None and n.op is WRITTEN]
+    bound = [(node, launch.written.get(id(target_root(node)))) for node in found]
+    return [(n, memory_for(n) if buffer is None else buffer) for n, buffer in bound]
+
+
+def _settle_effects(launch: Launch) -> None:
+    """Give the written arrays their memory, and forget the effects."""
+    _finish(launch)
+    for node, buffer in launch.versions:
+        settle(node, buffer)
+    for effect in launch.effects:
         if effect.op in REGIONS:
             effect.attr = effect.attr.without_effects()
             effect.deps = effect.deps[: effect.attr.targets]

@@ -282,7 +282,7 @@ class Private:
         ring = self.copies - 1
         return [self.buffer.address, self.stride, self.copies, ring, dummy]
 
-    def merge_into(self, target: Buffer) -> None:
+    def merge_into(self, target: Buffer, started: list[int]) -> None:
         """Combine the copies into the target, in the order of the threads."""
         t = self.root.type
         if self.copies == 1:
@@ -298,7 +298,9 @@ class Private:
             self.slots,
             self.copies,
         )
-        special.launch(kernel, args, self.root.size, 1 << 14, writes=(target,))
+        special.launch(
+            kernel, args, self.root.size, 1 << 14, writes=(target,), started=started
+        )
 
 
 def is_reducible(dtype: DType) -> bool:

@@ -73,19 +73,26 @@ def launch(
     block_size: int,
     inline_limit: int = _INLINE_LIMIT,
     writes: Sequence[Buffer] = (),
+    started: list[int] | None = None,
 ) -> None:
     """Run a kernel over `size` elements: inline if small and nothing is pending.
 
-    `writes` are the buffers whose contents it makes.
+    `writes` are the buffers whose contents it makes; `started` is as in `workers`.
     """
     if size == 0:
         return
     ticket = 0
-    started = time.perf_counter()
+    began = time.perf_counter()
     address = found.kernel.address
-    if size > inline_limit or not workers.run_inline(address, args, size):
+    if size > inline_limit or not workers.run_inline(address, args, size, started):
         ticket = workers.submit(
-            address, args, size, block_size, None, found.kernel, True
+            address,
+            args,
+            size,
+            block_size,
+            None,
+            found.kernel,
+            started=started,
         )
         for buffer in writes:
             buffer.ticket = ticket
@@ -111,7 +118,7 @@ def launch(
         if ticket:
             entry["ticket"] = ticket
         else:
-            entry["execution_time"] = (time.perf_counter() - started) * 1e6
+            entry["execution_time"] = (time.perf_counter() - began) * 1e6
         history.record(entry)
     if flags.launch_blocking:
         workers.sync()

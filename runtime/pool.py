@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
+from itertools import starmap
 from typing import Any, Final
 
 from lumijit.runtime import cache, cgroup, cpu, pool_ir
@@ -144,6 +145,7 @@ class WorkerPool:
         keepalive: object,
         helpable: bool,
         slots: int,
+        started: list[int],
     ) -> int:
         """Publish a job; see the module's `submit`."""
         if not isinstance(args, bytes):
@@ -158,19 +160,23 @@ class WorkerPool:
             # Kept before the job exists: an interrupt may come at any time.
             expected = self.words[0] + 1
             self._kept.append((expected, (args, keepalive)))
+            job = (
+                self.base,
+                fn_address,
+                args,
+                size,
+                block_size,
+                barrier,
+                slots,
+                helpable,
+            )
             while True:
-                ticket: int = self.native.submit(
-                    self.base,
-                    fn_address,
-                    args,
-                    size,
-                    block_size,
-                    barrier,
-                    slots,
-                    helpable,
-                )
+                # In C, both: a Ctrl-C can't come in between.
+                started += starmap(self.native.submit, (job,))
+                ticket = started[-1]
                 if ticket:
                     break
+                del started[-1]
                 self.wait(self.words[0] + 1 - layout.RING)
                 self._sweep(done)
             if ticket != expected:

@@ -70,6 +70,7 @@ def submit(
     keepalive: object = None,
     helpable: bool = True,
     slots: int = ALL_SLOTS,
+    started: list[int] | None = None,
 ) -> int:
     """Submit a job and return its ticket; it runs asynchronously.
 
@@ -87,6 +88,7 @@ def submit(
             answers Ctrl-C between two blocks.
         slots: `slot_count()` when private copies per thread were made; executors
             with a higher index, which might exist by now, do not take part.
+        started: gets the ticket at once, whatever moment a Ctrl-C comes at.
     """
     if size <= 0:
         if size < 0:
@@ -96,17 +98,28 @@ def submit(
         return last_ticket()
     assert block_size > 0, f"block size {block_size}"
     return (running or pool()).submit(
-        fn_address, args, size, block_size, barrier or 0, keepalive, helpable, slots
+        fn_address,
+        args,
+        size,
+        block_size,
+        barrier or 0,
+        keepalive,
+        helpable,
+        slots,
+        [] if started is None else started,
     )
 
 
-def run_inline(fn_address: int, args: bytes, size: int) -> bool:
+def run_inline(
+    fn_address: int, args: bytes, size: int, started: list[int] | None = None
+) -> bool:
     """Run a small job on the calling thread, if no other job is pending.
 
     Args:
         fn_address: the kernel's function; it is called once, with thread index 0.
         args: the 8-byte slots.
         size: number of elements.
+        started: gets a 1 at once, as in `submit`.
 
     Returns:
         Whether it was run. If not, the job must be submitted.
@@ -115,8 +128,14 @@ def run_inline(fn_address: int, args: bytes, size: int) -> bool:
         return True
     current = running or pool()
     call = _pack_call(current.base, fn_address, size) + args
-    is_done: bool = current.native.invoke(call) == 1
-    return is_done
+    if started is None:
+        started = []
+    # In C, both: a Ctrl-C can't come in between.
+    started += map(current.native.invoke, (call,))
+    if started[-1] == 1:
+        return True
+    del started[-1]
+    return False
 
 
 def last_ticket() -> int:

@@ -19,10 +19,15 @@ import pytest
 
 import lumijit as dr
 from lumijit.compiler import trace
+from lumijit.compiler.ops.structural import EVALUATED
 from lumijit.llvm import UInt
 from lumijit.runtime import contexts
 from lumijit.runtime.errors import is_internal
 
+# Python drops what is raised while it calls back about an object that has died.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 #: The place of an instruction in the package, and the turn in which it is run.
 Place = tuple[CodeType, int, int]
 #: The instructions after which Python answers signals; nothing does so in between.
@@ -112,13 +117,6 @@ def _fail(fails: bool) -> None:
         raise Failure
 
 
-@dr.syntax(max_depth=3)
-def _recursive(x: UInt, depth: int) -> UInt:
-    if (x > 2) & (depth < 2):
-        x = _recursive(x - 2, depth + 1) + 1
-    return x
-
-
 def in_modes(program: Program) -> Program:
     """Register a program for symbolic and for evaluated control flow."""
 
@@ -150,12 +148,6 @@ def failure(x: UInt, table: UInt) -> list[UInt]:
     except Failure:
         return [x + 1]
     return []
-
-
-@in_modes
-def recursion(x: UInt, table: UInt) -> list[UInt]:
-    """A bounded recursion."""
-    return [_recursive(x, 0)]
 
 
 @in_modes
@@ -252,6 +244,36 @@ def test_interrupts_leave_nothing_behind(number: int) -> None:
     places = experiment.places()
     for at in random.Random(number).sample(places, 12):
         assert not experiment.faults(at), named(at)
+
+
+def scheduled() -> list[UInt]:
+    """Schedule several kernels, among them some that write."""
+    x = UInt(range(100_000))
+    few, bins, small = (dr.zeros(UInt, size) for size in (2, 61, 3))
+    dr.eval(x, few, bins, small)
+    dr.scatter_add(bins, UInt(1), x % 61)
+    dr.scatter_add(small, UInt(1, 2, 3), UInt(0, 1, 1))
+    found = dr.scatter_inc(few, UInt(0, 1, 0))
+    made = [x + 1, dr.arange(UInt, 7) * 2, found]
+    dr.schedule(made)
+    return [*made, few, bins, small]
+
+
+def test_an_interrupted_evaluation_is_taken_up_once_more() -> None:
+    for _ in range(3):
+        expected = scheduled()
+        dr.eval()
+    wanted = [sorted(values) for values in listed(*expected)]
+    tracer = Tracer()
+    expected = scheduled()
+    tracer.run(dr.eval)
+    for at in random.Random(1).sample(tracer.places(), 60):
+        arrays = scheduled()
+        with contextlib.suppress(KeyboardInterrupt):
+            Tracer(at).run(dr.eval)
+        dr.eval()
+        assert all(array._node.op is EVALUATED for array in arrays), named(at)
+        assert [sorted(values) for values in listed(*arrays)] == wanted, named(at)
 
 
 def main() -> None:
