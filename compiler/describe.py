@@ -178,7 +178,6 @@ def describe(
     key.append("streaming" if is_large else size == 1)
     launch.outputs = outputs
     launch.size = size
-    launch.started = []
     launch.key = tuple(key)
     launch.values = values
     launch.operations = inside - count - len(values)
@@ -194,7 +193,6 @@ def described(program: Program, shared: Set[int]) -> Launch:
     launch.bind_effects(program.effects, targets, program.expand_limit)
     launch.outputs = program.outputs
     launch.size = program.size
-    launch.started = []
     launch.key = program.key
     launch.program = program
     launch.operations = len(program.nodes)

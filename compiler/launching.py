@@ -60,6 +60,7 @@ def _prepare(launch: Launch) -> None:
     """Find the kernel, and memory and copies that its writes need."""
     size = launch.size
     values = launch.values
+    launch.started = []
     launch.results = results = []
     # (Local memory is never recognized by a walk, and may take more entries.)
     is_plain = launch.program is None

@@ -96,11 +96,13 @@ class Soak:
     def forked(self, rng: random.Random) -> None:
         """Run programs in a child, while other threads run theirs here."""
         seed = rng.random()
+        self.beats[threading.current_thread().name] = time.monotonic()
         pid = os.fork()
         if pid == 0:
             status = 1
             try:
-                faulthandler.dump_traceback_later(STALL_S, exit=True)
+                # Before its parent is taken for the one that hangs.
+                faulthandler.dump_traceback_later(STALL_S / 2, exit=True)
                 child = Soak(0, 0.0)
                 inner = random.Random(seed)
                 for _ in range(5):
