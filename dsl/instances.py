@@ -32,11 +32,13 @@ from lumijit.traits import spec_of
 # Like array types, these live as long as the program.
 _DOMAINS: dict[type[Any], Domain] = {}
 _TYPES: dict[type[Any], dict[str, type[Any]]] = {}
+# Where arrays hold their nodes.
+_NODE: Any = vars(FlatArray)["_node"]
 
 
 def _hold(array: Any, node: Node) -> None:
     """Give an instance array a node; find out what it may contain before it forgets."""
-    FlatArray._node.__set__(array, node)  # type: ignore[attr-defined]
+    _NODE.__set__(array, node)
     contents(node)
 
 
@@ -45,7 +47,7 @@ class InstanceArray(FlatArray):
 
     __slots__ = ()
     _domain: ClassVar[Domain]
-    _node = property(FlatArray._node.__get__, _hold)  # type: ignore[attr-defined]
+    _node: Any = property(_NODE.__get__, _hold)
 
     def __init__(self, *args: Any) -> None:
         """Make an array of objects, of a sequence of them, or of another array."""
