@@ -3,8 +3,9 @@
 `python -m tests.soak --minutes 30` runs programs in several Python threads, checks
 their results against NumPy, raises in the middle of them, interrupts them, forks; and
 watches memory and stalls. It prints its figures and ends with 1 if anything is wrong.
-Run it under `MALLOC_CHECK_=3 MALLOC_PERTURB_=165`, too (newer C libraries want
-`LD_PRELOAD=libc_malloc_debug.so.0` with the first). A test runs it for some seconds.
+Run it under `MALLOC_CHECK_=3 MALLOC_PERTURB_=165`, too. Newer C libraries want
+`LD_PRELOAD=libc_malloc_debug.so.0` with the first, and `--no-forks`: that library's
+lock stays held in a child. A test runs it for some seconds.
 """
 
 from __future__ import annotations
