@@ -41,6 +41,21 @@ def _is_open(scope: trace.Scope) -> bool:
     return current is not None
 
 
+def table(node: Node) -> Node:
+    """Return the array with the entries of another: of an argument, what it stands for.
+
+    That holds if the region doesn't change it, so it notes that it was indexed.
+    """
+    while node.op is SYMBOLIC:
+        scope = node.scope
+        found = scope.tables.get(id(node))
+        if found is None or not _is_open(scope):
+            break
+        scope.indexed.add(id(node))
+        node = found
+    return node
+
+
 def check_indexable(node: Node, construct: str) -> None:
     """Refuse arrays that have no entries yet, or too many."""
     if node.scope is not ROOT:

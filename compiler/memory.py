@@ -165,6 +165,7 @@ def place(
         count: how many neighbouring entries an index stands for.
         size: how many entries there are, if not those of `source`.
     """
+    source = bounds.table(source)
     bounds.check_indexable(source, construct)
     if trace.running_lanes and trace.state.lane is not None:
         source = trace.state.lane.array(source, construct)
@@ -184,6 +185,7 @@ def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
 
     Gathers that differ in their offset only are read together.
     """
+    source = bounds.table(source)
     scope = trace.state.scope
     if scope is not ROOT:
         scope.reads[id(source)] = source

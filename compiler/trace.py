@@ -74,12 +74,14 @@ class Scope:
         "claimed",
         "depth",
         "effects",
+        "indexed",
         "is_loop",
         "label",
         "locals",
         "parent",
         "part",
         "reads",
+        "tables",
         "width",
         "writes",
     )
@@ -101,6 +103,9 @@ class Scope:
         self.part = 0
         # Arrays that were indexed, also by regions inside; not all leave a node.
         self.reads: dict[int, Node] = {}
+        # What arguments stand for if they don't change, and those that were indexed.
+        self.tables: dict[int, Node] = {}
+        self.indexed: set[int] = set()
         # Arrays that a sibling wrote to already: nodes nobody else refers to.
         self.claimed: dict[int, Node] = {}
 

@@ -146,6 +146,13 @@ class SymbolicLoop:
             values.append(with_node(type(value), node))
         return values, args
 
+    def _tables(self, args: dict[int, Node]) -> dict[int, Node]:
+        """Return the arrays for which arguments stand, if the body only reads them."""
+        nodes = {k: self.leaves[k].value._node for k in args}
+        return {
+            id(arg): nodes[k] for k, arg in args.items() if arg.size == nodes[k].size
+        }
+
     def _arrays(self, state: State) -> Arrays:
         """Take a state apart."""
         nested: list[Leaf] = []
@@ -194,6 +201,7 @@ class SymbolicLoop:
         before = self._hold()
         with regions.scope(self.name, self.width, is_loop=True) as inner:
             values, args = self._arguments()
+            inner.tables = self._tables(args)
             state = rebuild(self.state, values)
             given = self._arrays(state)
             try:
@@ -217,6 +225,12 @@ class SymbolicLoop:
                 self.joined, self.is_joining = shape(), False
                 raise _Retrace
             outputs = self._outputs(values, after.leaves, args, inner)
+            for k, arg in args.items():
+                holds = given.leaves[k].value._node
+                if id(arg) in inner.indexed and (
+                    holds is not arg or outputs[k] is not arg
+                ):
+                    raise self._indexed_and_changed(k)
             if not inner.writes:
                 self._check_progress(cond_node, args, outputs, inner)
             sources = (cond_node, *outputs.values(), *inner.effects)
