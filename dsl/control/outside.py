@@ -33,6 +33,8 @@ from lumijit.runtime.errors import StateError, message, where
 
 _node_of = attrgetter("_node")
 Ignored = Callable[[Place, Any], bool]
+#: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
+Moment = tuple[dict[int, tuple[Place, dict[Any, Any]]], dict[int, Node]]
 _CALL_REASON = (
     "a call runs for the elements that select it, but this exists once for all of "
     "them, so it was put back"
@@ -122,17 +124,45 @@ class Outside:
             changes += self._restored(place, ignored)
         return changes
 
-    def differing(self) -> list[Any]:
-        """List what isn't as it was, with what it holds now."""
-        found: list[Any] = []
-        for place in self.reach.changed(WHOLE):
-            found += (place, *place.current().values())
-        arrays, nodes = self.reach.arrays, self.reach.nodes
-        if not all(map(is_, map(_node_of, arrays), nodes)):
-            for array, node in zip(arrays, nodes, strict=True):
-                if array._node is not node:
-                    found += (array, array._node)
-        return found
+    def moment(self) -> Moment:
+        """Return what isn't as it was, as it is now."""
+        reach = self.reach
+        places = {id(p): (p, p.current()) for p in reach.changed(WHOLE)}
+        nodes: dict[int, Node] = {}
+        if not all(map(is_, map(_node_of, reach.arrays), reach.nodes)):
+            for k, array in enumerate(reach.arrays):
+                if array._node is not reach.nodes[k]:
+                    nodes[k] = array._node
+        return places, nodes
+
+    def restore_since(self, moment: Moment, ignored: Ignored) -> list[Change]:
+        """List changes since a moment; put everything back if there are some."""
+        changes: list[Change] = []
+        reach = self.reach
+        (places, nodes), (now_places, now_nodes) = moment, self.moment()
+        for key in places | now_places:
+            place = (places.get(key) or now_places[key])[0]
+            kept = place.kept
+            old = places.get(key, (place, kept))[1]
+            new = now_places.get(key, (place, kept))[1]
+            for entry in old | new:
+                before, after = old.get(entry, MISSING), new.get(entry, MISSING)
+                if before is after or ignored(place, entry):
+                    continue
+                if self._contents(before) != self._contents(after):
+                    first = kept.get(entry, MISSING)
+                    changes.append(Change(place, entry, first, after))
+        for k in nodes | now_nodes:
+            array, first = reach.arrays[k], reach.nodes[k]
+            held, holds = nodes.get(k, first), now_nodes.get(k, first)
+            if held is holds or _is_written(array) or _is_equal(held, holds):
+                continue
+            place = reach.holders[k]
+            both = (with_node(type(array), node) for node in (first, holds))
+            changes.append(Change(place, place.key_of(array), *both))
+        if changes:
+            self.restore(WHOLE, ignored)
+        return changes
 
     def during(
         self,
@@ -323,20 +353,17 @@ def left_alone(
         about = About(*describe())
         return watch.error(about.construct, about.who, change, _BODY_REASON, _BODY_FIX)
 
-    around: list[tuple[Outside, list[Any]]] = []
+    around: list[tuple[Outside, Moment]] = []
     outer = outside.around
     while outer is not None:
-        around.append((outer, outer.differing()))
+        around.append((outer, outer.moment()))
         outer = outer.around
     result = outside.during(
         lambda: function(*args), refuse, ignored=is_owned, adopt=adopt
     )
-    # What a construct around this one watches may differ again when that one looks.
-    for outer, before in around:
-        now = outer.differing()
-        if len(now) == len(before) and all(map(is_, now, before)):
-            continue
-        changes = outer.restore(WHOLE, is_owned)
+    # What a construct around this one watches may be as it was when that one looks.
+    for outer, moment in around:
+        changes = outer.restore_since(moment, is_owned)
         if changes:
             adopt(changes, outer)
             raise refuse(changes[0], outer)

@@ -289,3 +289,23 @@ def test_what_a_loop_inside_toggles(mode: str) -> None:
     with flags_of(mode):
         program(UInt(1, 2, 3, 4))
     assert list(obj.x) == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated", "compressed"])
+def test_what_a_branch_inside_toggles_back(mode: str) -> None:
+    obj = Plain(UInt(0))
+
+    def toggle() -> None:
+        obj.x = obj.x ^ 1
+
+    @lj.syntax
+    def program(n: Any) -> Any:
+        if n > 0:
+            toggle()
+            if n > 1:
+                toggle()
+        return n
+
+    with flags_of(mode):
+        program(UInt(0, 1, 2))
+    assert list(obj.x) == [0, 1, 0]
