@@ -48,6 +48,7 @@ from lumijit.control.state import (
     wrong_width,
     zeros_like,
 )
+from lumijit.control.writes import indexed_and_changed
 from lumijit.domains import Pointers
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart, on_error
@@ -340,15 +341,7 @@ class SymbolicLoop:
         return used
 
     def _indexed_and_changed(self, k: int) -> StateError:
-        return StateError(
-            message(
-                self.name,
-                f"the state variable '{self.leaves[k].name}' is both indexed and "
-                "replaced by the body, so its entries would have to be in memory "
-                "before the loop has computed them",
-                "index another array, use lumijit.alloc_local, or mode='evaluated'.",
-            )
-        )
+        return indexed_and_changed(self.name, self.leaves[k].name)
 
     def _check_in_place(self, before: dict[int, Node], inner: Scope) -> None:
         """Refuse indexed arrays that the body changes other than by index."""
