@@ -120,10 +120,11 @@ class SymbolicLoop:
             )
         )
 
-    def _arguments(self) -> tuple[list[Any], dict[int, Node]]:
+    def _arguments(self, inner: Scope) -> tuple[list[Any], dict[int, Node]]:
         """Return what the body gets, and the arguments among it.
 
-        Each array of the state is one array in the body, too.
+        Each array of the state is one array in the body, too. The scope gets to know
+        which arrays they stand for.
         """
         values: list[Any] = []
         args: dict[int, Node] = {}
@@ -142,17 +143,13 @@ class SymbolicLoop:
             node = value._node
             if k not in self.constant:
                 size = self.sizes.get(k, self.width) if node.size == 1 else node.size
-                node = args[k] = regions.argument(node.type, size, len(args))
+                arg = args[k] = regions.argument(node.type, size, len(args))
+                if size == node.size:
+                    inner.tables[id(arg)] = node
+                node = arg
                 self.pointers.assume(k, value, node)
             values.append(with_node(type(value), node))
         return values, args
-
-    def _tables(self, args: dict[int, Node]) -> dict[int, Node]:
-        """Return the arrays for which arguments stand, if the body only reads them."""
-        nodes = {k: self.leaves[k].value._node for k in args}
-        return {
-            id(arg): nodes[k] for k, arg in args.items() if arg.size == nodes[k].size
-        }
 
     def _arrays(self, state: State) -> Arrays:
         """Take a state apart."""
@@ -201,8 +198,7 @@ class SymbolicLoop:
         self._stand_in()
         before = self._hold()
         with regions.scope(self.name, self.width, is_loop=True) as inner:
-            values, args = self._arguments()
-            inner.tables = self._tables(args)
+            values, args = self._arguments(inner)
             state = rebuild(self.state, values)
             given = self._arrays(state)
             try:
