@@ -123,8 +123,7 @@ class SymbolicLoop:
     def _arguments(self, inner: Scope) -> tuple[list[Any], dict[int, Node]]:
         """Return what the body gets, and the arguments among it.
 
-        Each array of the state is one array in the body, too. The scope gets to know
-        which arrays they stand for.
+        Each array of the state is one in the body, too. `inner` learns what it was.
         """
         values: list[Any] = []
         args: dict[int, Node] = {}
@@ -143,10 +142,10 @@ class SymbolicLoop:
             node = value._node
             if k not in self.constant:
                 size = self.sizes.get(k, self.width) if node.size == 1 else node.size
-                arg = args[k] = regions.argument(node.type, size, len(args))
+                args[k] = regions.argument(node.type, size, len(args))
                 if size == node.size:
-                    inner.tables[id(arg)] = node
-                node = arg
+                    inner.tables[id(args[k])] = node
+                node = args[k]
                 self.pointers.assume(k, value, node)
             values.append(with_node(type(value), node))
         return values, args
@@ -230,16 +229,15 @@ class SymbolicLoop:
                     raise self._indexed_and_changed(k)
             if not inner.writes:
                 self._check_progress(cond_node, args, outputs, inner)
-            sources = (cond_node, *outputs.values(), *inner.effects)
             own = arrays_of(self.leaves, self.nested)
+            sources = (cond_node, *outputs.values(), *inner.effects)
             read = partial(arguments_in, sources, inner)
             is_seen = partial(self._is_seen, shape)
             others = besides(self, own, given, after, args, read, is_seen)
             if local.has_grown(inner) or self._writes_literals(inner):
                 raise _Retrace
         nodes = {k: self.leaves[k].value._node for k in args}
-        entries = [Carried(None, nodes[k], arg, outputs[k]) for k, arg in args.items()]
-        entries += others
+        entries = [Carried(None, nodes[k], args[k], outputs[k]) for k in args] + others
         _, results = regions.close_loop(
             inner,
             tuple(entry.initial for entry in entries),
