@@ -234,7 +234,7 @@ def _effects(writes: Iterable[memory.Writes]) -> Iterator[Node]:
     """List the effects behind the last versions, as far as not yet evaluated."""
     for entry in writes:
         version = entry.last
-        while version.op is WRITTEN:
+        while version.op is WRITTEN and version is not entry.first:
             effect = version.deps[0]
             yield effect
             is_region = effect.op in REGIONS
