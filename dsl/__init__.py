@@ -8,8 +8,10 @@ from lumijit import pytree as pytree
 from lumijit import scalar as scalar
 from lumijit.backend import set_backend as set_backend
 from lumijit.base import ArrayBase as ArrayBase
-from lumijit.compiler.evaluate import expand_threshold as expand_threshold
-from lumijit.compiler.evaluate import set_expand_threshold as set_expand_threshold
+from lumijit.compiler.launch.evaluate import expand_threshold as expand_threshold
+from lumijit.compiler.launch.evaluate import (
+    set_expand_threshold as set_expand_threshold,
+)
 from lumijit.constants import Dynamic as Dynamic
 from lumijit.constants import e as e
 from lumijit.constants import epsilon as epsilon
@@ -47,12 +49,12 @@ from lumijit.debug.assertions import assert_equal as assert_equal
 from lumijit.debug.assertions import assert_false as assert_false
 from lumijit.debug.assertions import assert_true as assert_true
 from lumijit.debug.diagram import graphviz as graphviz
-from lumijit.debug.lane import run_lane as run_lane
-from lumijit.debug.live import whos as whos
 from lumijit.debug.output import format as format
 from lumijit.debug.output import print as print
 from lumijit.debug.profile import profile_mark as profile_mark
 from lumijit.debug.profile import profile_range as profile_range
+from lumijit.debug.run_lane import run_lane as run_lane
+from lumijit.debug.whos import whos as whos
 from lumijit.enums import ReduceMode as ReduceMode
 from lumijit.enums import ReduceOp as ReduceOp
 from lumijit.enums import VarState as VarState
@@ -97,15 +99,12 @@ from lumijit.functions.evaluation import make_opaque as make_opaque
 from lumijit.functions.evaluation import schedule as schedule
 from lumijit.functions.evaluation import set_label as set_label
 from lumijit.functions.evaluation import sync_thread as sync_thread
+from lumijit.functions.full_reductions import max_nested as max_nested
+from lumijit.functions.full_reductions import min_nested as min_nested
+from lumijit.functions.full_reductions import prod_nested as prod_nested
+from lumijit.functions.full_reductions import sum_nested as sum_nested
+from lumijit.functions.gathering import gather as gather
 from lumijit.functions.grids import meshgrid as meshgrid
-from lumijit.functions.linear import abs_dot as abs_dot
-from lumijit.functions.linear import cross as cross
-from lumijit.functions.linear import dot as dot
-from lumijit.functions.linear import norm as norm
-from lumijit.functions.linear import normalize as normalize
-from lumijit.functions.linear import sphdir as sphdir
-from lumijit.functions.linear import squared_norm as squared_norm
-from lumijit.functions.linear import unit_angle as unit_angle
 from lumijit.functions.masks import all as all
 from lumijit.functions.masks import all_nested as all_nested
 from lumijit.functions.masks import any as any
@@ -113,9 +112,6 @@ from lumijit.functions.masks import any_nested as any_nested
 from lumijit.functions.masks import count as count
 from lumijit.functions.masks import none as none
 from lumijit.functions.masks import none_nested as none_nested
-from lumijit.functions.memory import gather as gather
-from lumijit.functions.queries import shape as shape
-from lumijit.functions.queries import width as width
 from lumijit.functions.reductions import max as max
 from lumijit.functions.reductions import mean as mean
 from lumijit.functions.reductions import min as min
@@ -148,6 +144,8 @@ from lumijit.functions.shaping import ravel as ravel
 from lumijit.functions.shaping import reshape as reshape
 from lumijit.functions.shaping import slice as slice
 from lumijit.functions.shaping import unravel as unravel
+from lumijit.functions.sizes import shape as shape
+from lumijit.functions.sizes import width as width
 from lumijit.functions.slicing import slice_index as slice_index
 from lumijit.functions.transcendental import acos as acos
 from lumijit.functions.transcendental import acosh as acosh
@@ -179,13 +177,15 @@ from lumijit.functions.transcendental import sincosh as sincosh
 from lumijit.functions.transcendental import sinh as sinh
 from lumijit.functions.transcendental import tan as tan
 from lumijit.functions.transcendental import tanh as tanh
-from lumijit.functions.whole import max_nested as max_nested
-from lumijit.functions.whole import min_nested as min_nested
-from lumijit.functions.whole import prod_nested as prod_nested
-from lumijit.functions.whole import sum_nested as sum_nested
+from lumijit.functions.vectors import abs_dot as abs_dot
+from lumijit.functions.vectors import cross as cross
+from lumijit.functions.vectors import dot as dot
+from lumijit.functions.vectors import norm as norm
+from lumijit.functions.vectors import normalize as normalize
+from lumijit.functions.vectors import sphdir as sphdir
+from lumijit.functions.vectors import squared_norm as squared_norm
+from lumijit.functions.vectors import unit_angle as unit_angle
 from lumijit.instances import instance_array_t as instance_array_t
-from lumijit.rewriting import hint as hint
-from lumijit.rewriting import syntax as syntax
 from lumijit.runtime import version as _version
 from lumijit.runtime.buffers import flush_malloc_cache as flush_malloc_cache
 from lumijit.runtime.collector import relax as _relax_collector
@@ -202,6 +202,8 @@ from lumijit.runtime.log import log_level as log_level
 from lumijit.runtime.log import set_log_level as set_log_level
 from lumijit.runtime.workers import set_thread_count as set_thread_count
 from lumijit.runtime.workers import thread_count as thread_count
+from lumijit.syntax import hint as hint
+from lumijit.syntax import syntax as syntax
 from lumijit.traits import backend_v as backend_v
 from lumijit.traits import depth_v as depth_v
 from lumijit.traits import is_arithmetic_v as is_arithmetic_v

@@ -13,10 +13,11 @@ import numpy as np
 
 from lumijit import indexing, initialize
 from lumijit.base import Array, ArrayBase, symbolic_error
-from lumijit.compiler import evaluate, trace
-from lumijit.compiler.ops.record import Op
-from lumijit.compiler.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import evaluate
 from lumijit.enums import VarState
 from lumijit.labels import label_of
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
@@ -255,7 +256,7 @@ def _sequence_node(cls: type[Any], values: Any) -> Node:
 
 def _stacked(cls: type[Any], nodes: list[Node]) -> Node:
     """Join nodes of one entry each by selecting on the position."""
-    from lumijit.compiler.ops.logic import EQ
+    from lumijit.compiler.ir.ops.logic import EQ
 
     for node in nodes:
         if node.size != 1:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from lumijit import printing, ufuncs
-from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.errors import (
     ArrayTypeError,

@@ -14,7 +14,7 @@ import numpy as np
 
 from lumijit import indexing, initialize
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import SizeError, message

@@ -2,7 +2,7 @@
 
 Keys are integers, slices, index arrays, masks (assignment only) and tuples of
 these for nested arrays: `x[a, b]` is `x[a][b]`. Gathers and scatters proper are in
-`functions.memory`.
+`functions.gathering`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 
 from lumijit import promotion
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import memory, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.record import memory
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError, message
@@ -261,7 +262,7 @@ def _host_entries(array: Array, key: Any) -> Array:
 def host_places(index: Any, size: int) -> tuple[Any, Any]:
     """Return where integers of a NumPy array lie in a scalar one, and which do.
 
-    The rule is that of `compiler.bounds`.
+    The rule is that of `compiler.record.bounds`.
     """
     is_below = index < 0
     inside = (index < size) & (~is_below | (index >= -size))

@@ -7,8 +7,8 @@ from typing import Any
 
 from lumijit import promotion
 from lumijit.base import ArrayBase
-from lumijit.functions.linear import dot
 from lumijit.functions.transcendental import power
+from lumijit.functions.vectors import dot
 
 
 def _operator(function: Callable[[Any, Any], Any], name: str) -> Callable[..., Any]:

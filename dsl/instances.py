@@ -1,7 +1,7 @@
 """Arrays of Python objects whose methods are called per element.
 
 Owns the array types made for a base class. The numbers that stand for objects are in
-`domains`; calling a method is `control.dispatch`.
+`instance_registry`; calling a method is `control.dispatch`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lumijit import typezoo
+from lumijit import array_types
 from lumijit.arrays import FlatArray, data_node, wrap
 from lumijit.base import ArrayBase
-from lumijit.compiler import trace
-from lumijit.compiler.ops.logic import EQ, NE
-from lumijit.compiler.trace import Node
-from lumijit.domains import Domain, contents, note_contents
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import EQ, NE
+from lumijit.compiler.ir.trace import Node
+from lumijit.instance_registry import Domain, contents, note_contents
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayAttributeError,
@@ -229,7 +229,7 @@ def _make_type(base: type[Any], spec: ArraySpec) -> type[Any]:
     for attribute, member in _interface(base).items():
         make = _method if callable(member) else _attribute
         body[attribute] = make(base, attribute, member)
-    made: type[Any] = typezoo.make_instances(spec, InstanceArray, body)
+    made: type[Any] = array_types.make_instances(spec, InstanceArray, body)
     return made
 
 

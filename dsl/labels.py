@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from lumijit.compiler import misses
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import recompiles
 
 _LABELS: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 
@@ -21,4 +21,4 @@ def set_label_of(node: Node, label: str) -> None:
 
 
 # What explains why a kernel was built names values as the user does.
-misses.name_of = label_of
+recompiles.name_of = label_of

@@ -19,11 +19,11 @@ import numpy as np
 from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.record import REGISTRY, Op
-from lumijit.compiler.trace import Node, emit1, emit2, emit3
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import REGISTRY, Op
+from lumijit.compiler.ir.trace import Node, emit1, emit2, emit3
 from lumijit.nested import NestedArray
 from lumijit.runtime.dtypes import BOOL, UINT8, DType
 from lumijit.runtime.errors import ArrayTypeError, message

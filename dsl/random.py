@@ -13,7 +13,7 @@ import numpy as np
 
 from lumijit import initialize
 from lumijit.base import ArrayBase
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.control.loop import while_loop
 from lumijit.functions.bits import reinterpret_array, rotr
 from lumijit.functions.creation import arange

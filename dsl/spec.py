@@ -1,7 +1,8 @@
 """What an array class is: its namespace, entry type and static dimensions.
 
 Owns `ArraySpec` and the registry that finds the class for one. The classes are
-made by `typezoo`, when somebody asks for them; `traits` answers questions about them.
+made by `array_types`, when somebody asks for them; `traits` answers questions about
+them.
 """
 
 from __future__ import annotations

@@ -12,18 +12,11 @@ from typing import Any
 
 import pytest
 
-from lumijit.compiler import (
-    describe,
-    evaluate,
-    general,
-    launching,
-    pending,
-    program,
-    schedule,
-)
-from lumijit.compiler.lower.builder import TargetInfo
-from lumijit.compiler.trace import Node
-from lumijit.compiler.verify import verify, verify_plan, verify_program
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import delivery, evaluate, launching
+from lumijit.compiler.plan import describe, general, program, schedule
+from lumijit.compiler.plan.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
 from lumijit.runtime.config import settings
 from tests import targets
@@ -113,4 +106,4 @@ def _nothing_pending() -> Iterator[None]:
     """Keep what a test scheduled, perhaps broken on purpose, from the next one."""
     yield
     evaluate._pending.scheduled.clear()
-    pending.queue.reports.clear()
+    delivery.queue.reports.clear()

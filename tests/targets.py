@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lumijit.compiler import kernels, special
-from lumijit.compiler.lower.builder import TargetInfo
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.launch import kernels, named_kernels
 
 
 def target_of(name: str) -> TargetInfo:
@@ -40,4 +40,4 @@ def generating_for(target: TargetInfo) -> Iterator[TargetInfo]:
 def _assume(target: TargetInfo) -> None:
     kernels._target = target
     kernels.flush()
-    special.flush()
+    named_kernels.flush()

@@ -89,7 +89,7 @@ def test_imports_keep_their_direction(path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("runtime/x.py", "from lumijit.compiler.trace import Node"),
+        ("runtime/x.py", "from lumijit.compiler.ir.trace import Node"),
         ("runtime/x.py", "from lumijit import compiler"),
         ("runtime/x.py", "import lumijit"),
         ("runtime/x.py", "from lumijit import Float"),

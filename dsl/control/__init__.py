@@ -2,7 +2,7 @@
 
 from lumijit.control.calls import dispatch, switch
 from lumijit.control.conditional import if_stmt
-from lumijit.control.local import Local, alloc_local
+from lumijit.control.local_memory import Local, alloc_local
 from lumijit.control.loop import while_loop
 
 __all__ = [

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lumijit.compiler import captures, regions, trace
-from lumijit.compiler.ops.structural import LITERAL, SYMBOLIC
-from lumijit.compiler.trace import Node, Scope
-from lumijit.control.held import same_items
+from lumijit.compiler.ir import captures, trace
+from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
+from lumijit.compiler.ir.trace import Node, Scope
+from lumijit.compiler.record import regions
+from lumijit.control.held_arrays import same_items
 from lumijit.control.state import (
     Leaf,
     flatten,

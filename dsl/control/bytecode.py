@@ -1,7 +1,7 @@
 """What the code of functions tells: which outer variables and objects they may change.
 
 Owns facts about code objects, and the quick test that spares most functions a closer
-look. The closer look is up to `reach`.
+look. The closer look is up to `reachability`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.nested import NestedArray
-from lumijit.rewriting.runtime import Runtime
-from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import is_internal
+from lumijit.syntax.entry_points import Runtime
+from lumijit.syntax.undefined import Undefined
 
 # Values in which nobody looks for arrays.
 PLAIN = {

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from lumijit.base import ArrayBase
-from lumijit.compiler import memory, trace
-from lumijit.compiler.evaluate import from_numpy
-from lumijit.compiler.ops.logic import EQ, LE, LT, OR
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import EQ, LE, LT, OR
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch.evaluate import from_numpy
+from lumijit.compiler.record import memory
 from lumijit.control.state import is_array
-from lumijit.domains import Domain, contents
+from lumijit.instance_registry import Domain, contents
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64
 from lumijit.runtime.errors import (
     ArrayIndexError,

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler import local, memory, reductions, trace
-from lumijit.compiler.evaluate import data, evaluate, from_numpy
-from lumijit.compiler.ops.logic import AND, COPY, LT
-from lumijit.compiler.ops.structural import LITERAL, REGIONS, WRITTEN
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import local_types, trace
+from lumijit.compiler.ir.ops.logic import AND, COPY, LT
+from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, WRITTEN
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch.evaluate import data, evaluate, from_numpy
+from lumijit.compiler.record import local, memory, reductions, writes
 from lumijit.control.callees import Callee, body_numbers, is_selected
-from lumijit.control.compressed import entries
 from lumijit.control.invocation import Invocation
+from lumijit.control.loop_compressed import entries
 from lumijit.control.state import flatten, rebuild, with_node
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import BOOL, UINT32
@@ -33,7 +34,7 @@ def run(call: Invocation) -> Any:
     arrays = [leaf.value._node for leaf in call.leaves if leaf.is_array]
     evaluate([call.index, call.active, *arrays])
     # If a function raises, what the others wrote is undone, too.
-    with memory.watched():
+    with writes.watched():
         places = _call_all(call)
         call.check_surroundings()
     nodes = {}
@@ -110,7 +111,7 @@ def _joined(
     holder = zero
     holder._node = trace.resized(holder._node, call.lanes)
     for place, node in zip(chosen, arrays, strict=True):
-        memory.write(holder, node, place, trace.make_true(1), "identity", "permute")
+        writes.write(holder, node, place, trace.make_true(1), "identity", "permute")
     found: Node = holder._node
     return found
 
@@ -159,9 +160,9 @@ def _has_misleading_sizes(call: Invocation, size: int) -> bool:
 
 def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
     """Call a function with all entries; return its results at some positions."""
-    with memory.watched() as writes, trace.masked_only(_mask(call, callee)):
+    with writes.watched() as found, trace.masked_only(_mask(call, callee)):
         value, _ = call.invoke(
-            callee, call.values, lambda: {k: w.last for k, w in writes.items()}
+            callee, call.values, lambda: {k: w.last for k, w in found.items()}
         )
     kept = []
     for leaf in flatten((value,), ("result",)):
@@ -202,21 +203,21 @@ def _invoke(
     def check(node: Node) -> None:
         if id(node) in compressed:
             raise memory.IndexedArgument(node)
-        if local.is_local(node) and size < call.lanes:
+        if local_types.is_local(node) and size < call.lanes:
             raise local.NeedsAllLanes
         if outer is not None:
             outer(node)
 
     # Uniform effects happen once per element, as in symbolic mode: the mask is wide.
     with (
-        memory.watched() as writes,
+        writes.watched() as found,
         trace.guarded(check),
         trace.masked_only(mask),
     ):
         value, _ = call.invoke(
-            callee, values, lambda: {k: w.last for k, w in writes.items()}
+            callee, values, lambda: {k: w.last for k, w in found.items()}
         )
-        for effect in _effects(writes.values()) if size < call.lanes else ():
+        for effect in _effects(found.values()) if size < call.lanes else ():
             # With more elements, the mask itself refuses what doesn't fit.
             if effect.size > size == 1:
                 raise call.wrong_size(callee, "a write", effect.size, size)
@@ -230,9 +231,9 @@ def _own(node: Node) -> Node:
     return trace.make(COPY, node.type, node.size, (node,), None)
 
 
-def _effects(writes: Iterable[memory.Writes]) -> Iterator[Node]:
+def _effects(found: Iterable[writes.Writes]) -> Iterator[Node]:
     """List the effects behind the last versions, as far as not yet evaluated."""
-    for entry in writes:
+    for entry in found:
         version = entry.last
         while version.op is WRITTEN and version is not entry.first:
             effect = version.deps[0]

@@ -6,15 +6,16 @@ from collections.abc import Set
 from functools import partial
 from typing import Any
 
-from lumijit.compiler import calls, local, regions, trace
-from lumijit.compiler.ops.logic import AND, COPY
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.trace import Node, Scope
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import AND, COPY
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node, Scope
+from lumijit.compiler.record import calls, local, regions
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.results import Entry
 from lumijit.control.state import with_node
-from lumijit.control.writes import versions_in
+from lumijit.control.write_rules import versions_in
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError, message
 

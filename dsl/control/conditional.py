@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.compiler import memory, regions, trace
-from lumijit.compiler.evaluate import evaluate
-from lumijit.compiler.ops.logic import NOT
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.trace import Node
-from lumijit.control.held import Held
-from lumijit.control.outside import watched
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import NOT
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch.evaluate import evaluate
+from lumijit.compiler.record import regions, writes
+from lumijit.control.branch_sides import Merge, Sides
+from lumijit.control.captured_state import watched
+from lumijit.control.held_arrays import Held
 from lumijit.control.recursion import left_out
-from lumijit.control.sides import Merge, Sides
 from lumijit.control.state import (
     check_depth,
     check_mode,
@@ -22,12 +23,12 @@ from lumijit.control.state import (
     is_array,
     refuse_in_region,
 )
-from lumijit.control.writes import check_writes, versions_in
-from lumijit.rewriting.recursion import NobodyLeft
+from lumijit.control.write_rules import check_writes, versions_in
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError, message
 from lumijit.runtime.tracebacks import hides_frames
+from lumijit.syntax.nesting import NobodyLeft
 
 
 @hides_frames
@@ -169,11 +170,11 @@ class _Branch(Sides):
     ) -> Any:
         """Run both sides on all elements and blend; if one raises, undo its writes."""
         evaluate([cond])
-        with memory.watched():
-            with memory.watched() as first, trace.masked(cond):
+        with writes.watched():
+            with writes.watched() as first, trace.masked(cond):
                 yes = self.run(true_fn, lambda: _last_versions(first))
             opposite = trace.emit1(NOT, cond)
-            with memory.watched() as second, trace.masked(opposite):
+            with writes.watched() as second, trace.masked(opposite):
                 no = self.run(false_fn, lambda: _last_versions(second))
             merge = Merge(self, yes, no)
             merge.share(set(first), set(second), True)
@@ -188,5 +189,5 @@ class _Branch(Sides):
         return merge.result()
 
 
-def _last_versions(writes: dict[int, memory.Writes]) -> dict[int, Node]:
-    return {key: entry.last for key, entry in writes.items()}
+def _last_versions(found: dict[int, writes.Writes]) -> dict[int, Node]:
+    return {key: entry.last for key, entry in found.items()}

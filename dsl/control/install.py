@@ -1,4 +1,4 @@
-"""Tells `rewriting` which primitives and array operations its code uses."""
+"""Tells `syntax` which primitives and array operations its code uses."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 from lumijit import pytree, traits
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
-from lumijit.compiler import checks, trace
-from lumijit.compiler.evaluate import data
-from lumijit.compiler.ops.structural import EVALUATED, LITERAL
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
+from lumijit.compiler.launch.evaluate import data
+from lumijit.compiler.record import checks
 from lumijit.control import identity
+from lumijit.control.captured_state import left_alone, watch
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
-from lumijit.control.outside import left_alone, watch
 from lumijit.control.recursion import is_idle
 from lumijit.control.state import is_array
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
-from lumijit.rewriting import targets
 from lumijit.runtime.config import flags
+from lumijit.syntax import targets
 
 
 def _is_array(value: Any) -> bool:

@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable, Set
 from typing import Any
 
-from lumijit.compiler import trace
-from lumijit.compiler.ops.logic import AND
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import AND
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
 from lumijit.control.bytecode import Inert
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
-from lumijit.control.outside import Change, Outside, call_error
-from lumijit.control.reach import WHOLE, Span
+from lumijit.control.captured_state import Change, Outside, call_error
+from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.results import Results
 from lumijit.control.state import flatten, is_array, rebuild, with_node
 from lumijit.runtime.config import flags

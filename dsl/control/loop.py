@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.compiler import trace
-from lumijit.control.evaluated import EvaluatedLoop
-from lumijit.control.outside import watched
+from lumijit.compiler.ir import trace
+from lumijit.control.captured_state import watched
+from lumijit.control.loop_evaluated import EvaluatedLoop
+from lumijit.control.loop_symbolic import SymbolicLoop
 from lumijit.control.state import (
     State,
     call,
@@ -21,7 +22,6 @@ from lumijit.control.state import (
     is_array,
     refuse_in_region,
 )
-from lumijit.control.symbolic import SymbolicLoop
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError, message

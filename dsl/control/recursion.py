@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lumijit.compiler import trace
-from lumijit.compiler.evaluate import data
-from lumijit.rewriting.recursion import NobodyLeft
+from lumijit.compiler.ir import trace
+from lumijit.compiler.launch.evaluate import data
 from lumijit.runtime.contexts import Variable, apart
 from lumijit.runtime.errors import RecursionBoundError, message
+from lumijit.syntax.nesting import NobodyLeft
 
 
 class LeftOut:

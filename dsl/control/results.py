@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lumijit import pytree
-from lumijit.compiler import trace
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.trace import Node
 from lumijit.control.callees import Callee
 from lumijit.control.state import (
     NUMBERS,
@@ -25,7 +25,7 @@ from lumijit.control.state import (
     same_object,
     with_node,
 )
-from lumijit.domains import contents, note_contents
+from lumijit.instance_registry import contents, note_contents
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message
 

@@ -22,11 +22,11 @@ import numpy as np
 
 from lumijit import pytree, traits, type_traits
 from lumijit.arrays import FlatArray
-from lumijit.compiler import trace
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.trace import Node
 from lumijit.nested import NestedArray
-from lumijit.rewriting.undefined import Undefined
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError, message
+from lumijit.syntax.undefined import Undefined
 
 NUMBERS = (bool, int, float)
 _MUTABLE = (set, bytearray, deque, np.ndarray)

@@ -11,7 +11,7 @@ import traceback
 from typing import Any
 
 from lumijit.arrays import FlatArray
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.debug import capture
 from lumijit.debug.output import as_text, check_active, check_limit, only_active
 from lumijit.debug.template import Template, parse, referenced

@@ -2,7 +2,7 @@
 
 Each element that gets to a print takes the next position from a counter and, if
 there is room, writes its values and its thread id there. The evaluation that
-carries this out sorts what was captured by thread id and prints it (`pending`).
+carries this out sorts what was captured by thread id and prints it (`delivery`).
 Immediate printing is in `output`.
 """
 
@@ -16,12 +16,14 @@ import numpy as np
 from lumijit.arrays import FlatArray, data_node
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array
-from lumijit.compiler import memory, pending, trace
-from lumijit.compiler.evaluate import data
-from lumijit.compiler.ops.logic import AND, LT
-from lumijit.compiler.ops.record import Op
-from lumijit.compiler.ops.structural import UNDEFINED
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import AND, LT
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import UNDEFINED
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import delivery
+from lumijit.compiler.launch.evaluate import data
+from lumijit.compiler.record import memory, writes
 from lumijit.debug.template import THREAD_ID
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -50,7 +52,7 @@ class Counter:
         self._node = trace.literal(UINT32, 0)
 
 
-class Capture(pending.Report):
+class Capture(delivery.Report):
     """The values of one print statement on their way from the kernel.
 
     `handle` gets the values as arrays of the captured entries, how many these are,
@@ -186,10 +188,10 @@ def note(report: Capture, values: Values, active: Any) -> None:
             return
         fits = trace.emit2(LT, slot, trace.literal(UINT32, limit))
         mask = trace.emit2(AND, trace.under_mask(mask), fits)
-        memory.write(report.threads, trace.counter(width), slot, mask)
+        writes.write(report.threads, trace.counter(width), slot, mask)
         for node, buffer in zip(nodes, report.buffers, strict=True):
-            memory.write(buffer, node, slot, mask)
-    pending.register(report)
+            writes.write(buffer, node, slot, mask)
+    delivery.register(report)
 
 
 def warn_incomplete(count: int, total: int) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.arrays import node_state
-from lumijit.compiler.blocks import Loop
-from lumijit.compiler.memory import Reduction
-from lumijit.compiler.ops.structural import LITERAL, REGIONS
-from lumijit.compiler.trace import Node
-from lumijit.debug.live import live_nodes
+from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS
+from lumijit.compiler.ir.region_types import Loop
+from lumijit.compiler.ir.trace import Node
+from lumijit.debug.whos import live_nodes
 from lumijit.enums import VarState
 from lumijit.labels import label_of
 from lumijit.runtime.dtypes import VOID

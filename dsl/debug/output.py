@@ -14,12 +14,12 @@ import numpy as np
 from lumijit.arrays import FlatArray, data_node
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import symbolic_error
-from lumijit.compiler import trace
-from lumijit.compiler.evaluate import data
-from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.launch.evaluate import data
 from lumijit.debug import capture
+from lumijit.debug.formatting import pretty
 from lumijit.debug.template import THREAD_ID, Template, fill, referenced, split
-from lumijit.debug.text import pretty
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
 

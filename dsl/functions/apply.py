@@ -15,8 +15,8 @@ import numpy as np
 from lumijit import initialize, operators, promotion
 from lumijit.arrays import wrap
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import trace
-from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError, message
 

@@ -10,9 +10,9 @@ from lumijit import operators
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import trace
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.apply import apply, bits_of_number
 from lumijit.host import HostArray
 from lumijit.host import wrap as wrap_host

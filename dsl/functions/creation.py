@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import domains, initialize
+from lumijit import initialize, instance_registry
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.trace import Node
 from lumijit.host import HostArray
 from lumijit.host import wrap as wrap_host
 from lumijit.nested import wrap as wrap_nested
@@ -118,7 +118,7 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
 
     def node(entry: DType, size: int, value: Any) -> Node:
         stored = initialize.number(value, entry, "lumijit.opaque")
-        return domains.opaque(trace.literal(entry, stored, size))
+        return instance_registry.opaque(trace.literal(entry, stored, size))
 
     return _make("lumijit.opaque", dtype, shape, value, node)
 

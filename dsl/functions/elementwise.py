@@ -6,7 +6,7 @@ from typing import Any
 
 from lumijit import initialize
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.functions.apply import apply, not_numeric, promoted, unary_function
 
 sqrt = unary_function(

@@ -7,9 +7,9 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
-from lumijit.compiler import evaluate, kernels, special
-from lumijit.compiler.trace import ROOT, Node
-from lumijit.domains import opaque
+from lumijit.compiler.ir.trace import ROOT, Node
+from lumijit.compiler.launch import evaluate, kernels, named_kernels
+from lumijit.instance_registry import opaque
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
 from lumijit.pytree import tree_leaves
@@ -42,7 +42,7 @@ def _holders(value: Any) -> Iterator[Any]:
         if isinstance(leaf, ArrayBase):
             yield from (p for p in flat_parts(leaf) if isinstance(p, FlatArray))
         else:
-            # A local buffer (`control.local`), which isn't an array itself.
+            # A local buffer (`control.local_memory`), which isn't an array itself.
             yield from getattr(leaf, "_holders", ())
 
 
@@ -176,4 +176,4 @@ def flush_kernel_cache() -> None:
     """
     workers.sync()
     kernels.flush()
-    special.flush()
+    named_kernels.flush()

@@ -9,10 +9,11 @@ import numpy as np
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import memory, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.substitute import at_positions
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.record import memory
+from lumijit.compiler.transform.substitution import at_positions
 from lumijit.host import HostArray
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message

@@ -15,10 +15,10 @@ from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import reductions
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.record import Op
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp, VarState
 from lumijit.functions.apply import apply, not_numeric
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible

@@ -10,14 +10,14 @@ from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import trace
-from lumijit.compiler.ops.logic import COPY
-from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
-from lumijit.functions.memory import gather, index_array
-from lumijit.functions.queries import shape
+from lumijit.functions.gathering import gather, index_array
 from lumijit.functions.scattering import scatter
+from lumijit.functions.sizes import shape
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested

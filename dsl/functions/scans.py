@@ -9,7 +9,7 @@ import numpy as np
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase, symbolic_error
-from lumijit.compiler import reductions
+from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible

@@ -1,7 +1,7 @@
 """Indirect writes: scatter and the atomic updates.
 
 Owns the rules for nested arrays and PyTrees; the traced operations on flat arrays
-are in `compiler.memory`. Nothing is evaluated here.
+are in `compiler.record.memory`. Nothing is evaluated here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import memory, trace
-from lumijit.compiler.ops.arithmetic import ADD
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import effects, trace
+from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.record import memory
 from lumijit.enums import ReduceMode, ReduceOp
-from lumijit.functions.memory import (
+from lumijit.functions.gathering import (
     check_mode,
     check_position,
     host_arguments,
@@ -254,7 +255,7 @@ def _scatter(
     count = math.prod(_lengths(value))
     check_position(index, active, len(target), count, construct)
     place, mask = memory.aim(target, place, mask, "scatter", count)
-    group = memory.new_group() if count > 1 else 0
+    group = effects.new_group() if count > 1 else 0
     how = (op.trace_name, mode.trace_name, group)
     _scatter_parts(construct, target, value, place, mask, how, 0)
 

@@ -10,11 +10,12 @@ import numpy as np
 from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler import memory, trace
+from lumijit.compiler.ir import effects, trace
+from lumijit.compiler.record import writes
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
-from lumijit.functions.memory import gather
-from lumijit.functions.queries import width
+from lumijit.functions.gathering import gather
+from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
@@ -88,7 +89,7 @@ def ravel(array: Any, order: str = "A") -> Array:
     index_cls = require(spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, dimensions[-1]) * strides[-1]
     if target._node.size:
-        _write_parts(target, array, along, strides, memory.new_group())
+        _write_parts(target, array, along, strides, effects.new_group())
     return target
 
 
@@ -101,7 +102,7 @@ def _write_parts(
             _write_parts(target, item, index + k * strides[0], strides[1:], group)
         return
     mask = trace.make_true(1)
-    memory.write(target, part._node, index._node, mask, group=group)
+    writes.write(target, part._node, index._node, mask, group=group)
 
 
 def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:

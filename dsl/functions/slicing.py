@@ -14,7 +14,7 @@ import numpy as np
 
 from lumijit.base import ArrayBase
 from lumijit.functions.creation import arange, full
-from lumijit.functions.memory import gather
+from lumijit.functions.gathering import gather
 from lumijit.functions.selection import select
 from lumijit.indexing import is_index_array, position_of
 from lumijit.runtime.dtypes import UINT32

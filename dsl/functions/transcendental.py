@@ -1,6 +1,6 @@
 """Trigonometric, hyperbolic, exponential and special functions.
 
-The methods and their accuracy are in `compiler.lower.mathlib`; the documented
+The methods and their accuracy are in `compiler.emit.mathlib`; the documented
 bounds are the tables of `docs/accuracy.md`.
 """
 
@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from lumijit.base import Array
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import mathematics as ma
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.functions.apply import apply, promoted, unary_function
 from lumijit.functions.elementwise import clip, fma, maximum, minimum, rcp, sqrt
 from lumijit.functions.selection import isinf, isnan, select

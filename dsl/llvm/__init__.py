@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumijit.array_types import declare_namespace, member
 from lumijit.llvm import ad as ad
-from lumijit.typezoo import declare_namespace, member
 
 __all__ = declare_namespace("llvm")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumijit.typezoo import declare_namespace, member
+from lumijit.array_types import declare_namespace, member
 
 __all__ = declare_namespace("scalar")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler.interpret import interpret
+from lumijit.compiler.ir.interpret import interpret
 from tests.benchmarks import table
 from tests.benchmarks.declare import Case
 from tests.benchmarks.measure import leaves

@@ -15,9 +15,9 @@ import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
 
-from lumijit.compiler.lower.builder import Builder, TargetInfo
-from lumijit.compiler.lower.mathlib import FUNCTIONS
-from lumijit.compiler.lower.mathlib.bits import INF, NAN, fabs, split
+from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.emit.mathlib import FUNCTIONS
+from lumijit.compiler.emit.mathlib.bits import INF, NAN, fabs, split
 from lumijit.runtime.dtypes import FLOAT32, DType
 
 Array = npt.NDArray[Any]

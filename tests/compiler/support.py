@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler import evaluate, regions, trace
-from lumijit.compiler.interpret import interpret
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import regions
 from lumijit.runtime import buffers
 from lumijit.runtime.dtypes import DType
 

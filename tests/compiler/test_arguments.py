@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumijit.compiler.arguments import Wide, layout, packer
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.program import Program
-from lumijit.compiler.trace import emit2
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.trace import emit2
+from lumijit.compiler.plan.arguments import Wide, layout, packer
+from lumijit.compiler.plan.program import Program
 from lumijit.runtime.dtypes import (
     FLOAT16,
     FLOAT32,

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lumijit.compiler.lower.builder import Builder, TargetInfo, float_hex
+from lumijit.compiler.emit.builder import Builder, TargetInfo, float_hex
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, FLOATS, DType
 
 

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import calls, evaluate, memory, regions, trace
-from lumijit.compiler.interpret import interpret
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops.structural import CALL, PROJECT
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops.structural import CALL, PROJECT
+from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import calls, memory, regions
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import ARITHMETIC, BOOL, FLOAT32, UINT32, DType
 from tests.compiler.support import (

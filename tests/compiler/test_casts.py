@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lumijit.compiler import kernels, trace
-from lumijit.compiler.lower.builder import Builder, TargetInfo
-from lumijit.compiler.ops.structural import LITERAL
+from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.launch import kernels
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import (
     FLOAT16,

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lumijit.compiler import reductions, special, trace
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.lower import collectives
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.program import STREAMING_FROM
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.plan.program import STREAMING_FROM
+from lumijit.compiler.record import reductions
 from lumijit.runtime import workers
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
@@ -264,7 +266,7 @@ def test_compress(density: float) -> None:
 
 def test_compress_of_an_expression_and_a_literal() -> None:
     x = array(np.arange(100), UINT8)
-    from lumijit.compiler.ops import logic as lo
+    from lumijit.compiler.ir.ops import logic as lo
 
     node = reductions.compress(emit2(lo.LT, lit(UINT8, 95), x))
     assert data(node).tolist() == [96, 97, 98, 99]
@@ -322,7 +324,7 @@ def test_blocks_of_a_scan_wait_for_no_other(t: DType, order: str) -> None:
     values = random_values(t, size)
     source, result = array(values, t), array(np.zeros(size), t)
     expected = data(reductions.prefix_sum(source, False))
-    kernel = special.get(
+    kernel = named_kernels.get(
         f"scan_inclusive_{t.short}", collectives.scan_ir, t, False, "", False
     )
     sums, ready = np.zeros(10, t.numpy), np.zeros(10, np.int32)
@@ -341,7 +343,7 @@ def test_blocks_of_a_compaction_wait_for_no_other() -> None:
     mask = random_values(BOOL, size)
     source, result = array(mask, BOOL), array(np.zeros(size), UINT32)
     expected = data(reductions.compress(source))
-    kernel = special.get("compress", collectives.compress_ir, "")
+    kernel = named_kernels.get("compress", collectives.compress_ir, "")
     sums, ready = np.zeros(10, np.uint32), np.zeros(10, np.int32)
     count = np.zeros(1, np.uint32)
     slots = (source.buffer.address, result.buffer.address)  # type: ignore[union-attr]
@@ -352,7 +354,7 @@ def test_blocks_of_a_compaction_wait_for_no_other() -> None:
 
 
 def _run_blocks(
-    kernel: special.SpecialKernel, slots: tuple[int, ...], size: int, order: Array
+    kernel: named_kernels.SpecialKernel, slots: tuple[int, ...], size: int, order: Array
 ) -> None:
     """Run the blocks of a kernel on this thread, in an order that never occurs."""
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2, ctypes.c_int32, ctypes.c_char_p)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import kernels, special
+from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.llvm import Float
 from lumijit.runtime import cache, cpu, pool
 from lumijit.runtime.config import settings
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _run() -> None:
     """Run a program that is long enough for a note on disk, and a sum, anew."""
     dr.flush_kernel_cache()
-    special.flush()
+    named_kernels.flush()
     kernels.flush()
     cpu.host()
     x = dr.arange(Float, 100)
@@ -127,7 +127,7 @@ def test_the_log_tells_of_every_launch(
     try:
         for flushed in (True, True, False):
             if flushed:
-                special.flush()
+                named_kernels.flush()
             assert dr.sum(x)[0] == 100
             states += re.findall(
                 r"launching \w+ \(reduce_add_f32, n=100\): cache (.*)\n",

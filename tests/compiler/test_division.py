@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lumijit.compiler import kernels, trace
-from lumijit.compiler.describe import describe
-from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.launch import kernels
+from lumijit.compiler.plan.describe import describe
 from lumijit.runtime.dtypes import INT64, UINT32, UINT64, DType
 from tests.compiler.support import Array, array, data, lit
 from tests.targets import generating_for

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import describe, evaluate, kernels, launching, reductions
+from lumijit.compiler.launch import evaluate, kernels, launching, private_copies
+from lumijit.compiler.plan import describe
 from lumijit.llvm import Float, UInt32
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
@@ -22,7 +23,7 @@ def test_forks_wait_for_the_evaluations_of_other_threads() -> None:
         """
         import warnings
         import lumijit as dr
-        from lumijit.compiler import evaluate
+        from lumijit.compiler.launch import evaluate
         from lumijit.llvm import Float
         from lumijit.runtime import cpu
         warnings.simplefilter("ignore")  # there is another thread
@@ -51,7 +52,7 @@ def test_ctrl_c_while_a_fork_waits_for_a_lock_comes_after_it() -> None:
     run_script(
         """
         import warnings
-        from lumijit.compiler import evaluate
+        from lumijit.compiler.launch import evaluate
         warnings.simplefilter("ignore")  # there is another thread
         held = threading.Event()
         def hold():
@@ -110,8 +111,8 @@ def _fails_on_call(
         (launching, "start"),
         (launching, "report"),
         (launching, "_target_buffer"),
-        (reductions.Private, "merge_into"),
-        (reductions.Private, "arguments"),
+        (private_copies.Private, "merge_into"),
+        (private_copies.Private, "arguments"),
     ],
 )
 def test_writes_happen_once_when_an_evaluation_fails_halfway(

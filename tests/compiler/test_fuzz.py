@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lumijit.compiler import kernels
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower import collectives
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.plan.program import Program
 from lumijit.runtime import cache, cpu, loader
 from lumijit.runtime.config import settings
 from lumijit.runtime.dtypes import FLOAT32

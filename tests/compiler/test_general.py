@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import general, kernels, memory, trace
-from lumijit.compiler.interpret import interpret
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node, emit2, emit3
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, emit2, emit3
+from lumijit.compiler.launch import kernels
+from lumijit.compiler.plan import general
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.record import memory
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import FLOAT32, INT64, UINT32, UINT64

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import kernels, memory, trace
-from lumijit.compiler.describe import describe
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.program import STREAMING_FROM, Program, is_streaming
-from lumijit.compiler.trace import Node, emit1, emit2
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, emit1, emit2
+from lumijit.compiler.launch import kernels
+from lumijit.compiler.plan.describe import describe
+from lumijit.compiler.plan.program import STREAMING_FROM, Program, is_streaming
+from lumijit.compiler.record import memory
 from lumijit.llvm import Float, Int, UInt
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
@@ -219,8 +221,10 @@ def test_reasons_name_operations_types_and_labels() -> None:
 SCRIPT = """
 import json, sys
 import numpy as np
-from lumijit.compiler import evaluate, memory, trace
-from lumijit.compiler.ops import arithmetic as ar, logic as lo
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import memory
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar, logic as lo
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, set_flag
 from tests.compiler.support import Holder, array, branch, data, lit

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lumijit.compiler import evaluate, kernels, memory, trace
-from lumijit.compiler.lower import literals
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.trace import Node, emit1, emit2
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, emit1, emit2
+from lumijit.compiler.launch import evaluate, kernels
+from lumijit.compiler.lower.packet import literals
+from lumijit.compiler.record import memory
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from tests.compiler.support import ODD_SIZES, Holder, array, data, lit

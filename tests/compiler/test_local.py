@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import evaluate, kernels, local, regions, trace
-from lumijit.compiler.lower import packet
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.printer import format_nodes
-from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node, emit2
-from lumijit.compiler.verify import VerificationError, verify
+from lumijit.compiler.ir import local_types, trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.printer import format_nodes
+from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.launch import evaluate, kernels
+from lumijit.compiler.lower.packet import kernel
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.verify import VerificationError, verify
+from lumijit.compiler.record import local, regions
 from lumijit.runtime.dtypes import BOOL, FLOAT32, UINT32
 from tests.compiler.support import ODD_SIZES, array, check, data, lit
 
@@ -38,7 +40,7 @@ def entries(holder: local.Holder) -> list[Node]:
 def lowered(outputs: list[Node]) -> str:
     """Return the IR of the kernel that computes nodes of one size."""
     program = Program(outputs[0].size, outputs, [], 0)
-    return packet.lower(program, "kernel", kernels.target()).ir
+    return kernel.lower(program, "kernel", kernels.target()).ir
 
 
 def areas(outputs: list[Node]) -> int:
@@ -260,12 +262,14 @@ def test_the_key_leaves_out_constant_positions() -> None:
 
 
 def test_types() -> None:
-    kind = local.local_type(FLOAT32, 10)
-    assert kind is local.local_type(FLOAT32, 10)
+    kind = local_types.local_type(FLOAT32, 10)
+    assert kind is local_types.local_type(FLOAT32, 10)
     assert kind.name == "Local[Float32, 10]"
     assert kind.size_bytes == 40
     indices = {
-        local.local_type(t, n).index for t in (BOOL, FLOAT32, UINT32) for n in (0, 1, 9)
+        local_types.local_type(t, n).index
+        for t in (BOOL, FLOAT32, UINT32)
+        for n in (0, 1, 9)
     }
     assert len(indices) == 9
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler.lower.mathlib import FUNCTIONS
+from lumijit.compiler.emit.mathlib import FUNCTIONS
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, DType
 
 from .mathlib_accuracy import ACCURACY, Row, measure, reference

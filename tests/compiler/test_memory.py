@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lumijit.compiler import evaluate, memory, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.ir import effects, trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import memory
 from lumijit.runtime import buffers, history, workers
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import (
@@ -136,7 +138,7 @@ def operations(t: DType) -> tuple[str, ...]:
         return ("and", "or")
     if t.is_float:
         return ("add", "mul", "min", "max")
-    return memory.OPERATIONS[1:]
+    return effects.OPERATIONS[1:]
 
 
 REDUCTIONS = [

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import evaluate, numbering, regions, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.record import Op
-from lumijit.compiler.ops.structural import CAST, EVALUATED
-from lumijit.compiler.trace import Node, append, emit1, emit2, emit3
+from lumijit.compiler.ir import trace, value_numbering
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import CAST, EVALUATED
+from lumijit.compiler.ir.trace import Node, append, emit1, emit2, emit3
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import regions
 from lumijit.runtime.dtypes import FLOAT32, INT32, UINT32
 from tests.compiler.support import array, data, lit
 
@@ -152,7 +154,7 @@ def test_dead_uses_are_forgotten() -> None:
         emit2(ar.MUL, x, lit(FLOAT32, k + 0.25))
     assert x.uses() is None
     kept = many_uses(x, 100)
-    assert isinstance(x.uses, numbering.Table)
+    assert isinstance(x.uses, value_numbering.Table)
     for k in range(5000):
         emit2(ar.MUL, x, lit(FLOAT32, k + 0.25))
         assert len(x.uses) <= 300
@@ -164,9 +166,9 @@ def test_dead_uses_are_forgotten() -> None:
 def test_literals_are_swept() -> None:
     for k in range(5000):
         lit(FLOAT32, k + 0.25)
-    numbering.literals.sweep()
-    assert len(numbering.literals) < 2500
-    assert all(entry() is not None for entry in numbering.literals.values())
+    value_numbering.literals.sweep()
+    assert len(value_numbering.literals) < 2500
+    assert all(entry() is not None for entry in value_numbering.literals.values())
 
 
 def test_evaluated_uses_make_room() -> None:
@@ -177,7 +179,7 @@ def test_evaluated_uses_make_room() -> None:
         evaluate.evaluate([node])
         assert node.op is EVALUATED
         results.append(node)
-        assert not isinstance(x.uses, numbering.Table)
+        assert not isinstance(x.uses, value_numbering.Table)
     again = emit2(ar.MUL, x, lit(FLOAT32, 2.5))
     assert again is not results[0]
     np.testing.assert_array_equal(data(again), data(results[0]))

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as lj
-from lumijit.compiler import evaluate, partition, schedule
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.trace import Node, emit2, literal
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, emit2, literal
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.plan import partition, schedule
 from lumijit.llvm import UInt32
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag

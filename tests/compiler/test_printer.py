@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lumijit.compiler import evaluate, memory, trace
-from lumijit.compiler.ops.arithmetic import ADD, MUL
-from lumijit.compiler.ops.logic import LT
-from lumijit.compiler.printer import format_nodes
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
+from lumijit.compiler.ir.ops.logic import LT
+from lumijit.compiler.ir.printer import format_nodes
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import FLOAT32, UINT32
 from tests.compiler.support import Holder, array, branch, lit, loop, shareable
 

@@ -12,12 +12,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import evaluate, memory, trace
-from lumijit.compiler.interpret import interpret
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.printer import format_nodes
-from lumijit.compiler.trace import Node, cast_to, emit1, emit2, emit3
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.printer import format_nodes
+from lumijit.compiler.ir.trace import Node, cast_to, emit1, emit2, emit3
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import (
     BOOL,
     FLOAT16,

@@ -8,10 +8,12 @@ import weakref
 import numpy as np
 import pytest
 
-from lumijit.compiler import evaluate, memory, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.trace import Node, cast_to, emit2
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, cast_to, emit2
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import (
     INT32,
     UINT32,

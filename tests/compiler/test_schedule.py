@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from lumijit.compiler import evaluate, memory, schedule, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.plan import schedule
+from lumijit.compiler.record import memory
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import BOOL, FLOAT32, INT32, UINT32
@@ -161,7 +164,7 @@ def test_fields_of_the_history() -> None:
 
 
 def test_leaked_symbols_are_named() -> None:
-    from lumijit.compiler import regions
+    from lumijit.compiler.record import regions
 
     with regions.scope("my_loop"):
         arg = regions.argument(BOOL, 4, 0)

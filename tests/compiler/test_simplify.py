@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.record import Op
-from lumijit.compiler.ops.structural import LITERAL
-from lumijit.compiler.trace import Node
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
@@ -160,7 +160,7 @@ def test_division_by_any_literal(t: DType, divisor: int, numbers: list[int]) -> 
 
 
 def test_other_divisors_share_a_kernel() -> None:
-    from lumijit.compiler.program import Program
+    from lumijit.compiler.plan.program import Program
 
     x = array(np.arange(10), UINT32)
     keys = {

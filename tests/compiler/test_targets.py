@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lumijit.compiler import kernels
-from lumijit.compiler.lower.builder import TargetInfo
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.launch import kernels
 from tests.runtime.support import run_script
 from tests.targets import NAMES, generating_for, target_of
 

@@ -9,11 +9,13 @@ import weakref
 import numpy as np
 import pytest
 
-from lumijit.compiler import evaluate, regions, simplify, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.structural import COUNTER, EVALUATED, LITERAL
-from lumijit.compiler.trace import Node, cast_to, emit1, emit2, emit3
+from lumijit.compiler.ir import simplify, trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, LITERAL
+from lumijit.compiler.ir.trace import Node, cast_to, emit1, emit2, emit3
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import regions
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32
 from lumijit.runtime.errors import SizeError

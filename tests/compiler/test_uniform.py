@@ -7,14 +7,16 @@ import re
 import numpy as np
 import pytest
 
-from lumijit.compiler import kernels, local, regions, trace
-from lumijit.compiler.lower import packet
-from lumijit.compiler.memory import gather
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.record import REGISTRY, Op
-from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node, emit1, emit2, emit3
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import REGISTRY, Op
+from lumijit.compiler.ir.trace import Node, emit1, emit2, emit3
+from lumijit.compiler.launch import kernels
+from lumijit.compiler.lower.packet import kernel
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.record import local, regions
+from lumijit.compiler.record.memory import gather
 from lumijit.runtime.dtypes import BOOL, FLOAT32, INTS, UINT32, DType
 from tests.compiler.support import Nodes, array, branch, check, lit, loop
 
@@ -96,7 +98,7 @@ def lanes() -> Node:
 
 def code(nodes: list[Node]) -> str:
     """Return the text of a kernel from the first loop on."""
-    ir = packet.lower(Program(SIZE, nodes, [], 0), "kernel", kernels.target()).ir
+    ir = kernel.lower(Program(SIZE, nodes, [], 0), "kernel", kernels.target()).ir
     return ir[ir.index("\nloop") :]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lumijit.compiler import evaluate, memory, regions, schedule, trace
-from lumijit.compiler.grammar import check_node
-from lumijit.compiler.ops.arithmetic import ADD, FLOOR, MUL
-from lumijit.compiler.ops.logic import LT, SELECT, SHL_BY
-from lumijit.compiler.ops.structural import (
+from lumijit.compiler.ir import effects, trace
+from lumijit.compiler.ir.grammar import check_node
+from lumijit.compiler.ir.ops.arithmetic import ADD, FLOOR, MUL
+from lumijit.compiler.ir.ops.logic import LT, SELECT, SHL_BY
+from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
     COUNTER,
@@ -21,14 +21,17 @@ from lumijit.compiler.ops.structural import (
     SCATTER,
     WRITTEN,
 )
-from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node
-from lumijit.compiler.verify import (
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.plan import schedule
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.verify import (
     VerificationError,
     verify,
     verify_plan,
     verify_program,
 )
+from lumijit.compiler.record import memory, regions
 from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32, VOID
 from tests.compiler.support import Holder, array, branch, lit, loop
 
@@ -87,7 +90,7 @@ BROKEN: dict[str, Callable[[], Node]] = {
         floats(),
         trace.counter(8),
         TRUE,
-        attr=memory.Reduction("xor", "auto"),
+        attr=effects.Reduction("xor", "auto"),
     ),
     "a version comes from an effect": lambda: made(WRITTEN, FLOAT32, 8, floats()),
     "a projection depends on a region": lambda: made(

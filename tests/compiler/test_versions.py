@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lumijit.compiler import evaluate, memory, trace
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.trace import Node, emit2
+from lumijit.compiler.ir import effects, trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import memory
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import (
@@ -197,7 +199,7 @@ def test_conflicting_plain_writes_of_two_scatters() -> None:
 
 def test_disjoint_group_shares_a_kernel() -> None:
     holder = Holder(trace.undefined(FLOAT32, 90))
-    group = memory.new_group()
+    group = effects.new_group()
     third = trace.counter(30)
     with scoped_set_flag(JitFlag.KernelHistory, True):
         for k in range(3):

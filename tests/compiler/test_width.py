@@ -7,18 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lumijit.compiler import kernels, trace
-from lumijit.compiler.lower import packet
-from lumijit.compiler.lower.builder import TargetInfo
-from lumijit.compiler.lower.demand import Demand
-from lumijit.compiler.lower.shape import is_innermost, shape
-from lumijit.compiler.lower.uniform import find_uniform
-from lumijit.compiler.memory import gather
-from lumijit.compiler.ops import arithmetic as ar
-from lumijit.compiler.ops import logic as lo
-from lumijit.compiler.ops.structural import LOOP
-from lumijit.compiler.program import Program
-from lumijit.compiler.trace import Node, emit1, emit2
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.structural import LOOP
+from lumijit.compiler.ir.trace import Node, emit1, emit2
+from lumijit.compiler.launch import kernels
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.packet import kernel
+from lumijit.compiler.lower.packet.shape import is_innermost, shape
+from lumijit.compiler.lower.packet.uniform import find_uniform
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.record.memory import gather
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32, DType
 from tests.compiler.support import Nodes, array, lit, loop
 
@@ -59,7 +60,7 @@ def rooted(_: Node, *args: Node) -> Nodes:
 
 
 def width(nodes: list[Node], target: TargetInfo) -> int:
-    return packet.lower(Program(SIZE, nodes, [], 0), "kernel", target).width
+    return kernel.lower(Program(SIZE, nodes, [], 0), "kernel", target).width
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import trace
-from lumijit.compiler.ops.structural import EVALUATED
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.structural import EVALUATED
 from lumijit.llvm import UInt
 from lumijit.runtime import contexts
 from lumijit.runtime.errors import is_internal

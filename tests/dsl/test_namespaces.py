@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit import spec, typezoo
+from lumijit import array_types, spec
 from lumijit.base import ArrayBase
 
 SPACES = (dr.llvm, dr.llvm.ad, dr.scalar)
@@ -113,6 +113,6 @@ def test_threads_get_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_generators_are_one_class() -> None:
     members: dict[str, Any] = {}
-    first = typezoo.member("llvm", "PCG32", members)
-    assert typezoo.member("llvm", "PCG32", members) is first
+    first = array_types.member("llvm", "PCG32", members)
+    assert array_types.member("llvm", "PCG32", members) is first
     assert dr.llvm.PCG32 is dr.llvm.PCG32

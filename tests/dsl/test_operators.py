@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import lumijit as dr
 from lumijit import llvm, scalar
-from lumijit.compiler.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.runtime.dtypes import ARITHMETIC, FLOATS, INTS, VALUES, DType
 from lumijit.spec import DYNAMIC, ArraySpec, require
 

@@ -7,7 +7,8 @@ from contextvars import ContextVar
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import memory, regions, trace
+from lumijit.compiler.ir import trace
+from lumijit.compiler.record import regions, writes
 from lumijit.llvm import Float
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import Variable, apart, on_error, settle
@@ -90,7 +91,7 @@ def test_blocks_that_are_never_left_end_with_the_construct() -> None:
     def failing() -> None:
         trace.masked(trace.literal(BOOL, True, 3)).__enter__()
         trace.guarded(print).__enter__()
-        memory.watched().__enter__()
+        writes.watched().__enter__()
         dr.scatter(x, Float(5), 0)
         regions.scope("loop").__enter__()
         dr.scatter(x, Float(7), 1)

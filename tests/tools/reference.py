@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
-from lumijit.compiler.ops import arithmetic, logic, mathematics, structural
-from lumijit.compiler.ops.record import REGISTRY, Op
+from lumijit.compiler.ir.ops import arithmetic, logic, mathematics, structural
+from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.runtime import config, dtypes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,7 @@ _KINDS = (
 _HEAD = """# Operations
 
 What a trace consists of. Written by `python -m tests.tools.reference` from the records
-in [`compiler/ops/`](../compiler/ops/); don't edit it here.
+in [`compiler/ir/ops/`](../compiler/ops/); don't edit it here.
 
 All operands have one type (but for the mask of `select`), and the result has it too
 unless the table says otherwise. *Cost* is roughly the number of instructions: it

@@ -1,9 +1,9 @@
-"""Kernels that combine the private copies of a scatter-reduction (`lower.access`)."""
+"""Kernels that merge the private copies of a scatter (`lower.packet.access`)."""
 
 from __future__ import annotations
 
+from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import arg, head, lanes
-from lumijit.compiler.lower.combine import combine_text
 from lumijit.runtime.dtypes import DType
 
 

@@ -6,8 +6,8 @@ does with them is in its own module.
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.builder import float_hex
-from lumijit.compiler.lower.combine import combine_text, identity
+from lumijit.compiler.emit.builder import float_hex
+from lumijit.compiler.emit.combine import combine_text, identity
 from lumijit.runtime.dtypes import DType
 
 LANES_BYTES = 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import (
     arg,
     block_total,
@@ -9,7 +10,6 @@ from lumijit.compiler.lower.collectives.pieces import (
     lanes,
     tail_mask,
 )
-from lumijit.compiler.lower.combine import combine_text
 from lumijit.runtime.buffers import PADDING_BYTES
 from lumijit.runtime.dtypes import DType
 

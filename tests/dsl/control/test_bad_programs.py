@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import trace
-from lumijit.control import evaluated
+from lumijit.compiler.ir import trace
+from lumijit.control import loop_evaluated
 from lumijit.llvm import Array3f, Bool, Float, Int, UInt
 from lumijit.runtime.errors import (
     ArrayValueError,
@@ -233,7 +233,7 @@ def test_refused(
     mode: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(evaluated, "MAX_REPEATED", 20)
+    monkeypatch.setattr(loop_evaluated, "MAX_REPEATED", 20)
     place = rf"(?s)^{re.escape(__file__)}:\d+ in {function.__name__}: (?=.*Fix: ).*"
     copies = [type(a)(a) for a in args]
     with flags_of(mode), pytest.raises(error, match=place + match):

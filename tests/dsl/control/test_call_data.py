@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import pending, trace
+from lumijit.compiler.ir import trace
+from lumijit.compiler.launch import delivery
 from lumijit.llvm import Bool, Float, Float64, Int, UInt
 
 MODES = ("symbolic", "evaluated")
@@ -437,7 +438,7 @@ def test_bounds_under_debug(mode: str) -> None:
             UInt(0, 1, 7), [lambda x: x, lambda x: x + 1], Float(1, 2, 3), mode=mode
         )
         assert entries(found) == [1, 3, 0]
-    assert not pending.queue.reports
+    assert not delivery.queue.reports
     first, second = (str(w.message) for w in caught)
     here = re.escape(__file__)
     problem = r"gather\(\): out-of-bounds read from position 999 in an array of size 50"

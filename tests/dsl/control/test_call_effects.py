@@ -10,7 +10,7 @@ import pytest
 
 import lumijit as lj
 import lumijit.llvm.ad
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import (
     Bool,
     Float,

@@ -11,7 +11,7 @@ import pytest
 
 import lumijit as lj
 import lumijit.llvm.ad
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import (
     Array2f,
     Array3f,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lumijit as lj
 import lumijit.llvm.ad
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import (
     Array2f,
     Bool,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import pending
+from lumijit.compiler.launch import delivery
 from lumijit.llvm import Int, UInt
 
 THIS = re.escape(__file__)
@@ -19,7 +19,7 @@ THIS = re.escape(__file__)
 def _debug() -> Any:
     with lj.scoped_set_flag(lj.JitFlag.Debug, True):
         yield
-    assert not pending.queue.reports
+    assert not delivery.queue.reports
 
 
 def reported(construct: str, index: int | str, size: int) -> Any:

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import Array3f, Float, Int, UInt
 from lumijit.runtime.errors import ArrayTypeError, SyntaxTransformError
+from lumijit.syntax import nesting
 
 from ..programs.modes import flags_of
 
@@ -32,7 +33,7 @@ def _nothing_is_left_behind() -> Iterator[None]:
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None
-    assert not lj.rewriting.recursion._nesting.get()
+    assert not nesting._nesting.get()
 
 
 def refused(
@@ -538,6 +539,7 @@ def test_optimized_python_leaves_assertions_out(tmp_path: Any) -> None:
     program.write_text(
         textwrap.dedent("""
         import lumijit as lj
+from lumijit.syntax import nesting
         from lumijit.llvm import Int
 
         @lj.syntax

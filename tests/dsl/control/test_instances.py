@@ -13,7 +13,7 @@ import pytest
 import lumijit as lj
 import lumijit.llvm.ad
 import lumijit.scalar
-from lumijit.domains import SLOT_BITS
+from lumijit.instance_registry import SLOT_BITS
 from lumijit.llvm import Array2f, Bool, Float, UInt32
 from lumijit.runtime.errors import (
     ArrayAttributeError,

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import trace
-from lumijit.compiler.ops.logic import COPY
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.llvm import Array2f, Float, UInt, UInt32
 from lumijit.runtime.errors import StateError
 

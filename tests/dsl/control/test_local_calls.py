@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import verify
-from lumijit.compiler.interpret import interpret
+from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.plan import verify
 from lumijit.llvm import Bool, Float, UInt
 from lumijit.runtime.errors import ArrayIndexError, StateError, SymbolicError
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as dr
-from lumijit.compiler.interpret import interpret
+from lumijit.compiler.ir.interpret import interpret
 from lumijit.llvm import UInt
 
 LENGTH = 5

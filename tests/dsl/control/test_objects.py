@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import Float, UInt
 from lumijit.runtime.errors import StateError
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as lj
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import Int, UInt
 from lumijit.runtime.errors import RecursionBoundError
 

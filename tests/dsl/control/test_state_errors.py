@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import Array2f, Array3f, Bool, Float, Float64, Int, UInt
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
+from lumijit.syntax.undefined import UndefinedVariableError
 
 MODES = ["symbolic", "evaluated"]
 THIS = re.escape(__file__)
@@ -154,7 +155,7 @@ def test_variable_without_a_value(mode: str) -> None:
             z = y + 1
         return z
 
-    with pytest.raises(lj.rewriting.undefined.UndefinedVariableError, match="'z'"):
+    with pytest.raises(UndefinedVariableError, match="'z'"):
         late(Int(1, 2))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import trace
+from lumijit.compiler.ir import trace
 from lumijit.llvm import Array3f, Bool, Float, Int, UInt
 from lumijit.runtime.errors import StateError, SymbolicError
 

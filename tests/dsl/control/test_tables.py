@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.compiler import trace
-from lumijit.control.symbolic import SymbolicLoop
+from lumijit.compiler.ir import trace
+from lumijit.control.loop_symbolic import SymbolicLoop
 from lumijit.llvm import Array3f, Float, UInt
 from lumijit.runtime.errors import StateError
 

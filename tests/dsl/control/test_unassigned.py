@@ -8,7 +8,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.llvm import Float, UInt
-from lumijit.rewriting.undefined import UndefinedVariableError
+from lumijit.syntax.undefined import UndefinedVariableError
 
 from ..programs.modes import MODES, flags_of
 

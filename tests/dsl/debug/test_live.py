@@ -9,7 +9,7 @@ import types
 import pytest
 
 import lumijit as dr
-from lumijit.debug.live import live_nodes, readable_size
+from lumijit.debug.whos import live_nodes, readable_size
 from lumijit.llvm import Array3f, Float, Int, UInt
 from lumijit.runtime.errors import MissingPackageError
 

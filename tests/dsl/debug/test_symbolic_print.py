@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as dr
-from lumijit.compiler import pending
+from lumijit.compiler.launch import delivery
 from lumijit.llvm import Array3f, Bool, Float, Int, UInt
 from lumijit.runtime.errors import SizeError, SymbolicError
 
@@ -206,7 +206,7 @@ def test_a_failed_trace_prints_nothing():
         f(Float(1, 2))
     dr.eval()
     assert file.getvalue() == ""
-    assert not pending.queue.reports
+    assert not delivery.queue.reports
 
 
 def test_sizes_must_agree():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler import kernels
-from lumijit.compiler.lower.builder import TargetInfo
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.launch import kernels
 from lumijit.llvm import Array3f, Bool, Float, Float64, Int, UInt32
 
 pytestmark = pytest.mark.usefixtures("each_target")

@@ -1,0 +1,1 @@
+"""How LLVM IR is written, value by value: types, instructions, math functions."""

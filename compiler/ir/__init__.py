@@ -1,0 +1,1 @@
+"""The trace: operations and nodes, what holds for each, what is known of them."""

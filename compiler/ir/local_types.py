@@ -1,0 +1,96 @@
+"""The types of local buffers, and the order of the accesses to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from lumijit.compiler.ir.ops.structural import LOCALS, REGIONS
+from lumijit.compiler.ir.trace import Node
+from lumijit.runtime.dtypes import DType
+
+#: Buffers in memory are stored in chunks of so many lanes, entry after entry.
+CHUNK = 64
+
+
+MAX_LENGTH = 1 << 20
+
+
+_LOCAL_BIT = 1 << 7
+
+
+_types: dict[tuple[DType, int], LocalType] = {}
+
+
+class LocalType(DType):
+    """The type of buffers of `length` entries of type `element`; a singleton each."""
+
+    __slots__ = ("element", "length")
+
+    def __init__(self, element: DType, length: int) -> None:
+        super().__init__(
+            (length << 8) | _LOCAL_BIT | element.index,
+            f"Local[{element.name}, {length}]",
+            f"{element.short}x{length}",
+            None,
+            element.llvm,
+            8 * element.size_bytes * length,
+            "v",
+        )
+        self.element = element
+        self.length = length
+
+
+def local_type(element: DType, length: int) -> LocalType:
+    """Return the type of buffers of a length."""
+    found = _types.get((element, length))
+    if found is None:
+        found = _types[element, length] = LocalType(element, length)
+    return found
+
+
+def in_use() -> bool:
+    """Tell whether the process has ever made a buffer: programs then look for them."""
+    return bool(_types)
+
+
+def stored_lanes(node: Node) -> int:
+    """Return how many entries of a node's type its memory holds."""
+    if isinstance(node.type, LocalType):
+        return -(-node.size // CHUNK) * CHUNK
+    return node.size
+
+
+class _Region(Protocol):
+    @property
+    def blocks(self) -> tuple[Any, ...]: ...
+
+
+def _serial(node: Node) -> int:
+    """Return when a node accessed local memory, or a region did last; 0: never."""
+    if node.op in LOCALS:
+        return int(node.attr)
+    if node.op not in REGIONS:
+        return 0
+    region: _Region = node.attr
+    return max((_serial(n) for b in region.blocks for n in b.nodes), default=0)
+
+
+def accesses(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes that access local memory, in the order of the program.
+
+    In that order, reads of a version come before the write that replaces it, so
+    that writes can happen in place.
+    """
+    found = [(serial, k, n) for k, n in enumerate(nodes) if (serial := _serial(n))]
+    return [node for _, _, node in sorted(found)]
+
+
+def is_local(node: Node) -> bool:
+    """Tell whether a node is a version of a buffer."""
+    return isinstance(node.type, LocalType)
+
+
+def local_deps(node: Node) -> Iterator[Node]:
+    """Yield the operands that are versions of buffers."""
+    return (dep for dep in node.deps if isinstance(dep.type, LocalType))

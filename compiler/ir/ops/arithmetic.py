@@ -1,0 +1,380 @@
+"""Arithmetic on numbers: sums, products, quotients, rounding, signs, extremes."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.division import divide, high_product
+from lumijit.compiler.ir.ops.record import define, widened
+from lumijit.runtime.dtypes import (
+    ARITHMETIC,
+    FLOAT16,
+    FLOAT64,
+    FLOATS,
+    INTS,
+    SIGNED_INTS,
+    DType,
+    same_bits,
+)
+
+Array = Any
+
+
+def _min(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        return b.select(t, b.compare("olt", t, x, y), x, y)
+    return b.binary_intrinsic("smin" if t.is_signed else "umin", t, x, y)
+
+
+def _max(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        return b.select(t, b.compare("ogt", t, x, y), x, y)
+    return b.binary_intrinsic("smax" if t.is_signed else "umax", t, x, y)
+
+
+def _abs(b: Builder, t: DType, x: str) -> str:
+    if t.is_float:
+        return b.unary_intrinsic("fabs", t, x)
+    if not t.is_signed:
+        return x
+    name = f"llvm.abs.{b.suffix(t)}"
+    ty = b.type(t)
+    b.declarations[name] = f"declare {ty} @{name}({ty}, i1)"
+    return b.emit(f"call {ty} @{name}({ty} {x}, i1 false)")
+
+
+def _fma(b: Builder, t: DType, x: str, y: str, z: str) -> str:
+    if t is FLOAT16:
+        # In double precision the sum is exact, or far from where halves are split;
+        # in single precision it would be rounded twice.
+        wide = b.fma(FLOAT64, *[b.cast(t, v, FLOAT64) for v in (x, y, z)])
+        return b.cast(FLOAT64, wide, t)
+    if t.is_float:
+        return b.fma(t, x, y, z)
+    return b.add(t, b.mul(t, x, y), z)
+
+
+def _int_div(b: Builder, t: DType, x: str, y: str) -> str:
+    return divide(b, t, x, y)[0]
+
+
+def _float_mod(b: Builder, t: DType, x: str, y: str) -> str:
+    """Remainder, exact; NaN where the quotient exceeds 2^104.
+
+    `r - q y` is exact for the rounded quotient q of r and y, also if it is off by one:
+    then the remainder is negative. The second step serves quotients of many digits.
+    """
+    wide = FLOAT64
+    divisor = b.unary_intrinsic("fabs", wide, b.cast(t, y, wide))
+    rest = b.unary_intrinsic("fabs", wide, b.cast(t, x, wide))
+    for _ in range(2):
+        quotient = b.unary_intrinsic("trunc", wide, b.fdiv(wide, rest, divisor))
+        less = b.fma(wide, b.neg(wide, quotient), divisor, rest)
+        # Where y is infinite, 0 * y would be NaN.
+        rest = b.select(wide, b.compare("oeq", wide, quotient, 0), rest, less)
+    size = b.unary_intrinsic("fabs", wide, rest)
+    rest = b.select(wide, b.compare("olt", wide, size, divisor), rest, math.nan)
+    is_negative = b.compare("olt", wide, rest, 0)
+    rest = b.select(wide, is_negative, b.add(wide, rest, divisor), rest)
+    return b.binary_intrinsic("copysign", t, b.cast(wide, rest, t), x)
+
+
+def _mod(b: Builder, t: DType, x: str, y: str) -> str:
+    return _float_mod(b, t, x, y) if t.is_float else divide(b, t, x, y)[1]
+
+
+def _copysign(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        return b.binary_intrinsic("copysign", t, x, y)
+    if not t.is_signed:
+        return x
+    magnitude = _abs(b, t, x)
+    return b.select(t, b.compare("sge", t, y, 0), magnitude, b.neg(t, magnitude))
+
+
+def _mulsign(b: Builder, t: DType, x: str, y: str) -> str:
+    if t.is_float:
+        bits = same_bits(t, "u")
+        sign = b.binary("and", bits, b.bitcast(t, y, bits), 1 << (t.bits - 1))
+        return b.bitcast(bits, b.binary("xor", bits, b.bitcast(t, x, bits), sign), t)
+    if not t.is_signed:
+        return x
+    return b.select(t, b.compare("sge", t, y, 0), x, b.neg(t, x))
+
+
+def _rsqrt(b: Builder, t: DType, x: str) -> str:
+    return b.fdiv(t, 1.0, b.unary_intrinsic("sqrt", t, x))
+
+
+def _wrapping(function: Any) -> Any:
+    def evaluate(*args: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return evaluate
+
+
+def _np_div(x: Array, y: Array) -> Array:
+    zero = y == 0
+    safe = np.where(zero, 1, y).astype(y.dtype)
+    if x.dtype.kind == "u":
+        return np.where(zero, 0, x // safe).astype(x.dtype)
+    low = np.iinfo(x.dtype).min
+    overflow = (x == low) & (y == -1)
+    safe = np.where(overflow, 1, safe).astype(y.dtype)
+    quotient = x // safe
+    remainder = x - quotient * safe
+    quotient = quotient + ((remainder != 0) & ((x < 0) != (safe < 0)))
+    return np.where(zero, 0, quotient).astype(x.dtype)
+
+
+def _np_mod(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.fmod(x, y)
+    return (x - _np_div(x, y) * y).astype(x.dtype)
+
+
+def _np_mulhi(x: Array, y: Array) -> Array:
+    bits = x.dtype.itemsize * 8
+    product = x.astype(object) * y.astype(object)
+    return np.asarray(product >> bits, dtype=object).astype(x.dtype)
+
+
+def _np_fma(x: Array, y: Array, z: Array) -> Array:
+    if x.dtype.kind != "f":
+        return x * y + z
+    if x.dtype == np.float64:
+        return np.asarray(_double_fma(x, y, z), dtype=np.float64)
+    # The product is exact in double precision. The sum is rounded to odd there,
+    # which makes the second rounding right.
+    product = x.astype(np.float64) * y.astype(np.float64)
+    total = np.asarray(product + z)
+    part = total - product
+    error = (product - (total - part)) + (z - part)
+    is_even = total.view(np.int64) & 1 == 0
+    odd = np.nextafter(total, np.copysign(np.inf, error))
+    is_rounded = (error != 0) & is_even & np.isfinite(total)
+    return np.where(is_rounded, odd, total).astype(x.dtype)
+
+
+def _double_fma_entry(x: float, y: float, z: float) -> float:
+    rounded = float(x * y + z)
+    if not all(map(math.isfinite, (x, y, z))):
+        return rounded
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        return float(x * y) + z
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+_double_fma = np.vectorize(_double_fma_entry, otypes=[np.float64])
+
+
+def _np_copysign(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.copysign(x, y)
+    return x if x.dtype.kind == "u" else np.where(y >= 0, np.abs(x), -np.abs(x))
+
+
+def _np_mulsign(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.where(np.signbit(y), -x, x)
+    return x if x.dtype.kind == "u" else np.where(y >= 0, x, -x)
+
+
+def _np_min(x: Array, y: Array) -> Array:
+    return np.where(x < y, x, y)
+
+
+def _np_max(x: Array, y: Array) -> Array:
+    return np.where(x > y, x, y)
+
+
+ADD = define(
+    "add",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.add),
+    lower=widened(lambda b, t, x, y: b.add(t, x, y)),
+    commutative=True,
+    doc="x + y",
+)
+SUB = define(
+    "sub",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.subtract),
+    lower=widened(lambda b, t, x, y: b.sub(t, x, y)),
+    doc="x - y",
+)
+MUL = define(
+    "mul",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.multiply),
+    lower=widened(lambda b, t, x, y: b.mul(t, x, y)),
+    commutative=True,
+    doc="x * y",
+)
+DIV = define(
+    "div",
+    2,
+    accepts=FLOATS,
+    reference=_wrapping(np.divide),
+    lower=widened(lambda b, t, x, y: b.fdiv(t, x, y)),
+    cost=4,
+    doc="x / y of floats",
+)
+INT_DIV = define(
+    "int_div",
+    2,
+    accepts=INTS,
+    reference=_wrapping(_np_div),
+    lower=_int_div,
+    cost=12,
+    doc="x / y of integers, rounded towards zero; x / 0 is 0",
+)
+MOD = define(
+    "mod",
+    2,
+    accepts=ARITHMETIC,
+    reference=_wrapping(_np_mod),
+    lower=widened(_mod),
+    own_rounding=True,
+    cost=14,
+    doc="remainder of the division rounded towards zero",
+)
+MULHI = define(
+    "mulhi",
+    2,
+    accepts=INTS,
+    reference=_np_mulhi,
+    lower=high_product,
+    commutative=True,
+    cost=4,
+    doc="the high half of the full product",
+)
+FMA = define(
+    "fma",
+    3,
+    accepts=ARITHMETIC,
+    reference=_wrapping(_np_fma),
+    lower=_fma,
+    doc="x * y + z, rounded once",
+)
+NEG = define(
+    "neg",
+    1,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.negative),
+    lower=widened(lambda b, t, x: b.neg(t, x)),
+    doc="-x",
+)
+ABS = define(
+    "abs",
+    1,
+    accepts=ARITHMETIC,
+    reference=_wrapping(np.abs),
+    lower=widened(_abs),
+    doc="|x|",
+)
+MIN = define(
+    "min",
+    2,
+    accepts=ARITHMETIC,
+    reference=_np_min,
+    lower=widened(_min),
+    doc="x if x < y else y",
+)
+MAX = define(
+    "max",
+    2,
+    accepts=ARITHMETIC,
+    reference=_np_max,
+    lower=widened(_max),
+    doc="x if x > y else y",
+)
+SQRT = define(
+    "sqrt",
+    1,
+    accepts=FLOATS,
+    reference=_wrapping(np.sqrt),
+    lower=widened(lambda b, t, x: b.unary_intrinsic("sqrt", t, x)),
+    cost=4,
+    doc="square root",
+)
+RCP = define(
+    "rcp",
+    1,
+    accepts=FLOATS,
+    reference=_wrapping(lambda x: (1 / x).astype(x.dtype)),
+    lower=widened(lambda b, t, x: b.fdiv(t, 1.0, x)),
+    cost=4,
+    doc="1 / x",
+)
+RSQRT = define(
+    "rsqrt",
+    1,
+    accepts=FLOATS,
+    reference=_wrapping(lambda x: (1 / np.sqrt(x)).astype(x.dtype)),
+    lower=widened(_rsqrt),
+    own_rounding=True,
+    cost=8,
+    doc="1 / sqrt(x)",
+)
+FLOOR = define(
+    "floor",
+    1,
+    accepts=FLOATS,
+    reference=np.floor,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("floor", t, x)),
+    doc="largest integer <= x",
+)
+CEIL = define(
+    "ceil",
+    1,
+    accepts=FLOATS,
+    reference=np.ceil,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("ceil", t, x)),
+    doc="smallest integer >= x",
+)
+TRUNC = define(
+    "trunc",
+    1,
+    accepts=FLOATS,
+    reference=np.trunc,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("trunc", t, x)),
+    doc="x rounded towards zero",
+)
+ROUND = define(
+    "round",
+    1,
+    accepts=FLOATS,
+    reference=np.rint,
+    lower=widened(lambda b, t, x: b.unary_intrinsic("rint", t, x)),
+    doc="x rounded to nearest, halves to even",
+)
+COPYSIGN = define(
+    "copysign",
+    2,
+    accepts=FLOATS + SIGNED_INTS,
+    reference=_np_copysign,
+    lower=widened(_copysign),
+    doc="|x| with the sign of y",
+)
+MULSIGN = define(
+    "mulsign",
+    2,
+    accepts=FLOATS + SIGNED_INTS,
+    reference=_np_mulsign,
+    lower=widened(_mulsign),
+    doc="x times the sign of y",
+)

@@ -1,0 +1,298 @@
+"""Comparison, selection and bit-level operations on masks and integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.ops.record import define
+from lumijit.runtime.dtypes import (
+    ARITHMETIC,
+    BOOL,
+    INTS,
+    UNSIGNED_INTS,
+    VALUES,
+    DType,
+)
+
+Array = Any
+_BITS = (BOOL, *INTS)
+
+
+def _compare(ordered: str, unsigned: str, signed: str) -> Any:
+    def lower(b: Builder, t: DType, x: str, y: str) -> str:
+        if t.is_float:
+            return b.compare(ordered, t, x, y)
+        return b.compare(signed if t.is_signed else unsigned, t, x, y)
+
+    return lower
+
+
+def _bitwise(instr: str) -> Any:
+    return lambda b, t, x, y: b.binary(instr, t, x, y)
+
+
+def _shift_amount(b: Builder, t: DType, y: str) -> str:
+    return b.binary("and", t, y, t.bits - 1)
+
+
+def _shl(b: Builder, t: DType, x: str, y: str) -> str:
+    return b.binary("shl", t, x, _shift_amount(b, t, y))
+
+
+def _shr(b: Builder, t: DType, x: str, y: str) -> str:
+    instr = "ashr" if t.is_signed else "lshr"
+    return b.binary(instr, t, x, _shift_amount(b, t, y))
+
+
+def _rotate(stem: str) -> Any:
+    def lower(b: Builder, t: DType, x: str, y: str) -> str:
+        return b.intrinsic(f"llvm.{stem}.{b.suffix(t)}", t, [(t, x), (t, x), (t, y)])
+
+    return lower
+
+
+def _np_rotate(sign: int) -> Any:
+    """Rotate to the left, or with -1 to the right."""
+
+    def evaluate(x: Array, y: Array) -> Array:
+        bits = x.dtype.itemsize * 8
+        unsigned = np.asarray(x).view(f"uint{bits}")
+        up = (sign * np.asarray(y).astype(np.int64) & (bits - 1)).astype(unsigned.dtype)
+        down = (bits - up) & unsigned.dtype.type(bits - 1)
+        return np.asarray((unsigned << up) | (unsigned >> down)).view(x.dtype)
+
+    return evaluate
+
+
+def _count_zeros(stem: str) -> Any:
+    def lower(b: Builder, t: DType, x: str) -> str:
+        name = f"llvm.{stem}.{b.suffix(t)}"
+        ty = b.type(t)
+        b.declarations[name] = f"declare {ty} @{name}({ty}, i1)"
+        return b.emit(f"call {ty} @{name}({ty} {x}, i1 false)")
+
+    return lower
+
+
+def _np_shift(function: Any) -> Any:
+    def evaluate(x: Array, y: Array) -> Array:
+        return function(x, y & (x.dtype.itemsize * 8 - 1)).astype(x.dtype)
+
+    return evaluate
+
+
+def _per_bit(function: Any) -> Any:
+    """Evaluate a function of (unsigned value, bits) on each entry."""
+
+    def evaluate(x: Array) -> Array:
+        bits = x.dtype.itemsize * 8
+        flat = [function(int(v) & ((1 << bits) - 1), bits) for v in np.ravel(x)]
+        unsigned = np.array(flat, dtype=f"uint{bits}").reshape(np.shape(x))
+        return unsigned.astype(x.dtype)
+
+    return evaluate
+
+
+EQ = define(
+    "eq",
+    2,
+    accepts=VALUES,
+    result=BOOL,
+    reference=np.equal,
+    lower=_compare("oeq", "eq", "eq"),
+    commutative=True,
+    doc="x == y",
+)
+NE = define(
+    "ne",
+    2,
+    accepts=VALUES,
+    result=BOOL,
+    reference=np.not_equal,
+    lower=_compare("une", "ne", "ne"),
+    commutative=True,
+    doc="x != y",
+)
+LT = define(
+    "lt",
+    2,
+    accepts=ARITHMETIC,
+    result=BOOL,
+    reference=np.less,
+    lower=_compare("olt", "ult", "slt"),
+    doc="x < y",
+)
+INSIDE = define(
+    "inside",
+    2,
+    accepts=UNSIGNED_INTS,
+    result=BOOL,
+    reference=np.less,
+    lower=_compare("olt", "ult", "slt"),
+    doc="whether an index x lies in an array of y entries",
+)
+LE = define(
+    "le",
+    2,
+    accepts=ARITHMETIC,
+    result=BOOL,
+    reference=np.less_equal,
+    lower=_compare("ole", "ule", "sle"),
+    doc="x <= y",
+)
+GT = define(
+    "gt",
+    2,
+    accepts=ARITHMETIC,
+    result=BOOL,
+    reference=np.greater,
+    lower=_compare("ogt", "ugt", "sgt"),
+    doc="x > y",
+)
+GE = define(
+    "ge",
+    2,
+    accepts=ARITHMETIC,
+    result=BOOL,
+    reference=np.greater_equal,
+    lower=_compare("oge", "uge", "sge"),
+    doc="x >= y",
+)
+SELECT = define(
+    "select",
+    3,
+    accepts=VALUES,
+    reference=lambda m, x, y: np.where(m, x, y),
+    lower=lambda b, t, m, x, y: b.select(t, m, x, y),
+    doc="x where the mask m is set, else y",
+)
+COPY = define(
+    "copy",
+    1,
+    accepts=VALUES,
+    reference=lambda x: x,
+    lower=lambda b, t, x: x,
+    doc="x as a value of its own, so that it can be written to",
+)
+AND = define(
+    "and",
+    2,
+    accepts=_BITS,
+    reference=np.bitwise_and,
+    lower=_bitwise("and"),
+    commutative=True,
+    doc="x & y",
+)
+OR = define(
+    "or",
+    2,
+    accepts=_BITS,
+    reference=np.bitwise_or,
+    lower=_bitwise("or"),
+    commutative=True,
+    doc="x | y",
+)
+XOR = define(
+    "xor",
+    2,
+    accepts=_BITS,
+    reference=np.bitwise_xor,
+    lower=_bitwise("xor"),
+    commutative=True,
+    doc="x ^ y",
+)
+NOT = define(
+    "not",
+    1,
+    accepts=_BITS,
+    reference=np.invert,
+    lower=lambda b, t, x: b.binary("xor", t, x, 1 if t.is_bool else -1),
+    doc="~x",
+)
+SHL = define(
+    "shl",
+    2,
+    accepts=INTS,
+    reference=_np_shift(np.left_shift),
+    lower=_shl,
+    doc="x << y, with y taken modulo the number of bits",
+)
+SHR = define(
+    "shr",
+    2,
+    accepts=INTS,
+    reference=_np_shift(np.right_shift),
+    lower=_shr,
+    doc="x >> y, with y taken modulo the number of bits; keeps the sign",
+)
+ROTL = define(
+    "rotl",
+    2,
+    accepts=INTS,
+    reference=_np_rotate(1),
+    lower=_rotate("fshl"),
+    doc="the bits of x moved up, those beyond the top in again from below; y as in shl",
+)
+ROTR = define(
+    "rotr",
+    2,
+    accepts=INTS,
+    reference=_np_rotate(-1),
+    lower=_rotate("fshr"),
+    doc="the bits of x moved down, those below the bottom in again from above",
+)
+SHL_BY = define(
+    "shl_by",
+    1,
+    accepts=INTS,
+    reference=lambda x, n: np.left_shift(x, x.dtype.type(n)),
+    lower=lambda b, t, x, n: b.binary("shl", t, x, n),
+    doc="x << attr: shifts by a constant are part of the code",
+)
+SHR_BY = define(
+    "shr_by",
+    1,
+    accepts=INTS,
+    reference=lambda x, n: np.right_shift(x, x.dtype.type(n)),
+    lower=lambda b, t, x, n: b.binary("ashr" if t.is_signed else "lshr", t, x, n),
+    doc="x >> attr: shifts by a constant are part of the code",
+)
+POPCNT = define(
+    "popcnt",
+    1,
+    accepts=INTS,
+    reference=_per_bit(lambda v, bits: bin(v).count("1")),
+    lower=lambda b, t, x: b.unary_intrinsic("ctpop", t, x),
+    cost=4,
+    doc="number of set bits",
+)
+LZCNT = define(
+    "lzcnt",
+    1,
+    accepts=INTS,
+    reference=_per_bit(lambda v, bits: bits - v.bit_length()),
+    lower=_count_zeros("ctlz"),
+    cost=4,
+    doc="number of leading zero bits",
+)
+TZCNT = define(
+    "tzcnt",
+    1,
+    accepts=INTS,
+    reference=_per_bit(lambda v, bits: (v & -v).bit_length() - 1 if v else bits),
+    lower=_count_zeros("cttz"),
+    cost=4,
+    doc="number of trailing zero bits",
+)
+BREV = define(
+    "brev",
+    1,
+    accepts=INTS,
+    reference=_per_bit(lambda v, bits: int(f"{v:0{bits}b}"[::-1], 2)),
+    lower=lambda b, t, x: b.unary_intrinsic("bitreverse", t, x),
+    cost=4,
+    doc="the bits in reverse order",
+)

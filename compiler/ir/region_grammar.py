@@ -1,0 +1,162 @@
+"""The grammar of regions: the rules of loops, branches, calls and their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lumijit.compiler.ir.ops.structural import CALL, LOOP, SYMBOLIC, WRITTEN
+from lumijit.compiler.ir.region_types import (
+    Block,
+    Branch,
+    Call,
+    Loop,
+    Region,
+    value_deps,
+    written_deps,
+)
+from lumijit.compiler.ir.rules import check_type, require, sources
+from lumijit.compiler.ir.trace import ROOT, Node, Scope
+from lumijit.runtime.dtypes import BOOL, UINT32, VOID
+
+Rule = Callable[[Node], None]
+
+
+def check_region(node: Node, check_node: Rule) -> None:
+    """Check a region and all inside; `check_node` checks one node."""
+    region: Region = node.attr
+    check_type(node, node, VOID, "region")
+    heads = 1
+    if node.op is LOOP:
+        require(isinstance(region, Loop), "the attribute is a Loop", node)
+        heads = len(region.args) if isinstance(region, Loop) else 0
+    elif node.op is CALL:
+        require(isinstance(region, Call), "the attribute is a Call", node)
+    else:
+        require(isinstance(region, Branch), "the attribute is a Branch", node)
+    ordered = heads <= region.pointers <= region.targets <= len(node.deps)
+    require(ordered, "operands are values, then sources, then targets", node)
+    hash(region.key)
+    for entry in region.written:
+        version = entry()
+        if version is not None and version.op is WRITTEN:
+            require(version.deps[0] is node, "a region knows its versions", node)
+    for dep in node.deps[region.pointers :]:
+        is_array = dep.scope is ROOT or dep.op is WRITTEN
+        require(is_array, "an indexed array has entries", node)
+    for dep in value_deps(node):
+        fits = dep.size in (1, node.size)
+        require(fits, "what a region reads has its size, or size 1", node)
+    if isinstance(region, Loop):
+        _check_loop(node, region, check_node)
+    elif isinstance(region, Call):
+        _check_call(node, region, check_node)
+    else:
+        _check_branch(node, region, check_node)
+
+
+def _check_loop(node: Node, loop: Loop, check_node: Rule) -> None:
+    count = len(loop.args)
+    require(len(loop.body.outputs) == count, "every argument has a next value", node)
+    require(len(loop.header.outputs) == 1, "a loop has one condition", node)
+    check_type(node, loop.header.outputs[0], BOOL, "condition")
+    is_pure = not any(written_deps(inner) for inner in loop.header.nodes)
+    require(is_pure, "a condition writes nothing", node)
+    scope = _block_scope(node, (*loop.args, *loop.header.nodes, *loop.body.nodes))
+    inits = node.deps[:count]
+    for arg, init, out in zip(loop.args, inits, loop.body.outputs, strict=True):
+        require(arg.op is SYMBOLIC, "arguments are symbolic", arg)
+        check_type(node, init, arg.type, "initial value")
+        check_type(node, out, arg.type, "next value")
+    known = {id(arg) for arg in loop.args}
+    chain = _Versions(node)
+    _check_block(node, loop.header, scope, known, chain, check_node)
+    _check_block(node, loop.body, scope, known, chain, check_node)
+
+
+def _check_branch(node: Node, branch: Branch, check_node: Rule) -> None:
+    check_type(node, node.deps[0], BOOL, "condition")
+    yes, no = branch.true.outputs, branch.false.outputs
+    require(len(yes) == len(no), "both sides have as many results", node)
+    for a, b in zip(yes, no, strict=True):
+        check_type(node, b, a.type, "other side's result")
+    for block in branch.blocks:
+        scope = _block_scope(node, block.nodes)
+        _check_block(node, block, scope, set(), _Versions(node), check_node)
+
+
+def _check_call(node: Node, call: Call, check_node: Rule) -> None:
+    check_type(node, node.deps[0], UINT32, "selector")
+    require(bool(call.bodies), "a call has a body", node)
+    first = call.bodies[0].outputs
+    for body in call.bodies:
+        require(len(body.outputs) == len(first), "bodies have as many results", node)
+        for a, b in zip(first, body.outputs, strict=True):
+            check_type(node, b, a.type, "other body's result")
+        scope = _block_scope(node, body.nodes)
+        _check_block(node, body, scope, set(), _Versions(node), check_node)
+
+
+def _block_scope(node: Node, inside: Iterable[Node]) -> Scope | None:
+    """Return the one scope of a block's nodes: a child of the region's scope."""
+    scopes = {inner.scope for inner in inside}
+    require(len(scopes) < 2, "a block is made in one scope", node)
+    scope = scopes.pop() if scopes else None
+    is_child = scope is None or scope.parent is node.scope
+    require(is_child, "a block's scope lies in its region's scope", node)
+    return scope
+
+
+class _Versions:
+    """The latest version of every array that a region writes."""
+
+    def __init__(self, region: Node) -> None:
+        written = region.deps[region.attr.targets :]
+        self.latest: dict[int, Node] = {id(t): t for t in written}
+        self.roots: dict[int, int] = {id(t): id(t) for t in written}
+
+    def write(self, effect: Node, target: Node) -> None:
+        """Check that an effect writes to the latest version."""
+        root = self.roots.get(id(target))
+        require(root is not None, "written arrays are targets of the region", effect)
+        assert root is not None
+        is_latest = self.latest[root] is target
+        require(is_latest, "effects follow the order of versions", effect)
+
+    def advance(self, version: Node, target: Node) -> None:
+        """Note a new version of a target."""
+        root = self.roots[id(target)]
+        self.roots[id(version)] = root
+        self.latest[root] = version
+
+
+def _check_block(
+    region: Node,
+    block: Block,
+    scope: Scope | None,
+    known: set[int],
+    versions: _Versions,
+    check_node: Rule,
+) -> None:
+    """Check a block in order; `known` gains its nodes."""
+    values = {id(dep) for dep in value_deps(region)}
+    arrays = {id(dep) for dep in sources(region)}
+    for node in block.nodes:
+        require(id(node) not in known, "a block computes a node once", node)
+        require(node.scope is scope, "a block holds nodes of its own scope", node)
+        fits = node.size in (1, region.size) or node.op in (WRITTEN, SYMBOLIC)
+        require(fits, "a block's nodes have the region's size, or size 1", node)
+        for dep in value_deps(node):
+            is_known = id(dep) in (known if dep.scope is scope else values)
+            require(is_known, "operands are computed before, or captured", node)
+        for source in sources(node):
+            require(id(source) in arrays, "indexed arrays are captured", node)
+        check_node(node)
+        for target in written_deps(node):
+            versions.write(node, target)
+        if node.op is WRITTEN:
+            effect = node.deps[0]
+            versions.advance(node, written_deps(effect)[node.attr or 0])
+        known.add(id(node))
+    for out in block.outputs:
+        is_known = id(out) in (known if out.scope is scope else values)
+        require(is_known, "a block's results are computed, or captured", out)

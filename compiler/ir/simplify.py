@@ -1,0 +1,439 @@
+"""Folding and algebraic simplification, applied before a node is made.
+
+Constants are folded through the op's NumPy reference, or by a kernel where that rounds
+otherwise (`native_folding`). Identities hold for every input:
+x + 0 keeps -0, x * 0 isn't 0 for NaN (unless flag FastMath allows it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler.ir import ranges, trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node, literal
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import BOOL, DType
+
+Rule = Callable[[Node, Node], Node | None]
+
+
+# What floats are multiplied by, or get added, matters for these numbers only.
+_BY_UNIT = frozenset({ar.ADD, ar.SUB, ar.MUL})
+_UNITS = frozenset({-1, 0, 1})
+
+
+def _refuse(op: Op, t: DType, values: list[Any]) -> Any:
+    raise AssertionError("only who imports `launch.evaluate` can compute")
+
+
+#: Computes an operation on numbers as a kernel does; `launch.evaluate` sets it,
+#: as kernels are made of traces.
+native_folding: Callable[[Op, DType, list[Any]], Any] = _refuse
+
+
+def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
+    """Evaluate an operation on literals."""
+    if not flags.constant_propagation or op.reference is None:
+        return None
+    size = trace.broadcast_size(op, args)
+    if op.own_rounding and result.is_float:
+        number = native_folding(op, result, [a.attr for a in args])
+        return literal(result, result.wrap(number.item()), size)
+    values = [a.type.numpy.type(a.attr) for a in args]
+    with np.errstate(all="ignore"):
+        value = op.reference(*[np.asarray(v) for v in values])
+    return literal(result, result.wrap(np.asarray(value).item()), size)
+
+
+def unary(op: Op, a: Node) -> Node | None:
+    """Fold a unary operation on a literal."""
+    return fold(op, op.result or a.type, (a,))
+
+
+def binary(op: Op, a: Node, b: Node) -> Node | None:
+    """Fold or simplify a binary operation; None where nothing applies."""
+    if a.op is LITERAL and b.op is LITERAL:
+        return fold(op, op.result or a.type, (a, b))
+    if trace.running_lanes and trace.state.lane is not None:
+        known: Node | None = trace.state.lane.binary(op, a, b)
+        return known
+    if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
+        return None
+    if not flags.constant_propagation:
+        return None
+    if a.size != b.size and a.size != 1 and b.size != 1:
+        raise trace.size_mismatch(op, (a, b))
+    if op.commutative and a.op is LITERAL:
+        a, b = b, a
+    rule = RULES.get(op)
+    found = rule(a, b) if rule is not None else None
+    if found is None:
+        return None
+    size = b.size if a.size == 1 else a.size
+    return found if found.size == size else _widen(found, size)
+
+
+def _widen(node: Node, size: int) -> Node | None:
+    """Give a simplified result its full size, if that costs nothing."""
+    if node.op is LITERAL:
+        return literal(node.type, node.attr, size)
+    return None
+
+
+def ternary(op: Op, a: Node, b: Node, c: Node, size: int) -> Node | None:
+    """Fold or simplify fma and select of operands that broadcast to a size."""
+    if a.op is LITERAL and b.op is LITERAL and c.op is LITERAL:
+        return fold(op, c.type, (a, b, c))
+    if trace.running_lanes and trace.state.lane is not None:
+        known: Node | None = trace.state.lane.ternary(op, a, b, c)
+        return known
+    if not flags.constant_propagation:
+        return None
+    found: Node | None = None
+    if op is lo.SELECT:
+        found = _select(a, b, c)
+    elif op is ar.FMA:
+        found = _fma(a, b, c)
+    if found is not None and found.size != size:
+        return _widen(found, size)
+    return found
+
+
+def _select(mask: Node, a: Node, b: Node) -> Node | None:
+    if mask.op is LITERAL:
+        return a if mask.attr else b
+    if a is b:
+        return a
+    if a.type is BOOL:
+        if a.op is LITERAL:
+            if a.attr:
+                return trace.emit2(lo.OR, mask, b)
+            return trace.emit2(lo.AND, trace.emit1(lo.NOT, mask), b)
+        if b.op is LITERAL and not b.attr:
+            return trace.emit2(lo.AND, mask, a)
+    return None
+
+
+def _fma(a: Node, b: Node, c: Node) -> Node | None:
+    if a.op is LITERAL:
+        found = _fma_by(a, b, c)
+        if found is not None:
+            return found
+    if b.op is LITERAL:
+        found = _fma_by(b, a, c)
+        if found is not None:
+            return found
+    if a.op is LITERAL and b.op is LITERAL and not _is_signed_zero(a, b):
+        product = fold(ar.MUL, a.type, (a, b))
+        if product is not None and _is_exact(a, b, product):
+            return trace.emit2(ar.ADD, product, c)
+    if c.op is not LITERAL or c.attr != 0:
+        return None
+    if c.type.is_int or _is_negative_zero(c) or flags.fast_math:
+        return trace.emit2(ar.MUL, a, b)
+    return None
+
+
+def _fma_by(factor: Node, x: Node, c: Node) -> Node | None:
+    """Simplify factor * x + c for a literal factor."""
+    value = factor.attr
+    if value == 1:
+        return trace.emit2(ar.ADD, x, c)
+    if value == -1 and c.type.is_float:
+        return trace.emit2(ar.SUB, c, x)
+    if value == 0 and _may_drop(x):
+        return c
+    return None
+
+
+def _is_exact(a: Node, b: Node, product: Node) -> bool:
+    """Tell whether a folded product of literals is the product itself."""
+    if a.type.is_int:
+        return True
+    if not math.isfinite(product.attr):
+        return False
+    return Fraction(a.attr) * Fraction(b.attr) == Fraction(product.attr)
+
+
+def _is_signed_zero(a: Node, b: Node) -> bool:
+    return a.type.is_float and (a.attr == 0 or b.attr == 0)
+
+
+def _may_drop(node: Node) -> bool:
+    """Tell whether x * 0 may be 0: always for integers, else under FastMath."""
+    return not node.type.is_float or flags.fast_math
+
+
+def _is_negative_zero(node: Node) -> bool:
+    return node.op is LITERAL and node.attr == 0 and str(node.attr) == "-0.0"
+
+
+def _add(a: Node, b: Node) -> Node | None:
+    if b.op is LITERAL and b.attr == 0:
+        # x + -0 is x for every x; x + 0 is not for x = -0, which nobody misses.
+        return a if not a.type.is_float or _is_negative_zero(b) or _lenient() else None
+    return None
+
+
+def _lenient() -> bool:
+    return bool(flags.fast_math)
+
+
+def _sub(a: Node, b: Node) -> Node | None:
+    if b.op is LITERAL and b.attr == 0 and not _is_negative_zero(b):
+        return a
+    if a is b and a.type.is_int:
+        return literal(a.type, 0, a.size)
+    if a.op is LITERAL and a.attr == 0:
+        return trace.emit1(ar.NEG, b) if a.type.is_int or _lenient() else None
+    return None
+
+
+def _mul(a: Node, b: Node) -> Node | None:
+    if b.op is not LITERAL:
+        return None
+    if b.attr == 1:
+        return a
+    if b.attr == 0 and _may_drop(a):
+        return literal(a.type, a.type.wrap(0), a.size)
+    if b.attr == -1:
+        return trace.emit1(ar.NEG, a)
+    if a.type.bits == 64 and a.type.is_int and b.attr > 0 and not b.attr & (b.attr - 1):
+        # Without AVX-512 a 64-bit product takes three multiplications.
+        return trace.append(lo.SHL_BY, a.type, (a,), b.attr.bit_length() - 1)
+    return None
+
+
+def _div(a: Node, b: Node) -> Node | None:
+    if b.op is not LITERAL:
+        return None
+    if b.attr == 1:
+        return a
+    if b.attr == 0 or b.attr in (float("inf"), float("-inf")):
+        return None
+    inverse = b.type.wrap(1 / b.attr)
+    exact = inverse != 0 and inverse * b.attr == 1.0 and abs(inverse) < 1e300
+    if exact and np.frexp(b.attr)[0] in (0.5, -0.5):
+        return trace.emit2(ar.MUL, a, literal(a.type, inverse))
+    return None
+
+
+def _int_div(a: Node, b: Node) -> Node | None:
+    if b.op is not LITERAL or b.attr == 0:
+        return None
+    if b.attr == 1:
+        return a
+    quotient = _divide_by_multiplying(a, b.attr)
+    if not a.type.is_signed:
+        low, high = ranges.limits(a)
+        ranges.note(quotient, low // b.attr, high // b.attr)
+    return quotient
+
+
+def _mod(a: Node, b: Node) -> Node | None:
+    if a.type.is_float or b.op is not LITERAL or b.attr == 0:
+        return None
+    if b.attr in (1, -1):
+        return literal(a.type, 0, a.size)
+    largest = abs(b.attr) - 1
+    if _is_power(a.type, b.attr):
+        rest = trace.emit2(lo.AND, a, _int(a.type, largest))
+    else:
+        quotient = _divide_by_multiplying(a, b.attr)
+        rest = trace.emit2(ar.SUB, a, trace.emit2(ar.MUL, quotient, b))
+    ranges.note(rest, -largest if a.type.is_signed else 0, largest)
+    return rest
+
+
+def _divide_by_multiplying(n: Node, divisor: int) -> Node:
+    """Divide by an invariant integer with a high product and shifts.
+
+    Source: Granlund and Montgomery, "Division by invariant integers using
+    multiplication" (1994), figures 4.1, 4.2 and 5.1. There are three forms for unsigned
+    numbers and one for signed ones, so that most other divisors give the same kernel.
+    """
+    t, bits = n.type, n.type.bits
+    magnitude = abs(divisor)
+    if _is_power(t, divisor):
+        return _shift_right(n, divisor.bit_length() - 1)
+    if not t.is_signed:
+        log = (magnitude - 1).bit_length()
+        short = (1 << (bits + log - 1)) // magnitude + 1
+        if short * magnitude - (1 << (bits + log - 1)) <= 1 << (log - 1):
+            return _shift_right(trace.emit2(ar.MULHI, n, _int(t, short)), log - 1)
+        factor = ((1 << bits) * ((1 << log) - magnitude)) // magnitude + 1
+        high = trace.emit2(ar.MULHI, n, _int(t, factor))
+        rest = _shift_right(trace.emit2(ar.SUB, n, high), min(log, 1))
+        total = trace.emit2(ar.ADD, high, rest)
+        return _shift_right(total, max(log - 1, 0))
+    log = max((magnitude - 1).bit_length(), 1)
+    factor = (1 << (bits + log - 1)) // magnitude + 1 - (1 << bits)
+    total = trace.emit2(ar.ADD, n, trace.emit2(ar.MULHI, n, _int(t, factor)))
+    shifted = _shift_right(total, log - 1)
+    sign = trace.append(lo.SHR_BY, t, (n,), bits - 1)
+    quotient = trace.emit2(ar.SUB, shifted, sign)
+    return trace.emit1(ar.NEG, quotient) if divisor < 0 else quotient
+
+
+def _is_power(t: DType, divisor: int) -> bool:
+    """Tell whether dividing takes a shift: by powers of two, without signs."""
+    return not t.is_signed and not divisor & (divisor - 1)
+
+
+def _shift_right(node: Node, amount: int) -> Node:
+    """Shift by an amount that stays an argument of the kernel."""
+    return trace.append(lo.SHR, node.type, (node, _int(node.type, amount)))
+
+
+def _int(t: DType, value: int) -> Node:
+    return literal(t, t.wrap(value))
+
+
+def _and(a: Node, b: Node) -> Node | None:
+    if a is b:
+        return a
+    if b.op is LITERAL:
+        if b.attr == 0:
+            return literal(a.type, a.type.wrap(0), a.size)
+        if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
+            return a
+    return None
+
+
+def _or(a: Node, b: Node) -> Node | None:
+    if a is b:
+        return a
+    if b.op is LITERAL:
+        if b.attr == 0:
+            return a
+        if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
+            return literal(a.type, b.attr, a.size)
+    return None
+
+
+def _xor(a: Node, b: Node) -> Node | None:
+    if a is b:
+        return literal(a.type, a.type.wrap(0), a.size)
+    if b.op is LITERAL:
+        if b.attr == 0:
+            return a
+        if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
+            return trace.emit1(lo.NOT, a)
+    return None
+
+
+def _shift(op: Op) -> Rule:
+    def rule(a: Node, b: Node) -> Node | None:
+        if a.op is LITERAL and a.attr == 0:
+            return literal(a.type, 0, b.size)
+        if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
+            return None
+        amount = b.attr & (a.type.bits - 1)
+        return a if amount == 0 else trace.append(op, a.type, (a,), amount)
+
+    return rule
+
+
+def _rotate(to_right: bool) -> Rule:
+    def rule(a: Node, b: Node) -> Node | None:
+        if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
+            return None
+        bits = a.type.bits
+        amount = (-b.attr if to_right else b.attr) & (bits - 1)
+        if amount == 0:
+            return a
+        if a.type.is_signed:
+            return None
+        # Known distances are part of the code, which LLVM sees to be a rotation.
+        up = trace.append(lo.SHL_BY, a.type, (a,), amount)
+        down = trace.append(lo.SHR_BY, a.type, (a,), bits - amount)
+        return trace.emit2(lo.OR, up, down)
+
+    return rule
+
+
+def _extreme(a: Node, b: Node) -> Node | None:
+    return a if a is b else None
+
+
+def _same_int(result: bool) -> Rule:
+    def rule(a: Node, b: Node) -> Node | None:
+        if a is b and not a.type.is_float:
+            return literal(BOOL, result, a.size)
+        return None
+
+    return rule
+
+
+def _equal(a: Node, b: Node) -> Node | None:
+    if a.type is BOOL and b.op is LITERAL:
+        return a if b.attr else trace.emit1(lo.NOT, a)
+    return _same_int(True)(a, b)
+
+
+def _not_equal(a: Node, b: Node) -> Node | None:
+    if a.type is BOOL and b.op is LITERAL:
+        return trace.emit1(lo.NOT, a) if b.attr else a
+    return _same_int(False)(a, b)
+
+
+RULES: dict[Op, Rule] = {
+    ar.ADD: _add,
+    ar.SUB: _sub,
+    ar.MUL: _mul,
+    ar.DIV: _div,
+    ar.INT_DIV: _int_div,
+    ar.MOD: _mod,
+    ar.MIN: _extreme,
+    ar.MAX: _extreme,
+    lo.AND: _and,
+    lo.OR: _or,
+    lo.XOR: _xor,
+    lo.SHL: _shift(lo.SHL_BY),
+    lo.SHR: _shift(lo.SHR_BY),
+    lo.ROTL: _rotate(to_right=False),
+    lo.ROTR: _rotate(to_right=True),
+    lo.EQ: _equal,
+    lo.NE: _not_equal,
+    lo.LT: _same_int(False),
+    lo.GT: _same_int(False),
+    lo.LE: _same_int(True),
+    lo.GE: _same_int(True),
+}
+
+
+def cast_value(value: Any, source: DType, to: DType) -> Any:
+    """Convert one Python number the way the CAST operation does."""
+    if source.is_float and to.is_int:
+        if value != value:
+            return 0
+        low = -(1 << (to.bits - 1)) if to.is_signed else 0
+        high = (1 << (to.bits - to.is_signed)) - 1
+        if value <= low:
+            return low
+        return high if value >= high else int(value)
+    if source.is_int and to.is_float:
+        # By way of a Python float, long integers would be rounded twice.
+        with np.errstate(over="ignore"):
+            return np.asarray(value, source.numpy).astype(to.numpy).item()
+    return to.wrap(value)
+
+
+def cast_literal(node: Node, dtype: DType) -> Node:
+    """Fold a conversion of a literal."""
+    return literal(dtype, cast_value(node.attr, node.type, dtype), node.size)
+
+
+def bitcast_literal(node: Node, dtype: DType) -> Node | None:
+    """Fold a reinterpretation of a literal, but for NaN's: literals have one only."""
+    value = np.asarray(node.attr, dtype=node.type.numpy).view(dtype.numpy).item()
+    return None if value != value else literal(dtype, value, node.size)

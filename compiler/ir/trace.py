@@ -1,0 +1,432 @@
+"""The trace: nodes, scopes, and what makes nodes.
+
+Owns `Node` and the functions that append to the trace. `value_numbering` finds equal
+nodes, `simplify` has the algebra; control flow is in `regions`, memory access in
+`memory`. Nobody owns a node but the arrays and nodes that refer to it: Python's
+reference counts are the dead-code elimination.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from lumijit.compiler.ir import value_numbering
+from lumijit.compiler.ir.ops.logic import AND, SELECT
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    LITERAL,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import During, Variable
+from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.errors import SizeError, message
+
+MAX_SIZE = (1 << 32) - 1
+
+
+class Node:
+    """One value of the trace: an operation on other nodes.
+
+    `size` 1 broadcasts. `attr` holds what the operation needs besides operands.
+    `buffer` is set once the value lies in memory; the node then is EVALUATED and
+    has dropped its dependencies.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attr",
+        "buffer",
+        "deps",
+        "op",
+        "scope",
+        "size",
+        "type",
+        "uses",
+    )
+    op: Op
+    type: DType
+    size: int
+    deps: tuple[Node, ...]
+    attr: Any
+    buffer: Buffer | None
+    scope: Scope
+    # What `value_numbering` finds equal operations by.
+    uses: Any
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} {self.type.name}[{self.size}]>"
+
+
+class Scope:
+    """Where nodes are made: the program itself, or the body of a region."""
+
+    __slots__ = (
+        "claimed",
+        "depth",
+        "effects",
+        "indexed",
+        "is_loop",
+        "label",
+        "locals",
+        "parent",
+        "part",
+        "reads",
+        "tables",
+        "width",
+        "writes",
+    )
+
+    def __init__(
+        self, parent: Scope | None = None, label: str = "", width: int = 1
+    ) -> None:
+        self.parent = parent
+        self.label = label
+        # Over how many elements the region runs, as far as known.
+        self.width: int = max(width, parent.width if parent is not None else 1)
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.effects: list[Node] = []
+        self.writes: dict[int, Any] = {}
+        # Local buffers from outside that are accessed here (see `local`).
+        self.locals: dict[int, Any] = {}
+        self.is_loop = False
+        # Counts the functions that are traced here one after the other.
+        self.part = 0
+        # Arrays that were indexed, also by regions inside; not all leave a node.
+        self.reads: dict[int, Node] = {}
+        # What arguments stand for if they don't change, and those that were indexed.
+        self.tables: dict[int, Node] = {}
+        self.indexed: set[int] = set()
+        # Arrays that a sibling wrote to already: nodes nobody else refers to.
+        self.claimed: dict[int, Node] = {}
+
+
+ROOT = Scope()
+Guard = Callable[[Node], None]
+_scope = Variable("scope", ROOT)
+_mask: Variable[Node | None] = Variable("mask", None)
+_guard: Variable[Guard | None] = Variable("guard", None)
+_watched: Variable[dict[int, Any] | None] = Variable("watched", None)
+_lane: Variable[Any] = Variable("lane", None)
+_held: Variable[tuple[list[Node], ...]] = Variable("held", ())
+_current_scope = _scope.get
+
+
+class _State:
+    """The scope in which this thread is tracing, and what restricts indexing.
+
+    `scope` is the innermost one, to which new nodes belong. `watched` notes who is
+    written outside of regions, and `guard` is asked before an array outside of regions
+    is indexed; both serve evaluated control flow. `lane` is set while a single lane
+    runs (`lane.Lane`). `held` are lists of nodes that somebody keeps only to put them
+    back, which doesn't count as sharing them.
+    """
+
+    scope = _scope
+    mask = _mask
+    guard = _guard
+    watched = _watched
+    lane = _lane
+    held = _held
+
+
+state = _State()
+#: The lanes that run in any thread: where it is empty, `state.lane` is None.
+running_lanes: list[Any] = []
+
+
+def masked_only(mask: Node | None) -> During[Node | None]:
+    """Restrict gathers and scatters to a mask that includes the current one.
+
+    None lifts all restrictions: for code whose effects are guarded otherwise.
+    """
+    return _mask.during(mask)
+
+
+def guarded(check: Guard | None) -> During[Guard | None]:
+    """Have `check` asked before an array outside of regions is indexed."""
+    return _guard.during(check)
+
+
+def masked(mask: Node) -> During[Node | None]:
+    """Restrict gathers and scatters to a mask, on top of the current one.
+
+    Evaluated loops and branches run their bodies on all elements; this keeps the
+    inactive ones from reading and writing.
+    """
+    return masked_only(under_mask(mask))
+
+
+def under_mask(mask: Node) -> Node:
+    """Combine a mask with the current one."""
+    outer = _mask.get()
+    if outer is None:
+        return mask
+    return emit2(AND, mask, outer)
+
+
+def is_unconditional() -> bool:
+    """Tell whether what is traced now runs in any case, for all elements."""
+    is_free = _mask.get() is None and _lane.get() is None
+    return is_free and _current_scope() is ROOT
+
+
+def is_symbolic(node: Node) -> bool:
+    """Tell whether a node stands for values known only inside a region."""
+    return node.scope is not ROOT
+
+
+def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> Node:
+    """Append a node without value numbering."""
+    node = Node()
+    node.op = op
+    node.type = dtype
+    node.size = size
+    node.deps = deps
+    node.attr = attr
+    node.buffer = None
+    node.scope = _current_scope()
+    node.uses = None
+    return node
+
+
+def make_root(op: Op, dtype: DType, size: int, attr: Any = None) -> Node:
+    """Append a source node, which belongs to the program and not to a region."""
+    node = make(op, dtype, size, (), attr)
+    node.scope = ROOT
+    return node
+
+
+def size_mismatch(op: Op, deps: tuple[Node, ...]) -> SizeError:
+    """Word the error for operands whose sizes can't be combined."""
+    sizes = ", ".join(str(d.size) for d in deps)
+    return SizeError(
+        message(
+            op.name,
+            f"the operands have incompatible sizes ({sizes})",
+            "use arrays of the same size; only size 1 broadcasts.",
+        )
+    )
+
+
+def broadcast_size(op: Op, deps: tuple[Node, ...]) -> int:
+    """Return the common size of operands, where size 1 fits any other."""
+    size = 1
+    for dep in deps:
+        if dep.size != size:
+            if size == 1:
+                size = dep.size
+            elif dep.size != 1:
+                raise size_mismatch(op, deps)
+    return size
+
+
+def literal(dtype: DType, value: Any, size: int = 1) -> Node:
+    """Return a uniform constant; `value` is already wrapped to the type."""
+    key: Any = (dtype, value, size)
+    if value != value or value == 0:
+        key = (dtype, str(value), size)
+        if value != value:
+            value = math.nan
+    entry = value_numbering.literals.get(key)
+    if entry is not None:
+        node = entry()
+        if node is not None and node.op is LITERAL:
+            return node
+    node = make_root(LITERAL, dtype, size, value)
+    value_numbering.literals.remember(key, node)
+    return node
+
+
+def counter(size: int) -> Node:
+    """Return the UInt32 sequence 0 … size - 1."""
+    if size == 1:
+        return literal(UINT32, 0)
+    key = (COUNTER, size)
+    entry = value_numbering.literals.get(key)
+    node = entry() if entry is not None else None
+    if node is None or node.op is not COUNTER:
+        node = make_root(COUNTER, UINT32, size)
+        value_numbering.literals.remember(key, node)
+    return node
+
+
+def undefined(dtype: DType, size: int) -> Node:
+    """Return an array that has no contents yet and, so far, no memory."""
+    return make_root(UNDEFINED, dtype, size)
+
+
+def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
+    """Return a node for `size` entries that already lie in memory."""
+    node = make_root(EVALUATED, dtype, size)
+    node.buffer = buffer
+    return node
+
+
+def check_size(size: int, construct: str) -> int:
+    """Return an array size given by the user, or raise for an impossible one."""
+    if size < 0:
+        raise SizeError(
+            message(construct, f"the size {size} is negative", "give a size >= 0.")
+        )
+    if size > MAX_SIZE:
+        raise SizeError(
+            message(
+                construct,
+                f"the size {size} exceeds the limit of {MAX_SIZE} entries",
+                "split the work into several passes.",
+            )
+        )
+    return size
+
+
+def append(
+    op: Op,
+    dtype: DType,
+    deps: tuple[Node, ...],
+    attr: Any = None,
+    size: int | None = None,
+) -> Node:
+    """Append an operation on operands, or return the equal node made before.
+
+    The operands broadcast, unless `size` says how many entries the result has.
+    """
+    host = deps[0]
+    if host.op is LITERAL:
+        host = next((d for d in deps if d.op is not LITERAL), host)
+    if host.uses is not None and flags.value_numbering:
+        scope = _current_scope()
+        found = value_numbering.find(host, op, dtype, deps, attr, scope)
+        if found is not None:
+            return found
+    if size is None:
+        size = broadcast_size(op, deps)
+    node = make(op, dtype, size, deps, attr)
+    if host.uses is None:
+        host.uses = ref(node)
+    else:
+        value_numbering.note(host, node)
+    return node
+
+
+def emit1(op: Op, a: Node) -> Node:
+    """Apply a unary operation."""
+    if a.op is LITERAL:
+        folded = simplify.unary(op, a)
+        if folded is not None:
+            return folded
+    return append(op, op.result or a.type, (a,))
+
+
+def emit2(op: Op, a: Node, b: Node) -> Node:
+    """Apply a binary operation to operands of the same type.
+
+    This is the tracer's innermost path: the common case makes one node and one weak
+    reference, and calls nothing else. What was made before needs no simplification.
+    """
+    host = b if a.op is LITERAL else a
+    scope = _current_scope()
+    if host.uses is not None and flags.value_numbering and not running_lanes:
+        found = value_numbering.find_binary(host, op, a, b, scope)
+        if found is not None:
+            return found
+    if a.op is LITERAL or b.op is LITERAL or a is b:
+        folded = simplify.binary(op, a, b)
+        if folded is not None:
+            return folded
+    deps = (a, b)
+    size = a.size
+    if size != b.size:
+        if size == 1:
+            size = b.size
+        elif b.size != 1:
+            raise size_mismatch(op, deps)
+    made = Node()
+    made.op = op
+    made.type = op.result or a.type
+    made.size = size
+    made.deps = deps
+    made.attr = None
+    made.buffer = None
+    made.scope = scope
+    made.uses = None
+    if host.uses is None:
+        host.uses = ref(made)
+    else:
+        value_numbering.note(host, made)
+    return made
+
+
+def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
+    """Apply a ternary operation; the result has the last operand's type."""
+    deps = (a, b, c)
+    size = broadcast_size(op, deps)
+    if a.op is LITERAL or b.op is LITERAL or c.op is LITERAL or b is c:
+        folded = simplify.ternary(op, a, b, c, size)
+        if folded is not None:
+            return folded
+    return append(op, c.type, deps, None, size)
+
+
+def cast_to(node: Node, dtype: DType) -> Node:
+    """Convert values to another type."""
+    if node.type is dtype:
+        return node
+    if node.op is LITERAL and flags.constant_propagation:
+        return simplify.cast_literal(node, dtype)
+    return append(CAST, dtype, (node,))
+
+
+def bitcast_to(node: Node, dtype: DType) -> Node:
+    """Read the bits of values as another type of the same width."""
+    if node.type is dtype:
+        return node
+    if node.op is BITCAST:
+        return bitcast_to(node.deps[0], dtype)
+    if node.op is LITERAL and flags.constant_propagation:
+        folded = simplify.bitcast_literal(node, dtype)
+        if folded is not None:
+            return folded
+    return append(BITCAST, dtype, (node,))
+
+
+def resized(node: Node, size: int) -> Node:
+    """Broadcast a node of size 1 to a size."""
+    if node.size == size:
+        return node
+    if node.op is LITERAL:
+        return literal(node.type, node.attr, size)
+    if node.size != 1:
+        raise SizeError(
+            message("resize", f"can't resize an array of {node.size} entries to {size}")
+        )
+    return select(make_true(size), node, node)
+
+
+def make_true(size: int) -> Node:
+    """Return a mask of `size` set entries."""
+    return literal(BOOL, True, size)
+
+
+def select(mask: Node, a: Node, b: Node) -> Node:
+    """Blend two nodes of one type by a mask."""
+    if mask.op is LITERAL and mask.size > max(a.size, b.size):
+        return append(SELECT, b.type, (mask, a, b))
+    return emit3(SELECT, mask, a, b)
+
+
+def is_pending_write(node: Node) -> bool:
+    """Tell whether a node is a target whose writes have not been executed."""
+    return node.op is WRITTEN
+
+
+from lumijit.compiler.ir import simplify  # noqa: E402  (simplify appends to the trace)

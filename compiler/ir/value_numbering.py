@@ -1,0 +1,187 @@
+"""Value numbering: finding the equal operation that was made before.
+
+There is no table of all operations. Each node knows, by weak references, the
+operations made with it as their first operand that is no literal, its *host*. Most
+values have one such use, so that tracing an operation hashes nothing and adds one
+weak reference to the host (`Node.uses`). Owns what `uses` holds, which grows from
+None over a reference and a list to a table, and the table of literals. Making nodes
+is the business of `trace`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from lumijit.compiler.ir.ops.structural import EVALUATED
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ir.ops.record import Op
+    from lumijit.compiler.ir.trace import Node, Scope
+    from lumijit.runtime.dtypes import DType
+
+# A longer list takes longer to search than a table.
+_LIST_LENGTH = 4
+_TABLE_LENGTH = 64
+# More than there are operations, so that they and an id make one number.
+_INDEX_BITS = 12
+
+
+class Table(dict[Any, "ref[Node]"]):
+    """Weak references to nodes by key, swept when the table has doubled."""
+
+    __slots__ = ("limit",)
+
+    def __init__(self, limit: int = _TABLE_LENGTH) -> None:
+        self.limit = limit
+
+    def remember(self, key: Any, node: Node) -> None:
+        """Enter a node in place of what stood under the key."""
+        self[key] = ref(node)
+        if len(self) > self.limit:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Forget what nobody can ask for; the next sweep is due at twice the rest."""
+        # Copied at once, since another thread may enter a node meanwhile.
+        for key, entry in list(self.items()):
+            if not _is_alive(entry):
+                self.pop(key, None)
+        self.limit = max(self.limit, 2 * len(self))
+
+
+literals = Table(1024)
+
+
+def _is_alive(entry: ref[Node]) -> bool:
+    """Tell whether an operation can still be found: evaluated ones can't."""
+    node = entry()
+    return node is not None and node.op is not EVALUATED
+
+
+def _key(host: Node, op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any) -> Any:
+    """Return what a table looks an operation up by.
+
+    An integer for most: the garbage collector doesn't look at integers. Ids are
+    used again, but never those of the operands of a node that has them still.
+    """
+    if attr is None and len(deps) == 2 and dtype is (op.result or host.type):
+        a, b = deps
+        if a is host:
+            return id(b) << _INDEX_BITS | op.index
+        return -(id(a) << _INDEX_BITS | op.index)
+    return (op.index, dtype.index, attr, *map(id, deps))
+
+
+def _is_visible(node: Node, scope: Scope) -> bool:
+    """Tell whether a node belongs to a scope or one around it."""
+    home = node.scope
+    inner: Scope | None = scope
+    while inner is not home:
+        if inner is None:
+            return False
+        inner = inner.parent
+    return True
+
+
+def find(
+    host: Node,
+    op: Op,
+    dtype: DType,
+    deps: tuple[Node, ...],
+    attr: Any,
+    scope: Scope,
+) -> Node | None:
+    """Return the equal operation that can be seen from a scope, if there is one.
+
+    A host whose only use is gone has none afterwards.
+    """
+    uses = host.uses
+    kind = type(uses)
+    if kind is ref:
+        node: Node | None = uses()
+        if node is None or node.op is EVALUATED:
+            host.uses = None
+            return None
+    elif kind is Table:
+        entry = uses.get(_key(host, op, dtype, deps, attr))
+        node = entry() if entry is not None else None
+    else:
+        candidates = [entry() for entry in uses]
+        for node in candidates:
+            if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
+                return node
+        return None
+    if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
+        return node
+    return None
+
+
+def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | None:
+    """Return what `find` does for `emit2`, in half the time.
+
+    Type and attribute follow from the operation and the operands' types.
+    """
+    uses = host.uses
+    kind = type(uses)
+    if kind is list:
+        for entry in uses:
+            node: Node | None = entry()
+            if node is not None and node.op is op:
+                deps = node.deps
+                if deps and deps[0] is a and deps[1] is b and _is_visible(node, scope):
+                    return node
+        return None
+    if kind is ref:
+        node = uses()
+        if node is None or node.op is EVALUATED:
+            host.uses = None
+            return None
+    else:
+        key = id(b) << _INDEX_BITS | op.index
+        if a is not host:
+            key = -(id(a) << _INDEX_BITS | op.index)
+        entry = uses.get(key)
+        node = entry() if entry is not None else None
+    if node is not None and node.op is op:
+        # Another thread may evaluate it meanwhile, and take the operands away.
+        deps = node.deps
+        if deps and deps[0] is a and deps[1] is b and _is_visible(node, scope):
+            return node
+    return None
+
+
+def _is_equal(
+    node: Node, op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any, scope: Scope
+) -> bool:
+    return (
+        node.op is op
+        and node.deps == deps
+        and node.type is dtype
+        and node.attr == attr
+        and _is_visible(node, scope)
+    )
+
+
+def note(host: Node, made: Node) -> None:
+    """Let a new operation be found through its host."""
+    uses = host.uses
+    kind = type(uses)
+    if uses is None:
+        host.uses = ref(made)
+        return
+    if kind is Table:
+        uses.remember(_key(host, made.op, made.type, made.deps, made.attr), made)
+        return
+    entries = uses if kind is list else [uses]
+    if len(entries) >= _LIST_LENGTH:
+        entries = [entry for entry in entries if _is_alive(entry)]
+    if len(entries) < _LIST_LENGTH:
+        entries.append(ref(made))
+        host.uses = entries
+    else:
+        host.uses = table = Table()
+        for node in [entry() for entry in entries] + [made]:
+            if node is not None and node.deps:
+                key = _key(host, node.op, node.type, node.deps, node.attr)
+                table.remember(key, node)

@@ -1,0 +1,1 @@
+"""Kernels made, found again, started and waited for: evaluation."""

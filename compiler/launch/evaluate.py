@@ -1,0 +1,281 @@
+"""The one pipeline: plan, key, look up or build, launch.
+
+`evaluate` turns nodes into memory. The nodes given and everything scheduled
+before go into as few kernels as their sizes and phases allow.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable
+from itertools import chain
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from lumijit.compiler.ir import simplify, trace
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.trace import ROOT, Node, from_buffer
+from lumijit.compiler.launch import delivery, native_folding, transfer
+from lumijit.compiler.launch.launching import memory_for, run, settle
+from lumijit.compiler.plan import partition
+from lumijit.compiler.plan.describe import Launch, describe, described
+from lumijit.compiler.plan.program import Program, leaked_symbol
+from lumijit.compiler.plan.schedule import Group, Plan, phases, plan
+from lumijit.runtime import buffers, workers
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import from_numpy as dtype_of
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+
+simplify.native_folding = native_folding.compute
+_lock = threading.RLock()
+workers.hold_while_forking(_lock)
+
+
+class _Pending(threading.local):
+    """What this thread has scheduled but not evaluated yet (weak references)."""
+
+    def __init__(self) -> None:
+        self.scheduled: dict[int, ref[Node]] = {}
+
+
+_pending = _Pending()
+_expand_threshold = 1 << 22
+
+
+def expand_threshold() -> int:
+    """Return up to how many entries reductions may use private copies per thread.
+
+    They do where there are values enough to be worth it (`program`).
+    """
+    return _expand_threshold
+
+
+def set_expand_threshold(entries: int) -> None:
+    """Set up to how many entries reductions may use private copies per thread.
+
+    Args:
+        entries: 0 or more; with 0, none does.
+    """
+    global _expand_threshold
+    if isinstance(entries, bool) or not isinstance(entries, (int, np.integer)):
+        raise ArrayTypeError(
+            message(
+                "set_expand_threshold()",
+                f"'entries' is no whole number (expected int, got "
+                f"{type(entries).__name__})",
+                "pass a number of entries.",
+            )
+        )
+    if entries < 0:
+        raise ArrayValueError(
+            message(
+                "set_expand_threshold()",
+                f"'entries' is negative (got {entries})",
+                "pass 0 or more; with 0, no private copies are made.",
+            )
+        )
+    _expand_threshold = int(entries)
+
+
+def note_effect(written: Node, before: Node) -> None:
+    """Schedule a write, so that the next evaluation carries it out.
+
+    It depends on the version `before`, which needs no mention of its own any more:
+    that would keep it alive and so force a copy.
+    """
+    _pending.scheduled.pop(id(before), None)
+    _pending.scheduled[id(written)] = ref(written)
+
+
+def schedule(nodes: Iterable[Node]) -> bool:
+    """Have nodes computed by the next kernel; tell whether there was any."""
+    found = False
+    for node in nodes:
+        if node.op is EVALUATED or node.op is LITERAL:
+            continue
+        if node.scope is not ROOT:
+            raise leaked_symbol(node)
+        _pending.scheduled[id(node)] = ref(node)
+        found = True
+    return found
+
+
+def evaluate_pending() -> bool:
+    """Evaluate what has been scheduled; tell whether there was anything."""
+    return evaluate(())
+
+
+def evaluate(nodes: Iterable[Node]) -> bool:
+    """Compute nodes, and what has been scheduled; tell whether anything ran.
+
+    Returns as soon as the kernels are queued.
+    """
+    wanted = []
+    for node in nodes:
+        if node.op is not EVALUATED and node.op is not LITERAL:
+            wanted.append(node)
+    scheduled = _pending.scheduled
+    reports = delivery.queue.reports
+    if wanted or scheduled or reports:
+        try:
+            if scheduled:
+                _pending.scheduled = {}
+                for entry in scheduled.values():
+                    found = entry()
+                    if found is not None and found.op is not EVALUATED:
+                        wanted.append(found)
+            if reports:
+                wanted += delivery.nodes()
+            if wanted:
+                with _lock:
+                    _run(wanted)
+        except BaseException as error:
+            # If it is an interrupt, what was scheduled still is.
+            _pending.scheduled = scheduled | _pending.scheduled
+            if isinstance(error, Exception):
+                _run_apart(wanted)
+                for key in scheduled:
+                    _pending.scheduled.pop(key, None)
+            raise
+    if reports:
+        delivery.deliver()
+    return bool(wanted)
+
+
+def _run_apart(wanted: list[Node]) -> None:
+    """Compute what can be of nodes that can't all be: halves, and halves of these.
+
+    What fails alone is given up. It stays in the trace: reading it says why.
+    """
+    middle = len(wanted) // 2
+    for half in (wanted[:middle], wanted[middle:]) if middle else ():
+        rest = [n for n in half if n.op is not EVALUATED]
+        try:
+            if rest:
+                with _lock:
+                    _run(rest)
+        except Exception:
+            _run_apart(rest)
+
+
+def _run(wanted: list[Node]) -> None:
+    """Run what one kernel for each size computes, or as many as it takes."""
+    versions: list[Node] = []
+    if len(wanted) == 1 and wanted[0].op is not WRITTEN:
+        groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
+    else:
+        groups = _grouped(wanted, versions)
+    launches = []
+    for outputs, effects in groups:
+        launch = describe(outputs, effects, _expand_threshold)
+        if launch is None:
+            return _run_planned(wanted)
+        launches.append(launch)
+        if launch.operations > partition.MAX_OPERATIONS:
+            is_one = len(groups) == 1 and not effects
+            return _run_cut(outputs) if is_one else _run_planned(wanted)
+    return run(launches, versions)
+
+
+def _grouped(
+    wanted: list[Node], versions: list[Node]
+) -> Collection[tuple[list[Node], list[Node]]]:
+    """Return outputs and effects by their size; note the versions to be made."""
+    groups: dict[int, tuple[list[Node], list[Node]]] = {}
+    for node in dict.fromkeys(wanted):
+        kind = 0
+        if node.op is WRITTEN:
+            versions.append(node)
+            node, kind = node.deps[0], 1
+        groups.setdefault(node.size, ([], []))[kind].append(node)
+    return groups.values()
+
+
+def _run_cut(outputs: list[Node]) -> None:
+    """Run what is too long for one kernel, piece by piece."""
+    group = Group(0, outputs[0].size)
+    group.outputs = outputs
+    for piece in chain(partition.pieces(group), (group,)):
+        launch = describe(piece.outputs, (), _expand_threshold)
+        assert launch is not None
+        run([launch])
+        # It keeps what nobody else may need any more.
+        del launch
+
+
+def _run_planned(wanted: list[Node]) -> None:
+    """Run what takes several kernels, one after the other."""
+    found = plan(wanted)
+    for level in phases(found):
+        if found.weight > partition.MAX_OPERATIONS:
+            for group in level:
+                for piece in partition.pieces(group):
+                    _run_groups([piece], found)
+        _run_groups(level, found)
+
+
+def _run_groups(groups: list[Group], found: Plan) -> None:
+    """Run kernels of a plan that don't need each other."""
+    described = []
+    undefined = []
+    for group in groups:
+        outputs = [n for n in group.outputs if n.op is not UNDEFINED]
+        undefined += [n for n in group.outputs if n.op is UNDEFINED]
+        if outputs or group.effects:
+            described.append(_described(group.size, outputs, group.effects, found))
+    run(described, found.written)
+    for node in undefined:
+        settle(node, memory_for(node))
+
+
+def _described(
+    size: int, outputs: list[Node], effects: list[Node], found: Plan
+) -> Launch:
+    """Describe what has become ready."""
+    launch = describe(outputs, effects, _expand_threshold, found.shared_targets)
+    if launch is not None:
+        return launch
+    program = Program(size, outputs, effects, _expand_threshold)
+    return described(program, found.shared_targets)
+
+
+def opaque(node: Node) -> Node:
+    """Return a node whose contents lie in memory, also for a literal."""
+    if node.op is LITERAL:
+        buffer = buffers.allocate(node.type.size_bytes * node.size)
+        transfer.fill(buffer, node.type, node.attr, node.size)
+        return from_buffer(node.type, buffer, node.size)
+    evaluate((node,))
+    return node
+
+
+def data(node: Node) -> np.ndarray[Any, Any]:
+    """Evaluate a node, wait for it and return its memory as a NumPy view.
+
+    A constant has no memory: what is written to that of its view would be lost.
+    """
+    memory = opaque(node)
+    assert memory.buffer is not None
+    workers.sync()
+    memory.buffer.check_intact()
+    view = buffers.as_numpy(memory.buffer, node.type, node.size)
+    if node.op is LITERAL:
+        view.flags.writeable = False
+    return view
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Node:
+    """Return a node for a one-dimensional NumPy array, without copying if safe."""
+    dtype: DType | None = dtype_of(array.dtype)
+    if dtype is None:
+        raise ArrayTypeError(
+            message(
+                "from_numpy",
+                f"arrays of dtype {array.dtype} have no counterpart",
+                "convert the array first, for example with array.astype('float32').",
+            )
+        )
+    trace.check_size(array.size, "from_numpy")
+    return from_buffer(dtype, buffers.from_numpy(array), array.size)

@@ -1,0 +1,317 @@
+"""Launching kernels: what each needs, at once or queued, in which blocks.
+
+`evaluate` says what is launched; the pool, the history and the log are in `runtime`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from lumijit.compiler.ir import local_types
+from lumijit.compiler.ir.effects import CONSUMED
+from lumijit.compiler.ir.ops.structural import (
+    EVALUATED,
+    LITERAL,
+    REGIONS,
+    RETURNING,
+    WRITTEN,
+)
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import kernels, private_copies, transfer
+from lumijit.compiler.launch.kernels import Built, ir_of
+from lumijit.compiler.plan.describe import Launch
+from lumijit.compiler.plan.program import Program, Target, target_root
+from lumijit.runtime import buffers, history, log, workers
+from lumijit.runtime.config import flags
+
+# A kernel of this cost takes 10 to 20 µs: as long as handing it over and waiting.
+INLINE_COST = 400_000
+_INFO = log.LogLevel.Info
+
+
+def run(launches: Sequence[Launch], versions: Sequence[Node] = ()) -> None:
+    """Run kernels that don't need each other, and keep what they compute.
+
+    Args:
+        launches: what to run.
+        versions: what arrays are after the writes, if there are any.
+    """
+    # What may fail comes first: writes that have been queued can't be undone.
+    for launch in launches:
+        _prepare(launch)
+        if launch.effects:
+            launch.versions = _written_versions(launch, versions)
+    # Later than any job that may use memory which was taken just now.
+    barrier = workers.last_ticket() + 1 if len(launches) > 1 else None
+    try:
+        try:
+            for launch in launches:
+                _queue(launch, barrier)
+        finally:
+            # Evaluated once more, what has been queued would write a second time.
+            _settle(launches)
+            launches = ()
+    finally:
+        # A Ctrl-C may have cut the first short.
+        _settle(launches)
+
+
+def _prepare(launch: Launch) -> None:
+    """Find the kernel, and memory and copies that its writes need."""
+    size = launch.size
+    values = launch.values
+    launch.started = []
+    launch.results = results = []
+    # (Local memory is never recognized by a walk, and may take more entries.)
+    is_plain = launch.program is None
+    for node in launch.outputs:
+        if is_plain:
+            buffer = buffers.allocate(node.type.size_bytes * size)
+        else:
+            buffer = memory_for(node)
+        results.append(buffer)
+        values.append(buffer.address)
+    if not size:
+        return
+    built = kernels.find(launch.key)
+    if built is None:
+        built = kernels.lookup(program_of(launch), launch.key)
+    launch.built = built
+    launch.is_inline = is_small(size, built)
+    if built.has_loops:
+        values.append(workers.cancel_address())
+    if launch.targets:
+        _prepare_writes(launch)
+    if built.scratch_bytes:
+        launch.slots = min(launch.slots, workers.slot_count())
+        scratch = buffers.allocate(built.scratch_bytes * launch.slots)
+        launch.temporary = [*launch.temporary, scratch]
+        values.append(scratch.address)
+    launch.args = built.pack(*values)
+
+
+def _prepare_writes(launch: Launch) -> None:
+    """Find the memory that is written to, and copies for each thread."""
+    launch.is_inline = launch.is_inline and is_idle()
+    values = launch.values
+    launch.merges = merges = []
+    launch.merged = []
+    for target in launch.targets:
+        buffer = launch.written[id(target.root)] = _target_buffer(target)
+        values.append(buffer.address)
+        if target.private_op is None:
+            continue
+        if launch.is_inline:
+            values += (0, 1, 0, target.root.size)
+            continue
+        private = private_copies.Private(target.root, target.private_op)
+        # Threads that begin later take no part: there are no copies for them.
+        launch.slots = min(launch.slots, private.slots)
+        launch.temporary = [*launch.temporary, private]
+        merges.append((private, buffer))
+        values[-1:] = private.arguments()
+
+
+def _target_buffer(target: Target) -> buffers.Buffer:
+    """Return the memory that a write goes to.
+
+    That is the target's own if nobody else will read it as it was, else a copy.
+    """
+    root = target.root
+    size_bytes = root.type.size_bytes * root.size
+    buffer = root.buffer
+    if buffer is None or buffer.is_foreign or target.is_shared:
+        buffer = buffers.allocate(size_bytes)
+        if root.buffer is not None:
+            transfer.copy(buffer, root.buffer, size_bytes)
+        elif root.op is LITERAL:
+            transfer.fill(buffer, root.type, root.attr, root.size)
+    return buffer
+
+
+def _queue(launch: Launch, barrier: int | None) -> None:
+    """Run the kernel or queue it, and then the mergers that its writes need."""
+    if not launch.size:
+        return
+    is_told = flags.kernel_history or log.level >= _INFO
+    started = time.perf_counter() if is_told else 0.0
+    ticket = start(launch, barrier)
+    if ticket:
+        for buffer in launch.results:
+            buffer.ticket = ticket
+    if launch.targets:
+        for buffer in launch.written.values():
+            buffer.ticket = ticket
+        _finish(launch)
+    if is_told:
+        seconds = 0.0 if ticket else time.perf_counter() - started
+        report(launch, ticket, seconds)
+    if flags.launch_blocking:
+        workers.sync()
+
+
+def start(launch: Launch, barrier: int | None) -> int:
+    """Run a kernel inline, or queue it and return its ticket."""
+    built, size = launch.built, launch.size
+    address = built.kernel.address
+    if launch.is_inline and workers.run_inline(
+        address, launch.args, size, launch.started
+    ):
+        return 0
+    return workers.submit(
+        address,
+        launch.args,
+        size,
+        size if launch.is_inline else block_size(size, built),
+        None if launch.effects else barrier,
+        built.kernel,
+        not built.has_loops,
+        launch.slots,
+        launch.started,
+    )
+
+
+def _finish(launch: Launch) -> None:
+    """Queue the mergers that are left."""
+    while len(launch.merged) < len(launch.merges):
+        private, buffer = launch.merges[len(launch.merged)]
+        private.merge_into(buffer, launch.merged)
+
+
+def _settle(launches: Sequence[Launch]) -> None:
+    """Turn what has been queued into evaluated nodes; cut short, that is repeated.
+
+    Memory that a node lets go of may serve the next kernel, so nothing is let go
+    before all kernels that run side by side have been queued.
+    """
+    for launch in launches:
+        if launch.effects and (launch.started or not launch.size):
+            _settle_effects(launch)
+    for launch in launches:
+        if launch.started or not launch.size:
+            for node, buffer in zip(launch.outputs, launch.results, strict=True):
+                settle(node, buffer)
+
+
+def _written_versions(
+    launch: Launch, versions: Sequence[Node]
+) -> list[tuple[Node, buffers.Buffer]]:
+    """Return what arrays are after the writes, with the memory of each."""
+    executed = set(map(id, launch.effects))
+    found = [n for n in versions if n.op is WRITTEN and id(n.deps[0]) in executed]
+    for effect in launch.effects:
+        if effect.op in REGIONS:
+            alive = [entry() for entry in effect.attr.written]
+            found += [n for n in alive if n is not None and n.op is WRITTEN]
+    bound = [(node, launch.written.get(id(target_root(node)))) for node in found]
+    return [(n, memory_for(n) if buffer is None else buffer) for n, buffer in bound]
+
+
+def _settle_effects(launch: Launch) -> None:
+    """Give the written arrays their memory, and forget the effects."""
+    _finish(launch)
+    for node, buffer in launch.versions:
+        settle(node, buffer)
+    for effect in launch.effects:
+        if effect.op in REGIONS:
+            effect.attr = effect.attr.without_effects()
+            effect.deps = effect.deps[: effect.attr.targets]
+        elif effect.op in RETURNING:
+            effect.attr = CONSUMED
+
+
+def is_idle() -> bool:
+    """Tell whether all that was launched has been done."""
+    return workers.completed_ticket() >= workers.last_ticket()
+
+
+def settle(node: Node, buffer: buffers.Buffer) -> None:
+    """Turn a computed node into an evaluated one; its past is let go."""
+    node.buffer = buffer
+    node.op = EVALUATED
+    node.deps = ()
+    node.attr = None
+
+
+def program_of(launch: Launch) -> Program:
+    """Return the program that is launched."""
+    if launch.program is None:
+        launch.program = Program(
+            launch.size,
+            launch.outputs,
+            list(launch.effects),
+            launch.expand_limit,
+            launch.targets,
+        )
+    return launch.program
+
+
+def memory_for(node: Node) -> buffers.Buffer:
+    """Return memory for the entries of a node."""
+    return buffers.allocate(node.type.size_bytes * local_types.stored_lanes(node))
+
+
+def is_small(size: int, built: Built) -> bool:
+    """Tell whether a launch is too small to be worth a hand-over to threads."""
+    return size * built.cost < INLINE_COST and not built.has_loops
+
+
+def block_size(size: int, built: Built) -> int:
+    """Return how many elements a thread takes at once: 64 Ki down to 1 Ki."""
+    block = 65536
+    work = max(1, built.cost)
+    while block > 1024 and block * work > 2_000_000:
+        block //= 2
+    while block > 1024 and block * workers.thread_count() * 2 > size:
+        block //= 2
+    return block
+
+
+def report(launch: Launch, ticket: int, seconds: float) -> None:
+    """Record a launch in the history and the log, where these are wanted."""
+    built = launch.built
+    program = program_of(launch)
+    if log.level >= _INFO:
+        _log(program, built)
+    if flags.kernel_history:
+        history.record(
+            {
+                "ticket": ticket,
+                "execution_time": seconds * 1e6,
+                "backend": history.JitBackend.LLVM,
+                "type": history.KernelType.JIT,
+                "hash": built.hash,
+                "ir": ir_of(program, built),
+                "operation_count": built.operation_count,
+                "cache_hit": built.is_hit,
+                "cache_disk": built.is_disk_hit and not built.is_hit,
+                "codegen_time": 0.0 if built.is_hit else built.codegen_us,
+                "backend_time": 0.0 if built.is_hit else built.backend_us,
+                "uses_optix": False,
+                "size": program.size,
+                "input_count": len(program.arguments),
+                "output_count": len(program.outputs),
+                "recompile_reason": "" if built.is_hit else built.reason,
+            }
+        )
+
+
+def _log(program: Program, built: Built) -> None:
+    state = "hit" if built.is_hit else "disk hit" if built.is_disk_hit else "miss"
+    reason = "" if built.is_hit else f", because: {built.reason}"
+    log.log(
+        _INFO,
+        "launching %s (n=%d, in=%d, out=%d, se=%d, ops=%d): cache %s, "
+        "codegen: %.3f ms, build: %.3f ms%s",
+        built.hash[:16],
+        program.size,
+        len(program.arguments),
+        len(program.outputs),
+        len(program.effects),
+        built.operation_count,
+        state,
+        0.0 if built.is_hit else built.codegen_us / 1e3,
+        0.0 if built.is_hit else built.backend_us / 1e3,
+        reason,
+    )

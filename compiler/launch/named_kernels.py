@@ -1,0 +1,124 @@
+"""Kernels that don't come from a trace: by name, cached like any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lumijit.compiler.launch.kernels import structural_hash
+from lumijit.runtime import cpu, history, log, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.config import flags
+
+_INLINE_LIMIT = 4096
+
+
+class SpecialKernel:
+    """A kernel with its name; `launch` runs it."""
+
+    __slots__ = ("hash", "is_disk_hit", "is_new", "kernel", "name")
+
+    def __init__(self, name: str, hash_: str, kernel: Any) -> None:
+        self.name = name
+        self.hash = hash_
+        self.kernel = kernel
+        self.is_new = True
+        self.is_disk_hit = False
+
+
+_KERNELS: dict[str, SpecialKernel] = {}
+
+
+def flush() -> None:
+    """Forget all kernels in memory."""
+    _KERNELS.clear()
+
+
+def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
+    """Return the kernel called `name`; `write(symbol, *args)` gives its IR."""
+    found = _KERNELS.get(name)
+    if found is not None:
+        found.is_new = False
+        return found
+    hash_ = structural_hash(("special", name))
+    symbol = f"lumijit_{hash_}"
+    was_compiled = False
+
+    def build() -> bytes:
+        nonlocal was_compiled
+        was_compiled = True
+        return cpu.compile_ir(write(symbol, *args))
+
+    addresses, tracker = cpu.link_stored(hash_, build, (symbol,))
+    kernel = SpecialKernel(
+        name, hash_, cpu.Kernel(addresses[symbol], hash_, 0, tracker)
+    )
+    kernel.is_disk_hit = not was_compiled
+    _KERNELS[name] = kernel
+    return kernel
+
+
+def pause() -> str:
+    """Return the instruction for a spinning thread."""
+    if cpu.machine_is_x86():
+        return "call void @llvm.x86.sse2.pause()"
+    return "fence seq_cst"
+
+
+def launch(
+    found: SpecialKernel,
+    args: bytes,
+    size: int,
+    block_size: int,
+    inline_limit: int = _INLINE_LIMIT,
+    writes: Sequence[Buffer] = (),
+    started: list[int] | None = None,
+) -> None:
+    """Run a kernel over `size` elements: inline if small and nothing is pending.
+
+    `writes` are the buffers whose contents it makes; `started` is as in `workers`.
+    """
+    if size == 0:
+        return
+    ticket = 0
+    began = time.perf_counter()
+    address = found.kernel.address
+    if size > inline_limit or not workers.run_inline(address, args, size, started):
+        ticket = workers.submit(
+            address,
+            args,
+            size,
+            block_size,
+            None,
+            found.kernel,
+            started=started,
+        )
+        for buffer in writes:
+            buffer.ticket = ticket
+    if log.level >= log.LogLevel.Info:
+        state = "disk hit" if found.is_disk_hit else "miss"
+        if not found.is_new:
+            state = "hit"
+        log.log(
+            log.LogLevel.Info,
+            "launching %s (%s, n=%d): cache %s",
+            *(found.hash[:16], found.name, size, state),
+        )
+    if flags.kernel_history:
+        entry: dict[str, Any] = {
+            "type": history.KernelType.Reduce
+            if "reduce" in found.name
+            else history.KernelType.Other,
+            "hash": found.hash,
+            "cache_hit": not found.is_new,
+            "cache_disk": found.is_new and found.is_disk_hit,
+            "size": size,
+        }
+        if ticket:
+            entry["ticket"] = ticket
+        else:
+            entry["execution_time"] = (time.perf_counter() - began) * 1e6
+        history.record(entry)
+    if flags.launch_blocking:
+        workers.sync()

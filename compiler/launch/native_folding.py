@@ -1,0 +1,51 @@
+"""Operations on literals by the code of kernels.
+
+The math library rounds in its own way, so that the NumPy reference of its functions
+may differ from a kernel in the last bit. Owns one kernel for each such operation and
+type, which computes a single number when literals meet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+import numpy as np
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.launch import kernels, named_kernels
+from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.runtime.dtypes import DType
+
+# The signature of kernels; one that runs for a microsecond keeps the interpreter.
+_FUNCTION = ctypes.PYFUNCTYPE(
+    None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
+)
+
+
+def compute(op: Op, t: DType, values: list[Any]) -> Any:
+    """Return what a kernel computes for operands of type `t`, as a NumPy number."""
+    kernel = named_kernels.get(f"fold_{op.name}_{t.short}", _write, op, t)
+    width = kernels.target().lanes_f32
+    places = [np.full(width, value, t.numpy) for value in values]
+    places.append(np.empty(width, t.numpy))
+    addresses = [place.ctypes.data for place in places]
+    slots = struct.pack(f"<{len(addresses)}Q", *addresses)
+    _FUNCTION(kernel.kernel.address)(0, 1, 0, slots)
+    return places[-1][0]
+
+
+def _write(name: str, op: Op, t: DType) -> str:
+    """Write a kernel for one register; slots: operands, result."""
+    target = kernels.target()
+    b = Builder(target.lanes_f32, target)
+    assert op.lower is not None
+    ty = f"<{b.width} x {t.memory_llvm}>"
+    align = f"align {t.size_bytes}"
+    slots = [arg(f"p{k}", k) for k in range(op.arity + 1)]
+    operands = [b.emit(f"load {ty}, ptr %p{k}, {align}") for k in range(op.arity)]
+    b.line(f"store {ty} {op.lower(b, t, *operands)}, ptr %p{op.arity}, {align}")
+    lines = [head(name), *slots, *b.lines, "  ret void", "}"]
+    return "\n".join([*lines, *b.declarations.values(), ""])

@@ -1,0 +1,174 @@
+"""Lowers calls: each body runs for the lanes that select it.
+
+A few bodies are tried one after the other. Of many, a packet runs those that its
+lanes select: it jumps to the body of one lane, runs it for all lanes that want the
+same, and repeats that for the rest. A packet whose lanes agree jumps once.
+
+Results that are local buffers get their areas before, and every body leaves its lanes
+there. The last body is that of the lanes that call nothing, and returns the buffers
+as they were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.ops.structural import CALL
+from lumijit.compiler.ir.region_types import Block, Call
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.packet.divergence import comment, is_flat
+from lumijit.compiler.plan.program import iterate_all
+from lumijit.runtime.dtypes import UINT32
+
+if TYPE_CHECKING:
+    from lumijit.compiler.lower.packet.divergence import Divergence
+
+CHAIN = 8
+
+
+def lower_call(flow: Divergence, node: Node) -> None:
+    """Lower a call and publish its wanted results."""
+    assert node.op is CALL
+    call: Call = node.attr
+    flow.widen_captures(node)
+    if call.label:
+        flow.b.line(f"; call: {comment(call.label)}")
+    last = call.bodies[-1].outputs
+    before = {k: last[k] for k in flow.demand.results(node) if is_local(last[k])}
+    homes, values = flow.low.scratch.homes(node, before), flow.low.values
+    outside = {version: values[version] for version in before.values()}
+    # Bodies find the buffers there, too; of results that were one buffer, the first.
+    values.update((before[k], homes[k]) for k in reversed(before))
+    if is_flat(call.bodies, flow.demand):
+        results = _flat(flow, node)
+    elif len(call.bodies) <= CHAIN:
+        results = _chain(flow, node, homes)
+    else:
+        results = _jumps(flow, node, homes)
+    values.update(outside)
+    flow.low.results[node] = results | homes
+
+
+def _forget(flow: Divergence, body: Block) -> None:
+    """Forget the values of a body's nodes, which an earlier body may have computed."""
+    for node in iterate_all(body.nodes):
+        flow.low.values.pop(node, None)
+    flow.low.pairs.clear()
+
+
+def _body(flow: Divergence, body: Block) -> None:
+    _forget(flow, body)
+    flow.block(body)
+
+
+def _moved(node: Node, body: Block, homes: dict[int, str]) -> dict[int, str]:
+    """Return the areas of the buffers that a body changes."""
+    before = node.attr.bodies[-1].outputs
+    return {k: h for k, h in homes.items() if body.outputs[k] is not before[k]}
+
+
+def _flat(flow: Divergence, node: Node) -> dict[int, str]:
+    """Run all bodies for all lanes and pick; for cheap ones without effects."""
+    b, low = flow.b, flow.low
+    selector = low.values[node.deps[0]]
+    used = flow.demand.results(node)
+    results = {k: b.const(node.attr.bodies[0].outputs[k].type, 0) for k in used}
+    for position, body in enumerate(node.attr.bodies):
+        _body(flow, body)
+        chosen = b.compare("eq", UINT32, selector, position + 1)
+        for k in used:
+            out = body.outputs[k]
+            results[k] = b.select(out.type, chosen, low.values[out], results[k])
+    return results
+
+
+def _chain(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str]:
+    """Try one body after the other; enter it if a lane wants it."""
+    b, low = flow.b, flow.low
+    used = [k for k in flow.demand.results(node) if k not in homes]
+    outer = low.mask
+    outer_wide = None if outer is None else b.wide(outer)
+    selector = low.values[node.deps[0]]
+    if outer_wide is not None:
+        selector = b.select(UINT32, outer_wide, selector, 0)
+    results = {k: b.const(node.attr.bodies[0].outputs[k].type, 0) for k in used}
+    for position, body in enumerate(node.attr.bodies):
+        low.set_mask(outer_wide)
+        chosen = b.wide(b.compare("eq", UINT32, selector, position + 1))
+        _forget(flow, body)
+        moved = _moved(node, body, homes)
+        test = b.any_lane(chosen)
+        found = flow.side(body, test, chosen, [*used, *moved], moved)
+        for k in used:
+            t = body.outputs[k].type
+            results[k] = b.select(t, chosen, found[k], results[k])
+    low.set_mask(outer_wide)
+    return results
+
+
+def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str]:
+    """Jump to the body that one lane selects until all lanes are served.
+
+    `rest` holds the selectors of the lanes that are still to be served, and zeros.
+    """
+    b, low = flow.b, flow.low
+    bodies = node.attr.bodies
+    used = [k for k in flow.demand.results(node) if k not in homes]
+    types = {k: bodies[0].outputs[k].type for k in used}
+    outer = low.mask
+    outer_wide = None if outer is None else b.wide(outer)
+    head, join, done = (b.label(s) for s in ("pick", "join", "done"))
+    rest = b.label("rest")
+    names = {k: b.label("r") for k in used}
+    start = low.values[node.deps[0]]
+    if outer_wide is not None:
+        start = b.select(UINT32, outer_wide, start, 0)
+    pre = b.current
+    b.branch(head)
+    b.block(head)
+    vector = b.type(UINT32)
+    b.line(f"%{rest} = phi {vector} [ {start}, %{pre} ], [ %{rest}.n, %{join} ]")
+    for k in used:
+        ty = flow.cross_type(types[k])
+        b.line(
+            f"%{names[k]} = phi {ty} [ zeroinitializer, %{pre} ], "
+            f"[ %{names[k]}.n, %{join} ]"
+        )
+    name = f"llvm.vector.reduce.umax.{b.suffix(UINT32)}"
+    b.declarations[name] = f"declare i32 @{name}({vector})"
+    number = b.emit(f"call i32 @{name}({vector} %{rest})")
+    lanes = b.compare("eq", UINT32, f"%{rest}", b.splat(UINT32, number))
+    wide = b.wide(lanes)
+    starts = [b.label("body") for _ in bodies]
+    ends = []
+    cases = " ".join(f"i32 {k + 1}, label %{s}" for k, s in enumerate(starts))
+    b.line(f"switch i32 {number}, label %{done} [ {cases} ]")
+    crossing: list[dict[int, str]] = []
+    for body, first in zip(bodies, starts, strict=True):
+        b.block(first)
+        low.set_mask(wide)
+        _body(flow, body)
+        moved = _moved(node, body, homes)
+        low.scratch.leave_block({k: body.outputs[k] for k in moved}, moved, wide)
+        crossing.append({k: flow.cross(body.outputs[k]) for k in used})
+        ends.append(b.current)
+        b.branch(join)
+    b.block(join)
+    found = {}
+    for k in used:
+        incoming = ", ".join(
+            f"[ {values[k]}, %{end} ]"
+            for values, end in zip(crossing, ends, strict=True)
+        )
+        found[k] = b.emit(f"phi {flow.cross_type(types[k])} {incoming}")
+    for k, value in found.items():
+        old = flow.arrive(types[k], f"%{names[k]}")
+        new = b.select(types[k], wide, flow.arrive(types[k], value), old)
+        flow.cross_as(types[k], new, f"%{names[k]}.n")
+    left = b.select(UINT32, wide, 0, f"%{rest}")
+    b.line(f"%{rest}.n = bitcast {vector} {left} to {vector}")
+    b.branch(head)
+    b.block(done)
+    low.set_mask(outer_wide)
+    return {k: flow.arrive(types[k], f"%{names[k]}") for k in used}

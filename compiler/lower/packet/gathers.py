@@ -1,0 +1,382 @@
+"""Lowers indirect reads for packets.
+
+Processors differ in what a gather instruction is worth. With AVX-512 it is used as
+it is. Elsewhere lanes are read one by one; idle lanes read entry 0, so that no mask
+needs to be tested. Gathers that differ by a
+constant offset only (the components of a vector, the channels of a texel) become
+one wide load per lane and a transposition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.checked_reads import is_checked, split
+from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
+from lumijit.compiler.lower.packet.tables import is_table, read_table
+from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64, DType
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ir.trace import Node
+    from lumijit.compiler.lower.packet.kernel import PacketLowering
+
+MAX_SPAN = 4
+_ALIGN = {"half": 2, "float": 4, "double": 8}
+_STEMS = {"half": "f16", "float": "f32", "double": "f64"}
+Key = tuple[int, ...]
+
+
+def gather_call(
+    b: Builder,
+    element: str,
+    ty: str,
+    base: str,
+    index: str,
+    mask: str,
+    step: str = "",
+) -> str:
+    """Write a masked gather; lanes that the mask leaves out get zero.
+
+    Indices count entries, or what else `step` says.
+    """
+    w = b.width
+    step = step or element
+    pointers = b.emit(f"getelementptr {step}, ptr {base}, {b.type(UINT32)} {index}")
+    name = f"llvm.masked.gather.v{w}{_STEMS.get(element, element)}.v{w}p0"
+    masks = b.type(BOOL)
+    b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
+    align = _ALIGN.get(step) or max(1, int(step[1:]) // 8)
+    return b.emit(
+        f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
+        f"{masks} {mask}, {ty} zeroinitializer)"
+    )
+
+
+class Gathers:
+    """The indirect reads of one packet kernel."""
+
+    def __init__(self, lowering: PacketLowering) -> None:
+        self.low = lowering
+        self.b = lowering.b
+        self._zero_name = ""
+        self.families: dict[Key, list[Node]] = {}
+        for node in lowering.program.all_nodes():
+            is_wanted = node.op is GATHER and node in lowering.demand.wanted
+            if is_wanted and node.type.size_bytes in (4, 8):
+                self.families.setdefault(_family(node), []).append(node)
+        self.pairs = _pairs(self.families)
+
+    def lower(self, node: Node) -> None:
+        """Read entries under the mask; inactive lanes get zero."""
+        values = self.low.values
+        if node in values:
+            return
+        family = self.families.get(_family(node), [node])
+        near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
+        if is_table(node.deps[0]) and not self.b.target.has_masks:
+            self._read_table(family)
+        elif len({_offset(n) for n in near}) > 1:
+            self._read_together(near)
+        elif node in self.pairs:
+            self._read_pair(*self.pairs[node])
+        else:
+            values[node] = self._read(node)
+
+    def _read_table(self, nodes: list[Node]) -> None:
+        """Read what calls are selected by, or their data."""
+        low, b = self.low, self.b
+        active = self._active(nodes[0])
+        index = self._safe_index(low.values[nodes[0].deps[1]], active)
+        offsets = sorted({_offset(n) for n in nodes})
+        base = low.addresses[nodes[0].deps[0]]
+        t = nodes[0].type
+        columns = read_table(low, t, base, index, offsets)
+        for node in nodes:
+            column = columns[offsets.index(_offset(node))]
+            low.values[node] = self._cleared(node, column, b.type(t))
+
+    def _index(self, node: Node) -> str:
+        """Return the index, offset included. Sums wrap around as they were checked."""
+        index = self.low.values[node.deps[1]]
+        return self.b.add(UINT32, index, _offset(node)) if _offset(node) else index
+
+    def _safe_index(self, index: str, active: str) -> str:
+        """Let idle lanes point to entry 0."""
+        return self.b.select(UINT32, active, index, 0)
+
+    def _cleared(self, node: Node, value: str, ty: str) -> str:
+        """Set the lanes to zero that the node's own mask leaves out."""
+        b = self.b
+        mask = node.deps[2]
+        if mask.op is LITERAL and mask.attr:
+            return value
+        chosen = b.narrow(self.low.values[mask])
+        return b.emit(
+            f"select {b.type(BOOL)} {chosen}, {ty} {value}, {ty} zeroinitializer"
+        )
+
+    def _active(self, node: Node) -> str:
+        """Return the lanes that read. Elsewhere, the index may be any number.
+
+        Lanes behind the last element read what they like, if they know the bounds.
+        """
+        low = self.low
+        mask = low.values[node.deps[2]]
+        is_tail = low.mask is not None and low.b.origin(low.mask) == low.tail_mask
+        if is_tail and is_checked(node):
+            return mask
+        return low.under_mask(mask)
+
+    def _read(self, node: Node) -> str:
+        """Read one entry per lane."""
+        low, b = self.low, self.b
+        t = node.type
+        active = self._active(node)
+        base = low.addresses[node.deps[0]]
+        if t is BOOL:
+            return self._read_masks(node, base, active)
+        ty = b.type(t)
+        if b.target.has_masks:
+            index = self._index(node)
+            return gather_call(b, t.llvm, ty, base, index, b.narrow(active))
+        index = self._safe_index(self._index(node), active)
+        raw = self._read_lanes(t.llvm, base, index)
+        return self._cleared(node, raw, ty)
+
+    def _read_masks(self, node: Node, base: str, active: str) -> str:
+        """Read bytes into lanes of 32 bits, where masks live."""
+        low, b = self.low, self.b
+        ty = b.type(UINT32)
+        if b.target.has_masks:
+            # Arrays can be read a little past their ends.
+            index = self._index(node)
+            words = gather_call(b, "i32", ty, base, index, b.narrow(active), "i8")
+            words = b.binary("and", UINT32, words, 255)
+        else:
+            index = self._safe_index(self._index(node), active)
+            words = self._read_lanes("i8", base, index, "i32")
+        found = b.compare("ne", UINT32, words, 0)
+        mask = node.deps[2]
+        if b.target.has_masks or (mask.op is LITERAL and mask.attr):
+            return found
+        return b.binary("and", BOOL, found, low.values[mask])
+
+    def read_one(self, node: Node, index: str, mask: str) -> str:
+        """Read the entry that all active lanes want, as a scalar; zero if none does.
+
+        Then a zero elsewhere is read, so that no index is used that may be wrong.
+        """
+        low, b = self.low, self.b
+        element = node.type.memory_llvm
+        base = low.addresses[node.deps[0]]
+        if _offset(node):
+            index = b.emit(f"add i32 {index}, {_offset(node)}")
+        wide = b.emit(f"zext i32 {index} to i64")
+        place = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+        if mask != "true":
+            place = b.emit(f"select i1 {mask}, ptr {place}, ptr {self._zero()}")
+        entry = b.emit(f"load {element}, ptr {place}")
+        return b.emit(f"icmp ne i8 {entry}, 0") if node.type is BOOL else entry
+
+    def _zero(self) -> str:
+        """Return the address of a zero of any type, on the stack."""
+        low = self.low
+        if not self._zero_name:
+            self._zero_name = low.in_entry("alloca i64, align 8")
+            low.entry.append(f"  store i64 0, ptr {self._zero_name}, align 8")
+        return self._zero_name
+
+    def read_at(self, node: Node) -> str:
+        """Read an entry of another array per lane; the first operand tells where."""
+        low, b = self.low, self.b
+        t = node.type
+        active = low.under_mask(low.values[node.deps[2]])
+        # Idle lanes read the arguments, which are there in any case.
+        somewhere = b.splat(UINT64, self._arguments_address())
+        bases = b.select(UINT64, active, low.values[node.deps[0]], somewhere)
+        index = low.values[node.deps[1]]
+        if _offset(node):
+            index = b.add(UINT32, index, _offset(node))
+        index = b.select(UINT32, active, index, 0)
+        ty = f"<{b.width} x {t.memory_llvm}>"
+        raw = "poison"
+        for lane in range(b.width):
+            base = b.emit(f"extractelement {b.type(UINT64)} {bases}, i32 {lane}")
+            start = b.emit(f"inttoptr i64 {base} to ptr")
+            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
+            wide = b.emit(f"zext i32 {at} to i64")
+            place = b.emit(f"getelementptr {t.memory_llvm}, ptr {start}, i64 {wide}")
+            entry = b.emit(f"load {t.memory_llvm}, ptr {place}")
+            raw = b.emit(
+                f"insertelement {ty} {raw}, {t.memory_llvm} {entry}, i32 {lane}"
+            )
+        raw = self._cleared(node, raw, ty)
+        return b.emit(f"icmp ne {ty} {raw}, zeroinitializer") if t is BOOL else raw
+
+    def _arguments_address(self) -> str:
+        return self.low.in_entry("ptrtoint ptr %args to i64")
+
+    def _read_lanes(
+        self, element: str, base: str, index: str, into: str | None = None
+    ) -> str:
+        """Read lane by lane, with 32-bit indices: no vector of addresses is made.
+
+        Entries may go `into` lanes of a wider type.
+        """
+        b = self.b
+        into = into or element
+        result = "poison"
+        for lane in range(b.width):
+            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
+            wide = b.emit(f"zext i32 {at} to i64")
+            address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+            entry = b.emit(f"load {element}, ptr {address}")
+            if into != element:
+                entry = b.emit(f"zext {element} {entry} to {into}")
+            result = b.emit(
+                f"insertelement <{b.width} x {into}> {result}, {into} {entry}, "
+                f"i32 {lane}"
+            )
+        return result
+
+    def _shifted(self, base: str, element: str, offset: int) -> str:
+        return self.b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
+
+    def _read_together(self, nodes: list[Node]) -> None:
+        """Read neighbouring entries under one mask with one load per lane."""
+        low, b = self.low, self.b
+        first = min(nodes, key=_offset)
+        t = first.type
+        offsets = {_offset(n) - _offset(first) for n in nodes}
+        index = self._safe_index(low.values[first.deps[1]], self._active(first))
+        base = low.addresses[first.deps[0]]
+        if _offset(first):
+            base = self._shifted(base, t.llvm, _offset(first))
+        columns = self._read_rows(t, base, index, offsets)
+        for node in nodes:
+            column = columns[_offset(node) - _offset(first)]
+            low.values[node] = self._cleared(node, column, b.type(t))
+
+    def _read_pair(self, first: Node, second: Node) -> None:
+        """Read entries `b` and `b + 1`, of which only one may lie inside.
+
+        Where only the second does, `b` is -1, and it is the first of the row at 0.
+        """
+        low, b = self.low, self.b
+        t = first.type
+        for node in (first, second):
+            self._ensure(node.deps[2])
+        index = self._safe_index(low.values[first.deps[1]], self._active(first))
+        base = low.addresses[first.deps[0]]
+        columns = self._read_rows(t, base, index, {0, 1})
+        low.values[first] = self._cleared(first, columns[0], b.type(t))
+        found, mask = columns[1], first.deps[2]
+        if mask.op is not LITERAL:
+            found = b.select(t, low.values[mask], found, columns[0])
+        low.values[second] = self._cleared(second, found, b.type(t))
+
+    def _ensure(self, node: Node) -> None:
+        """Lower a mask that differs in comparisons of an index from one that is."""
+        if node not in self.low.values:
+            for dep in node.deps:
+                self._ensure(dep)
+            self.low.node(node)
+
+    def _read_rows(
+        self, t: DType, base: str, index: str, offsets: set[int]
+    ) -> dict[int, str]:
+        """Read the entries from each index on; return those at some offsets."""
+        b = self.b
+        span = 2 if max(offsets) == 1 else 4
+        if b.target.has_masks and span == 2 and t.bits == 32:
+            every = b.const(BOOL, True)
+            pairs = gather_call(
+                b, "i64", b.type(UINT64), base, index, every, step=t.llvm
+            )
+            w = b.width
+            ty = f"<{2 * w} x {t.llvm}>"
+            flat = b.emit(f"bitcast {b.type(UINT64)} {pairs} to {ty}")
+            return {
+                k: _shuffle(b, ty, flat, flat, [2 * lane + k for lane in range(w)])
+                for k in offsets
+            }
+        rows = []
+        for lane in range(b.width):
+            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
+            wide = b.emit(f"zext i32 {at} to i64")
+            address = b.emit(f"getelementptr {t.llvm}, ptr {base}, i64 {wide}")
+            rows.append(
+                b.emit(f"load <{span} x {t.llvm}>, ptr {address}, align {t.size_bytes}")
+            )
+        return _transpose(b, t.llvm, rows, span, offsets)
+
+
+def _offset(node: Node) -> int:
+    return int(node.attr or 0)
+
+
+def _family(node: Node) -> Key:
+    """Return what gathers share that differ by an offset only."""
+    return (id(node.scope), *map(id, node.deps))
+
+
+def _pairs(families: dict[Key, list[Node]]) -> dict[Node, tuple[Node, Node]]:
+    """Find reads of entries `b` and `b + 1` that differ in their bounds only."""
+    single: dict[object, list[Node]] = {}
+    for found in families.values():
+        for node in found[:1]:
+            single.setdefault(_family(node)[:-1], []).append(node)
+    pairs = {}
+    for nodes in single.values():
+        if len(nodes) > 1:
+            known = {(_offset(n), frozenset(split(n)[1])): n for n in nodes}
+            for (offset, others), node in known.items():
+                after = known.get((1, others))
+                if offset == 0 and after is not None:
+                    pairs[node] = pairs[after] = node, after
+    return pairs
+
+
+def _shuffle(b: Builder, ty: str, x: str, y: str, picks: list[int]) -> str:
+    spelled = ", ".join(f"i32 {p}" for p in picks)
+    return b.emit(f"shufflevector {ty} {x}, {ty} {y}, <{len(picks)} x i32> <{spelled}>")
+
+
+def _transpose(
+    b: Builder, element: str, rows: list[str], span: int, wanted: set[int]
+) -> dict[int, str]:
+    """Turn one short vector per lane into one packet per component."""
+    ty = f"<{span} x {element}>"
+    groups: dict[int, list[str]] = {k: [] for k in wanted}
+    for start in range(0, len(rows), span):
+        part = rows[start : start + span]
+        for component in wanted:
+            groups[component].append(_column(b, ty, part, component))
+    result = {}
+    for component, pieces in groups.items():
+        width = span
+        while len(pieces) > 1:
+            piece = f"<{width} x {element}>"
+            width *= 2
+            pieces = [
+                _shuffle(b, piece, x, y, list(range(width)))
+                for x, y in zip(pieces[::2], pieces[1::2], strict=True)
+            ]
+        result[component] = pieces[0]
+    return result
+
+
+def _column(b: Builder, ty: str, rows: list[str], component: int) -> str:
+    """Take one component of two or four short vectors."""
+    span = len(rows)
+    if span == 2:
+        return _shuffle(b, ty, rows[0], rows[1], [component, span + component])
+    low = 0 if component < 2 else 2
+    # The same shuffles of row pairs serve two components; LLVM sees that.
+    picks = [low, span + low, low + 1, span + low + 1]
+    first = _shuffle(b, ty, rows[0], rows[1], picks)
+    second = _shuffle(b, ty, rows[2], rows[3], picks)
+    half = 0 if component == low else 2
+    picks = [half, half + 1, span + half, span + half + 1]
+    return _shuffle(b, ty, first, second, picks)

@@ -1,0 +1,114 @@
+"""Lowers numbers that travel in the argument block: into all lanes, where needed.
+
+A number that several operations use, or an innermost loop, is put into a register in
+the kernel's entry. Where there are many, those of one use are left in memory: the
+block has them as whole packets (`arguments`), from where x86 instructions take
+operands at no cost. (Broadcast where they are used, they are a quarter of the code
+of a kernel that computes little with each, and of the time to compile it.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lumijit.compiler.ir.ops.structural import LITERAL, LOOP, REGIONS
+from lumijit.compiler.lower.common.outline import with_depths
+from lumijit.compiler.plan.arguments import Wide
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ir.trace import Node
+    from lumijit.compiler.lower.packet.kernel import PacketLowering
+    from lumijit.compiler.plan.program import Program
+    from lumijit.runtime.dtypes import DType
+
+# With more literals than this, those of one use stay in memory.
+MANY_LITERALS = 32
+# Memory for widened numbers, which each launch fills.
+MAX_WIDE_BYTES = 8192
+
+
+class Literals:
+    """The numbers among the arguments of one packet kernel."""
+
+    def __init__(self, lowering: PacketLowering) -> None:
+        self.low = lowering
+        # The slots of those that are loaded late.
+        self.late: dict[Node, int] = dict.fromkeys(_of_one_use(lowering.program), -1)
+        # By bits of a number: the ranges of slots that are there as packets, too.
+        self.wide: dict[int, Wide] = {}
+        # By the same, where the packets begin in the argument block.
+        self.offsets: dict[int, int] = {}
+
+    def bind(self, node: Node, slot: int) -> None:
+        """Note where a number is, or load it in the kernel's entry."""
+        low = self.low
+        if node in self.late:
+            self.late[node] = slot
+            return
+        lines, low.b.lines = low.b.lines, low.entry
+        low.values[node] = self._broadcast(node.type, slot)
+        low.b.lines = lines
+
+    def value(self, node: Node) -> str | None:
+        """Return a number that is loaded late; None for all other values."""
+        slot = self.late.get(node)
+        if slot is None:
+            return None
+        b = self.low.b
+        t = node.type
+        if t.bits not in self.wide:
+            return self._broadcast(t, slot)
+        index = slot - self.wide[t.bits].first
+        offset = self.offsets[t.bits] + index * b.width * t.size_bytes
+        place = b.emit(f"getelementptr i8, ptr %args, i64 {offset}")
+        return b.emit(f"load {b.type(t)}, ptr {place}, align 8")
+
+    def _broadcast(self, dtype: DType, slot: int) -> str:
+        """Load an argument into all lanes, in as few instructions as LLVM takes."""
+        b = self.low.b
+        one = f"<1 x {dtype.llvm}>"
+        address = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+        entry = b.emit(f"load {one}, ptr {address}, align 8")
+        return b.emit(
+            f"shufflevector {one} {entry}, {one} poison, "
+            f"<{b.width} x i32> zeroinitializer"
+        )
+
+    def widen(self, offset: int) -> None:
+        """Choose which late numbers the block has as packets, from `offset` on."""
+        width = self.low.b.width
+        for bits in (32, 64):
+            slots = [s for n, s in self.late.items() if n.type.bits == bits]
+            # What else is in the range does no harm.
+            count = max(slots, default=0) - min(slots, default=0) + 1
+            size_bytes = count * width * bits // 8
+            if len(slots) > 1 and size_bytes <= MAX_WIDE_BYTES:
+                self.wide[bits] = Wide(bits, min(slots), count)
+                self.offsets[bits] = offset
+                offset += size_bytes
+
+
+def _of_one_use(program: Program) -> list[Node]:
+    """Return the literals of one use outside of innermost loops, if there are many.
+
+    Many values that are kept from the kernel's entry on would take LLVM's register
+    allocation long, only to end up in memory. What innermost loops use is kept.
+    """
+    literals = [n for n in program.arguments if n.op is LITERAL]
+    if len(literals) <= MANY_LITERALS:
+        return []
+    uses = dict.fromkeys(literals, 0)
+    nodes = with_depths(program)
+    hot = max(1, *(depth for _, depth in nodes))
+    for node, depth in nodes:
+        weight = 1 if node.op.lower is not None and depth < hot else 2
+        used = node.deps
+        if node.op in REGIONS:
+            # Captures are used inside; what begins or leaves a region is kept.
+            heads = len(node.attr.args) if node.op is LOOP else 1
+            used = node.deps[:heads]
+            used += tuple(n for block in node.attr.blocks for n in block.outputs)
+        for dep in used:
+            if dep in uses:
+                uses[dep] += weight
+    return [n for n in literals if uses[n] == 1]

@@ -1,0 +1,161 @@
+"""Lowers plain indirect writes for packets: which instructions store the lanes.
+
+LLVM would test and branch for every lane; one test for the whole packet does instead,
+as mostly all lanes are active. Where loops take a kernel's time, a loop over the lanes
+does, which is a quarter of the code. (AVX-512 has an instruction for scatters, which
+takes more than twice as long.) Neighbouring writes under one mask, like those of an
+array's components, wait for each other and share that test or loop. Writes that combine
+are in `access`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.effects import joins
+from lumijit.compiler.ir.ops.structural import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    LITERAL,
+    SCATTER,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.ir.trace import Node
+from lumijit.runtime.dtypes import BOOL, UINT32
+
+if TYPE_CHECKING:
+    from lumijit.compiler.lower.packet.kernel import PacketLowering
+
+# What may be computed while writes wait: it neither writes nor reads by index.
+_PASSING = {LITERAL, EVALUATED, CAST, BITCAST, COUNTER, UNDEFINED, WRITTEN}
+
+
+@dataclass
+class Write:
+    """One write of a packet: `value` (entries as in memory) goes to `base[index]`."""
+
+    element: str
+    value: str
+    base: str
+    index: str
+
+
+class Stores:
+    """The plain writes of one packet kernel."""
+
+    def __init__(self, lowering: PacketLowering) -> None:
+        self.low = lowering
+        self.waiting: list[Write] = []
+        self.targets: set[Node] = set()
+        self.mask = ""
+        # What tells the mask: the write's own, and that of the active lanes.
+        self.masks: tuple[str, str | None] = ("", None)
+
+    def before(self, node: Node) -> None:
+        """Write what waits, unless lowering a node can't notice that it does."""
+        op = node.op
+        if op.lower is None and op not in _PASSING and op is not SCATTER:
+            self.flush()
+
+    def add(self, node: Node, target: Node, write: Write) -> None:
+        """Append the write of a scatter, given the first version of its target."""
+        low = self.low
+        mask = low.values[node.deps[3]]
+        # Two writes to one entry must stay in order, also those of other lanes.
+        is_apart = target not in self.targets or joins(node)
+        if self.masks != (mask, low.mask) or not is_apart:
+            self.flush()
+        if not self.waiting:
+            self.masks = (mask, low.mask)
+            self.mask = low.under_mask(mask)
+        self.waiting.append(write)
+        self.targets.add(target)
+
+    def flush(self) -> None:
+        """Write what waits; of lanes with one index the last one stays."""
+        writes = self.waiting
+        if not writes:
+            return
+        low = self.low
+        b = low.b
+        self.waiting = []
+        self.targets = set()
+        outer = None if low.mask is None else b.wide(low.mask)
+        bits = b.emit(f"bitcast {b.type(BOOL)} {b.narrow(self.mask)} to i{b.width}")
+        if low.program.has_loops and low.loop_depth == 0:
+            self._by_lane(writes, bits)
+        else:
+            packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
+            is_full = b.emit(f"icmp eq i{b.width} {bits}, -1")
+            b.branch_if(is_full, packed, some)
+            b.block(packed)
+            for write in writes:
+                _all_lanes(b, write)
+            b.branch(done)
+            b.block(some)
+            self._by_lane(writes, bits)
+            b.branch(done)
+            b.block(done)
+        low.set_mask(outer)
+
+    def _by_lane(self, writes: list[Write], bits: str) -> None:
+        """Write the lanes that are set in an integer of bits, one by one."""
+        b = self.low.b
+        known: dict[str, str] = {}
+        vectors = []
+        for k, write in enumerate(writes):
+            if write.index not in known:
+                role = f"places{len(known)}"
+                known[write.index] = self._put(role, b.type(UINT32), write.index)
+            ty = f"<{b.width} x {write.element}>"
+            vectors.append(self._put(f"items{k}", ty, write.value))
+        lanes, done = b.label("lanes"), b.label("done")
+        left = b.emit(f"zext i{b.width} {bits} to i64") if b.width < 64 else bits
+        before = b.current
+        if b.origin(self.mask) == self.low.tail_mask:
+            b.branch(lanes)
+        else:
+            b.branch_if(b.emit(f"icmp ne i64 {left}, 0"), lanes, done)
+        b.block(lanes)
+        b.line(f"%{lanes}.l = phi i64 [ {left}, %{before} ], [ %{lanes}.n, %{lanes} ]")
+        b.declarations["llvm.cttz.i64"] = "declare i64 @llvm.cttz.i64(i64, i1)"
+        lane = b.emit(f"call i64 @llvm.cttz.i64(i64 %{lanes}.l, i1 true)")
+        places = {key: _entry(b, "i32", at, lane) for key, at in known.items()}
+        for write, vector in zip(writes, vectors, strict=True):
+            item = _entry(b, write.element, vector, lane)
+            _store(b, write.element, item, write.base, places[write.index])
+        less = b.emit(f"add i64 %{lanes}.l, -1")
+        b.line(f"%{lanes}.n = and i64 %{lanes}.l, {less}")
+        more = b.emit(f"icmp ne i64 %{lanes}.n, 0")
+        b.branch_if(more, lanes, done)
+        b.block(done)
+
+    def _put(self, role: str, ty: str, vector: str) -> str:
+        """Put a vector into memory, from where single lanes are read fast."""
+        address = self.low.on_stack(role, ty)
+        self.low.b.line(f"store {ty} {vector}, ptr {address}, align 32")
+        return address
+
+
+def _all_lanes(b: Builder, write: Write) -> None:
+    for lane in range(b.width):
+        at = b.emit(f"extractelement {b.type(UINT32)} {write.index}, i32 {lane}")
+        ty = f"<{b.width} x {write.element}>"
+        item = b.emit(f"extractelement {ty} {write.value}, i32 {lane}")
+        _store(b, write.element, item, write.base, at)
+
+
+def _entry(b: Builder, element: str, address: str, lane: str) -> str:
+    place = b.emit(f"getelementptr {element}, ptr {address}, i64 {lane}")
+    return b.emit(f"load {element}, ptr {place}")
+
+
+def _store(b: Builder, element: str, item: str, base: str, at: str) -> None:
+    wide = b.emit(f"zext i32 {at} to i64")
+    address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+    b.line(f"store {element} {item}, ptr {address}")

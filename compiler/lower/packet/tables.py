@@ -1,0 +1,86 @@
+"""Lowers reads of the tables of calls: which body an element runs, and its data.
+
+Neighbouring elements mostly call the same function. So a packet whose lanes have one
+index reads once; the others read lane by lane in a loop, which is a tenth of the code
+of reading all lanes in a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lumijit.compiler.ir.ops.structural import EVALUATED
+from lumijit.runtime.dtypes import UINT32, DType
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ir.trace import Node
+    from lumijit.compiler.lower.packet.kernel import PacketLowering
+
+
+def is_table(node: Node) -> bool:
+    """Tell whether an array is the table of a call."""
+    return node.op is EVALUATED and node.attr is not None
+
+
+def read_table(
+    low: PacketLowering, dtype: DType, base: str, index: str, offsets: list[int]
+) -> list[str]:
+    """Read the entries at `index` plus each of the offsets.
+
+    Args:
+        low: the kernel that is being written.
+        dtype: the type of the entries, UInt32 or UInt64.
+        base: the address of the table.
+        index: a vector of positions, all of them in the table.
+        offsets: what is added to the positions.
+
+    Returns:
+        A vector for each of the offsets.
+    """
+    b = low.b
+    outer = None if low.mask is None else b.wide(low.mask)
+    positions, ty = b.type(UINT32), b.type(dtype)
+    first = b.emit(f"extractelement {positions} {index}, i32 0")
+    differs = b.compare("ne", UINT32, index, b.splat(UINT32, first))
+    some = b.any_lane(differs)
+    labels = [b.label(s) for s in ("one", "spread", "lanes", "spread.end", "read")]
+    one, spread, lanes, end, done = labels
+    places = low.on_stack("places", positions)
+    found = [low.on_stack(f"found{k}", ty) for k in range(len(offsets))]
+    b.branch_if(some, spread, one)
+    b.block(one)
+    at = b.emit(f"zext i32 {first} to i64")
+    element = dtype.llvm
+    same = [b.splat(dtype, _entry(low, element, base, at, o)) for o in offsets]
+    b.branch(done)
+    b.block(spread)
+    b.line(f"store {positions} {index}, ptr {places}, align 32")
+    b.branch(lanes)
+    b.block(lanes)
+    b.line(f"%{lanes}.k = phi i64 [ 0, %{spread} ], [ %{lanes}.n, %{lanes} ]")
+    place = b.emit(f"getelementptr i32, ptr {places}, i64 %{lanes}.k")
+    at = b.emit(f"zext i32 {b.emit(f'load i32, ptr {place}')} to i64")
+    for address, offset in zip(found, offsets, strict=True):
+        entry = _entry(low, element, base, at, offset)
+        target = b.emit(f"getelementptr {element}, ptr {address}, i64 %{lanes}.k")
+        b.line(f"store {element} {entry}, ptr {target}")
+    b.line(f"%{lanes}.n = add i64 %{lanes}.k, 1")
+    more = b.emit(f"icmp ult i64 %{lanes}.n, {b.width}")
+    b.branch_if(more, lanes, end)
+    b.block(end)
+    apart = [b.emit(f"load {ty}, ptr {address}, align 32") for address in found]
+    b.branch(done)
+    b.block(done)
+    low.set_mask(outer)
+    return [
+        b.emit(f"phi {ty} [ {x}, %{one} ], [ {y}, %{end} ]")
+        for x, y in zip(same, apart, strict=True)
+    ]
+
+
+def _entry(low: PacketLowering, element: str, base: str, at: str, offset: int) -> str:
+    b = low.b
+    place = b.emit(f"getelementptr {element}, ptr {base}, i64 {at}")
+    if offset:
+        place = b.emit(f"getelementptr {element}, ptr {place}, i64 {offset}")
+    return b.emit(f"load {element}, ptr {place}")

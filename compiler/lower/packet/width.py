@@ -1,0 +1,104 @@
+"""Chooses how many elements a kernel processes at once, from what its code costs.
+
+What nobody needs inside of regions isn't lowered, so it doesn't count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.ir.ops.structural import CALL, LOCALS, LOOP, READS, REGIONS
+from lumijit.compiler.ir.region_types import Block
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.packet.shape import Shape, is_innermost, shape
+from lumijit.compiler.plan.program import Program
+
+MANY_OPERATIONS = 1000
+SHORT_PROGRAM = 80
+# Loops that cost more than this would double the time of the build.
+LEAN_COST = 64
+
+
+class Effort(NamedTuple):
+    """What a program asks for: `cost` is per element, and loops count 16 times."""
+
+    operations: int
+    cost: int
+    gathers: int
+
+
+def effort(program: Program, demand: Demand) -> Effort:
+    """Count a program's operations."""
+    count = cost = gathers = 0
+    stack = [(program.nodes, 1)]
+    while stack:
+        nodes, weight = stack.pop()
+        for node in nodes:
+            count += 1
+            cost += weight * node.op.cost
+            gathers += node.op in READS or node.op in LOCALS
+            if node.op in REGIONS:
+                inner = weight * 16 if node.op is LOOP else weight
+                stack.extend((_wanted(b, demand), inner) for b in node.attr.blocks)
+    return Effort(count, cost, gathers)
+
+
+def _wanted(block: Block, demand: Demand) -> list[Node]:
+    return [node for node in block.nodes if node in demand.wanted]
+
+
+def choose_width(
+    program: Program,
+    demand: Demand,
+    uniform: Collection[Node],
+    work: Effort,
+    target: TargetInfo,
+) -> int:
+    """Pick the packet width: two registers; four for lean loops; one for fat ones.
+
+    Wider than a register hides latency; above some 1,000 operations or 64 gathers
+    it only makes the build longer. Programs with most of their code outside of loops
+    build fastest at one register. Calls run as fast at one, where lanes agree more
+    often, and build in half the time (measured, see docs/decisions.md).
+    """
+    count, _, gathers = work
+    lanes = target.lanes_f32
+    if count > MANY_OPERATIONS or gathers > 64:
+        return lanes
+    found = [n for n in program.all_nodes() if n.op is LOOP]
+    loops = [n for n in found if n in demand.wanted]
+    if not loops:
+        has_calls = any(n.op is CALL for n in program.nodes)
+        return lanes if has_calls else 2 * lanes
+    if _is_mostly_outside(loops, count, demand):
+        return lanes
+    inner = [loop for loop in loops if is_innermost(loop, demand)]
+    shapes = [shape(loop, demand, uniform) for loop in inner]
+    return lanes * min(_registers_a_value(s, target) for s in shapes)
+
+
+def _registers_a_value(turn: Shape, target: TargetInfo) -> int:
+    """Return how many registers a value of 32 bits takes at best in a loop.
+
+    Limits of what is live were measured on 25 loops with 16 registers, and follow two
+    measurements with 32. While results are waited for, spilled registers cost less.
+    """
+    lean, most = (10, 20) if target.has_avx512 else (6, 10)
+    if turn.cost > LEAN_COST or turn.accesses:
+        lean = 0
+    for count, limit in ((4, lean), (2, most)):
+        if turn.live <= limit * (1.5 if turn.waits(count) else 1):
+            return count
+    return 1
+
+
+def _is_mostly_outside(loops: list[Node], count: int, demand: Demand) -> bool:
+    """Tell whether little of the code is in loops, where the time goes.
+
+    Then wide packets would make the build long for code that hardly matters.
+    """
+    inside = sum(len(_wanted(b, demand)) for n in loops for b in n.attr.blocks)
+    return count > SHORT_PROGRAM and 3 * inside < count

@@ -1,6 +1,0 @@
-"""The operations of the trace, one record each, grouped by family."""
-
-from lumijit.compiler.ops import arithmetic, logic, mathematics, structural
-from lumijit.compiler.ops.record import REGISTRY, Op
-
-__all__ = ["REGISTRY", "Op", "arithmetic", "logic", "mathematics", "structural"]

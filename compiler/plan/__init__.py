@@ -1,0 +1,1 @@
+"""What is computed together: kernels, their order, their keys and arguments."""

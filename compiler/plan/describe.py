@@ -1,0 +1,239 @@
+"""What a launch is recognized by: one walk gives its key and its arguments.
+
+A program that needs nothing to be put into memory first is one kernel as it stands,
+without a plan. If the kernel is known by the key, no `Program` is made, either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from sys import getrefcount
+from typing import Any
+
+from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.ops.structural import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    GATHER,
+    LITERAL,
+    PROJECT,
+    REGIONS,
+    SCATTER,
+    UNDEFINED,
+)
+from lumijit.compiler.ir.region_types import attr_key, weight
+from lumijit.compiler.ir.trace import ROOT, Node
+from lumijit.compiler.plan.program import (
+    STREAMING_FROM,
+    Program,
+    Target,
+    is_baked,
+    is_streaming,
+    leaked_symbol,
+    private_op,
+)
+from lumijit.runtime import workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import BOOL
+
+_AS_THEY_STAND = (CAST, BITCAST, COUNTER, UNDEFINED)
+# What an array of one entry is in a key.
+_ENTRY = "entry"
+_SOURCES = (EVALUATED, LITERAL, UNDEFINED)
+_PROBE = (object(),)
+BASE_REFERENCES = getrefcount(_PROBE[0])
+
+
+class Launch:
+    """One kernel's worth of trace that is to be launched, and what that takes.
+
+    Equal keys mean equal programs (`Program.key`). `values` are those of the
+    arguments, in order: addresses and numbers. `targets` are the arrays written to.
+    """
+
+    outputs: list[Node]
+    size: int
+    key: Any
+    values: list[Any]
+    operations: int
+    # What only those have that write.
+    effects: Sequence[Node] = ()
+    targets: Sequence[Target] = ()
+    expand_limit = 0
+    # What `launching` finds: the kernel, …
+    built: Any
+    args: bytes
+    is_inline: bool
+    # … memory of the results, and of the targets by their ids; …
+    results: list[Buffer]
+    written: dict[int, Buffer]
+    # … what arrays are after the writes; …
+    versions: Sequence[tuple[Node, Buffer]] = ()
+    # … copies for each thread, and reductions that these are ended by; …
+    temporary: Sequence[Any] = ()
+    merges: Sequence[Any] = ()
+    # … and how many threads may take part.
+    slots = workers.ALL_SLOTS
+    # What `workers` notes when the kernel, and when each reduction, is on its way.
+    started: list[int]
+    merged: list[int] = []
+    # Made only where somebody needs it.
+    program: Program | None = None
+
+    def bind_effects(
+        self, effects: Sequence[Node], targets: Sequence[Target], expand_limit: int
+    ) -> None:
+        """Have writes carried out, too."""
+        self.written = {}
+        self.effects = effects
+        self.targets = targets
+        self.expand_limit = expand_limit
+
+
+def describe(
+    outputs: list[Node],
+    effects: Sequence[Node],
+    expand_limit: int,
+    shared: Set[int] | None = None,
+) -> Launch | None:
+    """Return what tells the kernel that computes nodes from all others.
+
+    Nodes are told in the order in which they are first reached (`Program.bind`), later
+    uses by their number (below 0). What is told of a node settles what follows it.
+
+    Args:
+        outputs: different nodes that have not been computed.
+        effects: writes to carry out.
+        expand_limit: as in `Program`.
+        shared: the ids of targets that others refer to, too; found out unless given.
+
+    Returns:
+        None if they are no single kernel as they stand: if regions write, versions
+        are read, something must be in memory first, or sizes differ.
+    """
+    size = (outputs or effects)[0].size
+    for output in outputs:
+        if output.size != size or output.op is UNDEFINED or output.op is EVALUATED:
+            return None
+    key: list[Any] = []
+    values: list[Any] = []
+    targets: list[Target] = []
+    numbers: dict[int, int] = {}
+    count = inside = 0
+    is_any_cancelled = workers.has_cancelled()
+    reached = [*outputs, *effects]
+    for node in reached:
+        name = id(node)
+        if name in numbers:
+            key.append(numbers[name])
+            continue
+        numbers[name] = count = count - 1
+        op = node.op
+        attr = node.attr
+        if op is EVALUATED:
+            key.append(_ENTRY if node.size == 1 else op)
+            buffer: Any = node.buffer
+            if is_any_cancelled:
+                buffer.check_intact()
+            values.append(buffer.address)
+        elif op is LITERAL:
+            if (not attr or node.type is BOOL) and is_baked(node):
+                key.append(bool(attr))
+            else:
+                key.append(op)
+                values.append(attr)
+        elif node.scope is not ROOT:
+            raise leaked_symbol(node)
+        elif op.lower is not None or op in _AS_THEY_STAND or _is_ready(node):
+            if attr is None:
+                key.append(op)
+            elif op in REGIONS:
+                inside += weight(node)
+                key.append((op, attr.key, attr.pointers, len(node.deps)))
+            else:
+                key.append((op, attr))
+            reached += node.deps
+        else:
+            target = None
+            if op is SCATTER and node.size == size:
+                target = _target(node, targets, shared)
+            if target is None:
+                return None
+            key.append((target.root.type, attr_key(node)))
+            reached += node.deps[1:]
+        key.append(node.type)
+    launch = Launch()
+    if targets:
+        # (In a region, how often they are written to isn't known.)
+        if inside:
+            return None
+        for target, effect in zip(targets, effects, strict=True):
+            target.private_op = private_op(target, [effect.attr], size, expand_limit)
+            key.append(target.private_op)
+        launch.bind_effects(effects, targets, expand_limit)
+    may_stream = 8 * size * len(numbers) >= STREAMING_FROM
+    is_large = may_stream and is_streaming(outputs, reached, size)
+    key.append("streaming" if is_large else size == 1)
+    launch.outputs = outputs
+    launch.size = size
+    launch.key = tuple(key)
+    launch.values = values
+    launch.operations = inside - count - len(values)
+    return launch
+
+
+def described(program: Program, shared: Set[int]) -> Launch:
+    """Describe a program that isn't recognized by a walk."""
+    launch = Launch()
+    targets = list(program.targets.values())
+    for target in targets:
+        target.is_shared = id(target.root) in shared
+    launch.bind_effects(program.effects, targets, program.expand_limit)
+    launch.outputs = program.outputs
+    launch.size = program.size
+    launch.key = program.key
+    launch.program = program
+    launch.operations = len(program.nodes)
+    launch.values = []
+    for node in program.arguments:
+        if node.buffer is None:
+            launch.values.append(node.attr)
+        else:
+            node.buffer.check_intact()
+            launch.values.append(node.buffer.address)
+    return launch
+
+
+def _is_ready(node: Node) -> bool:
+    """Tell whether an indexed read, or a region, can be computed at once."""
+    op = node.op
+    if op is GATHER:
+        return node.deps[0].op is EVALUATED
+    if op is PROJECT:
+        return not is_local(node)
+    if op not in REGIONS:
+        return False
+    region = node.attr
+    if region.is_consumed or len(node.deps) > region.targets:
+        return False
+    return all(dep.op is EVALUATED for dep in node.deps[region.pointers :])
+
+
+def _target(
+    effect: Node, targets: list[Target], shared: Set[int] | None
+) -> Target | None:
+    """Return where a write goes, if nothing has to be done before."""
+    if effect.deps[0].op not in _SOURCES:
+        return None
+    if shared is None:
+        is_shared = getrefcount(effect.deps[0]) > BASE_REFERENCES
+    else:
+        is_shared = id(effect.deps[0]) in shared
+    root = effect.deps[0]
+    if any(other.root is root for other in targets):
+        return None
+    target = Target(root, is_shared)
+    targets.append(target)
+    return target

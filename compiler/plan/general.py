@@ -1,0 +1,385 @@
+"""One kernel for all numbers, also where some of them coincide.
+
+Value numbering makes equal numbers one literal, and operations on them one
+operation, so that the trace's structure depends on which numbers are equal. The
+kernels that are built don't: `generalized` gives every use of a literal, or every
+kind of use, an argument of its own, and `match` finds out whether a known kernel
+computes a program in which numbers coincide, or are zero, that were different before.
+Both run only where a kernel isn't known by the program's own key (`kernels.lookup`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, cast
+
+from lumijit.compiler.ir.captures import structure
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import (
+    BRANCH,
+    EFFECTS,
+    EVALUATED,
+    LITERAL,
+    PROJECT,
+    REGIONS,
+    SYMBOLIC,
+)
+from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region, attr_key
+from lumijit.compiler.ir.trace import ROOT, Node, Scope
+from lumijit.compiler.plan.program import Program, is_baked
+
+# The uses of a number with more than this are hardly all there by chance: those by one
+# operation stay one argument.
+MAX_USES = 8
+# With more arguments than this, builds take too long to save others.
+MAX_ARGUMENTS = 1000
+
+# What serves as one argument: a node of the program, or a number.
+Source = Node | int | float
+_new_node = cast(Any, Node.__new__)
+
+
+class Remembered(Node):
+    """A node of a program that a kernel was built from, and no value of anybody's.
+
+    Lists of the values that live leave it out.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class General:
+    """A program whose literals have one kind of use, and what its arguments are."""
+
+    program: Program
+    sources: list[Source]
+
+
+def generalized(program: Program) -> General:
+    """Return a copy of a program in which uses of a literal are literals of their own.
+
+    Programs without literals stay as they are.
+    """
+    singled = _count_uses(program)
+    if singled is None:
+        return General(program, list(program.arguments))
+    copier = _Copier(singled)
+    for node in program.nodes:
+        copier.copy(node)
+    copy = Program(
+        program.size,
+        [copier.operand(n) for n in program.outputs],
+        [copier.copies[id(n)] for n in program.effects],
+        program.expand_limit,
+    )
+    return General(copy, [copier.origins[id(n)] for n in copy.arguments])
+
+
+def _count_uses(program: Program) -> set[int] | None:
+    """Return the literals each use of which becomes one; None if there are none."""
+    uses: dict[int, int] = {}
+    for node in program.all_nodes():
+        if node.op in REGIONS:
+            continue
+        for dep in node.deps:
+            if dep.op is LITERAL and not is_baked(dep):
+                uses[id(dep)] = uses.get(id(dep), 0) + 1
+    for node in program.arguments:
+        if node.op is LITERAL:
+            uses.setdefault(id(node), 0)
+    if not uses:
+        return None
+    singled = {k for k, count in uses.items() if count <= MAX_USES}
+    return singled if sum(uses[k] for k in singled) <= MAX_ARGUMENTS else set()
+
+
+# What uses an operand: an operation, at a position.
+Use = tuple[Op, int] | None
+
+
+class _Copier:
+    """Copies a program's nodes; `origins` tells what sources were copied from.
+
+    Each use of a `singled` literal is a literal of its own, and the uses of others
+    are one by the operation and the position of the operand.
+    """
+
+    def __init__(self, singled: set[int]) -> None:
+        self.singled = singled
+        self.copies: dict[int, Node] = {}
+        self.origins: dict[int, Node] = {}
+        self.scopes: dict[int, Scope] = {id(ROOT): ROOT}
+        self.shared: dict[tuple[int, Use], Node] = {}
+        # The literals used inside of each region that is being copied.
+        self.used: list[dict[int, Node]] = []
+
+    def _scope(self, original: Scope) -> Scope:
+        found = self.scopes.get(id(original))
+        if found is None:
+            found = self.scopes[id(original)] = Scope()
+        return found
+
+    def _make(self, node: Node, deps: tuple[Node, ...], attr: Any) -> Node:
+        made: Node = _new_node(Remembered)
+        made.op, made.type, made.size = node.op, node.type, node.size
+        # What an array in memory keeps alive (a table's textures) is no structure.
+        made.attr = None if node.op is EVALUATED else attr
+        made.deps, made.buffer, made.uses = deps, None, None
+        made.scope = self._scope(node.scope)
+        return made
+
+    def operand(self, node: Node, use: Use = None) -> Node:
+        """Return the copy of a node for one use of it."""
+        if node.op is not LITERAL or is_baked(node):
+            return self.copy(node)
+        fresh = None
+        is_shared = id(node) not in self.singled
+        if is_shared:
+            fresh = self.shared.get((id(node), use))
+        if fresh is None:
+            fresh = self._make(node, (), node.attr)
+            self.origins[id(fresh)] = node
+            if is_shared:
+                self.shared[id(node), use] = fresh
+        for used in self.used:
+            used[id(fresh)] = fresh
+        return fresh
+
+    def copy(self, node: Node) -> Node:
+        """Return the one copy of a node, whose operands have been copied."""
+        found = self.copies.get(id(node))
+        if found is None:
+            op = node.op
+            if op in REGIONS:
+                found = self._region(node)
+            else:
+                # What is addressed is no value, and stays one array.
+                first = 1 if op in EFFECTS else 0
+                deps = [self.copy(d) for d in node.deps[:first]]
+                values = enumerate(node.deps[first:])
+                deps += [self.operand(d, (op, k)) for k, d in values]
+                found = self._make(node, tuple(deps), node.attr)
+                self.origins[id(found)] = node
+            self.copies[id(node)] = found
+        return found
+
+    def _region(self, node: Node) -> Node:
+        old: Region = node.attr
+        count = len(old.args) if isinstance(old, Loop) else 1
+        heads = [self.operand(d) for d in node.deps[:count]]
+        captures = node.deps[count : old.pointers]
+        kept = [self.copy(d) for d in captures if d.op is not LITERAL or is_baked(d)]
+        self.used.append({})
+        if isinstance(old, Loop):
+            loop = Loop()
+            loop.args = tuple(self.copy(a) for a in old.args)
+            loop.header, loop.body = self._block(old.header), self._block(old.body)
+            new: Region = loop
+        elif isinstance(old, Branch):
+            new = branch = Branch()
+            branch.true, branch.false = self._block(old.true), self._block(old.false)
+        else:
+            new = call = Call()
+            call.bodies = tuple(self._block(body) for body in old.bodies)
+        literals = self.used.pop().values()
+        addressed = [self.copy(d) for d in node.deps[old.pointers :]]
+        deps = (*heads, *kept, *literals, *addressed)
+        new.label, new.written = old.label, []
+        new.pointers = count + len(kept) + len(literals)
+        new.targets = new.pointers + old.targets - old.pointers
+        new.key = structure(new, deps)
+        return self._make(node, deps, new)
+
+    def _block(self, block: Block) -> Block:
+        nodes = tuple([self.copy(n) for n in block.nodes])
+        outputs = tuple([self.operand(n) for n in block.outputs])
+        return Block(nodes, outputs, block.is_consumed)
+
+
+def match(known: Program, program: Program) -> list[Source] | None:
+    """Return what a known kernel's arguments must be to compute a program.
+
+    None if it computes something else. The known kernel's literals have one kind of
+    use each, so every operation of it stands for exactly one of the program, while
+    several may stand for the same.
+    """
+    if known.key[-1] != program.key[-1]:
+        return None
+    found = _Match()
+    if not found.pairs(known.outputs, program.outputs):
+        return None
+    if not found.pairs(known.effects, program.effects):
+        return None
+    if not found.run() or not found.has_same_targets(known, program):
+        return None
+    if any(id(n) not in found.images for n in known.arguments):
+        return None
+    return [found.images[id(n)] for n in known.arguments]
+
+
+class _Match:
+    """Finds for every node of one program the node of another that it stands for."""
+
+    def __init__(self) -> None:
+        self.images: dict[int, Any] = {}
+        self.stack: list[tuple[Node, Node]] = []
+
+    def pairs(self, ours: Any, theirs: Any) -> bool:
+        """Have two lists of nodes compared; tell whether they are of one length."""
+        self.stack += zip(ours, theirs, strict=False)
+        return len(ours) == len(theirs)
+
+    def run(self) -> bool:
+        """Compare everything; tell whether all of it fits."""
+        while self.stack:
+            ours, theirs = self.stack.pop()
+            image = self.images.get(id(ours))
+            if image is None:
+                self.images[id(ours)] = theirs
+                if not self._fits(ours, theirs):
+                    return False
+            elif image is not theirs:
+                return False
+        return True
+
+    def _fits(self, ours: Node, theirs: Node) -> bool:
+        op = ours.op
+        if ours.type is not theirs.type:
+            return False
+        if op is not theirs.op:
+            return self._is_disguised(ours, theirs)
+        if op is LITERAL:
+            # An argument may stand for a zero, which has no argument there.
+            same = is_baked(theirs) and bool(ours.attr == theirs.attr)
+            return same or not is_baked(ours)
+        if op is EVALUATED:
+            return (ours.size == 1) == (theirs.size == 1)
+        if op is SYMBOLIC:
+            # A region's arguments are paired when the region is.
+            return False
+        if op in REGIONS:
+            return self._region(ours, theirs)
+        if attr_key(ours) != attr_key(theirs):
+            return False
+        return self.pairs(ours.deps, theirs.deps)
+
+    def _is_disguised(self, ours: Node, theirs: Node) -> bool:
+        """Tell whether coinciding or special numbers made another operation of ours.
+
+        A product by a power of two is a shift; the result of a branch whose sides
+        agree is that of one side. What a number is here must not depend on anything
+        but their program's key.
+        """
+        if ours.op is PROJECT and ours.deps[0].op is BRANCH:
+            sides = [block.outputs[ours.attr] for block in ours.deps[0].attr.blocks]
+            return self.pairs(sides, [theirs, theirs])
+        if not ours.deps or ours.deps[-1].op is not LITERAL or is_baked(ours.deps[-1]):
+            return False
+        number = ours.deps[-1]
+        if ours.op is not ar.MUL or theirs.op is not lo.SHL_BY:
+            return False
+        value = number.type.wrap(1 << theirs.attr)
+        if self.images.setdefault(id(number), value) != value:
+            return False
+        self.stack.append((ours.deps[0], theirs.deps[0]))
+        return True
+
+    def _region(self, ours: Node, theirs: Node) -> bool:
+        old, new = ours.attr, theirs.attr
+        if type(old) is not type(new):
+            return False
+        count = 1
+        if isinstance(old, Loop):
+            count = len(old.args)
+            if count != len(new.args):
+                return False
+            self.images.update(zip(map(id, old.args), new.args, strict=True))
+        if len(old.blocks) != len(new.blocks):
+            return False
+        for a, b in zip(old.blocks, new.blocks, strict=True):
+            if not self.pairs(a.outputs, b.outputs):
+                return False
+            if not self.pairs(_effects(a.nodes), _effects(b.nodes)):
+                return False
+        return self.pairs(ours.deps[:count], theirs.deps[:count])
+
+    def has_same_targets(self, known: Program, program: Program) -> bool:
+        """Tell whether the same writes go to arrays in the same order.
+
+        Then no two arrays of the known program may stand for one, either.
+        """
+        pairs = list(
+            zip(known.targets.values(), program.targets.values(), strict=False)
+        )
+        if len(known.targets) != len(program.targets):
+            return False
+        for ours, theirs in pairs:
+            if self.images.get(id(ours.root)) is not theirs.root:
+                return False
+            if ours.private_op != theirs.private_op:
+                return False
+        if not pairs:
+            return True
+        arrays = [self.images[id(n)] for n in known.arguments if n.op is EVALUATED]
+        return len({id(a) for a in arrays}) == len(arrays)
+
+
+def _effects(nodes: tuple[Node, ...]) -> list[Node]:
+    return [
+        n
+        for n in nodes
+        if n.op in EFFECTS or (n.op in REGIONS and len(n.deps) > n.attr.targets)
+    ]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which of a program's `count` arguments another's kernel takes, in order.
+
+    Positions from `count` on stand for `numbers`.
+    """
+
+    count: int
+    picks: tuple[int, ...]
+    numbers: tuple[Any, ...]
+
+    def packer(self, pack: Any) -> Any:
+        """Return the function that packs a program's arguments for the kernel.
+
+        It takes what the program's own would: the arguments, then the rest.
+        """
+        count, picks, numbers = self.count, self.picks, self.numbers
+        if picks == tuple(range(count)):
+            return pack
+        pick: Any = None
+
+        def packed(*values: Any) -> Any:
+            nonlocal pick
+            if pick is None:
+                length = len(values)
+                places = [p if p < count else p - count + length for p in picks]
+                places += range(count, length)
+                # Of one place, it would return no tuple.
+                pick = itemgetter(*places) if len(places) > 1 else tuple
+            return pack(*pick(values + numbers))
+
+        return packed
+
+
+def selection(program: Program, sources: list[Source]) -> Selection:
+    """Return which arguments of a program `sources` are."""
+    position = {id(n): k for k, n in enumerate(program.arguments)}
+    count = len(position)
+    picks: list[int] = []
+    numbers: list[Any] = []
+    for source in sources:
+        place = position.get(id(source))
+        if place is None:
+            place = count + len(numbers)
+            numbers.append(source.attr if isinstance(source, Node) else source)
+        picks.append(place)
+    return Selection(count, tuple(picks), tuple(numbers))

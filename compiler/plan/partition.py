@@ -1,0 +1,148 @@
+"""Cuts traces that are too long for one kernel into a sequence of kernels.
+
+LLVM's time and memory grow with the kernel, so a trace of a million operations
+must not become one. A cut stores what later kernels need; it is placed where that
+is least. Chunks of a repetitive trace have the same structure, hence one kernel.
+
+All that a group (`schedule`) reads by index lies in memory by then, and writes are
+carried out in the order in which they depend on each other. So any group can be cut,
+but not between a region and its results, nor while local memory is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+
+from lumijit.compiler.ir.local_types import LocalType
+from lumijit.compiler.ir.ops.structural import (
+    PROJECT,
+    REGIONS,
+    SCATTER,
+    SOURCES,
+    WRITTEN,
+)
+from lumijit.compiler.ir.region_types import weight
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.plan.schedule import Group
+
+MAX_OPERATIONS = 3000
+# What a node adds to the price of a cut if it can't be stored.
+_FORBIDDEN = 1 << 40
+_NEVER_STORED = SOURCES | {SCATTER, WRITTEN}
+
+
+def in_order(roots: Iterable[Node]) -> list[Node]:
+    """Return what roots need, operands first and results right behind their region."""
+    results: dict[int, list[Node]] = {}
+    order: list[Node] = []
+    done: set[int] = set()
+    for root in roots:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) not in done:
+                count = len(stack)
+                for dep in node.deps:
+                    if id(dep) not in done:
+                        if dep.deps:
+                            stack.append(dep)
+                        else:
+                            done.add(id(dep))
+                            order.append(dep)
+                if len(stack) > count:
+                    continue
+                done.add(id(node))
+                if node.op is PROJECT:
+                    results.setdefault(id(node.deps[0]), []).append(node)
+                else:
+                    order.append(node)
+            stack.pop()
+    if results:
+        order = [n for k in order for n in (k, *results.get(id(k), ()))]
+    return order
+
+
+def _cuts(order: list[Node], last_use: dict[int, int]) -> list[int]:
+    """Return the positions at which to cut an ordered trace, the end included."""
+    price = _prices(order, last_use)
+    weights = [weight(n) if n.op in REGIONS else 1 for n in order]
+    reached = [0, *accumulate(weights)]
+    found: list[int] = []
+    start = 0
+    while reached[-1] - reached[start] > MAX_OPERATIONS:
+        best = None
+        for k in range(start + 1, len(order)):
+            length = reached[k] - reached[start]
+            if length > MAX_OPERATIONS and best is not None:
+                break
+            is_late = length >= MAX_OPERATIONS // 2
+            is_last = reached[k + 1] - reached[start] > MAX_OPERATIONS
+            is_allowed = price[k] < _FORBIDDEN and (is_late or is_last)
+            if is_allowed and (best is None or price[k] <= price[best]):
+                best = k
+        if best is None:
+            break
+        found.append(best)
+        start = best
+    found.append(len(order))
+    return found
+
+
+def _prices(order: list[Node], last_use: dict[int, int]) -> list[int]:
+    """Return for each position how many earlier nodes are needed from there on."""
+    change = [0] * (len(order) + 2)
+    for k, node in enumerate(order):
+        if node.op in _NEVER_STORED:
+            continue
+        end = last_use.get(id(node), k)
+        is_kept = node.op in REGIONS or isinstance(node.type, LocalType)
+        price = _FORBIDDEN if is_kept else 1
+        change[k + 1] += price
+        change[end + 1] -= price
+    prices = []
+    total = 0
+    for step in change[:-1]:
+        total += step
+        prices.append(total)
+    return prices
+
+
+def pieces(group: Group) -> Iterator[Group]:
+    """Yield what to run before a group, which keeps what is left of it.
+
+    A piece has been run by the time the next one is asked for. Nothing here keeps
+    nodes that are done with alive.
+    """
+    order = in_order((*group.outputs, *group.effects))
+    wanted = {id(n) for n in group.outputs}
+    effects = {id(n) for n in group.effects}
+    last_use = {id(d): k for k, n in enumerate(order) for d in n.deps}
+    last_use.update(dict.fromkeys(wanted, len(order)))
+    ends = _cuts(order, last_use)
+    order.reverse()
+    start = 0
+    for end in ends[:-1]:
+        body = [order.pop() for _ in range(end - start)]
+        start = end
+        needed = [
+            n
+            for n in body
+            if last_use.get(id(n), 0) >= end
+            and (n.op not in _NEVER_STORED or id(n) in wanted)
+        ]
+        for size in sorted({n.size for n in needed} - {group.size}):
+            smaller = Group(group.phase, size)
+            smaller.outputs = [n for n in needed if n.size == size]
+            yield smaller
+            del smaller
+        piece = Group(group.phase, group.size)
+        piece.outputs = [n for n in needed if n.size == group.size]
+        piece.effects = [n for n in body if id(n) in effects]
+        done = {id(n) for n in (*piece.outputs, *piece.effects)}
+        group.outputs = [n for n in group.outputs if id(n) not in done]
+        group.effects = [n for n in group.effects if id(n) not in done]
+        del body, needed
+        if done:
+            yield piece
+        del piece

@@ -1,0 +1,397 @@
+"""One kernel's worth of trace: its nodes in order, its key and its arguments.
+
+A `Program` is made by walking from the wanted nodes of one size. The key
+describes the structure by local indices; what differs between two launches of
+one structure (addresses, sizes, the values of literals) goes into the argument
+block. So other numbers in a program never mean another kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.local_types import accesses, in_use
+from lumijit.compiler.ir.ops.structural import (
+    COUNTER,
+    EFFECTS,
+    EVALUATED,
+    GATHER,
+    LITERAL,
+    LOOP,
+    REGIONS,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.ir.region_types import (
+    attr_key,
+    pointer_deps,
+    value_deps,
+    written_deps,
+)
+from lumijit.compiler.ir.trace import ROOT, Node
+from lumijit.runtime import pages, workers
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
+from lumijit.runtime.errors import SymbolicError, message
+
+# What a leaf is in a key, to which the index of its type is added (below 16).
+_ARGUMENT = 0
+_UNDEFINED = 16
+_BAKED = 32
+_MEMORY = 64
+_COUNTER = 255
+# Kernels that read and write this many bytes write past the caches, which wouldn't
+# keep them anyway.
+STREAMING_FROM = min(128 << 20, pages.last_cache_bytes())
+# Filling and merging so many entries of private copies takes as long as an atomic
+# update does; and how many turns a loop is taken to make.
+ENTRIES_PER_VALUE = 16
+LOOP_TURNS = 16
+# Up to so many entries, a thread's copy is four interleaved ones.
+COPIES_LIMIT = 1 << 14
+_PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
+
+
+def pack_code(dtype: DType) -> str:
+    """Return the struct code of one literal in an 8-byte slot."""
+    if dtype.is_float:
+        return _PACK_CODES[dtype]
+    return "q" if dtype.is_signed else "Q"
+
+
+def leaf_text(row: int) -> str:
+    """Describe the entry of a leaf in a key."""
+    if row == _COUNTER:
+        return "a counter"
+    if row >= _MEMORY:
+        kind = "one entry" if row % 2 else "an array"
+        use = (row - _MEMORY) % 8
+        indexed = ", indexed" if use >= 4 else ""
+        return f"{kind} of {name_of_index((row - _MEMORY) // 8)} in memory{indexed}"
+    if row >= _BAKED:
+        index = (row - _BAKED) // 2
+        if index == BOOL.index:
+            return f"the mask {bool(row % 2)}"
+        return f"a zero of {name_of_index(index)}"
+    if row >= _UNDEFINED:
+        return f"an undefined array of {name_of_index(row - _UNDEFINED)}"
+    return f"a number of {name_of_index(row - _ARGUMENT)}"
+
+
+def is_baked(node: Node) -> bool:
+    """Tell whether a literal is part of the code: masks and plain zeros."""
+    if node.type is BOOL:
+        return True
+    return node.attr == 0 and (not node.type.is_float or str(node.attr) == "0.0")
+
+
+def interleaved_copies(size: int) -> int:
+    """Return of how many copies a thread's private copy of an array consists."""
+    return 4 if size <= COPIES_LIMIT else 1
+
+
+class Target:
+    """An array written by a program's effects, and how.
+
+    `private_op` names the reduction that is gathered in private copies per
+    thread and merged afterwards; None means that entries are updated in place.
+    What is shared is read as it was, by somebody else: it isn't written in place.
+    """
+
+    __slots__ = ("is_shared", "private_op", "root", "slot")
+
+    def __init__(self, root: Node, is_shared: bool = False) -> None:
+        self.root = root
+        self.is_shared = is_shared
+        self.private_op: str | None = None
+        self.slot = -1
+
+
+class Program:
+    """The nodes of one kernel in order, with the layout of its arguments."""
+
+    __slots__ = (
+        "_all_nodes",
+        "arguments",
+        "effects",
+        "expand_limit",
+        "has_loops",
+        "is_streaming",
+        "key",
+        "nodes",
+        "outputs",
+        "pointer_ids",
+        "size",
+        "targets",
+        "value_ids",
+    )
+    arguments: list[Node]
+    targets: dict[int, Target]
+
+    def __init__(
+        self,
+        size: int,
+        outputs: list[Node],
+        effects: list[Node],
+        expand_limit: int,
+        chosen: Iterable[Target] = (),
+    ) -> None:
+        """Put nodes in order.
+
+        Args:
+            size: how many elements there are.
+            outputs: what is stored.
+            effects: writes to carry out.
+            expand_limit: up to how many entries private copies are made.
+            chosen: the targets, if it has been decided how they are written.
+        """
+        self.size = size
+        self.outputs = outputs
+        self.effects = effects
+        self.expand_limit = expand_limit
+        self._all_nodes: list[Node] | None = None
+        self.pointer_ids: set[int] = set()
+        self.value_ids: set[int] = set()
+        self.nodes = self._walk()
+        first = accesses(self.nodes) if in_use() else []
+        if first:
+            self.nodes = self._walk(first)
+        self.has_loops = has_loops(self.nodes)
+        self.bind()
+        for target in chosen:
+            self.targets[id(target.root)].private_op = target.private_op
+        if self.targets and not chosen:
+            self._choose_reductions()
+        self.key = self._make_key()
+
+    def all_nodes(self) -> list[Node]:
+        """Return the nodes, each region followed by those of its blocks."""
+        found = self._all_nodes
+        if found is None:
+            found = self._all_nodes = list(iterate_all(self.nodes))
+        return found
+
+    def _walk(self, first: Iterable[Node] = ()) -> list[Node]:
+        order: list[Node] = []
+        done: set[int] = set()
+        self.value_ids = values = set()
+        pointers = self.pointer_ids
+        for root in (*first, *self.outputs, *self.effects):
+            values.add(id(root))
+            stack: list[tuple[Node, bool]] = [(root, False)]
+            while stack:
+                node, ready = stack.pop()
+                if id(node) in done:
+                    continue
+                if ready or not node.deps:
+                    done.add(id(node))
+                    order.append(node)
+                    continue
+                stack.append((node, True))
+                op = node.op
+                if op is GATHER or op in EFFECTS or op in REGIONS:
+                    for dep in value_deps(node):
+                        values.add(id(dep))
+                        stack.append((dep, False))
+                    self._walk_pointers(node, stack, pointers)
+                elif op is WRITTEN:
+                    stack.append((node.deps[0], False))
+                else:
+                    for dep in node.deps:
+                        values.add(id(dep))
+                        stack.append((dep, False))
+        return order
+
+    def _walk_pointers(
+        self, node: Node, stack: list[tuple[Node, bool]], pointers: set[int]
+    ) -> None:
+        """Follow addressed arrays, and what writes to a target before."""
+        deps = pointer_deps(node)
+        split = 0
+        if node.op in REGIONS:
+            split = node.attr.targets - node.attr.pointers
+        elif node.op not in EFFECTS:
+            split = len(deps)
+        sources, written = deps[:split], deps[split:]
+        for dep in sources:
+            pointers.add(id(dep))
+            stack.append((dep, False))
+        for dep in written:
+            if dep is not target_root(dep):
+                stack.append((dep, False))
+
+    def bind(self) -> None:
+        """Find the arguments and targets, in the order in which they are reached.
+
+        A kernel gets them in that order, in which `describe` comes upon them, too.
+        """
+        self.arguments, self.targets = [], {}
+        reached = [*self.outputs, *self.effects]
+        known: set[int] = set()
+        for node in reached:
+            if id(node) in known:
+                continue
+            known.add(id(node))
+            op = node.op
+            if op is EVALUATED or (op is LITERAL and not is_baked(node)):
+                self.arguments.append(node)
+            written = written_deps(node)
+            for dep in written:
+                root = target_root(dep)
+                self.targets.setdefault(id(root), Target(root))
+                if dep is not root:
+                    reached.append(dep)
+            count = len(node.deps) - len(written)
+            reached += node.deps[1:] if op in EFFECTS else node.deps[:count]
+
+    def _choose_reductions(self) -> None:
+        """Pick private copies where all writes to a target are one reduction."""
+        uses: dict[int, list[Any]] = {}
+        for node in iterate_all(self.nodes):
+            if node.op in EFFECTS:
+                root = id(target_root(node.deps[0]))
+                uses.setdefault(root, []).append(node.attr)
+        size = self.size * (LOOP_TURNS if self.has_loops else 1)
+        for key, target in self.targets.items():
+            found = uses.get(key, [])
+            target.private_op = private_op(target, found, size, self.expand_limit)
+
+    def _make_key(self) -> Any:
+        """Describe the nodes by local indices.
+
+        One entry for each node: a number for a leaf, a tuple for an operation.
+        """
+        rows: list[Any] = []
+        local: dict[int, int] = {}
+        pointers = self.pointer_ids
+        root_scope = ROOT
+        for k, node in enumerate(self.nodes):
+            if node.scope is not root_scope:
+                raise leaked_symbol(node)
+            local[id(node)] = k
+            op = node.op
+            if op is LITERAL:
+                if (node.attr == 0 or node.type is BOOL) and is_baked(node):
+                    rows.append(_BAKED + 2 * node.type.index + bool(node.attr))
+                else:
+                    rows.append(_ARGUMENT + node.type.index)
+            elif op is EVALUATED:
+                used_as = 2
+                if pointers:
+                    values = self.value_ids
+                    used_as = 2 * (id(node) in values) + 4 * (id(node) in pointers)
+                rows.append(_MEMORY + 8 * node.type.index + used_as + (node.size == 1))
+            elif op is COUNTER:
+                rows.append(_COUNTER)
+            elif op is UNDEFINED:
+                rows.append(_UNDEFINED + node.type.index)
+            else:
+                refs = [local.get(id(d), -1) for d in node.deps]
+                attr = node.attr
+                if attr is not None:
+                    attr = attr_key(node)
+                rows.append((op.index, node.type.index, attr, *refs))
+        size = self.size
+        for position, target in enumerate(self.targets.values()):
+            root = target.root
+            local.setdefault(id(root), -2 - position)
+            rows.append((root.type.index, target.private_op, self._uses(target, local)))
+        rows.append(tuple([local[id(n)] for n in self.outputs]))
+        self.is_streaming = is_streaming(self.outputs, self.arguments, size)
+        rows.append((size == 1, self.is_streaming))
+        return tuple(rows)
+
+    def _uses(self, target: Target, local: dict[int, int]) -> Any:
+        """List which top-level nodes write a target (their operand is no slot)."""
+        found = []
+        for node in self.nodes:
+            if node.op in EFFECTS or node.op in REGIONS:
+                for position, dep in enumerate(pointer_deps(node)):
+                    if target_root(dep) is target.root:
+                        found.append((local[id(node)], position))
+        return tuple(found)
+
+
+def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:
+    """Tell whether outputs should bypass the caches, by them and the arrays read."""
+    arrays = {n for n in nodes if n.op is EVALUATED and n.size == size}
+    return size * sum(n.type.size_bytes for n in (*outputs, *arrays)) >= STREAMING_FROM
+
+
+def target_root(node: Node) -> Node:
+    """Follow the versions of a written array back to the first."""
+    while node.op is WRITTEN:
+        effect = node.deps[0]
+        if effect.op in EFFECTS:
+            node = effect.deps[0]
+        else:
+            node = effect.deps[effect.attr.targets + node.attr]
+    return node
+
+
+def iterate_all(nodes: Any) -> Any:
+    """Yield nodes and, after each region, the nodes of its blocks."""
+    stack = [iter(nodes)]
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        yield node
+        if node.op in REGIONS:
+            for block in node.attr.blocks:
+                stack.append(iter(block.nodes))
+
+
+def private_op(
+    target: Target, writes: list[Any], size: int, expand_limit: int
+) -> str | None:
+    """Return the reduction for which a target gets private copies, if it does.
+
+    All writes to it must be that reduction. Copies are worth their entries, which are
+    filled and merged, from so many values on.
+
+    Args:
+        target: what is written to.
+        writes: the attributes of the effects that do so.
+        size: how often each runs. (How often a loop turns isn't known.)
+        expand_limit: the most entries of a target for which copies are made.
+    """
+    ops = set()
+    is_forced = False
+    for found in writes:
+        is_one = isinstance(found, Reduction) and found.op != "identity"
+        if not is_one or found.mode not in ("auto", "apart", "expand"):
+            return None
+        ops.add(found.op)
+        is_forced |= found.mode == "expand"
+    if len(ops) != 1:
+        return None
+    count = target.root.size
+    entries = count * interleaved_copies(count) * workers.slot_count()
+    is_worth = count <= expand_limit and entries <= ENTRIES_PER_VALUE * (
+        size * len(writes)
+    )
+    return ops.pop() if is_worth or is_forced else None
+
+
+def leaked_symbol(node: Node) -> SymbolicError:
+    """Word the error for evaluating what only exists inside a region."""
+    label = node.scope.label or "a symbolic region"
+    return SymbolicError(
+        message(
+            "evaluation",
+            f"a variable of {label} is symbolic: its contents are only known inside "
+            "the generated kernel, so it can't be evaluated, printed, reduced or "
+            "indexed here, nor used after the region",
+            "return it from the region, print it with lumijit.print, or use "
+            "evaluated mode (mode='evaluated').",
+        )
+    )
+
+
+def has_loops(nodes: list[Node]) -> bool:
+    """Tell whether a kernel's running time depends on data."""
+    regions = [n for n in nodes if n.op in REGIONS]
+    return any(n.op is LOOP for n in iterate_all(regions))

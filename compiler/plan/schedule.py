@@ -1,0 +1,264 @@
+"""Decides which kernels compute a set of nodes, and in which order.
+
+Every node gets a *phase*: the number of kernels that must have run before it can
+be computed. Reading an array by index needs it in memory, so a gather lies one
+phase after its source, and reading a written array one phase after the write.
+Nodes of one phase and one size share a kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from lumijit.compiler.ir.effects import CONSUMED, Reduction
+from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.structural import (
+    EFFECTS,
+    EVALUATED,
+    LITERAL,
+    PROJECT,
+    REGIONS,
+    RETURNING,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.ir.region_types import (
+    pointer_deps,
+    value_deps,
+    weight,
+    written_deps,
+)
+from lumijit.compiler.ir.trace import ROOT, Node, make
+from lumijit.compiler.plan.program import leaked_symbol
+from lumijit.runtime.errors import SymbolicError, message
+
+# Nobody finds these by their value (literals that are written to are made for it).
+_UNNUMBERED = frozenset({COPY, EVALUATED, LITERAL, UNDEFINED, WRITTEN})
+_PROBE = (object(),)
+_BASE_REFERENCES = sys.getrefcount(_PROBE[0])
+
+
+class Group:
+    """What one kernel computes: nodes to store and effects to carry out."""
+
+    __slots__ = ("effects", "outputs", "phase", "size")
+
+    def __init__(self, phase: int, size: int) -> None:
+        self.phase = phase
+        self.size = size
+        self.outputs: list[Node] = []
+        self.effects: list[Node] = []
+
+
+class Plan:
+    """The groups in order of phase, and what else the launch must know."""
+
+    __slots__ = ("groups", "shared_targets", "weight", "written")
+
+    def __init__(self) -> None:
+        self.weight = 0
+        self.groups: list[Group] = []
+        self.shared_targets: set[int] = set()
+        self.written: list[Node] = []
+
+
+def is_effect(node: Node) -> bool:
+    """Tell whether executing a node writes to memory."""
+    if node.op in EFFECTS:
+        return True
+    return node.op in REGIONS and len(node.deps) > node.attr.targets
+
+
+def _source_deps(node: Node) -> tuple[Node, ...]:
+    """Return the arrays that a node reads by index."""
+    if node.op in EFFECTS:
+        return ()
+    if node.op in REGIONS:
+        return node.deps[node.attr.pointers : node.attr.targets]
+    return pointer_deps(node)
+
+
+def _own(target: Node) -> Node:
+    """Return a target's value as a node that value numbering doesn't know."""
+    if target.op in _UNNUMBERED:
+        return target
+    own = make(COPY, target.type, target.size, (target,), None)
+    own.scope = target.scope
+    return own
+
+
+class _Planner:
+    def __init__(self, wanted: list[Node]) -> None:
+        self.plan = Plan()
+        self.phase: dict[int, int] = {}
+        self.stored: dict[int, tuple[Node, int]] = {}
+        self.effects: list[Node] = []
+        self.carriers: list[Node] = []
+        self.claims: dict[int, int] = {}
+        for node in wanted:
+            self._visit(node)
+        for node in wanted:
+            if node.op is not WRITTEN:
+                self._store(node, self.phase[id(node)])
+
+    def _store(self, node: Node, phase: int) -> None:
+        if node.op is not EVALUATED:
+            self.stored.setdefault(id(node), (node, phase))
+
+    def _visit(self, root: Node) -> None:
+        phase = self.phase
+        stack: list[tuple[Node, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in phase:
+                continue
+            if not node.deps:
+                if node.scope is not ROOT:
+                    raise leaked_symbol(node)
+                phase[id(node)] = 0
+            elif ready:
+                self._place(node)
+            else:
+                if node.scope is not ROOT:
+                    raise leaked_symbol(node)
+                if node.op in REGIONS and node.attr.is_consumed:
+                    raise _used_up()
+                if is_effect(node):
+                    self._note_sharing(node)
+                stack.append((node, True))
+                stack.extend([(d, False) for d in node.deps if id(d) not in phase])
+
+    def _note_sharing(self, node: Node) -> None:
+        """Note targets that somebody besides this effect still refers to.
+
+        Those that aren't computed yet get a node of their own first: another thread
+        could find the one that is there by its value, and so refer to it later.
+        """
+        if node.attr is CONSUMED:
+            raise _used_up()
+        start = 0 if node.op in EFFECTS else node.attr.targets
+        node.deps = deps = (*node.deps[:start], *map(_own, node.deps[start:]))
+        for k in range(start, len(deps)):
+            if sys.getrefcount(deps[k]) > _BASE_REFERENCES:
+                self.plan.shared_targets.add(id(deps[k]))
+
+    def _place(self, node: Node) -> None:
+        phase = self.phase
+        level = max([phase[id(d)] for d in value_deps(node)], default=0)
+        for source in _source_deps(node):
+            level = max(level, self._address(source))
+        for target in written_deps(node):
+            level = max(level, self._target(node, target))
+        level = self._claim(node, level)
+        if node.op is WRITTEN:
+            level += 1
+            self.plan.written.append(node)
+        phase[id(node)] = level
+        if node.op in REGIONS:
+            self.plan.weight += weight(node)
+        if is_effect(node):
+            self.effects.append(node)
+        is_result = node.op is PROJECT and is_effect(node.deps[0])
+        if node.op in RETURNING or is_result:
+            self.carriers.append(node)
+
+    def _address(self, node: Node) -> int:
+        """Return the phase from which on a node lies in memory; have it stored."""
+        level = self.phase[id(node)]
+        if node.op is EVALUATED or node.op is WRITTEN:
+            return level
+        self._store(node, level)
+        return level + 1
+
+    def _target(self, effect: Node, target: Node) -> int:
+        level = self.phase[id(target)]
+        if target.op in (EVALUATED, LITERAL, UNDEFINED):
+            return 0
+        if target.op is not WRITTEN:
+            return self._address(target)
+        previous = target.deps[0]
+        if id(target) not in self.plan.shared_targets and _may_share_kernel(
+            previous, effect
+        ):
+            return level - 1
+        return level
+
+    def _claim(self, effect: Node, level: int) -> int:
+        """Return the phase from `level` on in which nobody else writes the targets.
+
+        Two arrays may share contents and both be written: each then gets a copy,
+        in a kernel of its own.
+        """
+        targets = written_deps(effect)
+        for target in targets:
+            level = max(level, self.claims.get(id(target), -1) + 1)
+        for target in targets:
+            self.claims[id(target)] = level
+        return level
+
+    def finish(self) -> Plan:
+        """Form the groups."""
+        last = max(self.phase.values(), default=0)
+        self.plan.weight += len(self.phase)
+        for node in self.carriers:
+            if self.phase[id(node)] < last and node.op is not EVALUATED:
+                self._store(node, self.phase[id(node)])
+        groups: dict[tuple[int, int], Group] = {}
+
+        def group(level: int, size: int) -> Group:
+            key = (level, size)
+            if key not in groups:
+                groups[key] = Group(level, size)
+            return groups[key]
+
+        for node, level in self.stored.values():
+            group(level, node.size).outputs.append(node)
+        for node in self.effects:
+            group(self.phase[id(node)], node.size).effects.append(node)
+        self.plan.groups = [groups[k] for k in sorted(groups, key=lambda k: k[0])]
+        return self.plan
+
+
+def _used_up() -> SymbolicError:
+    return SymbolicError(
+        message(
+            "scatter_inc",
+            "the returned index was used up by an earlier kernel: the counter's state "
+            "at that time can't be had again",
+            "evaluate the index together with the first use: "
+            "lumijit.eval(data, index).",
+        )
+    )
+
+
+def _may_share_kernel(first: Node, second: Node) -> bool:
+    """Tell whether two writes to one array may run interleaved in one kernel."""
+    if first.size != second.size or first.op is not second.op:
+        return False
+    if first.op in RETURNING:
+        return True
+    if first.op in REGIONS:
+        return False
+    a: Reduction = first.attr
+    b: Reduction = second.attr
+    if a.op == "identity" or b.op == "identity":
+        return a.op == b.op and a.group == b.group and a.group != 0
+    return a.op == b.op and a.mode == b.mode
+
+
+def plan(wanted: Iterable[Node]) -> Plan:
+    """Return the kernels that compute the wanted nodes."""
+    return _Planner([n for n in wanted if n.op is not EVALUATED]).finish()
+
+
+def phases(found: Plan) -> Iterator[list[Group]]:
+    """Yield the groups of one phase after the other."""
+    current: list[Group] = []
+    for group in found.groups:
+        if current and group.phase != current[0].phase:
+            yield current
+            current = []
+        current.append(group)
+    if current:
+        yield current

@@ -1,0 +1,1 @@
+"""What appends to the trace: memory access, regions, calls, reductions."""

@@ -1,0 +1,115 @@
+"""Reports of indexed access and calls out of bounds, under flag Debug.
+
+An access or a call out of bounds is masked (`bounds`). The largest such index is noted
+in a small array by an ordinary scatter, so it works inside regions too; the evaluation
+that carries it out reads the note and warns with the user's line (`delivery`).
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import AND, EQ, LT, NOT
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch import delivery, evaluate
+from lumijit.compiler.record import writes
+from lumijit.runtime.dtypes import UINT32, DType, same_bits
+from lumijit.runtime.errors import warn, where
+
+_KINDS = {
+    "gather": "out-of-bounds read from",
+    "scatter": "out-of-bounds write to",
+    "scatter_inc": "out-of-bounds write to",
+    "Local.read": "out-of-bounds read from",
+    "Local.write": "out-of-bounds write to",
+    "scatter_add_kahan": "out-of-bounds write to",
+}
+
+
+class Note:
+    """The array that holds the worst index."""
+
+    def __init__(self, dtype: DType = UINT32) -> None:
+        self._node = trace.literal(dtype, 0)
+
+
+class Report(delivery.Report):
+    """Where an access is and, after evaluation, the worst index it used."""
+
+    def __init__(
+        self, construct: str, size: int, count: int = 1, dtype: DType = UINT32
+    ) -> None:
+        self.holder = Note(same_bits(dtype, "u"))
+        self.construct = construct
+        self.size = size
+        self.count = count
+        self.type = dtype
+        self.where = where()
+
+    def text(self, index: int) -> str:
+        """Word the warning."""
+        if self.construct == "switch":
+            return (
+                f"{self.where}: lumijit.switch(): Attempted to invoke callable with "
+                f"index {index}, but this value must be smaller than {self.size}. "
+                "The call was masked. Fix: keep the index below the number of "
+                "targets, or pass active=index < count."
+            )
+        return (
+            f"{self.where}: lumijit.{self.construct}(): {_KINDS[self.construct]} "
+            f"position {index} in an array of size {self.size}. The access was "
+            "masked. Fix: keep the index below the size, or pass active=index < size."
+        )
+
+    def deliver(self) -> None:
+        """Warn if an access was out of bounds."""
+        index = int(evaluate.data(self.holder._node)[0])
+        if index:
+            warn(self.text(self.type.wrap(index) * self.count))
+
+
+class ZeroStep(delivery.Report):
+    """Where a range has a step per element and, after evaluation, if one is zero."""
+
+    def __init__(self) -> None:
+        self.holder = Note()
+        self.where = where()
+
+    def deliver(self) -> None:
+        """Warn if a step was zero."""
+        if evaluate.data(self.holder._node)[0]:
+            text = (
+                f"{self.where}: range(): the step of an element is zero, so that it "
+                "gets no items; plain Python raises a ValueError. Fix: give a step "
+                "that isn't zero."
+            )
+            warn(text)
+
+
+def nonzero_step(step: Node) -> None:
+    """Have the next evaluation report steps that are zero."""
+    report = ZeroStep()
+    is_zero = trace.emit2(EQ, step, trace.literal(step.type, 0))
+    one, first = trace.literal(UINT32, 1), trace.literal(UINT32, 0)
+    writes.write(report.holder, one, first, trace.under_mask(is_zero), "max")
+    delivery.register(report)
+
+
+def in_bounds(construct: str, size: int, index: Node, mask: Node) -> Node:
+    """Return the mask without the entries whose UInt32 index is out of bounds."""
+    inside = trace.emit2(LT, index, trace.literal(UINT32, size))
+    note(construct, size, 1, index, mask, inside)
+    return trace.emit2(AND, mask, inside)
+
+
+def note(
+    construct: str, size: int, count: int, index: Node, mask: Node, inside: Node
+) -> None:
+    """Have the next evaluation report an index that is masked in, but not inside."""
+    if inside.op is LITERAL and inside.attr:
+        return
+    outside = trace.emit2(AND, mask, trace.emit1(NOT, inside))
+    report = Report(construct, size, count, index.type)
+    bits = trace.bitcast_to(index, same_bits(index.type, "u"))
+    writes.write(report.holder, bits, trace.literal(UINT32, 0), outside, "max")
+    delivery.register(report)

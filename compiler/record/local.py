@@ -1,0 +1,325 @@
+"""Local memory: buffers of a fixed length, one per lane, read and written by index.
+
+A buffer is a *value* of the trace, of a `LocalType`. `local` makes one, a write
+returns the buffer as it is afterwards, and a read depends on the version that it
+reads: so nothing here is a side effect, dead accesses vanish, and a kernel may be
+run again. When lowering, it is decided which writes happen in place
+(`lower.common.lifetimes`).
+
+A `Holder` is what the user sees: it stands for the last version. A symbolic region
+that touches a holder from outside gets it as a hidden result (and a loop as hidden
+state), whoever it was reached through; `regions` asks for these when it closes one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType, local_type
+from lumijit.compiler.ir.ops.structural import (
+    LITERAL,
+    LOCAL,
+    LOCAL_READ,
+    LOCAL_WRITE,
+    SYMBOLIC,
+)
+from lumijit.compiler.ir.trace import ROOT, Node, Scope
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import writes
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.errors import SizeError, StateError, SymbolicError, message
+
+_serials = itertools.count(1)
+
+
+class Holder:
+    """What stands for one buffer: its last version.
+
+    `home` is the scope in which it was made, `part` which callable was traced there,
+    `guard` what restricted indexing then.
+    `width` is the number of lanes that a loop has shown it to need.
+    """
+
+    __slots__ = ("__weakref__", "_node", "guard", "home", "part", "width")
+    _node: Node
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.home = trace.state.scope
+        self.part = self.home.part
+        self.guard = trace.state.guard
+        self.width = 1
+
+    @property
+    def type(self) -> LocalType:
+        """The type of the buffer."""
+        found = self._node.type
+        assert isinstance(found, LocalType)
+        return found
+
+
+class _ReadSerial(int):
+    """The serial number of a read.
+
+    For value numbering, all are equal: the first of several equal reads counts.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ReadSerial)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class NeedsAllLanes(BaseException):
+    """A buffer of all lanes is accessed by code that runs for some; see `control`.
+
+    No `Exception`, so that the code's own handlers don't swallow it.
+    """
+
+
+class Carried:
+    """A holder from outside of a region, and its versions there.
+
+    `argument` stands for the buffer at the start of an iteration, in loops.
+    """
+
+    __slots__ = ("argument", "final", "holder", "original")
+
+    def __init__(self, holder: Holder, argument: Node | None) -> None:
+        self.holder = holder
+        self.original = holder._node
+        self.argument = argument
+        self.final: Node | None = None
+
+
+def allocate(element: DType, length: int, value: Node | None = None) -> Holder:
+    """Make a buffer; without a value, its entries are undefined until written."""
+    dtype = local_type(element, length)
+    deps = () if value is None else (value,)
+    size = 1 if value is None else value.size
+    return Holder(trace.make(LOCAL, dtype, size, deps, next(_serials)))
+
+
+def copy(holder: Holder) -> Holder:
+    """Return a holder for the same contents; writes to either don't show in both."""
+    return Holder(_current(holder))
+
+
+def _current(holder: Holder) -> Node:
+    """Return a holder's last version, for an access in the current scope."""
+    _enter(holder)
+    guard = trace.state.guard
+    if guard is not None and guard is not holder.guard:
+        guard(holder._node)
+    return holder._node
+
+
+def _enter(holder: Holder) -> None:
+    """Make a holder from outside known to the open scopes that it is new to."""
+    scopes: list[Scope] = []
+    scope = trace.state.scope
+    key = id(holder)
+    while scope is not holder.home and key not in scope.locals:
+        if scope.parent is None:
+            raise _left_behind(holder)
+        scopes.append(scope)
+        scope = scope.parent
+    if scope is holder.home and holder.part != scope.part:
+        raise _left_behind(holder)
+    for scope in reversed(scopes):
+        argument = None
+        before = holder._node
+        if scope.is_loop:
+            size = max(before.size, scope.width, holder.width)
+            argument = trace.make(SYMBOLIC, before.type, size, (), 0)
+            argument.scope = scope
+        scope.locals[key] = Carried(holder, argument)
+        if argument is not None:
+            holder._node = argument
+
+
+def _left_behind(holder: Holder) -> SymbolicError:
+    return SymbolicError(
+        message(
+            "Local",
+            "the buffer was allocated inside "
+            f"{holder.home.label or 'a symbolic region'}, which is over",
+            "allocate it before the loop or the conditional.",
+        )
+    )
+
+
+def read(holder: Holder, index: Node, mask: Node) -> Node:
+    """Return the entry at `index` where the mask is set, and zero elsewhere."""
+    buffer = _current(holder)
+    element = holder.type.element
+    lane = trace.state.lane
+    if lane is not None:
+        index, mask = lane.place(index, mask, holder.type.length, "Local.read")
+    size = trace.broadcast_size(LOCAL_READ, (buffer, index, mask))
+    is_off = mask.op is LITERAL and not mask.attr
+    if is_off or holder.type.length == 0 or size == 0:
+        return trace.literal(element, element.wrap(0), size)
+    if buffer.op is LOCAL_WRITE and flags.value_numbering:
+        _, place, value, written = buffer.deps
+        is_all = all(m.op is LITERAL and m.attr for m in (mask, written))
+        if place is index and is_all and value.size == size:
+            return value
+    serial = _ReadSerial(next(_serials))
+    node = trace.append(LOCAL_READ, element, (buffer, index, mask), serial, size)
+    return node if lane is None else cast(Node, lane.known(node))
+
+
+def write(holder: Holder, value: Node, index: Node, mask: Node) -> None:
+    """Replace the entry at `index` where the mask is set."""
+    mask = trace.under_mask(mask)
+    buffer = _current(holder)
+    lane = trace.state.lane
+    if lane is not None:
+        index, mask = lane.place(index, mask, holder.type.length, "Local.write")
+        value = lane.known(value)
+    deps = (buffer, index, value, mask)
+    size = trace.broadcast_size(LOCAL_WRITE, deps)
+    is_off = mask.op is LITERAL and not mask.attr
+    if is_off or holder.type.length == 0:
+        return
+    made = trace.make(LOCAL_WRITE, buffer.type, size, deps, next(_serials))
+    _publish(holder, made)
+
+
+def _publish(holder: Holder, node: Node) -> None:
+    """Give a holder its new version."""
+    before = holder._node
+    holder._node = node
+    if trace.state.scope is ROOT and trace.state.watched is not None:
+        # Evaluated control flow: the next kernel puts the buffer into memory.
+        evaluate.note_effect(node, before)
+        writes.note_write(holder, before)
+
+
+# Regions
+
+
+def suspend(scope: Touching) -> None:
+    """Give the holders touched in a scope their versions from outside again."""
+    for carried in scope.locals.values():
+        if carried.final is None:
+            carried.final = carried.holder._node
+            carried.holder._node = carried.original
+
+
+def check_condition(scope: Scope, construct: str) -> None:
+    """Refuse writes in the condition of a loop, which every lane evaluates."""
+    for carried in scope.locals.values():
+        if carried.holder._node is not carried.argument:
+            raise StateError(
+                message(
+                    construct,
+                    "the condition writes to a local buffer",
+                    "write to it in the body.",
+                )
+            )
+
+
+def decides(scope: Scope, reached: set[int]) -> bool:
+    """Tell whether a loop changes a buffer among the arguments `reached`, by id."""
+    return any(
+        id(carried.argument) in reached and carried.holder._node is not carried.argument
+        for carried in scope.locals.values()
+    )
+
+
+def has_grown(scope: Scope) -> bool:
+    """Note buffers that turned out wider than a loop's arguments; tell if any."""
+    grown = False
+    for carried in scope.locals.values():
+        size = carried.holder._node.size
+        if carried.argument is not None and size > carried.argument.size:
+            carried.holder.width = size
+            grown = True
+    return grown
+
+
+@dataclass(frozen=True)
+class State:
+    """A buffer as hidden state of a loop: before, in, and after an iteration."""
+
+    holder: Holder
+    initial: Node
+    argument: Node
+    output: Node
+
+
+def loop_state(scope: Scope) -> list[State]:
+    """Return the buffers that a closed loop body has touched."""
+    suspend(scope)
+    found = []
+    for carried in scope.locals.values():
+        assert carried.argument is not None, "the scope wasn't opened as a loop's"
+        assert carried.final is not None
+        versions = carried.original, carried.argument, carried.final
+        found.append(State(carried.holder, *versions))
+    return found
+
+
+def enter_results(state: Iterable[State], results: Iterable[Node]) -> None:
+    """Give holders the versions that a loop leaves behind."""
+    for buffer, node in zip(state, results, strict=True):
+        if node is not buffer.initial:
+            _publish(buffer.holder, node)
+
+
+Sides = list[tuple[Holder, tuple[Node, ...]]]
+
+
+class Touching(Protocol):
+    """What has touched buffers from outside: a scope, or a body traced in one."""
+
+    locals: dict[int, Any]
+
+
+def side_versions(scopes: Iterable[Touching]) -> Sides:
+    """Return the holders that differ after alternative blocks, with all versions."""
+    scopes = list(scopes)
+    touched: dict[int, Carried] = {}
+    for scope in scopes:
+        suspend(scope)
+        touched.update(scope.locals)
+    found = []
+    for key, carried in touched.items():
+        entries = [scope.locals.get(key) for scope in scopes]
+        versions = tuple(e.final if e else carried.original for e in entries)
+        if any(version is not carried.original for version in versions):
+            found.append((carried.holder, versions))
+    return found
+
+
+def originals(scopes: Iterable[Touching], sides: Sides) -> tuple[Node, ...]:
+    """Return the versions that holders had before alternative blocks."""
+    touched: dict[int, Carried] = {}
+    for scope in scopes:
+        touched.update(scope.locals)
+    return tuple(touched[id(holder)].original for holder, _ in sides)
+
+
+def enter_versions(sides: Sides, results: Iterable[Node]) -> None:
+    """Give holders the versions that alternative blocks leave behind."""
+    for (holder, _), node in zip(sides, results, strict=True):
+        _publish(holder, node)
+
+
+def too_long(length: int) -> SizeError:
+    """Word the error for buffers beyond what kernels can address."""
+    return SizeError(
+        message(
+            "alloc_local",
+            f"the size {length} exceeds the limit of {MAX_LENGTH} entries per lane",
+            "use gather and scatter for large tables.",
+        )
+    )

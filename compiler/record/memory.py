@@ -1,0 +1,203 @@
+"""Indirect reads and writes: gather, scatter, atomic updates.
+
+A write makes a new *version* of its target: the array object then holds a
+WRITTEN node that depends on the effect. Nothing is pending besides: whoever
+reads the new version depends on the effect, and a target that nobody reads
+drops its effect with it. Inside a region the scope collects the effects in
+program order, and closing the region makes the versions that its surroundings
+see (`regions`).
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.ops.structural import (
+    COUNTER,
+    GATHER,
+    LITERAL,
+    SCATTER_ERROR,
+    SCATTER_INC,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.ir.trace import ROOT, Node
+from lumijit.compiler.record import bounds
+from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
+from lumijit.compiler.record.writes import append_effect, claim, write
+from lumijit.runtime.dtypes import UINT32, DType
+
+
+def _note_single(holder: Holder, *operands: Node) -> None:
+    """Note a write of one entry under an evaluated condition of one entry."""
+    found, mask = trace.state.watched, trace.state.mask
+    if found and mask is not None and mask.op is not LITERAL:
+        entry = found.get(id(holder))
+        if entry is not None and all(node.size == 1 for node in operands):
+            entry.is_single = True
+
+
+def gather(source: Node, index: Node, mask: Node) -> Node:
+    """Read `source[index]` where the mask is set, and zero elsewhere and outside."""
+    position, mask = place(source, index, mask, "gather")
+    return entries(source, position, mask)
+
+
+def place(
+    source: Node,
+    index: Node,
+    mask: Node,
+    construct: str,
+    count: int = 1,
+    size: int | None = None,
+) -> tuple[Node, Node]:
+    """Return the UInt32 position of an access to an array, and where it takes place.
+
+    Args:
+        source: the array.
+        index: integers of any type; negative ones count from the end.
+        mask: which accesses are wanted.
+        construct: what accesses the array, for messages.
+        count: how many neighbouring entries an index stands for.
+        size: how many entries there are, if not those of `source`.
+    """
+    source = bounds.table(source)
+    bounds.check_indexable(source, construct)
+    if trace.running_lanes and trace.state.lane is not None:
+        source = trace.state.lane.array(source, construct)
+    return _place(construct, size or source.size, index, mask, count)
+
+
+def _place(
+    construct: str, size: int, index: Node, mask: Node, count: int
+) -> tuple[Node, Node]:
+    if trace.running_lanes and trace.state.lane is not None:
+        index, mask = trace.state.lane.place(index, mask, size // count, construct)
+    return bounds.place(construct, size, index, trace.under_mask(mask), count)
+
+
+def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
+    """Read `source[index + offset]`, where `place` has checked the index.
+
+    Gathers that differ in their offset only are read together.
+    """
+    source = bounds.table(source)
+    scope = trace.state.scope
+    if scope is not ROOT:
+        scope.reads[id(source)] = source
+    if trace.running_lanes and trace.state.lane is not None:
+        entry: Node | None = trace.state.lane.gather(source, index, mask, offset)
+        if entry is not None:
+            return entry
+    size = trace.broadcast_size(GATHER, (index, mask))
+    if source.size == 0 or (mask.op is LITERAL and not mask.attr):
+        return trace.literal(source.type, source.type.wrap(0), size)
+    if source.op is LITERAL:
+        value = trace.literal(source.type, source.attr, size)
+        return trace.select(mask, value, _zero(source.type))
+    if source.op is UNDEFINED:
+        value = trace.undefined(source.type, size)
+        return trace.select(mask, value, _zero(source.type))
+    is_all = mask.op is LITERAL and bool(mask.attr)
+    if source.size == 1:
+        if is_all and size == 1:
+            return source
+        return trace.select(trace.resized(mask, size), source, _zero(source.type))
+    is_identity = index.op is COUNTER and index.size == source.size and not offset
+    if is_all and is_identity:
+        return source
+    if not offset and source.type.size_bytes >= 4:
+        index, offset = bounds.neighbour(index)
+    return read(source, index, mask, offset)
+
+
+def read(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
+    """Append a gather without checks: of an array in memory, inside its bounds."""
+    size = trace.broadcast_size(GATHER, (index, mask))
+    deps = (source, index, mask)
+    return trace.append(GATHER, source.type, deps, offset or None, size=size)
+
+
+def _zero(dtype: DType) -> Node:
+    return trace.literal(dtype, dtype.wrap(0))
+
+
+def _check_target(holder: Holder, construct: str) -> None:
+    target = holder._node
+    mine = target.op is WRITTEN and target.scope is not ROOT
+    if not mine:
+        bounds.check_indexable(target, construct)
+
+
+def aim(
+    holder: Holder, index: Node, mask: Node, construct: str, count: int = 1
+) -> tuple[Node, Node]:
+    """Return the position of a write to an array and where it takes place: `place`."""
+    _check_target(holder, construct)
+    if trace.running_lanes and trace.state.lane is not None:
+        trace.state.lane.give_back(holder)
+    return _place(construct, holder._node.size, index, mask, count)
+
+
+def scatter(
+    holder: Holder,
+    value: Node,
+    index: Node,
+    mask: Node,
+    op: str = "identity",
+    mode: str = "auto",
+) -> None:
+    """Combine `value` into `holder[index]` where the mask is set."""
+    position, mask = aim(holder, index, mask, "scatter")
+    update(holder, value, position, mask, op, mode)
+
+
+def update(
+    holder: Holder,
+    value: Node,
+    index: Node,
+    mask: Node,
+    op: str = "identity",
+    mode: str = "auto",
+    group: int = 0,
+) -> None:
+    """Combine `value` into `holder[index]`, where `aim` has checked the index."""
+    if trace.running_lanes and trace.state.lane is not None:
+        value = trace.state.lane.known(value)
+    write(holder, value, index, mask, op, mode, group)
+    _note_single(holder, value, index, mask)
+
+
+def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
+    """Add 1 to `holder[index]` where the mask is set; return the entries before.
+
+    Elsewhere and outside, that is zero.
+    """
+    index, mask = aim(holder, index, mask, "scatter_inc")
+    lane = trace.state.lane
+    size = trace.broadcast_size(SCATTER_INC, (index, mask))
+    if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
+        return trace.literal(UINT32, 0, size)
+    claim(holder)
+    deps = (holder._node, index, mask)
+    effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
+    append_effect(holder, effect)
+    _note_single(holder, index, mask)
+    return effect if lane is None else lane.count(effect)
+
+
+def scatter_kahan(
+    sums: Holder, errors: Holder, value: Node, index: Node, mask: Node
+) -> None:
+    """Add `value` to `sums[index]`, and what rounding took away to `errors[index]`."""
+    _check_target(errors, "scatter_add_kahan")
+    index, mask = aim(sums, index, mask, "scatter_add_kahan")
+    size = trace.broadcast_size(SCATTER_ERROR, (value, index, mask))
+    is_masked = mask.op is LITERAL and not mask.attr
+    if size == 0 or sums._node.size == 0 or is_masked:
+        return
+    claim(sums)
+    deps = (sums._node, value, index, mask)
+    effect = trace.make(SCATTER_ERROR, value.type, size, deps, None)
+    append_effect(sums, effect)
+    write(errors, effect, index, mask, "add", "direct")

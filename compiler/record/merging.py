@@ -1,0 +1,357 @@
+"""Finds callables that differ in their data only, and turns data into arguments.
+
+Each callable of a call is traced, with the attributes of its instance as literals,
+uniform values and indexed arrays of the program. Bodies of one structure become one,
+which reads what differs from a table, its *closure data*, at a position that depends
+on the instance. Uniform values are stored there, of indexed arrays the addresses.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.captures import Code
+from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.ops.arithmetic import MUL
+from lumijit.compiler.ir.ops.logic import NE
+from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.region_types import addressed, attr_key
+from lumijit.compiler.ir.trace import ROOT, Node, Scope
+from lumijit.compiler.launch import named_kernels
+from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
+from lumijit.compiler.lower import collectives
+from lumijit.compiler.record import memory, regions
+from lumijit.compiler.transform.copying import copy_nodes
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
+
+_COPIES_PER_BLOCK = 4096
+# Tables of up to so many columns are read at once.
+_READ_TOGETHER = 8
+_NOWHERE = range(0)
+
+
+@dataclass
+class Body:
+    """What was traced for one callable; `positions` are the indices that select it.
+
+    `writes` are the arrays that it writes, `locals` the local buffers from outside
+    that it accesses, as in `Scope`. Bodies of one call are traced in one scope and
+    share nodes.
+    """
+
+    scope: Scope
+    effects: list[Node]
+    writes: dict[int, Any]
+    outputs: tuple[Node, ...]
+    positions: list[int]
+    locals: dict[int, Any] = field(default_factory=dict)
+
+    @cached_property
+    def code(self) -> Code:
+        """What it computes, in order."""
+        return Code((*self.effects, *self.outputs), self.scope)
+
+    def changed(self) -> None:
+        """Forget the code, after effects or results were replaced."""
+        self.__dict__.pop("code", None)
+
+
+class _Use(NamedTuple):
+    """One operand that comes from outside and may become data.
+
+    It is that of a node, or (`user` is None) one of the body's results.
+    """
+
+    user: Node | None
+    operand: int
+    node: Node
+    is_address: bool
+
+
+@dataclass
+class Group:
+    """Bodies of one structure. The first stands for all."""
+
+    members: list[Body] = field(default_factory=list)
+    uses: list[list[_Use]] = field(default_factory=list)
+    # One entry per piece of closure data: the users, and the value of each member.
+    columns: list[tuple[list[_Use], list[Node]]] = field(default_factory=list)
+
+    @property
+    def body(self) -> Body:
+        """The body that stands for all."""
+        return self.members[0]
+
+
+def group(bodies: Sequence[Body], is_merging: bool) -> list[Group]:
+    """Put bodies together that differ in data only, in order of their first."""
+    groups: dict[Any, Group] = {}
+    if is_merging:
+        bodies = _unique(bodies)
+    # Describing takes longer than tracing; bodies of different lengths differ.
+    lengths = Counter(len(body.code.nodes) for body in bodies)
+    for k, body in enumerate(bodies):
+        may_merge = is_merging and lengths[len(body.code.nodes)] > 1
+        key, uses = _describe(body) if may_merge else (k, [])
+        found = groups.setdefault(key, Group())
+        found.members.append(body)
+        found.uses.append(uses)
+    for found in groups.values():
+        _find_columns(found)
+    return list(groups.values())
+
+
+def _unique(bodies: Sequence[Body]) -> list[Body]:
+    """Unite bodies that compute the very same, as value numbering has found."""
+    found: dict[Any, Body] = {}
+    for k, body in enumerate(bodies):
+        key: Any = k if body.effects else tuple(map(id, body.outputs))
+        known = found.setdefault(key, body)
+        if known is not body:
+            known.positions = known.positions + body.positions
+    return list(found.values())
+
+
+def _describe(body: Body) -> tuple[Any, list[_Use]]:
+    """Return a body's structure as a value, and the operands that are left open."""
+    local: dict[Node, int] = {}
+    rows: list[Any] = []
+    uses: list[_Use] = []
+
+    def refer(user: Node | None, deps: tuple[Node, ...], addresses: range) -> None:
+        for k, dep in enumerate(deps):
+            ref: Any = local.get(dep)
+            if ref is None:
+                is_address = k in addresses
+                ref = _open_kind(dep, is_address)
+                if ref is None:
+                    ref = ("outer", id(dep))
+                else:
+                    uses.append(_Use(user, k, dep, is_address))
+            rows.append(ref)
+
+    for number, user in enumerate(body.code.nodes):
+        attr, deps = user.attr, user.deps
+        if attr is not None:
+            attr = attr_key(user)
+        rows += (user.op.index, user.type.index, attr, len(deps))
+        refer(user, deps, _NOWHERE if user.op.lower is not None else addressed(user))
+        local[user] = number
+    refer(None, body.outputs, _NOWHERE)
+    written = [id(original) for _, original in body.writes.values()]
+    return (tuple(rows), tuple(written)), uses
+
+
+def _open_kind(node: Node, is_address: bool) -> Any:
+    """Return what an operand must have in common to become data, or None."""
+    if node.scope is not ROOT:
+        return None
+    if node.op is LITERAL and not is_address:
+        return None if node.type is BOOL else ("value", node.type.index)
+    if is_local(node):
+        return None
+    if is_address:
+        return ("address", node.type.index)
+    is_value = node.size == 1 and node.op not in (UNDEFINED, WRITTEN)
+    return ("value", node.type.index) if is_value else None
+
+
+def _find_columns(found: Group) -> None:
+    """List the operands in which the members of a group differ, each kind once."""
+    columns: dict[tuple[bool, tuple[int, ...]], tuple[list[_Use], list[Node]]] = {}
+    for uses in zip(*found.uses, strict=True):
+        nodes = [use.node for use in uses]
+        if nodes.count(nodes[0]) == len(nodes):
+            continue
+        key = uses[0].is_address, tuple(map(id, nodes))
+        columns.setdefault(key, ([], nodes))[0].append(uses[0])
+    found.columns = list(columns.values())
+
+
+class Closures:
+    """The tables of a call: for each position the body's number and its data.
+
+    The number and entries of up to 32 bits lie in one table, entries of 64 bits
+    (addresses too) in another. Few data are read together with the number, many by
+    the bodies that need them.
+    """
+
+    def __init__(self, groups: Sequence[Group], count: int) -> None:
+        self.groups = groups
+        self.count = count
+        # The columns of each table, the number included.
+        self.strides = {
+            bits: max((len(_columns(g, bits)) for g in groups), default=0)
+            for bits in (32, 64)
+        }
+        self.has_data = any(self.strides.values())
+        self.strides[32] += 1
+        self.tables: dict[int, Node] = {}
+        self.places: dict[int, Node] = {}
+        self.values: dict[int, list[Node]] = {}
+
+    def select(self, numbers: Any, index: Node, active: Node) -> Node:
+        """Read the number of the body that an element runs; `numbers` are all."""
+        self._fill(numbers)
+        for bits, table in self.tables.items():
+            stride = self.strides[bits]
+            factor = trace.literal(UINT32, stride)
+            place = trace.emit2(MUL, index, factor) if stride > 1 else index
+            self.places[bits] = place
+            if stride <= _READ_TOGETHER:
+                read = [memory.read(table, place, active, k) for k in range(stride)]
+                self.values[bits] = read
+        if 32 in self.values:
+            return self.values[32][0]
+        return memory.read(self.tables[32], self.places[32], active)
+
+    def _fill(self, numbers: Any) -> None:
+        nodes = [n for g in self.groups for _, column in g.columns for n in column]
+        evaluate([node for node in nodes if node.op is not LITERAL])
+        rows: dict[int, Any] = {32: np.zeros((self.count, self.strides[32]), np.uint32)}
+        rows[32][:, 0] = numbers
+        if self.strides[64]:
+            rows[64] = np.zeros((self.count, self.strides[64]), np.uint64)
+        copies: dict[tuple[int, int], list[tuple[Node, int]]] = {}
+        kept: list[Node] = []
+        for found in self.groups:
+            for bits, table in rows.items():
+                for k, (uses, column) in enumerate(_columns(found, bits), bits == 32):
+                    places: list[int] = []
+                    entries: list[int] = []
+                    for member, node in zip(found.members, column, strict=True):
+                        if uses[0].is_address:
+                            node = opaque(node)
+                            kept.append(node)
+                            entry = _address(node)
+                        elif node.op is LITERAL:
+                            entry = _pattern(node)
+                        else:
+                            size = node.type.size_bytes
+                            listed = copies.setdefault((bits, size), [])
+                            width = table.shape[1]
+                            listed += [(node, p * width + k) for p in member.positions]
+                            continue
+                        places += member.positions
+                        entries += [entry] * len(member.positions)
+                    table[places, k] = np.array(entries, table.dtype)
+        self.tables = {b: from_numpy(table.reshape(-1)) for b, table in rows.items()}
+        for table in self.tables.values():
+            # That there is an attribute marks a table of a call. Whoever writes to one
+            # of the arrays must see that it is referred to.
+            table.attr = tuple(kept)
+        for (bits, size), listed in copies.items():
+            _copy(self.tables[bits], bits, size, listed)
+
+    def enter(self) -> None:
+        """Have the bodies read their data.
+
+        Each gets a copy of its nodes, since bodies share them.
+        """
+        for found in self.groups:
+            if found.columns:
+                self._enter(found)
+
+    def _enter(self, found: Group) -> None:
+        body = found.body
+        inner = Scope(body.scope.parent, body.scope.label, body.scope.width)
+        replaced: dict[tuple[int, int], Node] = {}
+        results: dict[int, Node] = {}
+        with (
+            regions.reopened(inner),
+            trace.masked_only(None),
+            trace.guarded(None),
+        ):
+            for bits in self.tables:
+                for k, (uses, _) in enumerate(_columns(found, bits), bits == 32):
+                    node = self._value(bits, k)
+                    if not uses[0].is_address:
+                        node = _restored(node, uses[0].node.type)
+                    for use in uses:
+                        if use.user is None:
+                            results[use.operand] = node
+                        else:
+                            replaced[id(use.user), use.operand] = node
+        made = copy_nodes(body.code.nodes, inner, replaced)
+        body.outputs = tuple(
+            results.get(k) or made.get(id(out), out)
+            for k, out in enumerate(body.outputs)
+        )
+        body.effects = [made[id(effect)] for effect in body.effects]
+        body.scope = inner
+        body.changed()
+
+    def _value(self, bits: int, column: int) -> Node:
+        if bits in self.values:
+            return self.values[bits][column]
+        true = trace.make_true(1)
+        return memory.read(self.tables[bits], self.places[bits], true, column)
+
+
+def _columns(found: Group, bits: int) -> list[tuple[list[_Use], list[Node]]]:
+    """Return the columns of a group that go to one of the tables."""
+    return [column for column in found.columns if _width(column) == bits]
+
+
+def _width(column: tuple[list[_Use], list[Node]]) -> int:
+    uses, nodes = column
+    return 64 if uses[0].is_address or nodes[0].type.bits == 64 else 32
+
+
+def _address(node: Node) -> int:
+    assert node.buffer is not None
+    return node.buffer.address
+
+
+def _pattern(node: Node) -> int:
+    """Return a literal's bits as closure data; half precision is stored as single."""
+    dtype = FLOAT32 if node.type is FLOAT16 else node.type
+    if not dtype.is_float:
+        return int(node.attr) & ((1 << dtype.bits) - 1)
+    return int.from_bytes(struct.pack(f"<{dtype.numpy.char}", node.attr), "little")
+
+
+def _restored(node: Node, dtype: DType) -> Node:
+    """Read closure data as a type."""
+    if dtype is BOOL:
+        return trace.emit2(NE, node, trace.literal(UINT32, 0))
+    if dtype is FLOAT16:
+        return trace.cast_to(trace.bitcast_to(node, FLOAT32), FLOAT16)
+    if dtype.bits < 32:
+        return trace.cast_to(node, dtype)
+    return trace.bitcast_to(node, dtype)
+
+
+def _copy(data: Node, bits: int, size: int, listed: list[tuple[Node, int]]) -> None:
+    """Copy uniform values into closure data, in order with the kernels."""
+    assert data.buffer is not None
+    sources = [node.buffer for node, _ in listed]
+    assert all(sources)
+    is_half = [node.type is FLOAT16 for node, _ in listed]
+    pairs = np.empty((len(listed), 2), np.uint64)
+    pairs[:, 0] = [_address(node) for node, _ in listed]
+    base = data.buffer.address
+    pairs[:, 1] = [base + bits // 8 * place for _, place in listed]
+    for chosen in (False, True):
+        part = pairs[[h is chosen for h in is_half]]
+        if len(part):
+            _launch_copy(part, bits, "half" if chosen else f"i{8 * size}", data.buffer)
+
+
+def _launch_copy(pairs: Any, bits: int, element: str, target: Buffer) -> None:
+    kernel = named_kernels.get(
+        f"collect_{element}_{bits}", collectives.collect_ir, element, bits
+    )
+    table = from_numpy(np.ascontiguousarray(pairs).reshape(-1))
+    assert table.buffer is not None
+    args = struct.pack("<Q", table.buffer.address)
+    named_kernels.launch(kernel, args, len(pairs), _COPIES_PER_BLOCK, writes=(target,))

@@ -1,0 +1,269 @@
+"""Operations across an array: reductions, prefix sums, compaction.
+
+They evaluate their input and run a kernel of their own (`lower.collectives`).
+Partial results have fixed places and are combined in a fixed order: the same
+input gives the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lumijit.compiler.emit.combine import identity
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
+from lumijit.compiler.ir.trace import Node, from_buffer, literal
+from lumijit.compiler.launch import evaluate, named_kernels, transfer
+from lumijit.compiler.lower import collectives
+from lumijit.compiler.plan.program import STREAMING_FROM
+from lumijit.compiler.record import memory
+from lumijit.runtime import buffers, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
+from lumijit.runtime.errors import SizeError, SymbolicError, message
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ir.ops.record import Op
+
+REDUCE_BLOCK = 1 << 16
+SCAN_BLOCK = 1 << 14
+OPS: dict[str, Op] = {
+    "add": ar.ADD,
+    "mul": ar.MUL,
+    "min": ar.MIN,
+    "max": ar.MAX,
+    "and": lo.AND,
+    "or": lo.OR,
+}
+
+
+def evaluated(node: Node) -> Buffer:
+    """Return a node's memory, evaluating it if need be."""
+    if node.op is not EVALUATED:
+        node = evaluate.opaque(node)
+    assert node.buffer is not None
+    node.buffer.check_intact()
+    return node.buffer
+
+
+def reduce(op: str, node: Node) -> Node:
+    """Combine all entries to one; an empty array gives the neutral value."""
+    t = node.type
+    if node.size == 0:
+        return literal(t, t.wrap(identity(op, t)))
+    if node.size == 1:
+        _check_lane("reduce", node)
+        return node
+    if node.op is LITERAL:
+        return _reduce_literal(op, node)
+    if t is FLOAT16 and op in ("add", "mul"):
+        return trace.cast_to(reduce(op, trace.cast_to(node, FLOAT32)), FLOAT16)
+    source = evaluated(node)
+    kernel = named_kernels.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
+    blocks = -(-node.size // REDUCE_BLOCK)
+    result = buffers.allocate(t.size_bytes)
+    if blocks == 1:
+        _reduce_launch(kernel, source, result, node.size, node.size)
+    else:
+        partial = buffers.allocate(t.size_bytes * blocks)
+        _reduce_launch(kernel, source, partial, node.size, REDUCE_BLOCK)
+        _reduce_launch(kernel, partial, result, blocks, blocks)
+    return from_buffer(t, result, 1)
+
+
+def is_any_set(mask: Node) -> bool:
+    """Compute a mask and tell, waiting for it, whether any entry is set."""
+    found = evaluated(reduce("or", mask))
+    workers.sync()
+    found.check_intact()
+    return buffers.first_byte(found) != 0
+
+
+class _Total:
+    """The array that a symbolic reduction writes to."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+
+def reduce_symbolically(op: str, node: Node) -> Node:
+    """Combine all entries to one in the kernel that computes them."""
+    t = node.type
+    if node.size == 0 or node.op is LITERAL:
+        return reduce(op, node)
+    if t is FLOAT16 and op in ("add", "mul"):
+        wide = reduce_symbolically(op, trace.cast_to(node, FLOAT32))
+        return trace.cast_to(wide, FLOAT16)
+    if trace.is_symbolic(node):
+        raise SymbolicError(
+            message(
+                "symbolic reduction",
+                "a symbolic variable can't be reduced to a value inside of its region: "
+                "the other entries are computed later",
+                "use lumijit.scatter_reduce on an array made before the region, and "
+                "read it afterwards.",
+            )
+        )
+    total = _Total(literal(t, t.wrap(identity(op, t))))
+    memory.scatter(total, node, literal(UINT32, 0), trace.make_true(1), op)
+    return total._node
+
+
+def _check_lane(construct: str, node: Node) -> None:
+    """Refuse to combine the entries of an array of which one lane is known."""
+    if trace.running_lanes and trace.state.lane is not None and node.size == 1:
+        trace.state.lane.refuse_reduction(construct)
+
+
+def _reduce_launch(
+    kernel: named_kernels.SpecialKernel,
+    source: Buffer,
+    target: Buffer,
+    size: int,
+    block: int,
+) -> None:
+    args = struct.pack("<2Qq", source.address, target.address, max(block, 1))
+    named_kernels.launch(
+        kernel,
+        args,
+        size,
+        block,
+        inline_limit=block,
+        writes=(target,),
+    )
+
+
+def _reduce_literal(op: str, node: Node) -> Node:
+    t = node.type
+    value = node.attr
+    if op == "add":
+        if t.is_float:
+            exact = float(np.float64(value) * node.size)
+            return literal(t, t.wrap(exact))
+        return literal(t, t.wrap(value * node.size))
+    if op == "mul":
+        with np.errstate(all="ignore"):
+            power = (
+                float(np.power(np.float64(value), node.size))
+                if t.is_float
+                else pow(int(value), node.size, 1 << t.bits)
+            )
+        return literal(t, t.wrap(power))
+    return literal(t, value)
+
+
+def block_reduce(op: str, node: Node, block: int) -> Node:
+    """Combine each run of `block` entries."""
+    t = node.type
+    _check_lane("block_reduce", node)
+    if block < 1 or node.size % block:
+        raise SizeError(
+            message(
+                "block_reduce",
+                f"the array's size {node.size} is no multiple of the block size "
+                f"{block}",
+                "choose a block size that divides the size.",
+            )
+        )
+    if block == 1:
+        return node
+    if t is FLOAT16 and op in ("add", "mul"):
+        wide = block_reduce(op, trace.cast_to(node, FLOAT32), block)
+        return trace.cast_to(wide, FLOAT16)
+    count = node.size // block
+    source = evaluated(node)
+    result = buffers.allocate(t.size_bytes * count)
+    write: Callable[..., str]
+    name = f"block_reduce_{op}_{t.short}"
+    if collectives.is_short(block):
+        write, shape = collectives.short_blocks_ir, block
+        name = f"{name}_of_{block}"
+    else:
+        write, shape = collectives.block_reduce_ir, collectives.vector_width(block, t)
+        name = f"{name}_by_{shape}"
+    kernel = named_kernels.get(name, write, op, t, shape)
+    args = struct.pack("<2Qq", source.address, result.address, block)
+    # Whole packets of results: nobody else's are written.
+    step = max(1, REDUCE_BLOCK // block // 64) * 64
+    named_kernels.launch(kernel, args, count, step, 65536 // block, (result,))
+    return from_buffer(t, result, count)
+
+
+def prefix_sum(node: Node, exclusive: bool) -> Node:
+    """Sum all entries before each (exclusive) or up to each (inclusive)."""
+    t = node.type
+    size = node.size
+    if size == 0:
+        return node
+    _check_lane("prefix_sum", node)
+    if t is FLOAT16:
+        wide = prefix_sum(trace.cast_to(node, FLOAT32), exclusive)
+        return trace.cast_to(wide, FLOAT16)
+    source = evaluated(node)
+    result = buffers.allocate(t.size_bytes * size)
+    kind = "exclusive" if exclusive else "inclusive"
+    is_streaming = 2 * t.size_bytes * size >= STREAMING_FROM
+    kernel = named_kernels.get(
+        f"scan_{kind}_{t.short}{'_streaming' if is_streaming else ''}",
+        lambda name: collectives.scan_ir(
+            name, t, exclusive, named_kernels.pause(), is_streaming
+        ),
+    )
+    blocks = -(-size // SCAN_BLOCK)
+    sums = buffers.allocate(t.size_bytes * blocks)
+    ready = buffers.allocate(4 * blocks)
+    block = SCAN_BLOCK
+    if blocks == 1:
+        block = size
+    else:
+        transfer.fill(ready, UINT32, 0, blocks)
+    args = struct.pack(
+        "<4Qq", source.address, result.address, sums.address, ready.address, block
+    )
+    named_kernels.launch(kernel, args, size, block, SCAN_BLOCK, (result,))
+    return from_buffer(t, result, size)
+
+
+def compress(mask: Node) -> Node:
+    """Return the indices of the set entries; waits for the mask."""
+    size = mask.size
+    _check_lane("compress", mask)
+    if size == 0:
+        return from_buffer(UINT32, buffers.allocate(0), 0)
+    source = evaluated(mask)
+    result = buffers.allocate(4 * size)
+    count = buffers.allocate(4)
+    blocks = -(-size // SCAN_BLOCK)
+    sums, ready = buffers.allocate(4 * blocks), buffers.allocate(4 * blocks)
+    if blocks > 1:
+        transfer.fill(ready, UINT32, 0, blocks)
+    kernel = named_kernels.get(
+        "compress", lambda name: collectives.compress_ir(name, named_kernels.pause())
+    )
+    args = struct.pack(
+        "<4Q2qQ",
+        source.address,
+        result.address,
+        sums.address,
+        ready.address,
+        SCAN_BLOCK,
+        size,
+        count.address,
+    )
+    writes = (result, count)
+    named_kernels.launch(kernel, args, size, SCAN_BLOCK, SCAN_BLOCK, writes)
+    workers.sync()
+    count.check_intact()
+    total = int(buffers.as_numpy(count, UINT32, 1)[0])
+    return from_buffer(UINT32, result, total)
+
+
+def is_reducible(dtype: DType) -> bool:
+    """Tell whether entries can be summed."""
+    return dtype is not BOOL

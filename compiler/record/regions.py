@@ -1,0 +1,350 @@
+"""Regions: loops and branches as nodes whose attribute holds their body.
+
+A region is traced in a scope of its own. Closing it puts the body's nodes in
+order, finds the outer nodes that the body refers to (its captures) and the
+arrays it writes, and makes one region node in the surrounding scope, with
+projection nodes for the results. `key` describes the body by local indices, so
+that equal bodies compare equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import ref
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.captures import Captures, Code, in_order, structure
+from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.structural import (
+    BRANCH,
+    CALL,
+    LOOP,
+    PROJECT,
+    SYMBOLIC,
+    WRITTEN,
+)
+from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region
+from lumijit.compiler.ir.trace import Node, Scope
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.plan.program import iterate_all
+from lumijit.compiler.record import local
+from lumijit.compiler.record.writes import note_write
+from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import on_error
+from lumijit.runtime.dtypes import VOID, DType
+from lumijit.runtime.errors import StateError, SymbolicError, message
+
+
+class scope:
+    """Trace into a new scope; leaving it returns to the surrounding one.
+
+    `width` is the number of elements, as far as known; `siblings` are the other
+    blocks of the same region so far, whose writes have been undone; `is_loop`: the
+    code will be repeated. If the construct raises, also while its region is made,
+    arrays that the body wrote to get their former contents back.
+    """
+
+    __slots__ = ("_inner",)
+
+    def __init__(
+        self,
+        label: str = "",
+        width: int = 1,
+        siblings: Iterable[Scope] = (),
+        is_loop: bool = False,
+    ) -> None:
+        inner = self._inner = Scope(trace.state.scope, label, width)
+        inner.is_loop = is_loop
+        for other in siblings:
+            inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
+
+    def __enter__(self) -> Scope:
+        on_error(self._undo)
+        _enter(self._inner)
+        return self._inner
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        inner = self._inner
+        outer = inner.parent or trace.ROOT
+        if kind is None:
+            local.suspend(inner)
+            if outer is not trace.ROOT:
+                outer.reads.update(inner.reads)
+        _enter(outer)
+
+    def _undo(self) -> None:
+        restore_writes(self._inner)
+        forget(self._inner)
+
+
+def _enter(inner: Scope) -> None:
+    trace.state.scope = inner
+    flags.symbolic_scope = inner is not trace.ROOT
+
+
+def restore_writes(inner: Scope) -> None:
+    """Undo the new versions that a scope's writes gave to arrays and buffers."""
+    local.suspend(inner)
+    for holder, original in inner.writes.values():
+        holder._node = original
+
+
+class reopened:
+    """Trace more into a scope that was left but whose region isn't made yet."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, inner: Scope) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> None:
+        self._outer = trace.state.scope
+        _enter(self._inner)
+
+    def __exit__(self, *_: object) -> None:
+        _enter(self._outer)
+
+
+def argument(dtype: DType, size: int, position: int) -> Node:
+    """Make a symbolic argument of the current scope."""
+    return trace.make(SYMBOLIC, dtype, size, (), position)
+
+
+def _note_targets(inner: Scope, captures: Captures) -> None:
+    for _, original in inner.writes.values():
+        captures.targets[id(original)] = original
+
+
+def _finish(
+    region: Any,
+    op: Any,
+    heads: tuple[Node, ...],
+    captures: Captures,
+    scopes: Sequence[Scope],
+) -> Node:
+    """Make the region node in the current scope and publish its writes."""
+    heads_ids = set(map(id, heads))
+    values = [n for k, n in captures.values.items() if k not in heads_ids]
+    pointers = list(captures.pointers.values())
+    targets = list(captures.targets.values())
+    region.pointers = len(heads) + len(values)
+    region.targets = region.pointers + len(pointers)
+    deps = (*heads, *values, *pointers, *targets)
+    region.key = structure(region, deps)
+    region.written = []
+    node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
+    if node.size:
+        _publish(node, scopes, targets)
+    else:
+        _drop_effects(node, scopes)
+    return node
+
+
+def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
+    """Undo the writes of a region that runs over no elements."""
+    node.attr = node.attr.without_effects()
+    node.deps = node.deps[: node.attr.targets]
+    for inner in scopes:
+        restore_writes(inner)
+        forget(inner)
+
+
+def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
+    """Return over how many elements a region runs: all that it reads agree."""
+    nodes = [n for block in region.blocks for n in block.nodes]
+    # A version has the size of its array, however many elements write to it.
+    inside = [n for n in nodes if n.op is not WRITTEN]
+    seen = {n.size for n in (*heads, *values, *inside)} - {1}
+    if len(seen) > 1:
+        mixed = tuple(n for n in (*heads, *values, *inside) if n.size != 1)
+        raise trace.size_mismatch(op, mixed[:8])
+    return seen.pop() if seen else 1
+
+
+def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
+    """Replace the versions made inside by one that depends on the region."""
+    current = trace.state.scope
+    positions = {id(t): k for k, t in enumerate(targets)}
+    holders: dict[int, tuple[Any, Node]] = {}
+    for inner in scopes:
+        holders.update(inner.writes)
+    if holders and current is not trace.ROOT:
+        current.effects.append(node)
+    for key, (holder, original) in holders.items():
+        position = positions[id(original)]
+        written = trace.make(WRITTEN, original.type, original.size, (node,), position)
+        holder._node = written
+        node.attr.written.append(ref(written))
+        if current is trace.ROOT:
+            evaluate.note_effect(written, original)
+            note_write(holder, original)
+        else:
+            current.writes.setdefault(key, (holder, original))
+    for inner in scopes:
+        forget(inner)
+
+
+def forget(inner: Scope) -> None:
+    """Drop what a closed scope refers to: its nodes refer to the scope."""
+    inner.effects = []
+    inner.writes = {}
+    inner.locals = {}
+    inner.reads = {}
+
+
+def _check_single_version(scopes: Sequence[Scope]) -> None:
+    """Refuse two array objects that share contents and are both written."""
+    seen: dict[int, int] = {}
+    for inner in scopes:
+        for key, (_, original) in inner.writes.items():
+            if seen.setdefault(id(original), key) != key:
+                raise StateError(
+                    message(
+                        "scatter",
+                        "two arrays that share their contents are both written "
+                        "inside one symbolic region",
+                        "make a copy of one with lumijit.copy or opaque first.",
+                    )
+                )
+
+
+def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
+    """Refuse a loop that reads an array which its iterations before have written.
+
+    The body refers to the contents before the loop, so it would miss the writes.
+    """
+    for _, original in inner.writes.values():
+        if id(original) in inner.reads or id(original) in values:
+            raise SymbolicError(
+                message(
+                    inner.label or "while_loop",
+                    "the body reads an array that it also writes to by index, so an "
+                    "iteration would have to see what those before have written",
+                    "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
+                )
+            )
+
+
+def stand_in(node: Node) -> Node:
+    """Return a node of the program that can't be folded, for a literal that can."""
+    made = trace.make(COPY, node.type, node.size, (node,), None)
+    made.scope = trace.ROOT
+    return made
+
+
+def _replace(inner: Scope, nodes: tuple[Node, ...], stand_ins: dict[int, Node]) -> None:
+    """Put the nodes that others stood in for in their place, as targets of writes."""
+    for node in iterate_all(nodes):
+        if any(id(dep) in stand_ins for dep in node.deps):
+            node.deps = tuple(stand_ins.get(id(dep), dep) for dep in node.deps)
+    inner.writes = {
+        key: (holder, stand_ins.get(id(original), original))
+        for key, (holder, original) in inner.writes.items()
+    }
+
+
+def close_loop(
+    inner: Scope,
+    inits: tuple[Node, ...],
+    args: tuple[Node, ...],
+    cond: Node,
+    outputs: tuple[Node, ...],
+    stand_ins: dict[int, Node] | None = None,
+) -> tuple[Node, list[Node]]:
+    """Make the loop node; return it and the final value of every argument.
+
+    Arguments that the body hands through unchanged are no state: their final
+    value is the initial one. Those that it doesn't read either are dropped.
+    `stand_ins` are the nodes, by id, for which others stood in while tracing.
+    """
+    _check_single_version([inner])
+    buffers = local.loop_state(inner)
+    count = len(args)
+    inits = (*inits, *(b.initial for b in buffers))
+    args = (*args, *(b.argument for b in buffers))
+    outputs = (*outputs, *(b.output for b in buffers))
+    captures = Captures()
+    done = set(args)
+    header = Block(in_order([cond], inner, done, captures), (cond,))
+    nodes = in_order((*inner.effects, *outputs), inner, done, captures)
+    _check_reads(inner, captures.values)
+    if stand_ins:
+        _replace(inner, nodes, stand_ins)
+    _note_targets(inner, captures)
+    used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
+    used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)
+    used.add(id(cond))
+    kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
+    loop = Loop()
+    loop.args, loop.header = tuple(args[k] for k in kept), header
+    loop.body = Block(nodes, tuple(outputs[k] for k in kept))
+    loop.label = inner.label
+    heads = tuple(inits[k] for k in kept)
+    node = _finish(loop, LOOP, heads, captures, [inner])
+    results = list(inits)
+    for position, k in enumerate(kept):
+        if outputs[k] is not args[k]:
+            results[k] = project(node, args[k].type, position)
+    local.enter_results(buffers, results[count:])
+    return node, results[:count]
+
+
+def close_branch(
+    cond: Node,
+    scopes: tuple[Scope, Scope],
+    outputs: tuple[tuple[Node, ...], tuple[Node, ...]],
+) -> tuple[Node, list[Node]]:
+    """Make the branch node; return it and one result per pair of outputs."""
+    _check_single_version(scopes)
+    buffers = local.side_versions(scopes)
+    count = len(outputs[0])
+    yes, no = ((*o, *(v[k] for _, v in buffers)) for k, o in enumerate(outputs))
+    outputs = (yes, no)
+    captures = Captures()
+    blocks = []
+    for inner, outs in zip(scopes, outputs, strict=True):
+        nodes = in_order((*inner.effects, *outs), inner, set(), captures)
+        _note_targets(inner, captures)
+        blocks.append(Block(nodes, outs))
+    branch = Branch()
+    branch.true, branch.false = blocks
+    branch.label = scopes[0].label
+    node = _finish(branch, BRANCH, (cond,), captures, scopes)
+    results = []
+    for k, (a, b) in enumerate(zip(*outputs, strict=True)):
+        results.append(a if a is b else project(node, a.type, k))
+    local.enter_versions(buffers, results[count:])
+    return node, results[:count]
+
+
+def close_call(
+    selector: Node,
+    bodies: Sequence[tuple[Code, tuple[Node, ...]]],
+    written: Scope,
+    label: str,
+) -> list[Node]:
+    """Make a call node; return one node per result.
+
+    `selector` is a UInt32: the position of the body that an element runs plus 1.
+    Elements that run none get zeros. A body is given by its code and its results.
+    Bodies may share nodes. `written` holds the writes of all.
+    """
+    _check_single_version([written])
+    captures = Captures()
+    call = Call()
+    blocks = []
+    for code, outs in bodies:
+        captures.include(code.captures)
+        blocks.append(Block(code.nodes, outs))
+    _note_targets(written, captures)
+    call.bodies = tuple(blocks)
+    call.label = label
+    node = _finish(call, CALL, (selector,), captures, [written])
+    first = blocks[0].outputs
+    return [project(node, out.type, k) for k, out in enumerate(first)]
+
+
+def project(region: Node, dtype: DType, position: int) -> Node:
+    """Make the node for one result of a region."""
+    return trace.make(PROJECT, dtype, region.size, (region,), position)

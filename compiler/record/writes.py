@@ -1,0 +1,164 @@
+"""Writes as effects of the trace: new versions of arrays, who may be written in place.
+
+`memory` checks indices before it writes; what is known to fit is written from here.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder, Reduction
+from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.structural import LITERAL, SCATTER, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.trace import ROOT, Node
+from lumijit.compiler.launch import evaluate
+from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import on_error, settle
+from lumijit.runtime.dtypes import UINT32, VOID
+
+
+class Writes:
+    """The writes to one array: its first and its last version.
+
+    `is_single` tells whether one of them was a single write, not one per element.
+    """
+
+    __slots__ = ("first", "holder", "is_single", "last")
+
+    def __init__(self, holder: Holder, first: Node, last: Node) -> None:
+        self.holder = holder
+        self.first = first
+        self.last = last
+        self.is_single = False
+
+
+class watched:
+    """Note the writes outside of regions; if the construct raises, undo them."""
+
+    __slots__ = ("_found", "_outer")
+
+    def __enter__(self) -> dict[int, Writes]:
+        self._outer = trace.state.watched
+        self._found: dict[int, Writes] = {}
+        on_error(self._undo)
+        trace.state.watched = self._found
+        return self._found
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        outer, found = self._outer, self._found
+        trace.state.watched = outer
+        if kind is not None:
+            return
+        if outer is not None:
+            for key, writes in found.items():
+                before = outer.setdefault(key, writes)
+                before.last = writes.last
+                before.is_single |= writes.is_single
+        settle(self._undo)
+
+    def _undo(self) -> None:
+        for writes in self._found.values():
+            writes.holder._node = writes.first
+
+
+def note_write(holder: Holder, before: Node) -> None:
+    """Note that an array outside of regions has got a new version."""
+    found = trace.state.watched
+    if found is not None:
+        entry = found.setdefault(id(holder), Writes(holder, before, before))
+        entry.last = holder._node
+
+
+def append_effect(holder: Holder, effect: Node) -> None:
+    """Give the holder its new version and note the effect in a region's scope."""
+    scope = trace.state.scope
+    target = holder._node
+    if scope is not ROOT:
+        scope.effects.append(effect)
+        scope.writes.setdefault(id(holder), (holder, target))
+    written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
+    holder._node = written
+    if scope is ROOT:
+        evaluate.note_effect(written, target)
+        note_write(holder, target)
+
+
+class _Sample:
+    """A holder whose node nobody else refers to."""
+
+    def __init__(self) -> None:
+        self._node = trace.undefined(UINT32, 1)
+
+
+def _references(holder: Holder) -> int:
+    """Count who refers to a holder's node, this function included."""
+    node = holder._node
+    return sys.getrefcount(node)
+
+
+_UNSHARED = _references(_Sample())
+
+
+def claim(holder: Holder) -> None:
+    """Give a holder a node of its own before its first write.
+
+    Arrays share nodes (`Float(x)`, equal literals), and what is written to one must
+    not show in another. Inside a region, its bookkeeping refers to the nodes, too.
+    """
+    node = holder._node
+    if node.op in (LITERAL, UNDEFINED) and _is_claimed(holder, node):
+        return
+    if node.op is LITERAL:
+        holder._node = trace.make_root(LITERAL, node.type, node.size, node.attr)
+        _note_renewed(node, holder._node)
+    elif node.op is UNDEFINED:
+        holder._node = trace.undefined(node.type, node.size)
+        _note_renewed(node, holder._node)
+    elif trace.state.scope is ROOT:
+        kept = sum(other is node for held in trace.state.held for other in held)
+        del node
+        if _references(holder) > _UNSHARED + kept:
+            node = holder._node
+            holder._node = trace.make(COPY, node.type, node.size, (node,), None)
+
+
+def _note_renewed(node: Node, renewed: Node) -> None:
+    """Have open regions that indexed a node have indexed the one in its place."""
+    scope: trace.Scope | None = trace.state.scope
+    while scope is not None and scope is not ROOT:
+        if id(node) in scope.reads:
+            scope.reads[id(renewed)] = renewed
+        scope = scope.parent
+
+
+def _is_claimed(holder: Holder, node: Node) -> bool:
+    """Tell whether another side of the same region has claimed the node."""
+    scope: trace.Scope | None = trace.state.scope
+    while scope is not None:
+        if scope.claimed.get(id(holder)) is node:
+            return True
+        scope = scope.parent
+    return False
+
+
+def write(
+    holder: Holder,
+    value: Node,
+    index: Node,
+    mask: Node,
+    op: str = "identity",
+    mode: str = "auto",
+    group: int = 0,
+) -> None:
+    """Append a write without checks."""
+    size = trace.broadcast_size(SCATTER, (value, index, mask))
+    is_masked = mask.op is LITERAL and not mask.attr
+    if size == 0 or holder._node.size == 0 or is_masked:
+        return
+    if mode == "auto" and op != "identity" and not flags.scatter_reduce_local:
+        mode = "apart"
+    claim(holder)
+    deps = (holder._node, value, index, mask)
+    effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
+    append_effect(holder, effect)

@@ -1,0 +1,1 @@
+"""Traces from traces: copies of nodes with other operands, at other positions."""

@@ -1,0 +1,57 @@
+"""Reading a traced expression at other positions without computing it in full.
+
+`at_positions(node, index)` is `gather(node, index)` for short expressions of the
+element's own index: it repeats them with `index` instead. So a grid made of
+`linspace` and `meshgrid` needs no memory and no kernel of its own.
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
+from lumijit.compiler.ir.trace import Node
+
+MAX_OPERATIONS = 16
+
+
+def at_positions(node: Node, index: Node) -> Node | None:
+    """Return the entries of `node` at UInt32 positions, or None if it isn't short."""
+    order: list[Node] = []
+    if not _collect(node, node.size, order):
+        return None
+    made: dict[int, Node] = {}
+    for inner in order:
+        made[id(inner)] = _repeat(inner, index, made)
+    return made[id(node)]
+
+
+def _collect(node: Node, size: int, order: list[Node]) -> bool:
+    """List the operations below a node; False if one can't be repeated."""
+    if any(node is known for known in order):
+        return True
+    if node.op is not LITERAL and node.size == size and node.op is not COUNTER:
+        is_simple = node.op.lower is not None or node.op in (CAST, BITCAST)
+        if not is_simple or trace.is_symbolic(node):
+            return False
+        for dep in node.deps:
+            if dep.size == size and size != 1 and not _collect(dep, size, order):
+                return False
+    order.append(node)
+    return len(order) <= MAX_OPERATIONS
+
+
+def _repeat(node: Node, index: Node, made: dict[int, Node]) -> Node:
+    if node.op is COUNTER:
+        return index
+    if node.op is LITERAL:
+        return trace.literal(node.type, node.attr)
+    deps = [made.get(id(d), d) for d in node.deps]
+    if node.op is CAST:
+        return trace.cast_to(deps[0], node.type)
+    if node.op is BITCAST:
+        return trace.bitcast_to(deps[0], node.type)
+    if len(deps) == 1:
+        return trace.emit1(node.op, deps[0])
+    if len(deps) == 2:
+        return trace.emit2(node.op, deps[0], deps[1])
+    return trace.emit3(node.op, deps[0], deps[1], deps[2])

@@ -1,0 +1,391 @@
+"""What is outside of a construct stays as it is: objects that its functions reach.
+
+A body, branch or callable runs for some of the elements, and is traced once. An array
+that it leaves in an attribute of an object, a list or a variable of its surroundings
+would hold symbolic or unmasked values. Owns comparing the places that `reachability`
+finds, putting them back, and the error. Plain Python values may change: a counter
+counts how often Python runs a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, is_
+from typing import Any
+
+import numpy as np
+
+from lumijit import pytree
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch.evaluate import data
+from lumijit.control.blame import assignment, methods_of
+from lumijit.control.bytecode import PLAIN, Inert, is_state
+from lumijit.control.locations import MISSING, Place
+from lumijit.control.reachability import WHOLE, Reach, Span
+from lumijit.control.state import NUMBERS, describe, with_node
+from lumijit.nested import NestedArray
+from lumijit.runtime.errors import StateError, message, where
+
+_node_of = attrgetter("_node")
+Ignored = Callable[[Place, Any], bool]
+#: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
+Moment = tuple[dict[int, tuple[Place, dict[Any, Any]]], dict[int, Node]]
+_CALL_REASON = (
+    "a call runs for the elements that select it, but this exists once for all of "
+    "them, so it was put back"
+)
+_CALL_FIX = "return the value instead, or lumijit.scatter it to an array."
+_BODY_REASON = (
+    "this isn't state of the construct, so it would hold values of elements that "
+    "aren't active, or symbolic ones; it was put back"
+)
+_BODY_FIX = (
+    "assign it in the function that contains the construct, make it a state variable, "
+    "or lumijit.scatter to an array."
+)
+
+
+@dataclass
+class Change:
+    """An entry that held or holds arrays, and what it was and became."""
+
+    place: Place
+    key: Any
+    before: Any
+    after: Any
+
+
+class Outside:
+    """The objects that the functions of one construct must leave as they are.
+
+    What the construct `around` it watches already isn't listed again.
+    """
+
+    def __init__(
+        self, own_names: frozenset[str] = frozenset(), around: Outside | None = None
+    ) -> None:
+        self.around = around
+        outer: Reach | None = None if around is None else around.reach
+        self.reach: Reach = Reach(own_names=own_names, around=outer)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to watch."""
+        return not self.reach.places and (self.around is None or self.around.is_empty)
+
+    def leave(self, value: Any, label: str) -> None:
+        """Leave what is state, or an argument, to the construct.
+
+        Objects in it that are no PyTrees are followed.
+        """
+        reach = self.reach
+        if isinstance(value, NestedArray):
+            reach.ignore(value)
+            for item in value._items:
+                self.leave(item, label)
+        elif isinstance(value, FlatArray):
+            reach.ignore(value)
+        elif pytree.is_container(value):
+            reach.ignore(value)
+            for key, child in pytree.children(value):
+                is_name = isinstance(key, str) and type(value) is not dict
+                self.leave(child, f"{label}.{key}" if is_name else f"{label}[{key!r}]")
+        else:
+            reach.follow(value, label)
+
+    def follow(self, roots: Iterable[Any]) -> Span:
+        """Remember what is reached from objects or functions; return which it is."""
+        start = self.reach.mark()
+        for root in roots:
+            self.reach.follow(root)
+        return Span(start, self.reach.mark())
+
+    def restore(self, span: Span, ignored: Ignored | None = None) -> list[Change]:
+        """Put back what changed and has to do with arrays; return what that was."""
+        changes: list[Change] = []
+        reach = self.reach
+        first, last = span.start.arrays, None if span.stop is None else span.stop.arrays
+        arrays, nodes = reach.arrays[first:last], reach.nodes[first:last]
+        if not all(map(is_, map(_node_of, arrays), nodes)):
+            holders = reach.holders[first:last]
+            for array, node, place in zip(arrays, nodes, holders, strict=True):
+                now = array._node
+                if now is node or _is_written(array) or _is_equal(node, now):
+                    continue
+                array._node = node
+                before, after = (with_node(type(array), n) for n in (node, now))
+                changes.append(Change(place, place.key_of(array), before, after))
+        for place in reach.changed(span):
+            changes += self._restored(place, ignored)
+        return changes
+
+    def moment(self) -> Moment:
+        """Return what isn't as it was, as it is now."""
+        reach = self.reach
+        places = {id(p): (p, p.current()) for p in reach.changed(WHOLE)}
+        nodes: dict[int, Node] = {}
+        if not all(map(is_, map(_node_of, reach.arrays), reach.nodes)):
+            for k, array in enumerate(reach.arrays):
+                if array._node is not reach.nodes[k]:
+                    nodes[k] = array._node
+        return places, nodes
+
+    def restore_since(self, moment: Moment, ignored: Ignored) -> list[Change]:
+        """List changes since a moment; put everything back if there are some."""
+        changes: list[Change] = []
+        reach = self.reach
+        (places, nodes), (now_places, now_nodes) = moment, self.moment()
+        for key in places | now_places:
+            place = (places.get(key) or now_places[key])[0]
+            kept = place.kept
+            old = places.get(key, (place, kept))[1]
+            new = now_places.get(key, (place, kept))[1]
+            for entry in old | new:
+                before, after = old.get(entry, MISSING), new.get(entry, MISSING)
+                if before is after or ignored(place, entry):
+                    continue
+                if self._contents(before) != self._contents(after):
+                    first = kept.get(entry, MISSING)
+                    changes.append(Change(place, entry, first, after))
+        for k in nodes | now_nodes:
+            array, first = reach.arrays[k], reach.nodes[k]
+            held, holds = nodes.get(k, first), now_nodes.get(k, first)
+            if held is holds or _is_written(array) or _is_equal(held, holds):
+                continue
+            place = reach.holders[k]
+            both = (with_node(type(array), node) for node in (first, holds))
+            changes.append(Change(place, place.key_of(array), *both))
+        if changes:
+            self.restore(WHOLE, ignored)
+        return changes
+
+    def during(
+        self,
+        run: Callable[[], Any],
+        refuse: Callable[[Change], Exception],
+        span: Span = WHOLE,
+        ignored: Ignored | None = None,
+        adopt: Callable[[list[Change]], None] | None = None,
+    ) -> Any:
+        """Return `run()`; refuse the changes that it makes and undo them.
+
+        `adopt` is told first. It may raise, to run the construct in another way.
+        """
+        # A scatter asks who else refers to the nodes of an array.
+        held = trace.state.held
+        trace.state.held = (*held, self.reach.nodes)
+        try:
+            result = run()
+        except BaseException as error:
+            changes = self.restore(WHOLE, ignored)
+            if changes and adopt is not None and isinstance(error, Exception):
+                # Symbolic values that were left behind may be the reason.
+                adopt(changes)
+            raise
+        finally:
+            trace.state.held = held
+        changes = self.restore(span, ignored)
+        if changes and adopt is not None:
+            adopt(changes)
+        for change in changes:
+            raise refuse(change)
+        return result
+
+    def _restored(self, place: Place, ignored: Ignored | None) -> list[Change]:
+        changes = []
+        for key, before, after in place.changes():
+            if ignored is not None and ignored(place, key):
+                continue
+            if self._contents(before) != self._contents(after):
+                changes.append(Change(place, key, before, after))
+        if changes:
+            place.put_back([change.key for change in changes])
+        return changes
+
+    def _contents(self, value: Any) -> list[tuple[type[Any], int]]:
+        """List types and nodes of the arrays in a value.
+
+        Objects known from before count as plain values, whatever arrays they hold.
+        """
+        if isinstance(value, FlatArray):
+            return [(type(value), id(value._node))]
+        inner = Reach(known=self.reach)
+        inner.follow(value)
+        return [
+            (type(array), id(node))
+            for array, node in zip(inner.arrays, inner.nodes, strict=True)
+        ]
+
+    def error(
+        self,
+        construct: str,
+        who: str,
+        change: Change,
+        reason: str,
+        fix: str,
+        span: Span = WHOLE,
+    ) -> StateError:
+        """Word the error for a change that `who` made."""
+        place, root = change.place, change.place
+        names = [change.key]
+        while root.parent is not None:
+            names.append(root.parent.key_of(root.owner))
+            root = root.parent
+        stop = None if span.stop is None else span.stop.functions
+        functions = self.reach.functions[span.start.functions : stop]
+        classes = {type(place.owner), type(root.owner)}
+        methods = [m for cls in classes for m in methods_of(cls)]
+        line = assignment([n for n in names if isinstance(n, str)], functions, methods)
+        shown = f"'{place.path(change.key)}'"
+        if root.label == "self":
+            shown += f" of a {type(root.owner).__name__!r} object"
+        before = "nothing" if change.before is MISSING else describe(change.before)
+        after = "nothing" if change.after is MISSING else describe(change.after)
+        problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
+        text = message(construct, f"{problem}: {reason}", fix)
+        if line:
+            here = where()
+            text = f"{line}: {text.removeprefix(f'{here}: ')} (Construct: {here}.)"
+        return StateError(text)
+
+
+def _is_written(array: Any) -> bool:
+    """Tell whether an array has a new version by a write, which is masked."""
+    node = array._node
+    scope = trace.state.scope
+    if node.op is WRITTEN and node.scope is scope and id(array) in scope.writes:
+        return True
+    entry = (trace.state.watched or {}).get(id(array))
+    return entry is not None and entry.last is node
+
+
+def _is_equal(before: Node, after: Node) -> bool:
+    """Tell whether a literal was only renewed, or put into memory."""
+    if before.op is not LITERAL or before.type is not after.type:
+        return False
+    if after.op is LITERAL:
+        return before.size == after.size and repr(before.attr) == repr(after.attr)
+    if after.op is not EVALUATED or before.size != after.size:
+        return False
+    value = np.asarray(before.attr, before.type.numpy)
+    return data(after).tobytes() == np.full(after.size, value).tobytes()
+
+
+def call_error(
+    outside: Outside, construct: str, who: str, change: Change, span: Span
+) -> StateError:
+    """Word the error for what a function chosen per element changed."""
+    return outside.error(construct, who, change, _CALL_REASON, _CALL_FIX, span)
+
+
+@dataclass
+class About:
+    """What an error says of a body, and what of its surroundings is state.
+
+    State are also the entries `owned` (object and key). Entries that have changed may
+    become state: `adopt` is told who watched them, and places, keys and names.
+    """
+
+    construct: str
+    who: str
+    owned: Sequence[tuple[Any, Any]] = ()
+    adopt: Callable[[Outside, list[tuple[Place, Any, str]]], None] | None = None
+
+
+def watch(
+    functions: Sequence[Callable[..., Any]],
+    values: Sequence[Any],
+    labels: Sequence[str],
+    own_names: frozenset[str] = frozenset(),
+    owned: Sequence[tuple[str, Any]] = (),
+    around: Outside | None = None,
+) -> Outside | None:
+    """Remember what the functions of a construct reach besides their arguments.
+
+    Args:
+        functions: bodies and conditions.
+        values: the construct's inputs, called `labels`.
+        own_names: variables that the construct itself assigns.
+        owned: names and values of entries that are state besides.
+        around: what is watched by the construct around this one.
+
+    Returns:
+        None if there is nothing that they could leave anything in.
+    """
+    if all(map(is_state, values)) and all(map(Inert(), functions)):
+        return None
+    outside = Outside(own_names, around)
+    for name, value in owned:
+        outside.leave(value, name)
+    for k, value in enumerate(values):
+        if type(value) not in PLAIN:
+            outside.leave(value, labels[k] if k < len(labels) else f"state[{k}]")
+    outside.follow(functions)
+    return None if outside.is_empty else outside
+
+
+def left_alone(
+    outside: Outside,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    describe: Callable[[], tuple[Any, ...]],
+) -> Any:
+    """Return `function(*args)`; refuse its changes of what is no state.
+
+    `describe` returns the fields of `About`; it is asked only if there are some.
+    """
+
+    def is_owned(place: Place, key: Any) -> bool:
+        owned = About(*describe()).owned
+        return any(place.owner is o and key == k for o, k in owned)
+
+    def adopt(changes: list[Change], watch: Outside = outside) -> None:
+        adopted = About(*describe()).adopt
+        if adopted is not None and all(map(_may_be_state, changes)):
+            adopted(watch, [(c.place, c.key, c.place.path(c.key)) for c in changes])
+
+    def refuse(change: Change, watch: Outside = outside) -> StateError:
+        about = About(*describe())
+        return watch.error(about.construct, about.who, change, _BODY_REASON, _BODY_FIX)
+
+    around: list[tuple[Outside, Moment]] = []
+    outer = outside.around
+    while outer is not None:
+        around.append((outer, outer.moment()))
+        outer = outer.around
+    result = outside.during(
+        lambda: function(*args), refuse, ignored=is_owned, adopt=adopt
+    )
+    # What a construct around this one watches may be as it was when that one looks.
+    for outer, moment in around:
+        changes = outer.restore_since(moment, is_owned)
+        if changes:
+            adopt(changes, outer)
+            raise refuse(changes[0], outer)
+    return result
+
+
+def _may_be_state(change: Change) -> bool:
+    """Tell whether an entry had a value that a construct can hand on."""
+    before, after = change.before, change.after
+    is_known = isinstance(before, (*NUMBERS, ArrayBase)) or pytree.is_container(before)
+    return is_known and after is not MISSING and after is not None
+
+
+def watched(
+    function: Callable[..., Any], construct: str, who: str, labels: Sequence[str]
+) -> Callable[..., Any]:
+    """Return a body function that may not change objects besides its arguments."""
+
+    def body(*args: Any) -> Any:
+        outside = watch((function,), args, labels)
+        if outside is None:
+            return function(*args)
+        return left_alone(outside, function, args, lambda: (construct, who))
+
+    return body

@@ -1,0 +1,53 @@
+"""The arrays that a block of vectorized control flow is given: what they held before.
+
+A block runs on the caller's arrays, which it may change in place. Owns finding out
+what it did to them, and undoing that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import is_
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.compiler.ir.trace import Node
+from lumijit.control.state import Leaf
+
+
+class Held:
+    """Flat arrays with their nodes, nested ones with their items; all by id.
+
+    `nodes` and `items` are from before the block, but for arrays that it has written
+    to by index, whose last versions count as what they held.
+    """
+
+    def __init__(self, leaves: Sequence[Leaf], nested: Sequence[Leaf]) -> None:
+        self.leaves = {id(f.value): f for f in leaves if isinstance(f.value, FlatArray)}
+        self.nested = {id(f.value): f for f in nested}
+        self.nodes = self.current_nodes()
+        self.items = self.current_items()
+
+    def current_nodes(self) -> dict[int, Node]:
+        """Return what the flat arrays hold now."""
+        return {key: leaf.value._node for key, leaf in self.leaves.items()}
+
+    def current_items(self) -> dict[int, list[Any]]:
+        """Return what the nested arrays hold now."""
+        return {key: list(leaf.value._items) for key, leaf in self.nested.items()}
+
+    def follow(self, versions: Mapping[int, Node]) -> None:
+        """Take versions written by index for what arrays held."""
+        self.nodes.update((k, v) for k, v in versions.items() if k in self.nodes)
+
+    def restore(self) -> None:
+        """Put back what the arrays held."""
+        for key, leaf in self.leaves.items():
+            leaf.value._node = self.nodes[key]
+        for key, leaf in self.nested.items():
+            leaf.value._items[:] = self.items[key]
+
+
+def same_items(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Tell whether two lists hold the very same objects."""
+    return len(a) == len(b) and all(map(is_, a, b))

@@ -1,0 +1,328 @@
+"""Python objects as places: their entries, as they were, and putting them back.
+
+Owns what an entry is (attribute, slot, item, variable) and how a program writes it.
+Which places a construct can reach is up to `reachability`.
+"""
+
+from __future__ import annotations
+
+import gc
+from operator import is_
+from types import CellType, FunctionType
+from typing import Any
+
+import numpy as np
+
+MISSING: Any = object()
+get_attribute = object.__getattribute__
+
+
+class Place:
+    """A Python object with entries that can be assigned.
+
+    `before` is what the entries held, and `live` what they hold now, in the same
+    order, where looking at that takes no code of ours; else it is None. `label` is
+    what a message calls an owner that is in no other place.
+    """
+
+    __slots__ = ("before", "label", "live", "owner", "parent")
+
+    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+        self.owner = owner
+        self.parent = parent
+        self.label = label
+        self.live: Any = None
+        self.before: Any = self.current()
+
+    @property
+    def kept(self) -> dict[Any, Any]:
+        """What the entries held, by key."""
+        before: dict[Any, Any] = self.before
+        return before
+
+    def followed(self) -> Any:
+        """Return the values that lead on."""
+        return self.before.values()
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        raise NotImplementedError
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign an entry; MISSING removes it."""
+        raise NotImplementedError
+
+    def put_back(self, keys: list[Any]) -> None:
+        """Give entries the values that they had."""
+        for key in keys:
+            self.put(key, self.kept.get(key, MISSING))
+
+    def step(self, key: Any) -> str:
+        """Return how a program goes on from the owner to an entry."""
+        return f".{key}"
+
+    def path(self, key: Any) -> str:
+        """Return how a program writes an entry."""
+        base = self.label
+        if self.parent is not None:
+            base = self.parent.path_to(self.owner)
+        return f"{base}{self.step(key)}".removeprefix(".")
+
+    def path_to(self, value: Any) -> str:
+        """Return how a program writes the entry that held a value."""
+        key = self.key_of(value)
+        return self.label if key is None else self.path(key)
+
+    def key_of(self, value: Any) -> Any:
+        """Return the key of the entry that held an object, or None."""
+        return next((key for key, kept in self.kept.items() if kept is value), None)
+
+    def is_same(self) -> bool:
+        """Tell whether the entries hold the very objects that they held."""
+        now, kept = self.current(), self.kept
+        return len(now) == len(kept) and all(map(is_, now.values(), kept.values()))
+
+    def changes(self) -> list[tuple[Any, Any, Any]]:
+        """List key, former and present value of the entries that differ."""
+        before, now = self.kept, self.current()
+        both = ((k, before.get(k, MISSING), now.get(k, MISSING)) for k in before | now)
+        return [(k, old, new) for k, old, new in both if old is not new]
+
+
+class _Mapping(Place):
+    """What a dictionary holds."""
+
+    __slots__ = ("space",)
+
+    def __init__(
+        self, owner: Any, parent: Place | None, label: str, space: dict[Any, Any]
+    ) -> None:
+        self.owner = owner
+        self.parent = parent
+        self.label = label
+        self.space = space
+        self.live = space.values()
+        self.before = space.copy()
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        return dict(self.space)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
+        if value is MISSING:
+            del self.space[key]
+        else:
+            self.space[key] = value
+
+
+class Attributes(_Mapping):
+    """The attributes of an object that has a dictionary."""
+
+    __slots__ = ()
+
+
+class Entries(_Mapping):
+    """The entries of a dictionary."""
+
+    __slots__ = ()
+
+    def step(self, key: Any) -> str:
+        """Return how a program goes on to an item."""
+        return f"[{key!r}]"
+
+
+class Slots(Place):
+    """The attributes of an object that have slots; `names` tells which."""
+
+    __slots__ = ("names",)
+
+    def __init__(
+        self, owner: Any, parent: Place | None, label: str, names: dict[str, Any]
+    ) -> None:
+        self.names = names
+        super().__init__(owner, parent, label)
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        found = {}
+        for name, member in self.names.items():
+            try:
+                found[name] = member.__get__(self.owner)
+            except AttributeError:
+                found[name] = MISSING
+        return found
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
+        if value is MISSING:
+            self.names[key].__delete__(self.owner)
+        else:
+            self.names[key].__set__(self.owner, value)
+
+
+class ClassAttributes(Place):
+    """The attributes of a class; its methods are followed where they are mentioned."""
+
+    __slots__ = ()
+
+    def followed(self) -> Any:
+        """Return the values that lead on."""
+        return [v for v in self.before.values() if type(v) is not FunctionType]
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        return dict(vars(self.owner))
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
+        if value is MISSING:
+            delattr(self.owner, key)
+        else:
+            setattr(self.owner, key, value)
+
+
+class Items(Place):
+    """The items of a list, of a deque, or of a tuple, which stay."""
+
+    __slots__ = ()
+
+    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+        self.owner = owner
+        self.parent = parent
+        self.label = label
+        self.live = self.items
+        self.before = list(self.live)
+
+    @property
+    def items(self) -> Any:
+        """The sequence."""
+        return self.owner
+
+    @property
+    def kept(self) -> dict[Any, Any]:
+        """What the entries held, by key."""
+        return dict(enumerate(self.before))
+
+    def followed(self) -> Any:
+        """Return the values that lead on."""
+        return self.before
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        return dict(enumerate(self.items))
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign an item; an array in a tuple gets other contents."""
+        if isinstance(self.items, tuple):
+            self.items[key]._node = value._node
+        else:
+            self.items[key] = value
+
+    def put_back(self, keys: list[Any]) -> None:
+        """Give all items their values, as others may have moved, too."""
+        del keys
+        self.items.clear()
+        self.items.extend(self.before)
+
+    def step(self, key: Any) -> str:
+        """Return how a program goes on to an item."""
+        return f"[{key!r}]"
+
+
+class Components(Items):
+    """The components of a nested array."""
+
+    __slots__ = ()
+
+    @property
+    def items(self) -> Any:
+        """The list of components."""
+        return self.owner._items
+
+
+class Members(Items):
+    """What a set or a NumPy array holds, or any object that the collector looks into.
+
+    Of the latter nothing can be put back.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+        super().__init__(owner, parent, label)
+        self.live = None
+
+    @property
+    def items(self) -> Any:
+        """The objects, in some order that stays while nothing changes."""
+        owner = self.owner
+        if isinstance(owner, np.ndarray):
+            return owner.flat
+        if isinstance(owner, (set, frozenset)):
+            return owner
+        return gc.get_referents(owner)
+
+    def put_back(self, keys: list[Any]) -> None:
+        """Give all entries their values."""
+        del keys
+        if isinstance(self.owner, set):
+            self.owner.clear()
+            self.owner.update(self.before)
+        elif isinstance(self.owner, np.ndarray):
+            for key, value in enumerate(self.before):
+                self.owner.flat[key] = value
+
+    def step(self, key: Any) -> str:
+        """Return how a program goes on to an item."""
+        return f"[{key!r}]" if isinstance(self.owner, np.ndarray) else ""
+
+
+class Variable(Place):
+    """A variable of an enclosing function."""
+
+    __slots__ = ()
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        cell: CellType = self.owner
+        try:
+            return {self.label: cell.cell_contents}
+        except ValueError:
+            return {self.label: MISSING}
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
+        if value is MISSING:
+            del self.owner.cell_contents
+        else:
+            self.owner.cell_contents = value
+
+    def path(self, key: Any) -> str:
+        """Return the name of the variable."""
+        return str(key)
+
+
+class Globals(Place):
+    """Some variables of a module."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, owner: dict[str, Any], names: tuple[str, ...]) -> None:
+        self.names = names
+        super().__init__(owner, None)
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        return {name: self.owner.get(name, MISSING) for name in self.names}
+
+    def put(self, key: Any, value: Any) -> None:
+        """Assign or remove an entry."""
+        if value is MISSING:
+            del self.owner[key]
+        else:
+            self.owner[key] = value
+
+    def path(self, key: Any) -> str:
+        """Return the name of the variable."""
+        return str(key)

@@ -1,0 +1,325 @@
+"""Evaluated loops: one kernel per iteration, for all elements or the active ones.
+
+A body sees the very arrays of the state, so that its writes by index reach them.
+What it changes otherwise counts for the active elements only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import and_
+from typing import Any
+
+from lumijit import pytree
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.logic import AND
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.launch.evaluate import evaluate
+from lumijit.compiler.record import memory, writes
+from lumijit.compiler.record.reductions import is_any_set
+from lumijit.control.held_arrays import Held, same_items
+from lumijit.control.loop_compressed import ActiveElements
+from lumijit.control.state import (
+    Leaf,
+    State,
+    call,
+    check_contents,
+    check_sizes,
+    common_type,
+    condition_node,
+    contents,
+    flatten,
+    inconsistent,
+    is_array,
+    is_late,
+    never_ends,
+    node_of,
+    rebuild,
+    same_arrays,
+    same_object,
+    same_structure,
+    structure_changed,
+    with_node,
+    wrong_width,
+    zeros_like,
+)
+from lumijit.control.write_rules import check_writes
+from lumijit.instance_registry import opaque
+from lumijit.runtime.contexts import apart, on_error
+from lumijit.runtime.errors import SizeError, StateError
+from lumijit.syntax.undefined import Undefined
+
+#: A body may change what the condition depends on after some iterations, by means of
+#: Python; not after as many as these. What it depends on is looked at now and then.
+MAX_REPEATED = 1000
+_LOOKED_AT = 8
+
+
+class EvaluatedLoop:
+    """Runs one loop as a sequence of kernels."""
+
+    def __init__(
+        self,
+        cond: Callable[..., Any],
+        body: Callable[..., State],
+        labels: Sequence[str],
+        name: str,
+        strict: bool,
+    ) -> None:
+        self.cond = cond
+        self.body = body
+        self.labels = labels
+        self.name = name
+        self.strict = strict
+        self.mask_type: type[Any] = object
+        # What the condition was computed from, and how often it was the same.
+        self.sources: dict[int, Node] = {}
+        self.repeated = 0
+        self.iteration = 0
+        # The arrays that the last iteration changed in place, by id.
+        self.changed: set[int] = set()
+
+    def run(self, state: State, is_compressed: bool) -> State:
+        """Iterate until no element is active; if the body raises, undo its writes."""
+        with self._undone_on_error(state):
+            active = trace.under_mask(self._condition(state))
+            evaluate([active])
+            self._materialize(state, active.size)
+            is_compressed &= active.size > 1
+            run = self._run_compressed if is_compressed else self._run_masked
+            final = run(state, active)
+        return final
+
+    def _undone_on_error(self, state: State) -> writes.watched:
+        """Have writes, and changes of the state in place, undone on an error."""
+        nested: list[Leaf] = []
+        on_error(Held(flatten(state, self.labels, nested), nested).restore)
+        return writes.watched()
+
+    def _condition(self, state: State) -> Node:
+        condition = self.cond(*state)
+        node = condition_node(condition, self.name)
+        self.mask_type = type(condition)
+        self._check_progress(node)
+        return node
+
+    def _check_progress(self, condition: Node) -> None:
+        """Refuse a loop whose condition is computed from the same data for ever."""
+        self.iteration += 1
+        if self.iteration % _LOOKED_AT != 1:
+            return
+        sources = _sources(condition, trace.state.mask)
+        self.repeated = self.repeated + _LOOKED_AT if sources == self.sources else 0
+        self.sources = sources
+        if self.repeated >= MAX_REPEATED:
+            reason = f"hasn't depended on anything new for {MAX_REPEATED} iterations"
+            raise never_ends(self.name, reason)
+
+    def _materialize(self, state: State, size: int) -> None:
+        """Put literals into memory: later iterations then reuse the first's kernel."""
+        for leaf in flatten(state, self.labels):
+            if leaf.is_array and leaf.value._node.size == size:
+                leaf.value._node = opaque(leaf.value._node)
+
+    def _next_active(self, state: State, active: Node) -> Node:
+        with trace.masked_only(active):
+            condition = self._condition(state)
+        return trace.emit2(AND, active, condition)
+
+    def _evaluate(self, state: State, active: Node) -> None:
+        wanted = [active]
+        for value in state:
+            if isinstance(value, FlatArray):
+                wanted.append(value._node)
+            else:
+                leaves = flatten((value,), ("",))
+                wanted += [f.value._node for f in leaves if f.is_array]
+        evaluate(wanted)
+
+    def _iterate(self, state: State, active: Node) -> tuple[State, Node]:
+        """Run the body, then the condition; neither has run if one raises."""
+        with self._undone_on_error(state):
+            stepped = self._step(state, active)
+            following = self._next_active(stepped, active)
+        return stepped, following
+
+    def _run_masked(self, state: State, active: Node) -> State:
+        """Iterate over all elements."""
+        while True:
+            self._evaluate(state, active)
+            if not is_any_set(active):
+                return state
+            state = self._step(state, active)
+            active = self._next_active(state, active)
+
+    def _run_compressed(self, state: State, active: Node) -> State:
+        """Iterate over the active elements, as long as no array gets in the way."""
+        self._evaluate(state, active)
+        if not is_any_set(active):
+            return state
+        state = self._step(state, active)
+        active = self._next_active(state, active)
+        nested: list[Leaf] = []
+        leaves = flatten(state, self.labels, nested)
+        arrays = [f.value for f in (*leaves, *nested) if isinstance(f.value, ArrayBase)]
+        are_distinct = len(set(map(id, arrays))) == len(arrays)
+        if not are_distinct or any(type(f.value) is Undefined for f in leaves):
+            return self._run_masked(state, active)
+        rest = ActiveElements(leaves, active)
+        given, kept = state, [True] * len(nested)
+        while True:
+            self._evaluate(state, rest.active)
+            if not rest.compress():
+                return rebuild(given, rest.expand(), kept)
+            state = rebuild(given, rest.values)
+            try:
+                with rest.guarded():
+                    iterate = partial(self._iterate, state, rest.active)
+                    stepped, active = apart(iterate)
+                before: list[Leaf] = []
+                after: list[Leaf] = []
+                flatten(state, self.labels, before)
+                rest.update(flatten(stepped, self.labels, after), self.changed)
+                kept = list(map(and_, kept, same_arrays(before, after)))
+                rest.active, state = active, stepped
+                continue
+            except memory.IndexedArgument as used:
+                if used.node is not rest.refused:
+                    raise
+                if rest.release(used.node):
+                    state = rebuild(given, rest.values)
+                    continue
+            except (SizeError, StateError):
+                if not rest.is_smaller:
+                    raise
+            # The body needs all elements: go on with all of them.
+            mask = rest.expanded_mask()
+            return self._run_masked(rebuild(given, rest.expand(), kept), mask)
+
+    def _step(self, state: State, active: Node) -> State:
+        """Run the body for the active elements.
+
+        Arrays that it changes in place stay the objects that they are.
+        """
+        nested: list[Leaf] = []
+        arrays = flatten(state, self.labels, nested)
+        held, objects = Held(arrays, nested), contents(arrays)
+        try:
+            with writes.watched() as found, trace.masked_only(active):
+                given = pytree.copied(state)
+                returned = call(self.body, given, self.name)
+                now: list[Leaf] = []
+                new = flatten(returned, self.labels, now)
+                nodes = [node_of(f.value) for f in new]
+                if found:
+                    held.follow({key: entry.last for key, entry in found.items()})
+                left, items = held.current_nodes(), held.current_items()
+            check_contents(self.name, objects)
+        finally:
+            held.restore()
+        old = arrays
+        if Undefined in map(type, state):
+            state = tuple(
+                zeros_like(value) if is_late(entry, value) else entry
+                for entry, value in zip(state, returned, strict=True)
+            )
+            nested.clear()
+            old = flatten(state, self.labels, nested)
+        if not same_structure(old, new):
+            raise structure_changed(self.name, old, new)
+        merged: list[Any] = []
+        results: list[tuple[str, Node]] = []
+        for f, g, node in zip(old, new, nodes, strict=True):
+            value = g.value
+            if value is not f.value:
+                value = self._merge(active, f, value, node)
+                if is_array(value) and value._node is not node_of(f.value):
+                    results.append((f.name, value._node))
+            merged.append(value)
+        results += self._change(active, held, left, items)
+        check_writes(self.name, active, found.values(), results)
+        return rebuild(state, merged, same_arrays(nested, now))
+
+    def _change(
+        self,
+        active: Node,
+        held: Held,
+        nodes: dict[int, Node],
+        items: dict[int, list[Any]],
+    ) -> list[tuple[str, Node]]:
+        """Change arrays in place as the body did, where elements are active."""
+        results = []
+        self.changed.clear()
+        for key, leaf in held.nested.items():
+            if same_items(items[key], held.items[key]):
+                continue
+            before: list[Leaf] = []
+            after: list[Leaf] = []
+            old = flatten((held.items[key],), (leaf.name,), before)
+            new = flatten((items[key],), (leaf.name,), after)
+            if not same_structure(old, new):
+                raise structure_changed(self.name, old, new)
+            found = [nodes.get(id(g.value), g.value._node) for g in new]
+            values = [
+                f.value if f.value is g.value else self._merge(active, f, g.value, node)
+                for f, g, node in zip(old, new, found, strict=True)
+            ]
+            kept = same_arrays(before, after)
+            leaf.value._items[:] = rebuild(held.items[key], values, kept)
+            results += [(leaf.name, value._node) for value in values]
+        for key, leaf in held.leaves.items():
+            array, node = leaf.value, nodes[key]
+            if node is not array._node:
+                value = with_node(type(array), node)
+                array._node = self._merge(active, leaf, value, node)._node
+                self.changed.add(key)
+                results.append((leaf.name, array._node))
+        return results
+
+    def _merge(self, active: Node, old: Leaf, value: Any, node: Node | None) -> Any:
+        """Return a leaf's next value; `node` is that of `value` after the body."""
+        before = old.value
+        if node is None and not old.is_array:
+            if same_object(before, value):
+                return before
+            if common_type(before, value, self.mask_type) is None:
+                if self.strict:
+                    raise inconsistent(self.name, old.name, before, value)
+                return value
+        elif node is not None and type(value) is type(before):
+            value = with_node(type(value), node)
+            if node is before._node:
+                return value
+        if type(value) is not type(before) or not old.is_array:
+            common = common_type(before, value, self.mask_type)
+            if common is None:
+                raise inconsistent(self.name, old.name, before, value)
+            before = before if type(before) is common else common(before)
+            value = value if type(value) is common else common(value)
+        check_sizes(self.name, old.name, before, value)
+        if value._node.size not in (1, active.size) and active.size != 1:
+            raise wrong_width(self.name, old.name, before, value, active.size)
+        blended = trace.select(active, value._node, before._node)
+        return with_node(type(value), blended)
+
+
+def _sources(root: Node, mask: Node | None) -> dict[int, Node]:
+    """Return the data that a node is computed from, by id; this keeps it alive.
+
+    The mask of the active elements, which indexing takes part in, doesn't count.
+    """
+    found: dict[int, Node] = {}
+    seen: dict[int, Node] = {} if mask is None else {id(mask): mask}
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen[id(node)] = node
+        if not node.deps:
+            found[id(node)] = node
+        pending.extend(node.deps)
+    return found

@@ -1,0 +1,451 @@
+"""Symbolic loops: tracing a body into a region of the kernel.
+
+The body is traced once more whenever a trace shows that a state variable is no
+state after all (it is only indexed, or stays constant), that a Python number
+changes and must become an array, or that an array of size 1 grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from lumijit.base import ArrayBase
+from lumijit.compiler.ir import ranges, trace
+from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.trace import Node, Scope
+from lumijit.compiler.record import local, memory, regions
+from lumijit.control.aliases import (
+    Arrays,
+    Carried,
+    arguments_in,
+    arrays_of,
+    besides,
+    is_same,
+    shape_of,
+)
+from lumijit.control.state import (
+    NUMBERS,
+    Leaf,
+    State,
+    call,
+    check_contents,
+    check_sizes,
+    common_type,
+    condition_node,
+    contents,
+    flatten,
+    inconsistent,
+    is_late,
+    never_ends,
+    node_of,
+    rebuild,
+    same_arrays,
+    same_object,
+    same_structure,
+    structure_changed,
+    with_node,
+    wrong_width,
+    zeros_like,
+)
+from lumijit.control.write_rules import indexed_and_changed
+from lumijit.instance_registry import Pointers
+from lumijit.runtime.config import flags
+from lumijit.runtime.contexts import apart, on_error
+from lumijit.runtime.errors import StateError, message
+
+MAX_TRACES = 16
+
+
+class _Retrace(Exception):
+    """The body must be traced again, because what is known of a leaf changed."""
+
+
+class SymbolicLoop:
+    """Traces one loop; `width` is the number of elements, as far as known."""
+
+    def __init__(
+        self,
+        state: State,
+        cond: Callable[..., Any],
+        body: Callable[..., State],
+        labels: Sequence[str],
+        name: str,
+        strict: bool,
+        width: int,
+    ) -> None:
+        self.state = state
+        self.cond = cond
+        self.body = body
+        self.labels = labels
+        self.name = name
+        self.strict = strict
+        self.nested: list[Leaf] = []
+        self.leaves = flatten(state, labels, self.nested)
+        self.contents = contents(self.leaves)
+        self.width = width
+        # The sizes of the arguments, where the initial value is of size 1.
+        self.sizes: dict[int, int] = {}
+        # Arrays that the body indexes; it gets the very objects.
+        self.indexed: set[int] = set()
+        # Literals that the body leaves alone; and those it turned out to change.
+        self.constant: set[int] = set()
+        self.variable: set[int] = set()
+        # Python numbers that became arrays, as they were.
+        self.numbers: dict[int, Any] = {}
+        self.replaced: dict[int, Any] = {}
+        self.pointers = Pointers()
+        # The first leaf that is the same array; leaves that the body gives another.
+        self.leaders: dict[int, int] = {}
+        self.separate: set[int] = set()
+        # What the body is if they are one array, as in the first iteration.
+        self.joined: tuple[list[Any], Any] | None = None
+        self.is_joining = False
+        self.mask_type: type[Any] | None = None
+        # Arrays that the body writes to: with their contents, and what stands in.
+        self.stood_in: dict[int, tuple[Any, Node, Node]] = {}
+
+    def run(self) -> State:
+        """Trace until what is known of the state settles; return the final state."""
+        for _ in range(MAX_TRACES + 6 * len(self.leaves)):
+            try:
+                return apart(self._attempt)
+            except _Retrace:
+                continue
+        raise StateError(
+            message(
+                self.name,
+                "the types of the loop state don't settle",
+                "start every state variable with the array type that it ends with.",
+            )
+        )
+
+    def _arguments(self, inner: Scope) -> tuple[list[Any], dict[int, Node]]:
+        """Return what the body gets, and the arguments among it.
+
+        Each array of the state is one in the body, too. `inner` learns what it was.
+        """
+        values: list[Any] = []
+        args: dict[int, Node] = {}
+        known: dict[int, int] = {}
+        for k, leaf in enumerate(self.leaves):
+            value = leaf.value
+            if not leaf.is_array or k in self.indexed:
+                values.append(value)
+                continue
+            is_apart = k in self.separate and not self.is_joining
+            first = k if is_apart else known.setdefault(id(value), k)
+            self.leaders[k] = first
+            if first != k:
+                values.append(values[first])
+                continue
+            node = value._node
+            if k not in self.constant:
+                size = self.sizes.get(k, self.width) if node.size == 1 else node.size
+                args[k] = regions.argument(node.type, size, len(args))
+                if size == node.size:
+                    inner.tables[id(args[k])] = node
+                node = args[k]
+                self.pointers.assume(k, value, node)
+            values.append(with_node(type(value), node))
+        return values, args
+
+    def _arrays(self, state: State) -> Arrays:
+        """Take a state apart."""
+        nested: list[Leaf] = []
+        leaves = flatten(state, self.labels, nested)
+        return arrays_of(leaves, nested)
+
+    def _hold(self) -> dict[int, Node]:
+        """Return the indexed arrays' contents; put them back if the body raises."""
+        before = {k: self.leaves[k].value._node for k in self.indexed}
+
+        def restore() -> None:
+            for k, node in before.items():
+                self.leaves[k].value._node = node
+
+        on_error(restore)
+        return before
+
+    def _stand_in(self) -> None:
+        """Keep literals that the body writes to from being folded where it reads them.
+
+        What it reads would be the contents before the loop; closing the loop tells.
+        """
+
+        def restore() -> None:
+            for holder, node, _ in self.stood_in.values():
+                holder._node = node
+
+        on_error(restore)
+        for holder, _, stand_in in self.stood_in.values():
+            holder._node = stand_in
+
+    def _writes_literals(self, inner: Scope) -> bool:
+        """Tell whether the body writes to literals, and let others stand in for them.
+
+        Only once: arrays that the body makes anew are others each time.
+        """
+        if self.stood_in:
+            return False
+        for key, (holder, node) in inner.writes.items():
+            if node.op in (LITERAL, UNDEFINED) and isinstance(holder, ArrayBase):
+                self.stood_in[key] = (holder, node, regions.stand_in(node))
+        return bool(self.stood_in)
+
+    def _attempt(self) -> State:
+        self._stand_in()
+        before = self._hold()
+        with regions.scope(self.name, self.width, is_loop=True) as inner:
+            values, args = self._arguments(inner)
+            state = rebuild(self.state, values)
+            given = self._arrays(state)
+            try:
+                condition = self.cond(*state)
+                cond_node = condition_node(condition, self.name)
+                local.check_condition(inner, self.name)
+                self.mask_type = type(condition)
+                if trace.state.mask is not None:
+                    cond_node = trace.under_mask(cond_node)
+                ranges.note_condition(cond_node)
+                with trace.masked_only(None):
+                    returned = call(self.body, state, self.name)
+            except memory.IndexedArgument as used:
+                raise self._note_indexed(used, args) from None
+            self._define(returned)
+            check_contents(self.name, self.contents)
+            self._check_in_place(before, inner)
+            after = self._arrays(returned)
+            shape = partial(shape_of, self.leaves, cond_node, after.leaves, args, inner)
+            if self.is_joining:
+                self.joined, self.is_joining = shape(), False
+                raise _Retrace
+            outputs = self._outputs(values, after.leaves, args, inner)
+            for k, arg in args.items():
+                holds = given.leaves[k].value._node
+                if id(arg) in inner.indexed and (
+                    holds is not arg or outputs[k] is not arg
+                ):
+                    raise self._indexed_and_changed(k)
+            if not inner.writes:
+                self._check_progress(cond_node, args, outputs, inner)
+            own = arrays_of(self.leaves, self.nested)
+            sources = (cond_node, *outputs.values(), *inner.effects)
+            read = partial(arguments_in, sources, inner)
+            is_seen = partial(self._is_seen, shape)
+            others = besides(self, own, given, after, args, read, is_seen)
+            if local.has_grown(inner) or self._writes_literals(inner):
+                raise _Retrace
+        nodes = {k: self.leaves[k].value._node for k in args}
+        entries = [Carried(None, nodes[k], args[k], outputs[k]) for k in args] + others
+        _, results = regions.close_loop(
+            inner,
+            tuple(entry.initial for entry in entries),
+            tuple(entry.argument for entry in entries),
+            cond_node,
+            tuple(entry.output for entry in entries),
+            {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
+        )
+        for entry, node in zip(entries, results, strict=True):
+            if entry.holder is not None:
+                entry.holder._node = node
+        found = dict(zip(args, results, strict=False))
+        finals = self._finals(values, after.leaves, found)
+        return rebuild(self.state, finals, same_arrays(given.nested, after.nested))
+
+    def _is_seen(self, shape: Callable[[], tuple[list[Any], Any]]) -> bool:
+        """Tell whether names for one array see each other's changes.
+
+        Then the body is another one if they are one array than if they aren't.
+        """
+        if self.joined is None:
+            self.is_joining = True
+            raise _Retrace
+        return shape()[0] != self.joined[0]
+
+    def _finals(
+        self, given: list[Any], after: list[Leaf], results: dict[int, Node]
+    ) -> list[Any]:
+        """Return the final leaves.
+
+        An array is the caller's if it is the one that the body was given.
+        """
+        finals: list[Any] = []
+        for k, leaf in enumerate(self.leaves):
+            first = self.leaders.get(k, k)
+            value = self.replaced.get(k, leaf.value)
+            if first != k:
+                value = finals[first]
+            elif k in results and after[k].value is given[k]:
+                value._node = results[k]
+            elif k in results:
+                value = with_node(type(value), results[k])
+            finals.append(value)
+        return finals
+
+    def _define(self, returned: State) -> None:
+        """Start state variables that had no value before with zeros."""
+        pairs = list(zip(self.state, returned, strict=True))
+        if not any(is_late(old, new) for old, new in pairs):
+            return
+        self.state = tuple(
+            zeros_like(new) if is_late(old, new) else old for old, new in pairs
+        )
+        self.leaves = flatten(self.state, self.labels, self.nested)
+        for known in (self.indexed, self.constant, self.variable, self.separate):
+            known.clear()
+        self.sizes.clear()
+        self.numbers.clear()
+        raise _Retrace
+
+    def _check_progress(
+        self,
+        cond_node: Node,
+        args: dict[int, Node],
+        outputs: dict[int, Node],
+        inner: Scope,
+    ) -> None:
+        """Refuse a loop whose condition no iteration can change."""
+        reason = "is the constant True and doesn't depend on the loop state"
+        if cond_node.op is not LITERAL:
+            reached = arguments_in([cond_node], inner)
+            used = [k for k, arg in args.items() if id(arg) in reached]
+            if any(outputs[k] is not args[k] for k in used):
+                return
+            if local.decides(inner, reached):
+                return
+            names = ", ".join(f"'{self.leaves[k].name}'" for k in used)
+            reason = "depends on nothing that the body changes"
+            if names:
+                reason += f" (only on {names})"
+        elif not cond_node.attr:
+            return
+        raise never_ends(self.name, reason)
+
+    def _note_indexed(
+        self, used: memory.IndexedArgument, args: dict[int, Node]
+    ) -> BaseException:
+        """Hand an indexed argument to the body as the array that it is."""
+        for k, arg in args.items():
+            if arg is used.node:
+                if k in self.variable:
+                    return self._indexed_and_changed(k)
+                self.indexed.update(j for j, f in self.leaders.items() if f == k)
+                return _Retrace()
+        return used
+
+    def _indexed_and_changed(self, k: int) -> StateError:
+        return indexed_and_changed(self.name, self.leaves[k].name)
+
+    def _check_in_place(self, before: dict[int, Node], inner: Scope) -> None:
+        """Refuse indexed arrays that the body changes other than by index."""
+        for k, node in before.items():
+            array = self.leaves[k].value
+            found = array._node
+            is_written = found.op is WRITTEN and found.scope is inner
+            is_written = is_written and id(array) in inner.writes
+            if not (is_written or is_same(found, node)):
+                raise self._indexed_and_changed(k)
+
+    def _outputs(
+        self,
+        given: list[Any],
+        after: list[Leaf],
+        args: dict[int, Node],
+        inner: Scope,
+    ) -> dict[int, Node]:
+        """Check the new state against the old and return its nodes."""
+        if not same_structure(self.leaves, after):
+            raise structure_changed(self.name, self.leaves, after)
+        outputs: dict[int, Node] = {}
+        self.replaced = {}
+        again = False
+        for k, (leaf, new) in enumerate(zip(self.leaves, after, strict=True)):
+            if self.leaders.get(k, k) != k and k not in self.indexed:
+                again |= self._repeated_leaf(k, given, after)
+            elif k in args:
+                node = self._array_leaf(k, leaf, new, args[k])
+                again |= node is None
+                if node is not None:
+                    outputs[k] = node
+            elif k in self.indexed:
+                if node_of(new.value) is not leaf.value._node:
+                    raise self._indexed_and_changed(k)
+            elif k in self.constant:
+                again |= self._constant_leaf(k, leaf, given[k], new, inner)
+            else:
+                again |= self._object_leaf(k, leaf, new)
+        if again:
+            raise _Retrace
+        return outputs
+
+    def _array_leaf(self, k: int, leaf: Leaf, new: Leaf, arg: Node) -> Node | None:
+        """Return a traced leaf's new node, or None if it must be traced again."""
+        cls = type(leaf.value)
+        value = new.value
+        if isinstance(value, NUMBERS) and common_type(leaf.value, value, cls):
+            value = cls(value)
+        if type(value) is not cls:
+            if k in self.numbers:
+                self._promote(k, leaf, value)
+                return None
+            raise inconsistent(self.name, leaf.name, leaf.value, value)
+        check_sizes(self.name, leaf.name, leaf.value, value)
+        node: Node = value._node
+        if node is not arg:
+            if node.size > 1 < self.width != node.size:
+                raise wrong_width(self.name, leaf.name, leaf.value, value, self.width)
+            if node.size > arg.size == 1:
+                self.sizes[k] = node.size
+                return None
+            return node if self.pointers.suffice(k, arg, node) else None
+        is_literal = leaf.value._node.op is LITERAL and k not in self.variable
+        if is_literal and flags.optimize_loops:
+            self.constant.add(k)
+            return None
+        return node
+
+    def _repeated_leaf(self, k: int, given: list[Any], after: list[Leaf]) -> bool:
+        """Look at another name for an array; tell whether they must part."""
+        first = self.leaders[k]
+        if after[k].value is after[first].value:
+            return False
+        self.separate.add(first if after[k].value is given[k] else k)
+        return True
+
+    def _promote(self, k: int, leaf: Leaf, value: Any) -> None:
+        """Make a Python number an array of a type that also holds `value`."""
+        assert self.mask_type is not None
+        number = self.numbers.setdefault(k, leaf.value)
+        cls = common_type(number, value, self.mask_type)
+        if cls is None:
+            raise inconsistent(self.name, leaf.name, leaf.value, value)
+        leaf.value = cls(number)
+
+    def _constant_leaf(
+        self, k: int, leaf: Leaf, given: Any, new: Leaf, inner: Scope
+    ) -> bool:
+        """Check a literal that the body should leave alone; tell if it doesn't."""
+        if id(given) in inner.writes:
+            self.constant.discard(k)
+            self.indexed.add(k)
+            return True
+        if node_of(new.value) is leaf.value._node is given._node:
+            return False
+        self.constant.discard(k)
+        self.variable.add(k)
+        return True
+
+    def _object_leaf(self, k: int, leaf: Leaf, new: Leaf) -> bool:
+        """Check a Python object; tell whether it became an array."""
+        if same_object(leaf.value, new.value):
+            return False
+        assert self.mask_type is not None
+        if common_type(leaf.value, new.value, self.mask_type) is not None:
+            self._promote(k, leaf, new.value)
+            return True
+        if self.strict:
+            raise inconsistent(self.name, leaf.name, leaf.value, new.value)
+        self.replaced[k] = new.value
+        return False

@@ -1,0 +1,381 @@
+"""Which Python objects the functions of a construct can reach.
+
+Owns the walk, nearest first: from functions over closures, the global names and the
+methods that they mention to objects; from objects over attributes, slots, classes and
+containers to arrays. It has no bound. Objects that functions get at without holding
+them (by `globals()`, from a C library, by an import inside) aren't found. What becomes
+of the places is up to `captured_state`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from operator import is_
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, NamedTuple
+from weakref import ReferenceType, WeakKeyDictionary
+
+import numpy as np
+
+from lumijit import pytree
+from lumijit.arrays import FlatArray
+from lumijit.compiler.ir.trace import Node
+from lumijit.control.bytecode import PLAIN, facts_of, is_foreign, is_users
+from lumijit.control.locations import (
+    MISSING,
+    Attributes,
+    ClassAttributes,
+    Components,
+    Entries,
+    Globals,
+    Items,
+    Members,
+    Place,
+    Slots,
+    Variable,
+    get_attribute,
+)
+from lumijit.nested import NestedArray
+from lumijit.runtime.errors import is_internal
+
+_HEAP_TYPE = 1 << 9
+_COLLECTED = 1 << 14
+_FEW = 16
+_FUNCTIONS = (staticmethod, classmethod, property)
+
+
+class Mark(NamedTuple):
+    """How many places, arrays and functions have been found."""
+
+    places: int
+    arrays: int
+    functions: int
+
+
+class Span(NamedTuple):
+    """What a root led to: all that was found between two moments."""
+
+    start: Mark
+    stop: Mark | None
+
+
+WHOLE = Span(Mark(0, 0, 0), None)
+
+
+class Reach:
+    """The places and flat arrays found so far.
+
+    Left out are variables of enclosing functions whose names are in `own_names`, and
+    all that the construct `around` this one has found. With `known`, only values are
+    looked at, not what code can reach, and no objects that are in it, unless they are
+    PyTrees.
+    """
+
+    def __init__(
+        self,
+        known: Reach | None = None,
+        own_names: frozenset[str] = frozenset(),
+        around: Reach | None = None,
+    ) -> None:
+        self.own_names = own_names
+        self.places: list[Place] = []
+        self.arrays: list[Any] = []
+        self.nodes: list[Node] = []
+        # The place in which each array was found.
+        self.holders: list[Place] = []
+        self.functions: list[FunctionType] = []
+        self._seen: set[int] = set() if around is None else set(around._seen)
+        self._known = None if known is None else known._seen
+        self._namespaces: set[int] = set()
+        # Names in functions found so far, and methods that none has mentioned.
+        self._mentioned: set[str] = set()
+        self._methods: dict[str, list[FunctionType]] = {}
+        self._looks: dict[type[Any], Look | None] = {}
+
+    def mark(self) -> Mark:
+        """Return how much has been found."""
+        return Mark(len(self.places), len(self.arrays), len(self.functions))
+
+    def follow(self, root: Any, label: str = "self") -> None:
+        """Find what is reached from an object or function."""
+        if isinstance(root, FunctionType):
+            self._namespaces.add(id(root.__globals__))
+        done = len(self.places)
+        places, seen, looks = self.places, self._seen, self._looks
+        arrays, nodes, holders = self.arrays, self.nodes, self.holders
+        self._visit(root, None, label)
+        while done < len(places):
+            place = places[done]
+            done += 1
+            for value in place.followed():
+                kind = type(value)
+                if kind in PLAIN or id(value) in seen:
+                    continue
+                if looks.get(kind) is not _is_array:
+                    self._visit(value, place, "")
+                    if looks[kind] is not _is_array:
+                        continue
+                seen.add(id(value))
+                arrays.append(value)
+                nodes.append(value._node)
+                holders.append(place)
+
+    def ignore(self, value: Any) -> None:
+        """Leave an object out, as something else takes care of it."""
+        self._seen.add(id(value))
+
+    def changed(self, span: Span) -> list[Place]:
+        """List the places that don't hold the very objects that they held."""
+        start = span.start.places
+        return _changed(
+            self.places[start : None if span.stop is None else span.stop.places]
+        )
+
+    def _visit(self, value: Any, parent: Place | None, label: str) -> None:
+        """Find what a value leads to, unless that has been done."""
+        kind = type(value)
+        if kind in PLAIN or id(value) in self._seen:
+            return
+        try:
+            look = self._looks[kind]
+        except KeyError:
+            look = self._looks[kind] = _look_of(kind)
+            if look is _look_at_object and is_foreign(kind):
+                self._visit(kind, None, "")
+        if look is not _is_array:
+            self._seen.add(id(value))
+            if look is not None:
+                look(self, value, parent, label)
+
+    def add(self, place: Place) -> None:
+        """Note a place; what it holds is followed later."""
+        self.places.append(place)
+
+    def add_object(self, value: Any, parent: Place | None, label: str) -> None:
+        """Note the attributes and slots of an object."""
+        known = self._known
+        if known and id(value) in known and not pytree.is_container(value):
+            return
+        try:
+            space = get_attribute(value, "__dict__")
+        except AttributeError:
+            space = None
+        if type(space) is dict:
+            self.add(Attributes(value, parent, label, space))
+        slots = _slots_of(type(value))
+        if slots:
+            self.add(Slots(value, parent, label, slots))
+
+    def add_class(self, cls: type[Any]) -> None:
+        """Note the attributes of a user's class, and its methods."""
+        if not (cls.__flags__ & _HEAP_TYPE and is_users(cls.__module__)):
+            return
+        if self._known is not None:
+            return
+        for base in cls.__bases__:
+            self._visit(base, None, "")
+        place = ClassAttributes(cls, None, cls.__name__)
+        self.add(place)
+        for name, member in place.kept.items():
+            if type(member) in _FUNCTIONS:
+                functions = _functions_in(member)
+            elif type(member) is FunctionType:
+                functions = [member]
+            else:
+                continue
+            # Operators are called without being mentioned.
+            is_called = name in self._mentioned or name.startswith("__")
+            for function in functions:
+                if is_called:
+                    self._visit(function, None, name)
+                else:
+                    self._methods.setdefault(name, []).append(function)
+
+    def add_function(self, function: FunctionType) -> None:
+        """Note the variables of others that a function uses, and what it calls."""
+        code, namespace = function.__code__, function.__globals__
+        if is_internal(code.co_filename):
+            return
+        self.functions.append(function)
+        facts = facts_of(code)
+        cells = function.__closure__ or ()
+        for name, cell in zip(code.co_freevars, cells, strict=True):
+            if id(cell) in self._seen or name in self.own_names:
+                continue
+            self._seen.add(id(cell))
+            variable = Variable(cell, None, name)
+            if facts.rebinds or type(variable.kept[name]) not in PLAIN:
+                self.add(variable)
+        is_followed = self._known is None and id(code) not in self._seen
+        name = namespace.get("__name__") or ""
+        if is_followed and (id(namespace) in self._namespaces or is_users(name)):
+            self._seen.add(id(code))
+            self._mention(facts.names, namespace, facts.stores_globals)
+        if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
+            self._visit(function.__defaults__, None, function.__name__)
+        if function.__kwdefaults__:
+            self._visit(function.__kwdefaults__, None, function.__name__)
+
+    def _mention(
+        self, names: tuple[str, ...], namespace: dict[str, Any], are_stored: bool
+    ) -> None:
+        """Note variables, of this module and others, and methods that are mentioned."""
+        namespaces = [namespace]
+        for space in namespaces:
+            found = []
+            for name in names:
+                value = space.get(name, MISSING)
+                if type(value) is ModuleType and is_users(value.__name__):
+                    if all(vars(value) is not known for known in namespaces):
+                        namespaces.append(vars(value))
+                elif are_stored or type(value) not in PLAIN:
+                    found.append(name)
+            if found:
+                self.add(Globals(space, tuple(found)))
+        if self._mentioned.issuperset(names):
+            return
+        self._mentioned.update(names)
+        for name in self._methods.keys() & self._mentioned:
+            for function in self._methods.pop(name, ()):
+                self._visit(function, None, name)
+
+
+Look = Callable[[Reach, Any, Place | None, str], None]
+
+
+def _values(before: Any) -> Any:
+    return before.values() if type(before) is dict else before
+
+
+def _functions_in(member: Any) -> list[FunctionType]:
+    found = [getattr(member, name, None) for name in ("fget", "fset", "__func__")]
+    return [f for f in found if isinstance(f, FunctionType)]
+
+
+def _changed(places: list[Place]) -> list[Place]:
+    """List the places that have changed: mostly none, told without asking each."""
+    plain = [place for place in places if place.live is not None]
+    live, before = [p.live for p in plain], [p.before for p in plain]
+    if list(map(len, live)) == list(map(len, before)):
+        held = map(_values, before)
+        if all(map(is_, chain.from_iterable(live), chain.from_iterable(held))):
+            return [p for p in places if p.live is None and not p.is_same()]
+    if len(places) < _FEW:
+        return [place for place in places if not place.is_same()]
+    half = len(places) // 2
+    return _changed(places[:half]) + _changed(places[half:])
+
+
+def _is_array(reach: Reach, array: Any, parent: Place | None, label: str) -> None:
+    """Stand for flat arrays, which `Reach.follow` notes itself."""
+
+
+def _look_at_nested(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+    reach.add(Components(value, parent, label))
+
+
+def _look_at_function(reach: Reach, value: Any, parent: Any, label: str) -> None:
+    del parent, label
+    reach.add_function(value)
+
+
+def _look_at_class(reach: Reach, value: Any, parent: Any, label: str) -> None:
+    del parent, label
+    reach.add_class(value)
+
+
+def _look_at_parts(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+    """Look at what methods, partial functions and weak references stand for."""
+    if type(value) is MethodType:
+        reach._visit(value.__func__, parent, label)
+        reach._visit(value.__self__, parent, "self")
+    elif type(value) is partial:
+        reach._visit(value.func, parent, label)
+        reach.add(Items(value.args, None, "args"))
+        reach.add(Entries(value, None, "kwargs", value.keywords))
+    else:
+        reach._visit(value(), parent, label)
+
+
+def _look_at_items(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+    reach.add(Items(value, parent, label))
+    if type(value) not in (list, tuple, deque):
+        reach.add_object(value, parent, label)
+
+
+def _look_at_entries(
+    reach: Reach, value: Any, parent: Place | None, label: str
+) -> None:
+    reach.add(Entries(value, parent, label, value))
+    if any(type(key) not in PLAIN for key in value):
+        reach._visit(tuple(value), parent, label)
+    if type(value) is not dict:
+        reach.add_object(value, parent, label)
+
+
+def _look_at_members(
+    reach: Reach, value: Any, parent: Place | None, label: str
+) -> None:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return
+    reach.add(Members(value, parent, label))
+
+
+def _look_at_object(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+    reach.add_object(value, parent, label)
+
+
+_LOOKS: WeakKeyDictionary[type[Any], Look | None] = WeakKeyDictionary()
+_SLOTS: WeakKeyDictionary[type[Any], dict[str, Any]] = WeakKeyDictionary()
+_BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
+    ((ModuleType,), None),
+    ((FlatArray,), _is_array),
+    ((NestedArray,), _look_at_nested),
+    ((type,), _look_at_class),
+    ((list, tuple, deque), _look_at_items),
+    ((dict,), _look_at_entries),
+    ((set, frozenset, np.ndarray), _look_at_members),
+    ((FunctionType,), _look_at_function),
+    ((MethodType, partial, ReferenceType), _look_at_parts),
+)
+
+
+def _look_of(cls: type[Any]) -> Look | None:
+    """Return how objects of a class are looked at; None if they hold nothing."""
+    try:
+        return _LOOKS[cls]
+    except KeyError:
+        pass
+    found: Look | None = None
+    for kinds, look in _BUILT_IN:
+        if issubclass(cls, kinds):
+            found = look
+            break
+    else:
+        if pytree.struct_fields(cls) is not None:
+            found = _look_at_object
+        elif is_foreign(cls):
+            if cls.__dictoffset__ or _slots_of(cls):
+                found = _look_at_object
+            elif cls.__flags__ & _COLLECTED:
+                found = _look_at_members
+    _LOOKS[cls] = found
+    return found
+
+
+def _slots_of(cls: type[Any]) -> dict[str, Any]:
+    """Return the slots of a class's objects."""
+    try:
+        return _SLOTS[cls]
+    except KeyError:
+        pass
+    found = _SLOTS[cls] = {
+        name: member
+        for base in cls.__mro__
+        for name, member in vars(base).items()
+        if type(member) is MemberDescriptorType
+    }
+    return found

@@ -1,0 +1,297 @@
+"""Indirect reads: gather, and what it shares with `scattering`.
+
+Owns the rules for nested arrays and PyTrees; the traced operations on flat arrays
+are in `compiler.record.memory`. Nothing is evaluated here.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lumijit.arrays import FlatArray
+from lumijit.arrays import wrap as wrap_flat
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.arithmetic import MIN
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.record import memory
+from lumijit.enums import ReduceMode
+from lumijit.host import HostArray
+from lumijit.indexing import check_bounds, host_places, known_position
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.pytree import children, is_container, rebuild
+from lumijit.runtime.config import flags
+from lumijit.runtime.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
+from lumijit.runtime.errors import (
+    ArrayTypeError,
+    message,
+)
+from lumijit.spec import DYNAMIC, SPACES, ArraySpec, python_type, require
+
+
+def gather(
+    dtype: type[Any],
+    source: Any,
+    index: Any,
+    active: Any = True,
+    mode: ReduceMode = ReduceMode.Auto,
+) -> Any:
+    """Read `source[index]`.
+
+    A nested `dtype` with a flat source reads consecutive entries (x, y, z at
+    3 * index + 0, 1, 2). Where `source` is of type `dtype` itself, each part is
+    read on its own; so are the parts of PyTrees.
+
+    Args:
+        dtype: type of the result.
+        source: flat array, or an array or PyTree of type `dtype`.
+        index: positions: integer array, or what converts to one. Negative ones
+            count from the end.
+        active: mask; the result is 0 where it isn't set, and beyond the ends.
+        mode: how the derivative's updates are combined.
+
+    Returns:
+        An instance of `dtype`, as wide as `index` and `active`.
+
+    Raises:
+        ArrayTypeError: if the types don't fit together.
+        ArrayIndexError: if the index is a number beyond the ends.
+        SymbolicError: if `source` is a symbolic variable.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array2f, Float, UInt
+    >>> dr.gather(Float, Float(10, 20, 30), UInt(2, 0))
+    [30, 10]
+    >>> dr.gather(Array2f, Float(1, 2, 3, 4), UInt(0, 1))
+    [[1, 2],
+     [3, 4]]
+    """
+    check_mode(mode, "lumijit.gather")
+    return _gather(dtype, source, index, active, 1)
+
+
+def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) -> Any:
+    """Read the parts of an array or a PyTree.
+
+    Parts of one entry have it everywhere, if `width` says that others have more.
+    """
+    if is_container(source):
+        if dtype is not type(source):
+            raise _wrong_source(dtype, source)
+        width = max(width, _width(source))
+        parts = [_gather(type(v), v, index, active, width) for _, v in children(source)]
+        return rebuild(source, parts)
+    if not isinstance(source, ArrayBase):
+        if dtype is type(source):
+            return source
+        raise _wrong_source(dtype, source)
+    if isinstance(source, NestedArray):
+        if type(source) is not dtype:
+            raise _wrong_source(dtype, source)
+        width = max(width, _width(source))
+        items = [_gather(type(v), v, index, active, width) for v in source]
+        return wrap_nested(dtype, items)
+    if isinstance(source, HostArray):
+        return _gather_host(dtype, source, index, active)
+    return _gather_flat(dtype, source, index, active, width)
+
+
+def _width(tree: Any) -> int:
+    """Return the largest size of the traced arrays in a PyTree."""
+    if is_container(tree):
+        return max((_width(child) for _, child in children(tree)), default=1)
+    if isinstance(tree, NestedArray):
+        return max(map(_width, tree), default=1)
+    return len(tree) if isinstance(tree, FlatArray) else 1
+
+
+def _gather_flat(
+    dtype: type[Any], source: Array, index: Any, active: Any, width: int
+) -> Array:
+    spec = source._spec
+    if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
+        raise _wrong_source(dtype, source)
+    wanted: ArraySpec = dtype._spec
+    if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
+        raise _wrong_source(dtype, source)
+    construct = "lumijit.gather"
+    space = spec.space
+    if wanted.space != space:
+        space = max(wanted.space, space, key=SPACES.index)
+    count = math.prod(wanted.outer)
+    place = index_node(space, index, construct)
+    mask = mask_array(space, active, construct)._node
+    is_everywhere = len(source) == 1 and count == 1 and width > 1
+    size = width if is_everywhere else len(source)
+    check_position(index, active, size, count, construct)
+    node, wide = source._node, size if is_everywhere else None
+    position, mask = memory.place(node, place, mask, "gather", count, wide)
+    return _gather_parts(dtype, node, position, mask, 0)
+
+
+def _gather_parts(
+    dtype: type[Any], source: Node, position: Node, mask: Node, offset: int
+) -> Array:
+    """Read the parts of an array that begin at `position + offset`."""
+    outer = dtype._spec.outer
+    if not outer:
+        return wrap_flat(dtype, memory.entries(source, position, mask, offset))
+    step = math.prod(outer[1:])
+    items = [
+        _gather_parts(dtype._item, source, position, mask, offset + k * step)
+        for k in range(outer[0])
+    ]
+    return wrap_nested(dtype, items)
+
+
+def _gather_host(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
+    """Read from a scalar array: entries at an index array, or one instance."""
+    spec = source._spec
+    construct = "lumijit.gather"
+    if dtype is python_type(spec.dtype) and not isinstance(index, ArrayBase):
+        if not active:
+            return dtype(0)
+        return source._data[host_position(index, len(source), construct)].item()
+    if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
+        raise _wrong_source(dtype, source)
+    wanted: ArraySpec = dtype._spec
+    if wanted.is_jit or wanted.dtype is not spec.dtype:
+        raise _wrong_source(dtype, source)
+    if wanted.outer == (DYNAMIC,):
+        positions, mask = host_arguments(source, index, active, construct)
+        data = np.zeros(len(positions), spec.dtype.numpy)
+        data[mask] = source._data[positions[mask]]
+        return dtype(data)
+    if DYNAMIC in wanted.outer or isinstance(index, ArrayBase):
+        raise _wrong_source(dtype, source)
+    size = wanted.outer[0]
+    item = dtype._item
+    rows = len(source) // math.prod(wanted.outer)
+    first = host_position(index, rows, construct) * size if active else 0
+    parts = [_gather_host(item, source, first + k, active) for k in range(size)]
+    return dtype(*parts)
+
+
+def host_position(index: Any, size: int, construct: str) -> int:
+    """Return the position that a number stands for, or raise."""
+    position = int(index)
+    check_bounds(position, size, construct)
+    return position % size
+
+
+def check_position(
+    index: Any, active: Any, size: int, count: int, construct: str
+) -> None:
+    """Refuse a number beyond the ends of a flat array of `size` entries.
+
+    `count` entries are read or written from `index * count` on. Other indices aren't
+    checked here, and under flag `Debug` the kernel reports what is out of bounds.
+    """
+    if active is not True or flags.debug:
+        return
+    position = known_position(index)
+    rows = size // count
+    if position is not None and not -rows <= position < rows:
+        last = (position + 1) * count - 1
+        check_bounds(last if position >= 0 else position * count, size, construct)
+
+
+def host_arguments(
+    target: Array, index: Any, active: Any, construct: str
+) -> tuple[Any, Any]:
+    """Convert indices and mask to NumPy; leave out positions beyond the ends."""
+    positions = np.atleast_1d(_as_numpy(index))
+    mask = np.atleast_1d(_as_numpy(active)).astype(bool)
+    positions, mask = np.broadcast_arrays(positions, mask)
+    if not isinstance(index, ArrayBase):
+        positions = positions.astype(np.int64)
+        for position in positions[mask].tolist():
+            host_position(position, len(target), construct)
+    where, inside = host_places(positions, len(target))
+    return where, inside & mask
+
+
+def _as_numpy(value: Any) -> Any:
+    return value._view() if isinstance(value, ArrayBase) else np.asarray(value)
+
+
+def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
+    name = getattr(dtype, "__name__", repr(dtype))
+    return ArrayTypeError(
+        message(
+            "lumijit.gather",
+            f"can't read {name} from a source of type {type(source).__name__!r}",
+            "the source must be of that type, or a flat array with the same entries.",
+        )
+    )
+
+
+def index_node(space: str, index: Any, construct: str) -> Node:
+    """Return the integers of an index argument, which may be of any type."""
+    dtype = INT32
+    if isinstance(index, ArrayBase):
+        spec = index._spec
+        if isinstance(index, FlatArray) and spec.dtype.is_int and spec.space == space:
+            return index._node
+        dtype = spec.dtype if spec.dtype.is_int else INT64
+    elif isinstance(index, (int, np.integer)):
+        dtype = INT32 if abs(int(index)) < 1 << 31 else INT64
+    cls = _flat_class(space, dtype, construct)
+    node: Node = _flat_argument(cls, index, "index", construct)._node
+    return node
+
+
+def index_array(space: str, index: Any, construct: str) -> Array:
+    """Convert an index argument to a flat UInt32 array; what is too large stays so."""
+    cls = _flat_class(space, UINT32, construct)
+    if isinstance(index, FlatArray) and index._spec.dtype.bits == 64:
+        index = wrap_flat(cls, _saturated(index._node))
+    return _flat_argument(cls, index, "index", construct)
+
+
+def _saturated(node: Node) -> Node:
+    if node.type.is_int:
+        last = trace.literal(UINT64, 2**32 - 1)
+        node = trace.emit2(MIN, trace.cast_to(node, UINT64), last)
+    return trace.cast_to(node, UINT32)
+
+
+def mask_array(space: str, active: Any, construct: str) -> Array:
+    """Convert a mask argument to a flat mask of a namespace."""
+    cls = _flat_class(space, BOOL, construct)
+    if active is True and issubclass(cls, FlatArray):
+        return wrap_flat(cls, cls._literal(True))
+    return _flat_argument(cls, active, "active", construct)
+
+
+@cache
+def _flat_class(space: str, dtype: DType, construct: str) -> type[Any]:
+    return require(ArraySpec(space, dtype, ()), construct)
+
+
+def _flat_argument(cls: type[Any], value: Any, name: str, construct: str) -> Array:
+    if type(value) is cls:
+        return value
+    if isinstance(value, NestedArray):
+        raise ArrayTypeError(
+            message(
+                construct,
+                f"{name!r} is the nested array type {type(value).__name__} "
+                f"(expected {cls.__name__})",
+                "pass a flat array.",
+            )
+        )
+    return cls(value)
+
+
+def check_mode(mode: Any, construct: str) -> None:
+    """Raise unless a mode argument is a member of ReduceMode."""
+    if not isinstance(mode, ReduceMode):
+        raise ArrayTypeError(
+            message(construct, f"mode is {mode!r}", "pass a member of ReduceMode.")
+        )

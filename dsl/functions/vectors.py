@@ -1,0 +1,243 @@
+"""Vectors: dot and cross products, norms, directions and angles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lumijit import initialize
+from lumijit.arrays import FlatArray
+from lumijit.arrays import wrap as wrap_flat
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.functions.apply import apply, not_numeric, promoted
+from lumijit.functions.elementwise import abs as abs_
+from lumijit.functions.elementwise import fma, minimum, rsqrt, sqrt
+from lumijit.functions.reductions import sum
+from lumijit.functions.selection import select
+from lumijit.functions.transcendental import asin, sincos
+from lumijit.nested import NestedArray
+from lumijit.operators import check_accepts
+from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.spec import require
+
+
+def dot(a: Any, b: Any, /) -> Any:
+    """Dot product over the outermost dimension.
+
+    Args:
+        a: array, number or sequence of these.
+        b: array, number or sequence of these; both are promoted.
+
+    Returns:
+        The sum of the products of the items, computed with fused multiply-adds. For
+        flat arrays, an array of one entry.
+
+    Raises:
+        ArrayTypeError: if the types can't be combined.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array3f
+    >>> dr.dot(Array3f(1, 2, 3), Array3f(1, 0, 2)), dr.dot([1, 2], [3, 4])
+    ([7], 11)
+    """
+    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+        if type(a) is not type(b):
+            a, b = promoted("lumijit.dot", a, b)
+        if isinstance(a, NestedArray):
+            if issubclass(a._item, FlatArray) and len(a) == len(b) > 0:
+                return _dot_flat(a, b)
+            return _dot_items(a._items, b._items)
+        return sum(a * b)
+    if initialize.is_number(a) and initialize.is_number(b):
+        return a * b
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return _dot_items(list(a), list(b))
+    raise not_numeric("lumijit.dot", (a, b))
+
+
+def _dot_flat(a: Array, b: Array) -> Array:
+    """Trace the products of flat components without making arrays of the steps."""
+    check_accepts(ar.MUL, a._spec.dtype, "lumijit.dot")
+    first, *others = zip(a._items, b._items, strict=True)
+    node = trace.emit2(ar.MUL, first[0]._node, first[1]._node)
+    for x, y in others:
+        node = trace.emit3(ar.FMA, x._node, y._node, node)
+    return wrap_flat(a._item, node)
+
+
+def _dot_items(a: list[Any], b: list[Any]) -> Any:
+    if len(a) != len(b):
+        raise SizeError(
+            message(
+                "lumijit.dot",
+                f"the operands have {len(a)} and {len(b)} items",
+                "use vectors of the same size.",
+            )
+        )
+    if not a:
+        return 0
+    result = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        result = fma(x, y, result)
+    return result
+
+
+def abs_dot(a: Any, b: Any, /) -> Any:
+    """Absolute value of the dot product.
+
+    Args:
+        a: array, number or sequence of these.
+        b: array, number or sequence of these.
+
+    Returns:
+        abs(dot(a, b)).
+
+    >>> import lumijit as dr
+    >>> dr.abs_dot([1, 2], [-3, -4])
+    11
+    """
+    return abs_(dot(a, b))
+
+
+def squared_norm(arg: Any, /) -> Any:
+    """Squared 2-norm over the outermost dimension.
+
+    Args:
+        arg: array, number or sequence of these.
+
+    Returns:
+        dot(arg, arg).
+
+    >>> import lumijit as dr
+    >>> dr.squared_norm([3, 4])
+    25
+    """
+    return dot(arg, arg)
+
+
+def norm(arg: Any, /) -> Any:
+    """2-norm over the outermost dimension.
+
+    Args:
+        arg: array of floats, number or sequence of these.
+
+    Returns:
+        sqrt(dot(arg, arg)).
+
+    >>> import lumijit as dr
+    >>> dr.norm(dr.llvm.Array2f(3, 4))
+    [5]
+    """
+    return sqrt(dot(arg, arg))
+
+
+def normalize(arg: Array, /) -> Array:
+    """Scale a vector to length 1.
+
+    Args:
+        arg: array of floats.
+
+    Returns:
+        arg * rsqrt(squared_norm(arg)).
+
+    Raises:
+        ArrayTypeError: if `arg` is no array.
+
+    >>> import lumijit as dr
+    >>> dr.normalize(dr.llvm.Array2f(3, 4))
+    [[0.6, 0.8]]
+    """
+    if not isinstance(arg, ArrayBase):
+        raise not_numeric("lumijit.normalize", (arg,))
+    return arg * rsqrt(squared_norm(arg))
+
+
+def cross(a: Any, b: Any, /) -> Array:
+    """Cross product of vectors with three components.
+
+    Args:
+        a: array with three components.
+        b: array with three components.
+
+    Returns:
+        The cross product, of the promoted type.
+
+    Raises:
+        ArrayTypeError: if the arrays don't have three components.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array3f
+    >>> dr.cross(Array3f(1, 2, 3), Array3f(3, 2, 1))
+    [[-4, 8, -4]]
+    """
+    a, b = promoted("lumijit.cross", a, b)
+    if not isinstance(a, ArrayBase) or len(a) != 3 or not a._spec.outer:
+        raise ArrayTypeError(
+            message(
+                "lumijit.cross",
+                f"the operands are of type {type(a).__name__}",
+                "use arrays with three components.",
+            )
+        )
+    cls = type(a)
+    first = cls(a[1], a[2], a[0]) * cls(b[2], b[0], b[1])
+    second = cls(a[2], a[0], a[1])
+    return apply(ar.FMA, "lumijit.cross", -second, cls(b[1], b[2], b[0]), first)
+
+
+def sphdir(theta: Any, phi: Any, /) -> Array:
+    """Return the direction with given spherical coordinates.
+
+    Args:
+        theta: angle from the positive z axis in radians, array or number of floats.
+        phi: angle from the positive x axis in the xy plane, in radians.
+
+    Returns:
+        A vector of length 1 with three components.
+
+    Raises:
+        ArrayTypeError: if neither argument is a flat array.
+
+    >>> import lumijit as dr
+    >>> dr.sphdir(dr.llvm.Float(0), 1.5)
+    [[0, 0, 1]]
+    """
+    theta, phi = promoted("lumijit.sphdir", theta, phi)
+    spec = getattr(theta, "_spec", None)
+    if spec is None or spec.outer:
+        raise ArrayTypeError(
+            message(
+                "lumijit.sphdir",
+                f"the angles are of type {type(theta).__name__!r}",
+                "pass flat arrays, such as lumijit.llvm.Float.",
+            )
+        )
+    vector = require(spec.replaced(outer=(3,)), "lumijit.sphdir")
+    (sin_theta, cos_theta), (sin_phi, cos_phi) = sincos(theta), sincos(phi)
+    return vector(cos_phi * sin_theta, sin_phi * sin_theta, cos_theta)
+
+
+def unit_angle(a: Array, b: Array, /) -> Any:
+    """Return the angle between two vectors of length 1, also precisely near 0 and pi.
+
+    Args:
+        a: vector of length 1.
+        b: vector of length 1; both are promoted.
+
+    Returns:
+        The angle in radians.
+
+    Source: Hatch, "The Right Way to Calculate Stuff": twice the arc sine of half the
+    distance to `b`, or to `-b` where that is nearer.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Array3f
+    >>> dr.unit_angle(Array3f(1, 0, 0), Array3f(0, 1, 0))
+    [1.5708]
+    """
+    a, b = promoted("lumijit.unit_angle", a, b)
+    is_acute = dot(a, b) >= 0
+    half = asin(minimum(norm(b - select(is_acute, a, -a)) * 0.5, 1))
+    return select(is_acute, 2 * half, math.pi - 2 * half)

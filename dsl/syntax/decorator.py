@@ -1,0 +1,300 @@
+"""The `@syntax` decorator: from a function to its rewritten twin.
+
+Owns the pipeline and the rebuilding of the function object: the new code runs on
+the user's globals and on the very closure cells of the original.
+
+The rewritten module looks like this, for `def f(x): while x < 3: x += 1`::
+
+    def outline(_lj, _lj_condition2_1, _lj_body2_2):
+        def _lj_condition2_1(x):
+            return x < 3
+
+        def _lj_body2_2(x):
+            x += 1
+            return (x,)
+
+        def f(x):
+            while (_lj_c := x < 3) is True or _lj_c is not False and (
+                _lj_c.__class__ in _lj.plain_types or _lj.is_plain(_lj_c)
+            ) and _lj_c:
+                x += 1
+            else:
+                if not (_lj_c is False or …the same…):
+                    (x,) = _lj.while_loop((x,), _lj_condition2_1, _lj_body2_2, 0)
+
+A plain bool costs one comparison. Each block of the function exists twice: in place,
+and in the function that serves arrays. `outline` is never called; it only makes the
+compiler treat the names of helpers and of the closure as free variables.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import itertools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar, overload
+
+import gast
+
+from lumijit.runtime import errors
+from lumijit.syntax import build
+from lumijit.syntax.build import RESULT
+from lumijit.syntax.control_tree import Node, Simple, TreeBuilder, ends_in_jump
+from lumijit.syntax.entry_points import Runtime
+from lumijit.syntax.function_object import compiled, outline
+from lumijit.syntax.hints import HintReader
+from lumijit.syntax.jumps import JumpRemover
+from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, Liveness
+from lumijit.syntax.names import Scope, scope_of
+from lumijit.syntax.plain_code import SPLIT, NativeWriter
+from lumijit.syntax.purity import Purity
+from lumijit.syntax.site import Site
+from lumijit.syntax.source import Source, read_function
+from lumijit.syntax.vectorized_code import RegionWriter
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FUNCTIONS = (gast.FunctionDef, gast.AsyncFunctionDef)
+#: Set on rewritten functions.
+_MARK = "__lumijit_syntax__"
+
+
+@overload
+def syntax(
+    f: None = None,
+    *,
+    recursive: bool = ...,
+    print_ast: bool = ...,
+    print_code: bool = ...,
+) -> Callable[[F], F]: ...
+
+
+@overload
+def syntax(
+    f: F,
+    *,
+    recursive: bool = ...,
+    print_ast: bool = ...,
+    print_code: bool = ...,
+) -> F: ...
+
+
+def syntax(
+    f: Any = None,
+    *,
+    recursive: bool = False,
+    print_ast: bool = False,
+    print_code: bool = False,
+) -> Any:
+    """Vectorize the control flow of a function.
+
+    `if`, `while`, `for … in range(…)`, conditional expressions, `and`, `or`, `not`
+    and chained comparisons work on arrays as they do on numbers. Conditions that
+    are not arrays take the plain Python path.
+
+    Args:
+        f: The function, or a static or class method or property made of one.
+        recursive: Whether to transform inner functions as well.
+        print_ast: Whether to print the syntax tree of the rewritten code.
+        print_code: Whether to print the rewritten code.
+
+    Returns:
+        A function with the same signature, name, defaults and closure.
+
+    Raises:
+        SyntaxTransformError: The source can't be found or a hint makes no sense.
+        RecursionBoundError: When called: recursion under an array condition has no
+            end. In evaluated mode it ends when no element is active.
+
+    >>> from lumijit.syntax import hint
+    >>> hint(True)
+    True
+    """
+    if f is None:
+        return lambda function: syntax(
+            function,
+            recursive=recursive,
+            print_ast=print_ast,
+            print_code=print_code,
+        )
+    if isinstance(f, (staticmethod, classmethod)):
+        inner = syntax(
+            f.__func__,
+            recursive=recursive,
+            print_ast=print_ast,
+            print_code=print_code,
+        )
+        return type(f)(inner)
+    if not isinstance(f, FunctionType):
+        problem = f"it decorates an object of type {type(f).__name__!r}"
+        fix = "put @syntax right above the 'def' of a function or method."
+        raise errors.SyntaxTransformError(errors.message("@syntax", problem, fix))
+    if hasattr(f, _MARK):
+        return f
+    source = read_function(f)
+    try:
+        result = _rewritten(f, source, recursive, print_ast, print_code)
+    except RecursionError:
+        raise source.error(
+            source.tree,
+            "the control flow of this function is nested too deeply",
+            "split it into several functions.",
+        ) from None
+    return result
+
+
+def _rewritten(
+    f: FunctionType, source: Source, recursive: bool, print_ast: bool, print_code: bool
+) -> FunctionType:
+    """Rewrite, compile and rebuild a function."""
+    tree = source.tree
+    tree.decorator_list = []
+    tree.type_params = []
+    rewriting = _Rewriting(source, _namespace(f))
+    if recursive:
+        rewriting.inner_functions(tree)
+    helpers = rewriting.function(tree, f.__code__.co_freevars)
+    module = outline(f, tree, helpers)
+    if print_ast:
+        print(ast.dump(gast.gast_to_ast(module), indent=2))
+    if print_code:
+        print(ast.unparse(gast.gast_to_ast(module)))
+    result = compiled(f, module, Runtime(rewriting.sites))
+    setattr(result, _MARK, True)
+    return result
+
+
+class _Rewriting:
+    """Rewrites function definitions in place."""
+
+    def __init__(self, source: Source, namespace: dict[str, Any]) -> None:
+        self.source = source
+        self.namespace = namespace
+        self.hints = HintReader(source, namespace)
+        self.new_name = _NameSource()
+        self.range_is_builtin = namespace.get("range") is builtins.range
+        self.sites: list[Site] = []
+
+    def function(
+        self, tree: Any, free: tuple[str, ...], inside: bool = False
+    ) -> list[Any]:
+        """Rewrite the body of `tree`; return the functions that it calls.
+
+        With `inside`, and where they share a variable with it by its cell, those
+        functions are defined in `tree` itself.
+        """
+        scope = scope_of(tree, free)
+        _name_super_arguments(tree, scope)
+        head, nodes = self._nodes(tree, scope)
+        lowered = self._jump_free(nodes, scope)
+        effects, assigned = _analyse(lowered, scope)
+        regions = RegionWriter(self.source, scope, effects, assigned, self.new_name)
+        regions.sites = self.sites
+        native = NativeWriter(regions, _refused_function(tree))
+        regions.write_plain = lambda inner, reason: NativeWriter(regions, reason).block(
+            inner, set()
+        )
+        body = native.function(nodes, set(scope.parameters))
+        if native.tests_split:
+            start = build.assign(SPLIT, build.constant(False))
+            body.insert(0, build.located(start, tree))
+        helpers = regions.functions
+        if inside or any(_shared_in(helper) & scope.local for helper in helpers):
+            body = [*helpers, *body]
+            helpers = []
+        tree.body = [*head, *body]
+        return helpers
+
+    def _nodes(self, tree: Any, scope: Scope) -> tuple[list[Any], list[Node]]:
+        """Build the control-flow tree, apart from docstring and declarations."""
+        shadowed = "range" in scope.local or "range" in scope.global_names
+        is_range = self.range_is_builtin and not shadowed
+        builder = TreeBuilder(self.hints, self.new_name, is_range)
+        first = tree.body[0]
+        has_doc = (
+            isinstance(first, gast.Expr)
+            and isinstance(first.value, gast.Constant)
+            and isinstance(first.value.value, str)
+        )
+        nodes = builder.block(tree.body[1:] if has_doc else tree.body)
+        if not ends_in_jump(nodes):
+            last = gast.Return(value=None)
+            nodes.append(Simple(build.located(last, tree.body[-1])))
+        head = [first] if has_doc else []
+        return head + builder.declarations, nodes
+
+    def _jump_free(self, nodes: list[Node], scope: Scope) -> list[Node]:
+        purity = Purity(scope, self.namespace)
+        return JumpRemover(self.new_name, purity.is_pure).function(nodes)
+
+    def inner_functions(self, tree: Any) -> None:
+        """Rewrite the functions defined inside `tree`, innermost first."""
+        for node in gast.iter_child_nodes(tree):
+            self.inner_functions(node)
+            if isinstance(node, _FUNCTIONS):
+                self.function(node, (), inside=True)
+
+
+class _NameSource:
+    """Makes up names that occur nowhere else in the function."""
+
+    def __init__(self) -> None:
+        self._counter = itertools.count(1)
+
+    def __call__(self, stem: str) -> str:
+        return f"{build.PREFIX}{stem}{next(self._counter)}"
+
+
+def _namespace(function: FunctionType) -> dict[str, Any]:
+    """Return what the names of a function's globals and closure mean now."""
+    names = dict(vars(builtins)) | function.__globals__
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        names.pop(name, None)
+        with contextlib.suppress(ValueError):  # a cell that is still empty
+            names[name] = cell.cell_contents
+    return names
+
+
+def _analyse(nodes: list[Node], scope: Scope) -> tuple[EffectCache, DefiniteAssignment]:
+    """Run the analyses of a jump-free tree."""
+    effects = EffectCache(scope)
+    always = scope.captured | scope.nonlocal_names | {RESULT}
+    Liveness(effects, always).block(nodes, set())
+    assigned = DefiniteAssignment(effects)
+    assigned.block(nodes, set(scope.parameters | scope.free))
+    return effects, assigned
+
+
+def _refused_function(tree: Any) -> str:
+    """Say why no control flow of a function can be vectorized, if so."""
+    is_async = isinstance(tree, gast.AsyncFunctionDef)
+    if is_async and any(isinstance(n, gast.Yield) for n in gast.walk(tree)):
+        return "in an asynchronous generator"
+    return ""
+
+
+def _shared_in(helper: Any) -> frozenset[str]:
+    """List the variables that a helper shares with the function by their cells."""
+    names = (s.names for s in helper.body if isinstance(s, gast.Nonlocal))
+    return frozenset(itertools.chain.from_iterable(names))
+
+
+def _name_super_arguments(tree: Any, scope: Scope) -> None:
+    """Write `super()` with its arguments, which a helper would not find."""
+    arguments = [*tree.args.posonlyargs, *tree.args.args]
+    if "__class__" not in scope.free or "super" in scope.local or not arguments:
+        return
+    pending = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, gast.Call) and not node.args:
+            function = node.func
+            if isinstance(function, gast.Name) and function.id == "super":
+                names = ("__class__", arguments[0].id)
+                node.args = [build.located(build.name(name), node) for name in names]
+        if not isinstance(node, (*_FUNCTIONS, gast.Lambda, gast.ClassDef)):
+            pending.extend(gast.iter_child_nodes(node))

@@ -1,0 +1,363 @@
+"""What rewritten functions call while they run.
+
+Owns the decisions taken at run time: whether a condition is an array, which state
+goes through the primitives, and what becomes of variables without a value. The
+primitives themselves are reached through `hooks.targets`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NoReturn
+
+from lumijit.runtime import errors
+from lumijit.runtime.tracebacks import hides_frames
+from lumijit.syntax.bindings import targets
+from lumijit.syntax.conditions import Conditions, Forced
+from lumijit.syntax.nesting import entered
+from lumijit.syntax.object_state import Handed, Inputs, Slots, attempts
+from lumijit.syntax.ranges import ArrayRange, item, make_range
+from lumijit.syntax.site import Raising, Site, State, inputs_of, labels_of
+from lumijit.syntax.source import syntax_error
+from lumijit.syntax.undefined import Undefined, fail
+
+
+class Runtime(Conditions):
+    """The helpers of one rewritten function, which calls it `_lj`."""
+
+    ArrayRange = ArrayRange
+    locals = staticmethod(builtins.locals)
+    iter = staticmethod(builtins.iter)
+    aiter = staticmethod(builtins.aiter)
+
+    def __init__(self, sites: list[Site]) -> None:
+        """Serve the constructs `sites`."""
+        self.sites = sites
+
+    # Conditional expressions.
+
+    def lazy_choice(
+        self, test: Any, yes: Callable[[], Any], no: Callable[[], Any], site: int
+    ) -> Any:
+        """Evaluate `yes() if test else no()`."""
+        if not targets.is_array(test):
+            return yes() if test else no()
+        return self.choose(test, (), yes, no, site)
+
+    def choose(
+        self,
+        test: Any,
+        values: tuple[Any, ...],
+        yes: Callable[..., Any],
+        no: Callable[..., Any],
+        site: int,
+    ) -> Any:
+        """Evaluate a conditional expression whose condition is an array."""
+        where = self.sites[site]
+        labels = where.ins if values else ()
+        who = f"a side of '{where.kind}' (line {where.place.line})"
+
+        def attempt(state: Slots) -> Any:
+            handed = Handed(dict(zip(labels, values, strict=True)))
+            names = state.labels_of_slots((*labels, *where.outs))
+            changing = tuple(handed.originals)
+
+            def side(function: Callable[..., Any]) -> Callable[..., Any]:
+                def run(*args: Any) -> tuple[Any, ...]:
+                    state.write(args[len(values) :])
+                    inputs = args[: len(values)]
+                    given = dict(zip(labels, inputs, strict=True))
+                    value = handed.during(
+                        lambda: state.run(function, inputs, lambda: who),
+                        given,
+                        lambda _: given,
+                    )
+                    return (value, *(given[n] for n in changing), *state.read())
+
+                return run
+
+            state.restore_on_error()
+            with entered(where):
+                result, *changed = targets.if_stmt(
+                    (*values, *state.before),
+                    test,
+                    side(yes),
+                    side(no),
+                    arg_labels=(*labels, *names),
+                    rv_labels=(*where.outs, *changing, *names),
+                )
+            for name, value in zip(changing, changed, strict=False):
+                handed.bring_back(name, value)
+            state.write(tuple(changed[len(changing) :]))
+            return result
+
+        return attempts(Inputs(values, labels), (yes, no), attempt)
+
+    # Flags of jumps.
+
+    @staticmethod
+    def none_of(*flags: Any) -> Any:
+        """Return the condition that no flag is raised."""
+        raised: Any = False
+        for flag in flags:
+            if flag is True:
+                return False
+            if flag is not False:
+                raised = flag if raised is False else targets.logical_or(raised, flag)
+        return True if raised is False else targets.logical_not(raised)
+
+    @staticmethod
+    def all_done(*flags: Any) -> bool:
+        """Tell whether a flag is raised in all lanes, as far as Python can see."""
+        return any(flag is True for flag in flags)
+
+    # Loops over ranges.
+
+    @staticmethod
+    def range(*bounds: Any) -> Any:
+        """Make Python's range or, from array bounds, an `ArrayRange`."""
+        return make_range(*bounds)
+
+    @staticmethod
+    def first_count(size: Any) -> Any:
+        """Return a counter of zeros that is like `size`."""
+        return size - size
+
+    @staticmethod
+    def next_count(count: Any) -> Any:
+        """Advance a counter."""
+        return count + 1
+
+    @staticmethod
+    def range_item(start: Any, step: Any, count: Any) -> Any:
+        """Return the item of a range at position `count`."""
+        return item(start, step, count)
+
+    # Variables without a value.
+
+    @staticmethod
+    def get(scope: Mapping[str, Any], name: str) -> Any:
+        """Return the value of a local variable, or an `Undefined` object."""
+        return scope[name] if name in scope else Undefined(name)
+
+    @staticmethod
+    def no_result() -> Undefined:
+        """Return the result of a function that has not returned."""
+        return Undefined("return value")
+
+    @staticmethod
+    def read(value: Any) -> Any:
+        """Return the value of a variable, or raise if it has none."""
+        if type(value) is Undefined:
+            fail(value)
+        return value
+
+    # Assertions.
+
+    @staticmethod
+    def checks(cond: Any) -> bool:
+        """Tell whether an assertion about an array is checked."""
+        return targets.checks(cond)
+
+    @staticmethod
+    def check(cond: Any, *message: Any) -> bool:
+        """Check an array that an `assert` is about; return True."""
+        targets.check(cond, message)
+        return True
+
+    # Refusals.
+
+    def refuse(self, site: int, reason: str) -> NoReturn:
+        """Raise the error for a statement that can't be vectorized."""
+        where = self.sites[site]
+        frame_line = errors.where()
+        raise syntax_error(
+            where.filename,
+            where.function,
+            where.place,
+            f"{reason} can't be part of vectorized control flow, but the condition "
+            f"around it is an array here ({frame_line})",
+            "make the condition a Python bool, or move the statement out of the "
+            "conditional block.",
+        )
+
+    @staticmethod
+    def _refuse_raise(where: Site, raising: Raising) -> NoReturn:
+        """Raise the error for an exception that some elements would raise."""
+        problem = (
+            f"{raising.statement} can't happen for some elements only. Which ones get "
+            f"there depends on the condition {raising.condition}, an array"
+        )
+        if not raising.condition:
+            problem = (
+                f"{raising.statement} can't happen for some elements only, and which "
+                "ones have left before, by 'return', 'break' or 'continue', depends on "
+                "arrays"
+            )
+        raise syntax_error(
+            where.filename,
+            where.function,
+            raising.place,
+            f"{problem} here ({errors.where()})",
+            "check it by 'assert' or lumijit.assert_true, under flag Debug; give these "
+            "elements a value instead, as lumijit.select does; or make the condition "
+            "a Python bool, as in bool(lumijit.any(...)).",
+        )
+
+    def require_plain(self, value: Any, site: int, reason: str) -> Any:
+        """Return `value`, which must not be an array."""
+        if targets.is_array(value):
+            self.refuse(site, reason)
+        return value
+
+    # Branches and loops.
+
+    @hides_frames
+    def if_stmt(
+        self,
+        test: Any,
+        values: tuple[Any, ...],
+        true_fn: Callable[..., tuple[Any, ...]],
+        false_fn: Callable[..., tuple[Any, ...]],
+        site: int,
+        **hints: Any,
+    ) -> tuple[Any, ...]:
+        """Run a branch; its functions take `values` and return the results."""
+        mode = hints.get("mode")
+        if isinstance(test, Forced):
+            test = test.value
+        elif mode in (None, "scalar") and not targets.is_array(test):
+            return true_fn(*values) if test else false_fn(*values)
+        where = self.sites[site]
+        if where.raising is not None and targets.is_array(test):
+            self._refuse_raise(where, where.raising)
+        sides = (true_fn, false_fn)
+        merged: tuple[Any, ...] = attempts(
+            inputs_of(where, values),
+            sides,
+            partial(self._branch, where, values, test, sides, hints),
+        )
+        return merged
+
+    @staticmethod
+    def _branch(
+        where: Site,
+        values: tuple[Any, ...],
+        test: Any,
+        sides: tuple[Callable[..., tuple[Any, ...]], ...],
+        hints: dict[str, Any],
+        slots: Slots,
+    ) -> tuple[Any, ...]:
+        state = State(where, values, slots)
+        results = state.results()
+        unset: set[str] = set()
+
+        def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
+            def run(*entries: Any) -> tuple[Any, ...]:
+                found = state.call(function, entries, "a branch")
+                unset.update(n for n in results if type(found[n]) is Undefined)
+                return (*(found[n] for n in results), *state.read())
+
+            return run
+
+        state.restore_on_error()
+        with entered(where):
+            merged = targets.if_stmt(
+                state.entries,
+                test,
+                *map(branch, sides),
+                arg_labels=labels_of(state.labels),
+                rv_labels=labels_of((*results, *state.attribute_labels)),
+                **hints,
+            )
+        state.write(merged[len(results) :])
+        found = dict(zip(results, merged[: len(results)], strict=True))
+        for name in unset - where.lenient:
+            found[name] = Undefined(
+                name, str(where), "a vectorized branch leaves it without one"
+            )
+        return state.final(found)
+
+    @hides_frames
+    def while_loop(
+        self,
+        values: tuple[Any, ...],
+        cond: Callable[..., Any],
+        body: Callable[..., tuple[Any, ...]],
+        site: int,
+        entered: bool = False,
+        **hints: Any,
+    ) -> tuple[Any, ...]:
+        """Run a loop; `entered` says that its condition is known to be an array."""
+        where = self.sites[site]
+        places = [where.ins.index(n) if n in where.ins else -1 for n in where.outs]
+        mode = hints.get("mode")
+        state = list(values)
+        while not entered and mode in (None, "scalar"):
+            test = cond(*state)
+            if targets.is_array(test):
+                break
+            if not test:
+                return tuple([state[i] for i in places])
+            for i, value in zip(places, body(*state), strict=True):
+                state[i] = value
+        if where.raising is not None:
+            self._refuse_raise(where, where.raising)
+        inputs = tuple(state)
+        late = [
+            k
+            for k, (name, i) in enumerate(zip(where.outs, places, strict=True))
+            if name not in where.lenient and type(inputs[i]) is Undefined
+        ]
+        is_entered = not late or targets.holds(cond(*inputs))
+        final: tuple[Any, ...] = attempts(
+            inputs_of(where, inputs),
+            (cond, body),
+            partial(self._vector_loop, where, inputs, cond, body, hints),
+        )
+        if is_entered:
+            return final
+        left = list(final)
+        for k in late:
+            left[k] = Undefined(
+                where.outs[k],
+                str(where),
+                "elements that don't enter the vectorized loop leave it without one",
+            )
+        return tuple(left)
+
+    @staticmethod
+    def _vector_loop(
+        where: Site,
+        values: tuple[Any, ...],
+        cond: Callable[..., Any],
+        body: Callable[..., tuple[Any, ...]],
+        hints: dict[str, Any],
+        slots: Slots,
+    ) -> tuple[Any, ...]:
+        state = State(where, values, slots)
+
+        def run_cond(*entries: Any) -> Any:
+            return state.test(cond, entries)
+
+        def run_body(*entries: Any) -> tuple[Any, ...]:
+            outputs = state.call(body, entries, "the body")
+            new = dict(zip(state.labels, entries, strict=True))
+            new.update((n, v) for n, v in outputs.items() if n in new)
+            new.update(zip(state.attribute_labels, state.read(), strict=True))
+            return tuple(new.values())
+
+        state.restore_on_error()
+        with entered(where):
+            final = targets.while_loop(
+                state.entries,
+                run_cond,
+                run_body,
+                labels=labels_of(state.labels),
+                **hints,
+            )
+        found = dict(zip(state.labels, final, strict=True))
+        state.write(tuple([found[n] for n in state.attribute_labels]))
+        return state.final(found)

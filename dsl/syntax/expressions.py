@@ -1,0 +1,382 @@
+"""Rewriting `and`, `or`, `not`, chained comparisons and `a if c else b`.
+
+Owns expressions. Each operand is evaluated once; the test whether it is an array
+comes first, and where it isn't, the original operator runs with Python's own
+short-circuit rules. Branches of a conditional expression additionally become
+functions of the variables they read, for the vectorized case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import gast
+
+from lumijit.syntax import build
+from lumijit.syntax.names import effects_of
+from lumijit.syntax.source import Place
+
+_OPAQUE = (gast.FunctionDef, gast.AsyncFunctionDef, gast.ClassDef, gast.Lambda)
+_PLAIN_COMPARISONS = (gast.Is, gast.IsNot, gast.In, gast.NotIn)
+_PLAIN_CALLS = frozenset(
+    ("isinstance", "issubclass", "hasattr", "callable", "bool", "len", "id")
+)
+#: Operands up to this many nodes are copied instead of passed through a call.
+_COPY_LIMIT = 24
+
+
+class Context(Protocol):
+    """What expressions need of the function they stand in."""
+
+    def new_name(self, stem: str) -> str:
+        """Make up a name that occurs nowhere else."""
+
+    def expression_function(self, node: Any, params: list[str]) -> str:
+        """Define a function of `params` that returns the expression `node`."""
+
+    def state_names(self, names: set[str]) -> list[str]:
+        """Select the names that are variables of the function."""
+
+    def branch_site(self, node: Any, params: list[str]) -> int:
+        """Register the place of a conditional expression."""
+
+    def refusal(self, node: Any, reason: str) -> Any:
+        """Make the expression that refuses to vectorize `node`."""
+
+    def is_unsure(self, node: Any) -> bool:
+        """Tell whether a variable may be without value when `node` reads it."""
+
+
+def is_plain_test(node: Any) -> bool:
+    """Tell whether an expression surely yields no array."""
+    if isinstance(node, gast.Constant):
+        return True
+    if isinstance(node, gast.Compare):
+        return all(isinstance(op, _PLAIN_COMPARISONS) for op in node.ops)
+    if isinstance(node, gast.UnaryOp) and isinstance(node.op, gast.Not):
+        return is_plain_test(node.operand)
+    if isinstance(node, gast.BoolOp):
+        return all(is_plain_test(value) for value in node.values)
+    if isinstance(node, gast.Call) and isinstance(node.func, gast.Name):
+        return node.func.id in _PLAIN_CALLS
+    return False
+
+
+def truth_test(temp: str, value: Any, mode: Any = None) -> Any:
+    """Make the test that is entered if `value` is plain and true.
+
+    The value is kept in `temp`. A bool costs one comparison, a number a look-up of
+    its type, and only what is neither a call.
+    """
+    if mode is not None:
+        forced = build.call("forced", value, mode)
+        return build.identical(build.walrus(temp, forced), True)
+    return build.either(
+        build.identical(build.walrus(temp, value), True),
+        build.both(
+            build.differs(build.name(temp), False), _is_known(temp), build.name(temp)
+        ),
+    )
+
+
+def true_test(temp: str) -> Any:
+    """Make the test whether the value in `temp`, which is not False, is plain and true.
+
+    Its truth value is asked once.
+    """
+    is_plain_and_true = build.both(_is_known(temp), build.name(temp))
+    return build.either(build.identical(build.name(temp), True), is_plain_and_true)
+
+
+def false_test(temp: str, mode: Any = None) -> Any:
+    """Make the test, after `truth_test` failed, that the value was plain and false."""
+    is_false = build.identical(build.name(temp), False)
+    return is_false if mode is not None else build.either(is_false, _is_known(temp))
+
+
+def _is_known(temp: str) -> Any:
+    """Make the test whether something that is no bool is no array either."""
+    kind = gast.Attribute(build.name(temp), "__class__", gast.Load())
+    known = gast.Compare(kind, [gast.In()], [build.helper("plain_types")])
+    return build.either(known, build.call("is_plain", build.name(temp)))
+
+
+class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
+    """Returns rewritten copies of expressions and simple statements."""
+
+    def __init__(self, context: Context) -> None:
+        """Rewrite for the function described by `context`."""
+        self.context = context
+        self._no_walrus = 0
+        self._local_names: list[set[str]] = []
+
+    def rewrite(self, node: Any) -> Any:
+        """Rewrite a copy of `node`; the places of its parts are kept."""
+        return build.located(self.visit(node), node)
+
+    def visit(self, node: Any) -> Any:
+        """Copy and rewrite one node."""
+        handler: Callable[[Any], Any] | None
+        handler = getattr(self, f"_rewrite_{type(node).__name__}", None)
+        if isinstance(node, _OPAQUE):
+            return build.duplicate(node)
+        if handler is not None:
+            return build.located(handler(node), node)
+        return self._copy(node)
+
+    def _copy(self, node: Any) -> Any:
+        """Copy a node, rewriting what is in it."""
+        fields = {}
+        for key, value in gast.iter_fields(node):
+            if isinstance(value, list):
+                fields[key] = [self._copy_part(part) for part in value]
+            else:
+                fields[key] = self._copy_part(value)
+        fresh = type(node)(**fields)
+        for key in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            if hasattr(node, key):
+                setattr(fresh, key, getattr(node, key))
+        return fresh
+
+    def _copy_part(self, part: Any) -> Any:
+        return self.visit(part) if isinstance(part, gast.AST) else part
+
+    def _rewrite_Name(self, node: Any) -> Any:
+        fresh = self._copy(node)
+        if isinstance(node.ctx, gast.Load) and self.context.is_unsure(node):
+            return build.call("read", fresh)
+        return fresh
+
+    def _rewrite_BoolOp(self, node: Any) -> Any:
+        # Python's own operator is enough where no operand but the last can be an
+        # array: the last one is returned, not tested.
+        if all(is_plain_test(value) for value in node.values[:-1]):
+            return self._copy(node)
+        is_and = isinstance(node.op, gast.And)
+        values = [self.visit(value) for value in node.values]
+        return self._combine(is_and, values)
+
+    def _combine(self, is_and: bool, values: list[Any]) -> Any:
+        result = values[0]
+        for position, value in enumerate(values[1:], start=1):
+            if self._no_walrus:
+                return self._combine_lazily(is_and, values)
+            if _size_of(value) > _COPY_LIMIT:
+                rest = self._combine(is_and, values[position:])
+                return self._combine_once(is_and, result, rest)
+            result = self._combine_copied(is_and, result, value)
+        return result
+
+    def _combine_copied(self, is_and: bool, left: Any, right: Any) -> Any:
+        """Write the right operand twice: for the plain and for the array case."""
+        temp = self.context.new_name("t")
+        operator = build.both if is_and else build.either
+        combine = "logical_and" if is_and else "logical_or"
+        return build.choice(
+            self._is_plain(temp, left),
+            operator(build.name(temp), right),
+            build.call(combine, build.name(temp), build.duplicate(right)),
+        )
+
+    def _combine_once(self, is_and: bool, left: Any, right: Any) -> Any:
+        """Write the right operand once, where it is long."""
+        temp = self.context.new_name("t")
+        enter = build.call(
+            "needs_right", build.walrus(temp, left), build.constant(is_and)
+        )
+        combine = "join_and" if is_and else "join_or"
+        joined = build.call(combine, build.name(temp), right)
+        return build.choice(enter, joined, build.name(temp))
+
+    def _combine_lazily(self, is_and: bool, values: list[Any]) -> Any:
+        """Combine where no assignment expression may stand."""
+        combine = "lazy_and" if is_and else "lazy_or"
+        lazy = [gast.Lambda(args=_no_arguments(), body=v) for v in values[1:]]
+        return build.call(combine, values[0], *lazy)
+
+    def _is_plain(self, temp: str, value: Any) -> Any:
+        return build.either(
+            build.identical(build.walrus(temp, value), True),
+            build.identical(build.name(temp), False),
+            _is_known(temp),
+        )
+
+    def _rewrite_UnaryOp(self, node: Any) -> Any:
+        if not isinstance(node.op, gast.Not) or is_plain_test(node.operand):
+            return self._copy(node)
+        operand = self.visit(node.operand)
+        if self._no_walrus:
+            return build.call("logical_not", operand)
+        temp = self.context.new_name("t")
+        return build.choice(
+            self._is_plain(temp, operand),
+            gast.UnaryOp(op=gast.Not(), operand=build.name(temp)),
+            build.call("logical_not", build.name(temp)),
+        )
+
+    def _rewrite_Compare(self, node: Any) -> Any:
+        if len(node.ops) == 1 or is_plain_test(node):
+            return self._copy(node)
+        if self._no_walrus:
+            return self._chain_lazily(node)
+        links = []
+        left = self.visit(node.left)
+        for position, operator in enumerate(node.ops):
+            right = self.visit(node.comparators[position])
+            again = right
+            if position + 1 < len(node.ops) and not isinstance(right, gast.Constant):
+                temp = self.context.new_name("t")
+                right, again = build.walrus(temp, right), build.name(temp)
+            link = gast.Compare(left=left, ops=[operator], comparators=[right])
+            links.append(build.located(link, node))
+            left = build.duplicate(again)
+        return self._combine_chain(links)
+
+    def _combine_chain(self, links: list[Any]) -> Any:
+        # A link binds the operand that the next one reads, so that the links must
+        # be combined from the left; all but the first are written twice.
+        result = links[0]
+        for link in links[1:]:
+            if _size_of(link) > _COPY_LIMIT:
+                result = self._combine_once(True, result, link)
+            else:
+                result = self._combine_copied(True, result, link)
+        return result
+
+    def _chain_lazily(self, node: Any) -> Any:
+        """Pass the operands of a chain as functions of nothing."""
+        operators = [type(op).__name__ for op in node.ops]
+        operands = [self.visit(v) for v in (node.left, *node.comparators)]
+        lazy = [gast.Lambda(args=_no_arguments(), body=v) for v in operands]
+        return build.call("lazy_chain", build.constant(" ".join(operators)), *lazy)
+
+    def _rewrite_IfExp(self, node: Any) -> Any:
+        if is_plain_test(node.test):
+            return self._copy(node)
+        test = self.visit(node.test)
+        if self._no_walrus:
+            chosen = [self.visit(part) for part in (node.body, node.orelse)]
+            lazy = [gast.Lambda(args=_no_arguments(), body=part) for part in chosen]
+            return build.call(
+                "lazy_choice", test, *lazy, build.constant(self._site(node)[1])
+            )
+        temp = self.context.new_name("t")
+        vectorized = self._vectorized_choice(node, temp)
+        plain_false = build.choice(
+            false_test(temp),
+            self.visit(node.orelse),
+            vectorized,
+        )
+        return build.choice(truth_test(temp, test), self.visit(node.body), plain_false)
+
+    def _site(self, node: Any) -> tuple[list[str], int]:
+        effects = effects_of(node.body, node.orelse)
+        params = self.context.state_names(effects.reads)
+        for names in self._local_names:
+            params += sorted((names & effects.reads) - set(params))
+        return params, self.context.branch_site(node, params)
+
+    def _vectorized_choice(self, node: Any, temp: str) -> Any:
+        effects = effects_of(node.body, node.orelse)
+        if effects.writes or has_suspension(node):
+            reason = "an assignment (':=') or 'await' in a conditional expression"
+            return self.context.refusal(node, reason)
+        params, site = self._site(node)
+        functions = [
+            build.name(self.context.expression_function(part, params))
+            for part in (node.body, node.orelse)
+        ]
+        values = build.pack([build.name(p) for p in params])
+        return build.call(
+            "choose", build.name(temp), values, *functions, build.constant(site)
+        )
+
+    def _rewrite_Assert(self, node: Any) -> Any:
+        # It stays an `assert`, for Python to raise or to leave out.
+        if is_plain_test(node.test):
+            return self._copy(node)
+        temp = self.context.new_name("t")
+        test = truth_test(temp, self.visit(node.test))
+        is_array = gast.UnaryOp(op=gast.Not(), operand=false_test(temp))
+        is_on = build.call("checks", build.name(temp))
+        is_off = gast.UnaryOp(op=gast.Not(), operand=is_on)
+        check = build.call("check", build.name(temp), *self._message(node.msg))
+        holds = build.either(test, build.both(is_array, build.either(is_off, check)))
+        message = None if node.msg is None else self.visit(node.msg)
+        return gast.Assert(test=holds, msg=message)
+
+    def _message(self, node: Any) -> list[Any]:
+        """Make the pieces of a message; those of an f-string keep their values."""
+        if node is None:
+            return []
+        pieces = []
+        for part in node.values if isinstance(node, gast.JoinedStr) else [node]:
+            if isinstance(part, gast.FormattedValue):
+                form = part.format_spec or build.constant("")
+                piece = [part.value, build.constant(part.conversion), form]
+            else:
+                piece = [part, build.constant(-1), build.constant("")]
+            pieces.append(build.pack([self.visit(p) for p in piece]))
+        return pieces
+
+    def _rewrite_ListComp(self, node: Any) -> Any:
+        return self._comprehension(node)
+
+    _rewrite_SetComp = _rewrite_DictComp = _rewrite_GeneratorExp = _rewrite_ListComp
+
+    def _comprehension(self, node: Any) -> Any:
+        generators = []
+        names: set[str] = set()
+        self._local_names.append(names)
+        for generator in node.generators:
+            self._no_walrus += 1
+            iterable = self.visit(generator.iter)
+            self._no_walrus -= 1
+            names |= effects_of(generator.target).writes
+            fresh = gast.comprehension(
+                target=build.duplicate(generator.target),
+                iter=iterable,
+                ifs=[self.visit(condition) for condition in generator.ifs],
+                is_async=generator.is_async,
+            )
+            generators.append(fresh)
+        values = {
+            key: self.visit(getattr(node, key))
+            for key in ("elt", "key", "value")
+            if hasattr(node, key)
+        }
+        self._local_names.pop()
+        return type(node)(generators=generators, **values)
+
+
+def has_suspension(node: Any) -> bool:
+    """Tell whether `yield` or `await` occurs in this scope itself."""
+    return suspension_in(node) is not None
+
+
+def suspension_in(node: Any) -> Any:
+    """Return the first `yield` or `await` of this scope, if there is one."""
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, (gast.Yield, gast.YieldFrom, gast.Await)):
+            return part
+        if isinstance(part, gast.comprehension) and part.is_async:
+            return part.iter
+        if not isinstance(part, _OPAQUE):
+            pending.extend(gast.iter_child_nodes(part))
+    return None
+
+
+def _size_of(node: Any) -> int:
+    return sum(1 for _ in gast.walk(node))
+
+
+def _no_arguments() -> Any:
+    return build.function("f", [], []).args
+
+
+def place_of(node: Any) -> Place:
+    """Return the position of a syntax node."""
+    return Place.of(node)

@@ -1,0 +1,259 @@
+"""Removing `break`, `continue` and `return` from the control-flow tree.
+
+Owns the translation of a function into an equivalent without jumps: each jump
+becomes flags, and what it skips moves into the other branch, where the jump is
+certain, or under a guard that tests the flags. Each original node is told what it
+became, so that plain code can go over to vectorized code at any statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gast
+
+from lumijit.syntax import build
+from lumijit.syntax.build import RESULT, RETURNED
+from lumijit.syntax.control_tree import (
+    BREAK,
+    CONTINUE,
+    RETURN,
+    Block,
+    Branch,
+    For,
+    Loop,
+    LoopPieces,
+    Node,
+    Simple,
+    ends_in_jump,
+    is_true,
+    jumps_of,
+)
+
+
+@dataclass(frozen=True)
+class _Flags:
+    """The names of the flags that jumps set at one place of the program."""
+
+    break_flag: str = ""
+    continue_flag: str = ""
+
+    def of(self, jumps: frozenset[str]) -> list[str]:
+        names = {
+            BREAK: self.break_flag,
+            CONTINUE: self.continue_flag,
+            RETURN: RETURNED,
+        }
+        return [name for jump, name in names.items() if jump in jumps]
+
+
+class JumpRemover:
+    """Makes the jump-free tree of one function."""
+
+    def __init__(
+        self, new_name: Callable[[str], str], is_pure: Callable[[Any], bool]
+    ) -> None:
+        """Draw fresh names from `new_name`; `is_pure` judges loop conditions."""
+        self.new_name = new_name
+        self.is_pure = is_pure
+
+    def function(self, nodes: list[Node]) -> list[Node]:
+        """Translate the body of a function."""
+        return self._block(nodes, _Flags())
+
+    def _block(self, nodes: list[Node], flags: _Flags) -> list[Node]:
+        result: list[Node] = []
+        for index, node in enumerate(nodes):
+            rest = nodes[index + 1 :]
+            if isinstance(node, Branch) and self._absorbs(node):
+                result += self._absorb(node, rest, flags)
+                return result
+            node.lowered = self._node(node, flags)
+            result += node.lowered
+            if isinstance(node, Simple) and node.jumps:
+                return result
+            if node.jumps and rest:
+                node.guard = self._guarded(
+                    flags.of(node.jumps), self._block(rest, flags), rest[0].stmt
+                )
+                return [*result, node.guard]
+        return result
+
+    @staticmethod
+    def _absorbs(node: Branch) -> bool:
+        return bool(node.jumps) and (
+            ends_in_jump(node.body) or ends_in_jump(node.orelse)
+        )
+
+    def _absorb(self, node: Branch, rest: list[Node], flags: _Flags) -> list[Node]:
+        """Move what follows a branch that surely jumps into the other branch."""
+        body, orelse = node.body, node.orelse
+        if not ends_in_jump(body):
+            body = body + rest
+        elif not ends_in_jump(orelse):
+            orelse = orelse + rest
+        lowered = Branch(
+            node.stmt,
+            node.test,
+            self._block(body, flags),
+            self._block(orelse, flags),
+            node.hints,
+        )
+        node.lowered = [lowered]
+        return [lowered]
+
+    def _guarded(self, names: list[str], body: list[Node], stmt: Any) -> Branch:
+        return Branch(stmt, _none_of(names, stmt), body, [], is_guard=True)
+
+    def _node(self, node: Node, flags: _Flags) -> list[Node]:
+        if isinstance(node, Simple):
+            return self._simple(node, flags)
+        if isinstance(node, Branch):
+            body, orelse = (self._block(b, flags) for b in (node.body, node.orelse))
+            return [Branch(node.stmt, node.test, body, orelse, node.hints)]
+        if isinstance(node, Loop):
+            return self._loop(node, flags)
+        if isinstance(node, For):
+            return self._for(node, flags)
+        assert isinstance(node, Block)
+        if node.plain_only:
+            return [node]
+        parts = [(s, name, self._block(body, flags)) for s, name, body in node.parts]
+        return [Block(node.stmt, parts)]
+
+    def _simple(self, node: Simple, flags: _Flags) -> list[Node]:
+        if not node.jumps:
+            return [node]
+        (jump,) = node.jumps
+        (flag,) = flags.of(node.jumps)
+        raised = _assignment(flag, build.constant(True), node.stmt)
+        raised.was_jump = jump
+        if jump != RETURN:
+            return [raised]
+        value = node.stmt.value or build.constant(None)
+        return [_assignment(RESULT, value, node.stmt), raised]
+
+    def _enter_loop(self, node: Loop | For) -> tuple[_Flags, LoopPieces]:
+        inner = jumps_of(node.body)
+        flags = _Flags(
+            self.new_name("break") if BREAK in inner else "",
+            self.new_name("continue") if CONTINUE in inner else "",
+        )
+        exits = flags.of(inner - {CONTINUE})
+        pieces = LoopPieces([f for f in exits if f != RETURNED], exits)
+        pieces.continue_flag = flags.continue_flag
+        return flags, pieces
+
+    def _iteration(self, node: Loop | For, flags: _Flags) -> list[Node]:
+        body = self._block(node.body, flags)
+        if flags.continue_flag:
+            lower = build.constant(False)
+            body.insert(0, _assignment(flags.continue_flag, lower, node.stmt))
+        return body
+
+    def _finish(
+        self, node: Loop | For, pieces: LoopPieces, outer: _Flags
+    ) -> list[Node]:
+        if node.orelse:
+            orelse = self._block(node.orelse, outer)
+            if pieces.exits:
+                orelse = [self._guarded(pieces.exits, orelse, node.orelse[0].stmt)]
+            pieces.after = orelse
+        node.pieces = pieces
+        lower = build.constant(False)
+        return [_assignment(flag, lower, node.stmt) for flag in pieces.flags]
+
+    def _loop(self, node: Loop, outer: _Flags) -> list[Node]:
+        flags, pieces = self._enter_loop(node)
+        body = self._iteration(node, flags)
+        test = node.test
+        carrier = None
+        if not self.is_pure(test):
+            carrier = self.new_name("condition")
+            evaluate = _assignment(carrier, test, node.stmt)
+            pieces.first_test = [evaluate]
+            pieces.retest = [evaluate]
+            if pieces.exits:
+                stop = _assignment(carrier, build.constant(False), node.stmt)
+                retest = self._guarded(pieces.exits, [evaluate], node.stmt)
+                retest.orelse = [stop]
+                pieces.retest = [retest]
+            test = build.located(build.name(carrier), node.test)
+            body += pieces.retest
+        elif pieces.exits:
+            go_on = _none_of(pieces.exits, node.stmt)
+            test = go_on if is_true(test) else build.both(go_on, test)
+            build.located(test, node.test)
+        loop = Loop(node.stmt, test, body, [], node.hints, carrier)
+        loop.forever = is_true(node.test)
+        loop.break_flag = flags.break_flag
+        pieces.loop = loop
+        init = self._finish(node, pieces, outer)
+        return [*init, *pieces.first_test, loop, *pieces.after]
+
+    def _for(self, node: For, outer: _Flags) -> list[Node]:
+        flags, pieces = self._enter_loop(node)
+        body = self._iteration(node, flags)
+        target: Any = node.target
+        iteration = body
+        if pieces.exits:
+            # Lanes that left the loop keep their value of the loop variable.
+            pieces.item = self.new_name("item")
+            bind = gast.Assign(
+                targets=[target], value=build.name(pieces.item), type_comment=None
+            )
+            bind = Simple(build.located(bind, node.target))
+            guard = self._guarded(pieces.exits, [bind, *body], node.stmt)
+            iteration = [guard]
+            target = build.located(build.name(pieces.item, store=True), node.target)
+        pieces.iteration = iteration
+        init = self._finish(node, pieces, outer)
+        loop = For(
+            node.stmt, target, node.iterable, iteration, [], node.hints, node.range_name
+        )
+        loop.flags = pieces.exits
+        if node.range_name:
+            loop.counted = self._counted(node, body, flags, pieces)
+        return [*init, loop, *pieces.after]
+
+    def _counted(
+        self, node: For, body: list[Node], flags: _Flags, pieces: LoopPieces
+    ) -> list[Node]:
+        """Write `for i in range(...)` with array bounds as a `while` loop."""
+        stmt, bounds = node.stmt, str(node.range_name)
+        count = self.new_name("count")
+        start, step, size = (f"{bounds}_{part}" for part in ("start", "step", "size"))
+        parts = gast.Attribute(build.name(bounds), "parts", gast.Load())
+        unpack = Simple(build.located(build.unpack([start, step, size], parts), stmt))
+        first = _assignment(count, build.call("first_count", build.name(size)), stmt)
+        arguments = (build.name(part) for part in (start, step, count))
+        bind = gast.Assign(
+            targets=[node.target],
+            value=build.call("range_item", *arguments),
+            type_comment=None,
+        )
+        advance = _assignment(count, build.call("next_count", build.name(count)), stmt)
+        test: Any = gast.Compare(build.name(count), [gast.Lt()], [build.name(size)])
+        if pieces.exits:
+            test = build.both(_none_of(pieces.exits, stmt), test)
+        loop = Loop(
+            stmt,
+            build.located(test, stmt),
+            [Simple(build.located(bind, node.target)), advance, *body],
+            [],
+            node.hints,
+        )
+        loop.break_flag = flags.break_flag
+        pieces.loop = loop
+        return [unpack, first, loop]
+
+
+def _assignment(target: str, value: Any, stmt: Any) -> Simple:
+    return Simple(build.located(build.assign(target, value), stmt))
+
+
+def _none_of(flags: list[str], stmt: Any) -> Any:
+    """Make the condition that no flag is raised."""
+    return build.located(build.call("none_of", *map(build.name, flags)), stmt)

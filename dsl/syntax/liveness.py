@@ -1,0 +1,295 @@
+"""Which variables matter where: liveness and definite assignment.
+
+Owns both analyses over the jump-free tree. They decide what is state of a loop or
+branch, and which reads may meet a variable without a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+
+from lumijit.syntax.control_tree import (
+    BREAK,
+    Block,
+    Branch,
+    For,
+    Loop,
+    Node,
+    Simple,
+    caught_name,
+    header_effects,
+    is_true,
+)
+from lumijit.syntax.names import Effects, Scope, effects_of
+
+#: Statements that bind all the names they mention as targets.
+_BINDERS = (
+    gast.AugAssign,
+    gast.Import,
+    gast.ImportFrom,
+    gast.FunctionDef,
+    gast.AsyncFunctionDef,
+    gast.ClassDef,
+)
+
+
+class EffectCache:
+    """The effects of nodes, with and without the nodes inside."""
+
+    def __init__(self, scope: Scope) -> None:
+        """Start empty. Calls may touch what `scope` shares with inner functions."""
+        self.scope = scope
+        self._header: dict[int, Effects] = {}
+        self._deep: dict[int, Effects] = {}
+        self._kept: list[Node] = []
+
+    def header(self, node: Node) -> Effects:
+        """Return the effects of a node without those nested in it."""
+        found = self._header.get(id(node))
+        if found is None:
+            found = self._header[id(node)] = header_effects(node)
+            if found.calls:
+                found.reads |= self.scope.shared
+                found.writes |= self.scope.rebound_inside
+            self._kept.append(node)
+        return found
+
+    def deep(self, node: Node) -> Effects:
+        """Return the effects of a node and everything in it."""
+        found = self._deep.get(id(node))
+        if found is None:
+            found = Effects()
+            found.merge(self.header(node))
+            for child in children(node):
+                found.merge(self.deep(child))
+            self._deep[id(node)] = found
+        return found
+
+
+def children(node: Node) -> list[Node]:
+    """List the nodes directly inside a node."""
+    if isinstance(node, (Branch, Loop)):
+        return [*node.body, *node.orelse]
+    if isinstance(node, For):
+        return [*node.body, *node.orelse, *node.counted]
+    if isinstance(node, Block):
+        return [child for part in node.parts for child in part[2]]
+    return []
+
+
+def surely_bound(stmt: Any) -> set[str]:
+    """List the names that a simple statement binds whenever it completes."""
+    if isinstance(stmt, gast.Assign):
+        return effects_of(*stmt.targets).writes
+    if isinstance(stmt, gast.AnnAssign):
+        return set() if stmt.value is None else effects_of(stmt.target).writes
+    return effects_of(stmt).writes if isinstance(stmt, _BINDERS) else set()
+
+
+class Liveness:
+    """Finds the variables whose value may be read later. Backwards."""
+
+    def __init__(self, effects: EffectCache, always: frozenset[str]) -> None:
+        """Treat the variables `always` as live everywhere."""
+        self.effects = effects
+        self.always = always
+
+    def block(self, nodes: list[Node], live: set[str]) -> set[str]:
+        """Return what is live before `nodes`, given what is live after."""
+        for node in reversed(nodes):
+            live = self.node(node, live)
+        return live
+
+    def node(self, node: Node, live: set[str]) -> set[str]:
+        """Return what is live before `node`."""
+        live = live | self.always
+        reads = self.effects.header(node).reads
+        if isinstance(node, Simple):
+            gone = surely_bound(node.stmt) | self.effects.header(node).deletes
+            return (live - gone) | reads
+        if isinstance(node, Branch):
+            node.live_out |= live
+            node.live_body |= self.block(node.body, live)
+            node.live_orelse |= self.block(node.orelse, live)
+            return node.live_body | node.live_orelse | reads
+        if isinstance(node, Loop):
+            return self._loop(node, live)
+        if isinstance(node, For):
+            return self._for(node, live)
+        assert isinstance(node, Block)
+        return self._block_statement(node, live) | reads
+
+    def _loop(self, node: Loop, live: set[str]) -> set[str]:
+        head = self.block(node.orelse, live) | self.effects.header(node).reads | live
+        while True:
+            grown = head | self.block(node.body, head)
+            if grown == head:
+                break
+            head = grown
+        node.live_head |= head
+        return set(head)
+
+    def _for(self, node: For, live: set[str]) -> set[str]:
+        header = self.effects.header(node)
+        target = effects_of(node.target).writes
+        head = self.block(node.orelse, live) | live
+        while True:
+            grown = head | (self.block(node.body, head) - target) | header.reads
+            if grown == head:
+                break
+            head = grown
+        return (head | self.block(node.counted, live)) - {node.range_name}
+
+    def _block_statement(self, node: Block, live: set[str]) -> set[str]:
+        bodies = [body for _, _, body in node.parts]
+        if isinstance(node.stmt, (gast.With, gast.AsyncWith)):
+            return self.block(bodies[0], live)
+        if isinstance(node.stmt, gast.Match):
+            return live.union(*(self.block(body, live) for body in bodies))
+        body, *_, orelse, final = bodies
+        after = self.block(final, live)
+        caught = set(after)
+        for handler, _, statements in node.parts[1:-2]:
+            caught |= self.block(statements, after) - caught_name(handler)
+        # An exception may end the body anywhere: nothing in it hides a variable.
+        inner = self.block(body, self.block(orelse, after) | caught)
+        return inner | caught
+
+
+class DefiniteAssignment:
+    """Finds the reads that may meet an unbound variable. Forwards.
+
+    A set of bound names is `None` where control can't be.
+    """
+
+    def __init__(self, effects: EffectCache) -> None:
+        """Start with no findings."""
+        self.effects = effects
+        #: The `id` of each name node that may be unbound when read.
+        self.unsure: set[int] = set()
+        self.unsure_names: set[str] = set()
+        self._breaks: dict[str, set[str] | None] = {}
+        self._native_breaks: list[set[str] | None] = []
+
+    def block(self, nodes: list[Node], bound: set[str] | None) -> set[str] | None:
+        """Return the names bound after `nodes`, given those bound before."""
+        for node in nodes:
+            if bound is None:
+                break
+            bound = self.node(node, bound)
+        return bound
+
+    def node(self, node: Node, bound: set[str]) -> set[str] | None:
+        """Return the names bound after `node`."""
+        if isinstance(node, Simple):
+            return self._simple(node, bound)
+        if isinstance(node, Branch):
+            return self._branch(node, bound)
+        if isinstance(node, Loop):
+            self._check(bound, node.test, *node.hints.keywords.values())
+            return self._loop(node, bound)
+        if isinstance(node, For):
+            self._check(bound, node.iterable)
+            inner = bound | effects_of(node.target).writes
+            self._native_breaks.append(None)
+            self.block(node.body, inner)
+            self._native_breaks.pop()
+            self.block(node.counted, bound)
+            self.block(node.orelse, bound)
+            return bound - self._deleted(node)
+        assert isinstance(node, Block)
+        return self._block_statement(node, bound)
+
+    def _simple(self, node: Simple, bound: set[str]) -> set[str] | None:
+        self._check(bound, node.stmt)
+        if node.was_jump == BREAK:
+            (flag,) = surely_bound(node.stmt)
+            self._breaks[flag] = _meet(self._breaks.get(flag), bound)
+        if isinstance(node.stmt, gast.Break) and self._native_breaks:
+            self._native_breaks[-1] = _meet(self._native_breaks[-1], bound)
+        if node.was_jump or node.always_jumps:
+            return None
+        effects = self.effects.header(node)
+        return (bound | surely_bound(node.stmt)) - effects.deletes
+
+    def _branch(self, node: Branch, bound: set[str]) -> set[str] | None:
+        self._check(bound, node.test)
+        after = self.block(node.body, bound)
+        if not node.is_guard or node.orelse:
+            after = _meet(after, self.block(node.orelse, bound))
+        return after
+
+    def _loop(self, node: Loop, bound: set[str]) -> set[str] | None:
+        bound = bound - self._deleted(node)
+        self._native_breaks.append(None)
+        self.block(node.body, bound)
+        broken = self._native_breaks.pop()
+        if node.break_flag:
+            broken = _meet(broken, self._breaks.get(node.break_flag))
+        if node.forever or is_true(node.test):
+            return broken
+        return _meet(self.block(node.orelse, bound), broken)
+
+    def _deleted(self, node: Node) -> set[str]:
+        return self.effects.deep(node).deletes
+
+    def _block_statement(self, node: Block, bound: set[str]) -> set[str] | None:
+        header = self.effects.header(node)
+        bodies = [body for _, _, body in node.parts]
+        if isinstance(node.stmt, (gast.With, gast.AsyncWith)):
+            self._check(bound, *(item.context_expr for item in node.stmt.items))
+            return self.block(bodies[0], bound | header.writes)
+        if isinstance(node.stmt, gast.Match):
+            self._check(bound, node.stmt.subject)
+            after: set[str] | None = bound
+            for case, _, body in node.parts:
+                inside = bound | effects_of(case.pattern).writes
+                self._check(inside, case.guard)
+                after = _meet(after, self.block(body, inside))
+            return after
+        body, *_, orelse, final = bodies
+        done = self.block(body, bound)
+        after = None if done is None else self.block(orelse, done)
+        entry = bound - self._deleted(node)
+        for handler, _, statements in node.parts[1:-2]:
+            name = caught_name(handler)
+            ended = self.block(statements, entry | name)
+            after = _meet(after, None if ended is None else ended - name)
+        ended = self.block(final, entry)
+        return None if after is None or ended is None else after | ended
+
+    def _check(self, bound: set[str], *parts: Any) -> None:
+        for part in parts:
+            if part is not None:
+                self._check_reads(part, bound)
+
+    def _check_reads(self, part: Any, bound: set[str]) -> None:
+        for name in _direct_reads(part):
+            if name.id not in bound:
+                self.unsure.add(id(name))
+                self.unsure_names.add(name.id)
+        self.unsure_names |= effects_of(part).captured - bound
+
+
+def _direct_reads(node: Any) -> list[Any]:
+    """List the variable reads in this scope itself, outside inner functions."""
+    found = []
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, gast.Name):
+            if isinstance(part.ctx, gast.Load):
+                found.append(part)
+            continue
+        kinds = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda, gast.ClassDef)
+        if not isinstance(part, kinds):
+            pending.extend(gast.iter_child_nodes(part))
+    return found
+
+
+def _meet(a: set[str] | None, b: set[str] | None) -> set[str] | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b

@@ -1,0 +1,197 @@
+"""What goes through a primitive and what is bound to the functions it calls.
+
+Owns the description of a construct (`Site`) and the division of its inputs at run
+time (`State`), including attributes that it assigns on objects that are no PyTrees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from lumijit.syntax.bindings import targets
+from lumijit.syntax.build import PREFIX, RESULT
+from lumijit.syntax.object_state import Attribute, Handed, Inputs, Slots
+from lumijit.syntax.source import Place
+from lumijit.syntax.undefined import Undefined
+
+#: Values that hold no arrays: where they are only read, they are no state.
+_CONSTANTS = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type,
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+    ModuleType,
+    Undefined,
+)
+
+
+@dataclass(frozen=True)
+class Raising:
+    """A statement that raises an exception, and the condition that leads to it."""
+
+    statement: str
+    place: Place
+    condition: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """One construct of a rewritten function."""
+
+    filename: str
+    function: str
+    place: Place
+    kind: str
+    #: Variables that the construct's functions take, in order.
+    ins: tuple[str, ...]
+    #: Variables that they return, in order.
+    outs: tuple[str, ...]
+    #: Those of `outs` that are results only where their value is mutable.
+    optional: frozenset[str]
+    #: Variables that the construct assigns, not just their contents.
+    rebound: frozenset[str]
+    #: Those that need no value in lanes or branches that don't reach the end.
+    lenient: frozenset[str]
+    #: Variables that a hint keeps out of the state.
+    excluded: frozenset[str]
+    #: Attributes that the construct assigns: a variable and what follows it.
+    paths: tuple[tuple[str, ...], ...]
+    #: The statement inside that raises for all elements which get there, if any.
+    raising: Raising | None = None
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """The variables that the construct takes or assigns."""
+        return frozenset((*self.ins, *self.outs))
+
+    @property
+    def is_loop(self) -> bool:
+        """Tell whether the construct is a loop."""
+        return self.kind in ("while", "for")
+
+    def __str__(self) -> str:
+        """Name the construct and its line."""
+        return f"'{self.kind}' at {self.filename}:{self.place.line}"
+
+
+def labels_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return what errors should call variables, invented ones among them."""
+    return tuple([_label_of(name) for name in names])
+
+
+def _label_of(name: str) -> str:
+    if not name.startswith(PREFIX):
+        return name
+    if name == RESULT:
+        return "return value"
+    stem = name[len(PREFIX) :].rstrip("0123456789")
+    return f"<{stem}>"
+
+
+class State(Slots):
+    """The inputs of one run of a construct."""
+
+    def __init__(self, site: Site, values: tuple[Any, ...], slots: Slots) -> None:
+        """Divide `values`, which belong to `site.ins`; `slots` change besides."""
+        self.site = site
+        self.values = values
+        self.original = dict(zip(site.ins, values, strict=True))
+        rebound = set(site.outs) - site.optional if site.is_loop else set()
+        self._kept = [
+            i
+            for i, (name, value) in enumerate(self.original.items())
+            if name not in site.excluded
+            and (name in rebound or not isinstance(value, _CONSTANTS))
+        ]
+        super().__init__(slots.slots, slots.watch)
+        self.attribute_labels = self.labels_of_slots(self.original)
+        outs = [n for n in site.outs if n not in site.rebound and n in self.original]
+        self.handed = Handed({n: self.original[n] for n in outs})
+        #: What is passed to the primitive, and under which names.
+        self.entries = (*(values[i] for i in self._kept), *self.before)
+        self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
+
+    def enter(self, entries: tuple[Any, ...]) -> list[Any]:
+        """Return all inputs, with `entries` in the place of the state."""
+        inputs = list(self.values)
+        count = len(self._kept)
+        for i, value in zip(self._kept, entries[:count], strict=True):
+            inputs[i] = value
+        self.write(entries[count:])
+        return inputs
+
+    def test(self, function: Any, entries: tuple[Any, ...]) -> Any:
+        """Evaluate the condition with `entries` as state."""
+        return self.run(
+            function, self.enter(entries), lambda: self._who("the condition")
+        )
+
+    def call(
+        self, function: Any, entries: tuple[Any, ...], part: str
+    ) -> dict[str, Any]:
+        """Call a function of the construct on its inputs with `entries` as state.
+
+        `part` is what an error calls it. Return its outputs by name.
+        """
+        site = self.site
+        inputs = self.enter(entries)
+
+        def outputs() -> dict[str, Any]:
+            values = self.run(function, inputs, lambda: self._who(part))
+            return dict(zip(site.outs, values, strict=True))
+
+        given = dict(zip(site.ins, inputs, strict=True))
+        result: dict[str, Any] = self.handed.during(outputs, given, lambda found: found)
+        return result
+
+    def _who(self, part: str) -> str:
+        return f"{part} of '{self.site.kind}' (line {self.site.place.line})"
+
+    def final(self, found: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what the construct leaves, where `found` are its results by name."""
+        return tuple(
+            [
+                self.handed.bring_back(n, found[n])
+                if n in found
+                else self.original.get(n)
+                for n in self.site.outs
+            ]
+        )
+
+    def results(self) -> list[str]:
+        """List the outputs, without immutable values that were only passed on."""
+        optional, original = self.site.optional, self.original
+        return [
+            n
+            for n in self.site.outs
+            if n not in optional or targets.is_tree(original[n])
+        ]
+
+
+def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
+    """Return what a run of a construct gets and assigns."""
+
+    def attributes() -> Iterator[Attribute]:
+        """List the attributes that are assigned on opaque objects."""
+        for root, *path in site.paths:
+            owner = values[site.ins.index(root)]
+            if targets.is_tree(owner) or targets.is_array(owner):
+                continue
+            with contextlib.suppress(AttributeError):
+                for attribute in path[:-1]:
+                    owner = getattr(owner, attribute)
+                yield Attribute(owner, path[-1], ".".join([root, *path]))
+
+    return Inputs(values, site.ins, site.own_names, attributes)

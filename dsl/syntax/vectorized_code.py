@@ -1,0 +1,396 @@
+"""Writing vectorized control flow: functions of the state, and calls of them.
+
+Owns the jump-free side: each branch and loop body becomes one function that takes
+the variables it needs and returns those that matter afterwards. Every such function
+is written once, however deep it is nested. `plain_code` writes the plain side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gast
+
+from lumijit.syntax import build
+from lumijit.syntax.block_statements import Writer, write_block
+from lumijit.syntax.control_tree import Block, Branch, For, Loop, Node, Simple
+from lumijit.syntax.expressions import ExpressionRewriter, is_plain_test
+from lumijit.syntax.hints import Hints
+from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
+from lumijit.syntax.names import Effects, Scope, effects_of
+from lumijit.syntax.site import Site
+from lumijit.syntax.source import Place, Source, class_around, mangled
+from lumijit.syntax.unsupported import find_obstacle, raising_in
+
+_DROPPED = build.PREFIX + "dropped"
+
+
+class RegionWriter:
+    """Writes the vectorized form of constructs of one function."""
+
+    def __init__(
+        self,
+        source: Source,
+        scope: Scope,
+        effects: EffectCache,
+        assigned: DefiniteAssignment,
+        new_name: Callable[[str], str],
+    ) -> None:
+        """Use the analyses of the function in `source`."""
+        self.source = source
+        self.scope = scope
+        self.effects = effects
+        self.assigned = assigned
+        self.new_name = new_name
+        self.sites: list[Site] = []
+        #: The functions written so far, inner ones first.
+        self.functions: list[Any] = []
+        self.rewriter = ExpressionRewriter(self)
+        self._known: dict[tuple[int, str], str] = {}
+        #: Writes constructs that can't be vectorized where they stand.
+        self.write_plain: Callable[[list[Node], str], list[Any]] = _no_plain
+
+    # What expressions ask for.
+
+    def expression_function(self, node: Any, params: list[str]) -> str:
+        """Define a function that returns the expression `node`."""
+        key = (id(node), "value")
+        if key not in self._known:
+            self._known[key] = identifier = self.new_name(f"value{node.lineno}_")
+            result = gast.Return(value=self.rewriter.visit(node))
+            self._define(identifier, params, [result], node)
+        return self._known[key]
+
+    def state_names(self, names: set[str]) -> list[str]:
+        """Select the names that are variables, in a fixed order."""
+        chosen = (n for n in names if self.is_variable(n))
+        return sorted(chosen, key=lambda n: (n.startswith(build.PREFIX), n))
+
+    def branch_site(self, node: Any, params: list[str]) -> int:
+        """Register a conditional expression."""
+        return self._site(node, "conditional expression", params, ["value"])
+
+    def refusal(self, node: Any, reason: str) -> Any:
+        """Make the call that raises the error for `node`."""
+        site = self._site(node, "statement", [], [])
+        return build.call("refuse", build.constant(site), build.constant(reason))
+
+    def check_mode(self, node: Node, culprit: Any, reason: str) -> None:
+        """Refuse at once what a hint says will be vectorized in any case."""
+        hints = getattr(node, "hints", None)
+        mode = getattr(hints and hints.mode, "value", None)
+        if mode in ("symbolic", "evaluated"):
+            raise self.source.error(
+                culprit,
+                f"{reason} can't be part of vectorized control flow, which "
+                f"mode={mode!r} asks for around it",
+                "remove the mode, or move the statement out of the conditional block.",
+            )
+
+    def is_unsure(self, node: Any) -> bool:
+        """Tell whether a variable may be without value when `node` reads it."""
+        return id(node) in self.assigned.unsure and node.id in self.scope.variables
+
+    # Statements.
+
+    def is_variable(self, name: str) -> bool:
+        """Tell whether a name can be state of this function."""
+        return name in self.scope.variables or name.startswith(build.PREFIX)
+
+    def statements(self, nodes: list[Node], bound: set[str]) -> list[Any]:
+        """Write jump-free nodes; `bound` grows by what they surely bind."""
+        result: list[Any] = []
+        for node in nodes:
+            result += self._statement(node, bound)
+        return result
+
+    def _statement(self, node: Node, bound: set[str]) -> list[Any]:
+        if isinstance(node, Simple):
+            return [self.simple(node.stmt, bound)]
+        if isinstance(node, Branch):
+            if is_plain_test(node.test) and not node.hints.keywords:
+                return [self._plain_branch(node, bound)]
+            return self.branch(node, self.rewriter.rewrite(node.test), bound)
+        if isinstance(node, Loop):
+            return self.loop(node, bound)
+        if isinstance(node, For):
+            return self._for(node, bound)
+        assert isinstance(node, Block)
+        return self._block(node, bound)
+
+    def simple(self, stmt: Any, bound: set[str]) -> Any:
+        """Write a statement without control flow of its own."""
+        effects = effects_of(stmt)
+        bound |= surely_bound(stmt)
+        bound -= effects.deletes
+        return self.rewriter.rewrite(stmt)
+
+    def _plain_branch(self, node: Branch, bound: set[str]) -> Any:
+        test = self.rewriter.rewrite(node.test)
+        left, right = set(bound), set(bound)
+        body = self.statements(node.body, left)
+        orelse = self.statements(node.orelse, right)
+        bound |= left & right
+        bound &= left & right
+        return build.located(build.branch(test, body, orelse), node.stmt)
+
+    def branch(self, node: Branch, test: Any, bound: set[str]) -> list[Any]:
+        """Write a branch as a call of `if_stmt`."""
+        obstacle = self._obstacle([*node.body, *node.orelse])
+        if obstacle:
+            return [self._refuse(node, obstacle)]
+        effects = self._effects_of(node.body, node.orelse)
+        live = node.live_body | node.live_orelse | node.hints.include
+        mentioned = effects.mentioned | node.hints.include
+        ins = self.state_names(live & mentioned)
+        rebound = (effects.writes | effects.deletes) & node.live_out
+        outs, optional = self._outputs(node.hints, effects, rebound, set(ins))
+        # A variable that is surely bound wherever it is read may be anything in
+        # lanes that don't get there.
+        lenient = [n for n in outs if n not in self.assigned.unsure_names]
+        kind = "guarded statements" if node.is_guard else "if"
+        site = self._site(node.stmt, kind, ins, outs, optional, lenient, node)
+        functions = [
+            self.block_function(node.body, f"then{node.stmt.lineno}_", ins, outs),
+            self.block_function(node.orelse, f"else{node.stmt.lineno}_", ins, outs),
+        ]
+        value = build.call(
+            "if_stmt",
+            test,
+            self.values(ins, bound),
+            *map(build.name, functions),
+            build.constant(site),
+            **self._keywords(node.hints),
+        )
+        return [self._receive(node, outs, value, bound)]
+
+    def loop(self, node: Loop, bound: set[str], entered: bool = False) -> list[Any]:
+        """Write a loop as a call of `while_loop`."""
+        obstacle = self._obstacle(node.body)
+        if obstacle:
+            return [self._refuse(node, obstacle)]
+        effects = self._effects_of([node])
+        mentioned = effects.mentioned | node.hints.include
+        state = self.state_names((node.live_head | node.hints.include) & mentioned)
+        rebound = (effects.writes | effects.deletes) & set(state)
+        outs, optional = self._outputs(node.hints, effects, rebound, set(state))
+        kind = "while" if isinstance(node.stmt, gast.While) else "for"
+        # Others may be read after a loop that not all elements have entered.
+        unsure = self.assigned.unsure_names
+        own = [n for n in outs if not n.startswith(build.PREFIX)]
+        lenient = [n for n in outs if n not in unsure or n not in own]
+        site = self._site(node.stmt, kind, state, outs, optional, lenient, node)
+        line = node.stmt.lineno
+        test = self._loop_test(node, f"condition{line}_", state)
+        body = self.block_function(node.body, f"body{line}_", state, outs)
+        keywords = self._keywords(node.hints)
+        if entered:
+            keywords["entered"] = build.constant(True)
+        value = build.call(
+            "while_loop",
+            self.values(state, bound),
+            build.name(test),
+            build.name(body),
+            build.constant(site),
+            **keywords,
+        )
+        return [self._receive(node, outs, value, bound)]
+
+    def _loop_test(self, node: Loop, stem: str, state: list[str]) -> str:
+        key = (id(node), stem)
+        if key not in self._known:
+            self._known[key] = identifier = self.new_name(stem)
+            result = gast.Return(value=self.rewriter.rewrite(node.test))
+            self._define(identifier, state, [result], node.stmt)
+        return self._known[key]
+
+    def _for(self, node: For, bound: set[str]) -> list[Any]:
+        stmt = node.stmt
+        if isinstance(stmt, gast.AsyncFor):
+            return [self._refuse(node, (stmt, "'async for'"))]
+        iterable = self.rewriter.rewrite(node.iterable)
+        first, source = self.range_source(node, iterable)
+        inner = bound | effects_of(node.target).writes
+        body = self.statements(node.body, inner)
+        if node.flags:
+            done = build.call("all_done", *map(build.name, node.flags))
+            body.append(build.branch(done, [gast.Break()], []))
+        target = self.rewriter.rewrite(node.target)
+        plain: Any = gast.For(target, source, body, [], None)
+        if not node.range_name:
+            return [build.located(plain, stmt)]
+        counted = self.statements(node.counted, set(bound))
+        test = self.is_array_range(node)
+        chosen = build.branch(test, counted, [plain])
+        return [build.located(s, stmt) for s in (*first, chosen)]
+
+    def range_source(self, node: For, iterable: Any) -> tuple[list[Any], Any]:
+        """Split a call of `range` off the loop that iterates over it."""
+        if not node.range_name:
+            return [], iterable
+        make = build.call("range", *iterable.args)
+        return [build.assign(node.range_name, make)], build.name(node.range_name)
+
+    def is_array_range(self, node: For) -> Any:
+        """Make the test whether the range has array bounds."""
+        kind = build.name(str(node.range_name))
+        kind = gast.Attribute(kind, "__class__", gast.Load())
+        return gast.Compare(kind, [gast.Is()], [build.helper("ArrayRange")])
+
+    def _block(self, node: Block, bound: set[str]) -> list[Any]:
+        if node.plain_only:
+            if node.jumps:
+                return [self._refuse(node, (node.stmt, f"a jump {node.plain_only}"))]
+            bound -= self.effects.deep(node).deletes
+            return self.write_plain([node], node.plain_only)
+        return [self.block_statement(node, self.statements, bound)]
+
+    def block_statement(self, node: Block, write: Writer, bound: set[str]) -> Any:
+        """Write `with`, `try` or `match` around blocks written by `write`."""
+        effects = self.effects.header(node)
+        header = effects.writes - effects.deletes
+        rewrite = self.rewriter.rewrite
+        reason = build.constant("'match' on an array")
+
+        def require_plain(value: Any) -> Any:
+            site = build.constant(self._site(node.stmt, "match", [], []))
+            return build.located(
+                build.call("require_plain", value, site, reason), value
+            )
+
+        stmt = write_block(node, write, rewrite, require_plain, bound, header)
+        bound -= self.effects.deep(node).deletes
+        return stmt
+
+    # Pieces.
+
+    def block_function(
+        self, nodes: list[Node], stem: str, ins: list[str], outs: list[str]
+    ) -> str:
+        """Define the function that runs `nodes` on a state."""
+        # An empty block has no node to tell it by; it returns the state as it is.
+        key = (id(nodes), stem)
+        if key in self._known:
+            return self._known[key]
+        self._known[key] = identifier = self.new_name(stem)
+        bound = set(ins)
+        body = self.statements(nodes, bound)
+        reference = nodes[0].stmt if nodes else self.source.tree
+        last = nodes[-1].stmt if nodes else reference
+        result = gast.Return(value=self.values(outs, bound))
+        body.append(build.located(result, last))
+        changed = self._effects_of(nodes)
+        touched = set(ins) | set(outs) | changed.mentioned
+        self._define(identifier, ins, body, reference, touched)
+        return identifier
+
+    def _define(
+        self,
+        identifier: str,
+        ins: list[str],
+        body: list[Any],
+        reference: Any,
+        touched: set[str] | None = None,
+    ) -> None:
+        shared = sorted(self.scope.shared & (touched or set()))
+        params = ins
+        if shared:
+            params = [f"{build.PREFIX}in_{n}" if n in shared else n for n in ins]
+            enter = [
+                build.assign(n, build.name(f"{build.PREFIX}in_{n}"))
+                for n in ins
+                if n in shared
+            ]
+            body = [gast.Nonlocal(names=shared), *enter, *body]
+        definition = build.function(identifier, params, body)
+        self.functions.append(build.located(definition, reference))
+
+    def values(self, names: list[str], bound: set[str]) -> Any:
+        """Make the tuple of the values of variables, some of which may be unbound."""
+        return build.pack([self._value(n, bound) for n in names])
+
+    def _value(self, name: str, bound: set[str]) -> Any:
+        if name in bound:
+            return build.name(name)
+        scope = gast.Call(func=build.helper("locals"), args=[], keywords=[])
+        return build.call("get", scope, build.constant(name))
+
+    def _receive(self, node: Node, outs: list[str], value: Any, bound: set[str]) -> Any:
+        assignable = self.scope.local | self.scope.nonlocal_names
+        targets = [
+            n if n in assignable or n.startswith(build.PREFIX) else _DROPPED
+            for n in outs
+        ]
+        bound |= set(outs)
+        return build.located(build.unpack(targets, value), node.stmt)
+
+    def _outputs(
+        self, hints: Hints, effects: Effects, rebound: set[str], ins: set[str]
+    ) -> tuple[list[str], list[str]]:
+        """Return the results of a construct and those that are so only if mutable."""
+        assignable = self.scope.local | self.scope.nonlocal_names
+        own = {n for n in ins if not n.startswith(build.PREFIX)}
+        sure = {n for n in rebound if n in assignable or n.startswith(build.PREFIX)}
+        sure |= effects.changed & own
+        sure |= {n for n in hints.include if self.is_variable(n)}
+        maybe = (effects.passed & own) - sure
+        gone = hints.exclude
+        outs = self.state_names((sure | maybe) - gone)
+        return outs, [n for n in outs if n in maybe]
+
+    def _effects_of(self, *blocks: list[Node]) -> Effects:
+        effects = Effects()
+        for nodes in blocks:
+            for node in nodes:
+                effects.merge(self.effects.deep(node))
+        return effects
+
+    def _keywords(self, hints: Hints) -> dict[str, Any]:
+        return {k: self.rewriter.rewrite(v) for k, v in hints.keywords.items()}
+
+    def _site(
+        self,
+        node: Any,
+        kind: str,
+        ins: list[str],
+        outs: list[str],
+        optional: list[str] | None = None,
+        lenient: list[str] | None = None,
+        construct: Branch | Loop | None = None,
+    ) -> int:
+        effects = Effects() if construct is None else self._effects_of([construct])
+        owner = class_around(self.source.function)
+        paths = []
+        for path in sorted(effects.stored):
+            root, *attributes = path.split(".")
+            if root in ins:
+                paths.append((root, *(mangled(a, owner) for a in attributes)))
+        site = Site(
+            filename=self.source.filename,
+            function=self.source.function,
+            place=Place.of(node),
+            kind=kind,
+            ins=tuple(ins),
+            outs=tuple(outs),
+            optional=frozenset(optional or ()),
+            rebound=frozenset(effects.writes | effects.deletes),
+            lenient=frozenset(lenient or ()),
+            excluded=frozenset() if construct is None else construct.hints.exclude,
+            paths=tuple(paths),
+            raising=None if construct is None else raising_in(construct),
+        )
+        self.sites.append(site)
+        return len(self.sites) - 1
+
+    def _refuse(self, node: Node, obstacle: tuple[Any, str]) -> Any:
+        culprit, reason = obstacle
+        self.check_mode(node, culprit, reason)
+        return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
+
+    def _obstacle(self, nodes: list[Node]) -> tuple[Any, str] | None:
+        return find_obstacle(nodes, self.scope, self.effects)
+
+
+def _no_plain(_nodes: list[Node], _reason: str) -> list[Any]:
+    raise AssertionError("the plain writer is not connected")
