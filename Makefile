@@ -35,12 +35,19 @@ test: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory build/installed
+	cd build/installed && PYTHONPATH=. $(abspath $(BIN))/lint-imports \
+	  --config $(CURDIR)/pyproject.toml --no-cache
 
-# Strict types of the package as users install it, without the folder names of
-# the source tree (`dsl` is `lumijit` there).
-types: $(INSTALLED)
+# The package as users install it, without the folder names of the source tree (`dsl`
+# is `lumijit` there): for tools that follow imports.
+.PHONY: build/installed
+build/installed: $(INSTALLED)
 	rm -rf build
 	$(PIP) --no-deps --upgrade --target build/installed .
+
+# Strict types.
+types: build/installed
 	cd build/installed && $(abspath $(BIN))/mypy \
 	  --config-file $(CURDIR)/pyproject.toml \
 	  --cache-dir $(CURDIR)/.mypy_cache -p lumijit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,9 +95,14 @@ def test_the_operations_are_up_to_date() -> None:
     assert text == reference.operations(), "run python -m tests.tools.reference"
 
 
-def test_the_settings_are_up_to_date() -> None:
-    text = reference.GUIDE.read_text(encoding="utf-8")
-    assert text == reference.guide(text), "run python -m tests.tools.reference"
+@pytest.mark.parametrize(("path", "mark", "written"), reference.PARTS)
+def test_repeated_parts_are_up_to_date(
+    path: Path, mark: str, written: Callable[[], str]
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text == reference.renewed(text, mark, written()), (
+        "run python -m tests.tools.reference"
+    )
 
 
 def test_the_guide_names_flags_that_exist_with_their_defaults() -> None:
@@ -108,14 +114,3 @@ def test_the_guide_names_flags_that_exist_with_their_defaults() -> None:
         attribute = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
         assert JitFlag[name], name
         assert getattr(defaults, attribute) is (default == "on"), name
-
-
-def test_the_architecture_names_every_module() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    for folder in ("runtime", "compiler", "compiler/lower", "dsl", "dsl/control"):
-        for path in sorted((ROOT / folder).glob("*.py")):
-            if path.stem not in ("__init__", "install"):
-                assert re.search(rf"`(lower/)?{path.stem}`", text), identify(path)
-        for child in sorted((ROOT / folder).iterdir()):
-            if (child / "__init__.py").exists():
-                assert re.search(rf"`(lower/)?{child.name}/", text), identify(child)

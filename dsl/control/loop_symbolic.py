@@ -1,8 +1,7 @@
 """Symbolic loops: tracing a body into a region of the kernel.
 
-The body is traced once more whenever a trace shows that a state variable is no
-state after all (it is only indexed, or stays constant), that a Python number
-changes and must become an array, or that an array of size 1 grows.
+The body is traced once more whenever a trace shows that a state variable is no state
+after all (it stays constant), that a number must become an array, or that one grows.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
 """Writes what the documents repeat of the code: `python -m tests.tools.reference`.
 
 The list of operations (`docs/ops.md`) comes from the operations' records, the
-table of settings in the guide from `runtime.config`. A test compares both with
-the files, so a change of the code can't leave them behind.
+table of settings in the guide from `runtime.config`, the tree of the architecture from
+the modules' docstrings. A test compares them with the files, so a change of the code
+can't leave them behind.
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,7 +20,7 @@ from lumijit.runtime import config, dtypes
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "docs" / "ops.md"
 GUIDE = ROOT / "docs" / "guide.md"
-BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 FAMILIES: tuple[tuple[str, ModuleType], ...] = (
     ("Arithmetic", arithmetic),
@@ -34,7 +37,7 @@ _KINDS = (
 _HEAD = """# Operations
 
 What a trace consists of. Written by `python -m tests.tools.reference` from the records
-in [`compiler/ir/ops/`](../compiler/ops/); don't edit it here.
+in [`compiler/ir/ops/`](../compiler/ir/ops/); don't edit it here.
 
 All operands have one type (but for the mask of `select`), and the result has it too
 unless the table says otherwise. *Cost* is roughly the number of instructions: it
@@ -111,19 +114,51 @@ def settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-def guide(text: str) -> str:
-    """Return the guide with its table of settings brought up to date."""
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return before + BEGIN + settings() + END + after
+def tree(folder: Path, depth: int = 0) -> list[str]:
+    """List what a folder of the sources holds: the first lines of the docstrings."""
+    indent = "  " * depth
+    lines = [f"{indent}- **`{folder.name}/`** {_summary(folder / '__init__.py')}"]
+    for path in sorted(folder.glob("*.py")):
+        if path.name != "__init__.py":
+            lines.append(f"{indent}  - `{path.stem}` {_summary(path)}")
+    for child in sorted(folder.iterdir()):
+        if (child / "__init__.py").exists():
+            lines += tree(child, depth + 1)
+    return lines
+
+
+def _summary(path: Path) -> str:
+    """Return the first line of a module's docstring."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.split("\n", 1)[0]
+
+
+def architecture() -> str:
+    """Return the architecture's tree of the sources."""
+    folders = [ROOT / name for name in ("dsl", "compiler", "runtime")]
+    return "\n".join(line for folder in folders for line in tree(folder)) + "\n"
+
+
+def renewed(text: str, mark: str, written: str) -> str:
+    """Return a document with what is between two marks brought up to date."""
+    begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->\n"
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    return before + begin + written + end + after
 
 
 def main() -> None:
-    """Write both documents."""
+    """Write the documents."""
     OPS.write_text(operations(), encoding="utf-8")
-    text = GUIDE.read_text(encoding="utf-8")
-    GUIDE.write_text(guide(text), encoding="utf-8")
+    for path, mark, written in PARTS:
+        text = path.read_text(encoding="utf-8")
+        path.write_text(renewed(text, mark, written()), encoding="utf-8")
 
+
+PARTS: tuple[tuple[Path, str, Callable[[], str]], ...] = (
+    (GUIDE, "settings", settings),
+    (ARCHITECTURE, "tree", architecture),
+)
 
 if __name__ == "__main__":
     main()

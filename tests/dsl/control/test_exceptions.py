@@ -539,7 +539,6 @@ def test_optimized_python_leaves_assertions_out(tmp_path: Any) -> None:
     program.write_text(
         textwrap.dedent("""
         import lumijit as lj
-from lumijit.syntax import nesting
         from lumijit.llvm import Int
 
         @lj.syntax

@@ -11,8 +11,7 @@ import pytest
 from fake_control import Control, Lanes
 from lanes import define
 
-import lumijit.syntax as lj
-from lumijit.syntax import hint, syntax
+from lumijit.syntax import hint, hints, syntax, targets
 
 ARRAY = Lanes([1, 5])
 
@@ -83,7 +82,7 @@ def test_a_return_in_every_branch_needs_no_flags(control: Control) -> None:
 def test_hints_are_forwarded(control: Control) -> None:
     @syntax
     def f(x: Any, name: str) -> Any:
-        while lj.hint(
+        while hints.hint(
             x < 9, mode="evaluated", label=name, strict=False, max_iterations=20
         ):
             if hint(x > 4, label="inner"):
@@ -307,12 +306,12 @@ def test_print_ast_shows_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_arrays_installed_everything_is_plain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in vars(type(lj.targets)()).items():
-        monkeypatch.setattr(lj.targets, name, value)
+    for name, value in vars(type(targets)()).items():
+        monkeypatch.setattr(targets, name, value)
     function: Callable[..., Any] = syntax(define("def f(x):\n    return not x\n"))
     assert function(0) is True
     with pytest.raises(RuntimeError, match="no control-flow primitives"):
-        lj.targets.if_stmt()
+        targets.if_stmt()
 
 
 def test_a_value_first_assigned_in_a_loop_can_t_be_read_after_it() -> None:
