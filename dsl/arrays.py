@@ -21,7 +21,7 @@ from lumijit.compiler.launch import evaluate
 from lumijit.enums import VarState
 from lumijit.labels import label_of
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 
 _new = cast(Any, object.__new__)
 
@@ -135,12 +135,10 @@ class FlatArray(ArrayBase):
         if self._node.size != 1:
             name = type(self).__name__
             raise ArrayTypeError(
-                message(
-                    f"{wanted}({name})",
-                    f"only arrays of one entry convert to a Python {wanted} "
-                    f"(got {self._node.size} entries)",
-                    f"index it, as in x[0], or convert it with {wanted}_array_t.",
-                )
+                f"{wanted}({name})",
+                f"only arrays of one entry convert to a Python {wanted} "
+                f"(got {self._node.size} entries)",
+                f"index it, as in x[0], or convert it with {wanted}_array_t.",
             )
         return self._data(f"__{wanted}__")[0].item()
 
@@ -206,11 +204,9 @@ def _array_node(cls: type[Any], value: Array) -> Node:
     if not spec.is_jit and len(spec.outer) == 1:
         return data_node(initialize.convert(value._view(), cls._spec.dtype))
     raise ArrayTypeError(
-        message(
-            cls.__name__,
-            f"can't be made from the nested array type {type(value).__name__}",
-            "use lumijit.ravel, or select one component.",
-        )
+        cls.__name__,
+        f"can't be made from the nested array type {type(value).__name__}",
+        "use lumijit.ravel, or select one component.",
     )
 
 
@@ -218,11 +214,9 @@ def _foreign_node(cls: type[Any], value: Any) -> Node:
     data = initialize.host_array(value, cls.__name__)
     if data.ndim > 1:
         raise ArrayTypeError(
-            message(
-                cls.__name__,
-                f"the NumPy array has {data.ndim} dimensions (expected 1)",
-                "flatten it first, or use a nested type.",
-            )
+            cls.__name__,
+            f"the NumPy array has {data.ndim} dimensions (expected 1)",
+            "flatten it first, or use a nested type.",
         )
     return data_node(initialize.convert(data.reshape(-1), cls._spec.dtype))
 
@@ -261,12 +255,10 @@ def _stacked(cls: type[Any], nodes: list[Node]) -> Node:
     for node in nodes:
         if node.size != 1:
             raise ArrayTypeError(
-                message(
-                    cls.__name__,
-                    "the parts of a sequence must be single entries (got an array "
-                    f"of {node.size})",
-                    "use lumijit.concat to join arrays.",
-                )
+                cls.__name__,
+                "the parts of a sequence must be single entries (got an array "
+                f"of {node.size})",
+                "use lumijit.concat to join arrays.",
             )
     position = trace.counter(len(nodes))
     result = trace.resized(nodes[-1], len(nodes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.history import JitBackend
 
 _BACKENDS = ("llvm", "scalar")
@@ -36,19 +36,15 @@ def set_backend(backend: str | JitBackend, /) -> None:
         backend = backend.name.lower()
     if not isinstance(backend, str):
         raise ArrayTypeError(
-            message(
-                "lumijit.set_backend",
-                f"the backend is {backend!r}",
-                "pass a name or a member of JitBackend.",
-            )
+            "lumijit.set_backend",
+            f"the backend is {backend!r}",
+            "pass a name or a member of JitBackend.",
         )
     if backend not in _BACKENDS:
         raise ArrayValueError(
-            message(
-                "lumijit.set_backend",
-                f"there is no backend {backend!r}",
-                f"choose one of {', '.join(_BACKENDS)}.",
-            )
+            "lumijit.set_backend",
+            f"there is no backend {backend!r}",
+            f"choose one of {', '.join(_BACKENDS)}.",
         )
     _current = backend
 

@@ -20,7 +20,6 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
     SymbolicError,
-    message,
 )
 from lumijit.spec import ArraySpec
 
@@ -52,11 +51,9 @@ class ArrayBase:
         """Make an instance, of a concrete class only."""
         if "_spec" not in cls.__dict__ and not hasattr(cls, "_spec"):
             raise ArrayTypeError(
-                message(
-                    "ArrayBase",
-                    "the base class can't be instantiated",
-                    "use a concrete type such as lumijit.llvm.Float.",
-                )
+                "ArrayBase",
+                "the base class can't be instantiated",
+                "use a concrete type such as lumijit.llvm.Float.",
             )
         return object.__new__(cls)
 
@@ -146,13 +143,11 @@ class ArrayBase:
     def __bool__(self) -> bool:
         """Convert a mask of one entry to a Python bool."""
         raise ArrayTypeError(
-            message(
-                f"bool({type(self).__name__})",
-                "only flat masks of one entry convert to a Python bool "
-                f"(got an array of shape {self.shape})",
-                "reduce it first with lumijit.any or lumijit.all, or use "
-                "lumijit.select or @lumijit.syntax instead of a Python 'if'.",
-            )
+            f"bool({type(self).__name__})",
+            "only flat masks of one entry convert to a Python bool "
+            f"(got an array of shape {self.shape})",
+            "reduce it first with lumijit.any or lumijit.all, or use "
+            "lumijit.select or @lumijit.syntax instead of a Python 'if'.",
         )
 
     def __repr__(self) -> str:
@@ -169,11 +164,9 @@ class ArrayBase:
             return self._text(printing.LIMIT, spec)
         except ValueError as error:
             raise ArrayValueError(
-                message(
-                    f"format({type(self).__name__})",
-                    f"the entries can't be written as {spec!r}: {error}",
-                    "pass a format of Python numbers, such as '.3f' or '5d'.",
-                )
+                f"format({type(self).__name__})",
+                f"the entries can't be written as {spec!r}: {error}",
+                "pass a format of Python numbers, such as '.3f' or '5d'.",
             ) from None
 
     def _text(self, limit: int, spec: str = "") -> str:
@@ -199,11 +192,9 @@ class ArrayBase:
         shape = self._raw_shape()
         if shape is None:
             raise SizeError(
-                message(
-                    f"{type(self).__name__}.shape",
-                    "the array is ragged: its components differ in size",
-                    "give all components the same size (or size 1).",
-                )
+                f"{type(self).__name__}.shape",
+                "the array is ragged: its components differ in size",
+                "give all components the same size (or size 1).",
             )
         return shape
 
@@ -245,11 +236,9 @@ class ArrayBase:
         data = self._view()
         if data.size != 1:
             raise SizeError(
-                message(
-                    f"{type(self).__name__}.item",
-                    f"the array has {data.size} entries, not one",
-                    "index it instead.",
-                )
+                f"{type(self).__name__}.item",
+                f"the array has {data.size} entries, not one",
+                "index it instead.",
             )
         return data.reshape(-1)[0].item()
 
@@ -257,11 +246,9 @@ class ArrayBase:
 def symbolic_error(construct: str) -> SymbolicError:
     """Word the error for reading the contents of a symbolic variable."""
     return SymbolicError(
-        message(
-            construct,
-            "the variable is symbolic: it stands for values that are known only "
-            "when the kernel runs, so it can't be read while tracing",
-            "use lumijit.select, lumijit.while_loop/if_stmt or @lumijit.syntax, "
-            "print with lumijit.print, or trace in evaluated mode.",
-        )
+        construct,
+        "the variable is symbolic: it stands for values that are known only "
+        "when the kernel runs, so it can't be read while tracing",
+        "use lumijit.select, lumijit.while_loop/if_stmt or @lumijit.syntax, "
+        "print with lumijit.print, or trace in evaluated mode.",
     )

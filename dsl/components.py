@@ -12,7 +12,7 @@ from typing import Any
 
 from lumijit import indexing
 from lumijit.base import Array, ArrayBase
-from lumijit.runtime.errors import ArrayAttributeError, message
+from lumijit.runtime.errors import ArrayAttributeError
 from lumijit.spec import require
 
 _NAMES = "xyzw"
@@ -23,11 +23,9 @@ def _check(array: Array, position: int) -> None:
     outer = array._spec.outer
     if not outer or outer[0] <= position:
         raise ArrayAttributeError(
-            message(
-                f"{type(array).__name__}.{_NAMES[position]}",
-                f"the array has no {_NAMES[position]!r} component",
-                "index dynamic arrays with [], or use a longer static type.",
-            )
+            f"{type(array).__name__}.{_NAMES[position]}",
+            f"the array has no {_NAMES[position]!r} component",
+            "index dynamic arrays with [], or use a longer static type.",
         )
 
 

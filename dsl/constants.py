@@ -9,7 +9,7 @@ import numpy as np
 
 from lumijit.base import ArrayBase
 from lumijit.runtime.dtypes import FLOAT64, DType
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 
 e = math.e
 log_two = math.log(2)
@@ -41,11 +41,9 @@ def _float_type(arg: Any, construct: str) -> DType:
     if issubclass(cls, float):
         return FLOAT64
     raise ArrayTypeError(
-        message(
-            construct,
-            f"{cls.__name__} holds no floats",
-            "pass a floating-point array, array type, or float.",
-        )
+        construct,
+        f"{cls.__name__} holds no floats",
+        "pass a floating-point array, array type, or float.",
     )
 
 

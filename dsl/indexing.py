@@ -21,7 +21,7 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32
-from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError, message
+from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError
 from lumijit.spec import require
 
 
@@ -44,11 +44,9 @@ def position_of(key: Any, size: int, construct: str) -> int:
     position = operator.index(key)
     if not -size <= position < size:
         raise ArrayIndexError(
-            message(
-                construct,
-                f"entry {position} is out of bounds (the array is of size {size})",
-                "use an index below the size.",
-            )
+            construct,
+            f"entry {position} is out of bounds (the array is of size {size})",
+            "use an index below the size.",
         )
     return position % size
 
@@ -93,11 +91,9 @@ def _is_integer(key: Any) -> bool:
 
 def _bad_key(array: Array, key: Any) -> ArrayTypeError:
     return ArrayTypeError(
-        message(
-            f"{type(array).__name__}[…]",
-            f"invalid key of type {type(key).__name__!r}",
-            "use integers, slices, arrays of integers or, to assign, masks.",
-        )
+        f"{type(array).__name__}[…]",
+        f"invalid key of type {type(key).__name__!r}",
+        "use integers, slices, arrays of integers or, to assign, masks.",
     )
 
 
@@ -110,13 +106,11 @@ def assigned(array: Array, value: Any) -> Array:
     spec = promotion.common_spec((array, value), construct)
     if spec.dtype is not array._spec.dtype or spec.outer != array._spec.outer:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"a value of type {type(value).__name__!r} would change the array's "
-                f"type to one with {spec.dtype.name} entries and static "
-                f"dimensions {spec.outer}",
-                f"convert the value to {cls.__name__} first.",
-            )
+            construct,
+            f"a value of type {type(value).__name__!r} would change the array's "
+            f"type to one with {spec.dtype.name} entries and static "
+            f"dimensions {spec.outer}",
+            f"convert the value to {cls.__name__} first.",
         )
     return cls(value)
 
@@ -180,11 +174,9 @@ def check_bounds(position: int, size: int, construct: str) -> None:
     """Refuse a position beyond an array, in which negative ones count from the end."""
     if not -size <= position < size:
         raise ArrayIndexError(
-            message(
-                construct,
-                f"position {position} is out of bounds (the array is of size {size})",
-                "check the indices or mask them with 'active'.",
-            )
+            construct,
+            f"position {position} is out of bounds (the array is of size {size})",
+            "check the indices or mask them with 'active'.",
         )
 
 
@@ -218,11 +210,9 @@ def write_flat(array: Array, key: Any, value: Any) -> None:
 
 def _wrong_count(array: Array, expected: int, got: int) -> SizeError:
     return SizeError(
-        message(
-            f"{type(array).__name__}[…] = value",
-            f"can't write {got} values to {expected} entries",
-            "pass one value, or as many as entries are selected.",
-        )
+        f"{type(array).__name__}[…] = value",
+        f"can't write {got} values to {expected} entries",
+        "pass one value, or as many as entries are selected.",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 NUMBERS = (bool, int, float, np.generic)
 SEQUENCES = (list, tuple, range)
@@ -34,12 +34,10 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
         value = value.item()
     if not isinstance(value, (bool, int, float)):
         raise ArrayTypeError(
-            message(
-                construct,
-                f"can't make a {dtype.name} entry of a value of type "
-                f"{type(value).__name__!r}",
-                "pass numbers, sequences of numbers or arrays.",
-            )
+            construct,
+            f"can't make a {dtype.name} entry of a value of type "
+            f"{type(value).__name__!r}",
+            "pass numbers, sequences of numbers or arrays.",
         )
     if dtype.is_bool:
         return bool(value)
@@ -53,12 +51,10 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
         raise _out_of_range(value, dtype, construct)
     if isinstance(value, float) and not cuts and not value.is_integer():
         raise ArrayValueError(
-            message(
-                construct,
-                f"{value} is no whole number (expected an entry of {dtype.name})",
-                "round it first, for example with int() or round(), or convert an "
-                "array of floats.",
-            )
+            construct,
+            f"{value} is no whole number (expected an entry of {dtype.name})",
+            "round it first, for example with int() or round(), or convert an "
+            "array of floats.",
         )
     low, high = int_range(dtype)
     value = int(value)
@@ -77,11 +73,9 @@ def int_range(dtype: DType) -> tuple[int, int]:
 def _out_of_range(value: Any, dtype: DType, construct: str) -> ArrayValueError:
     low, high = int_range(dtype)
     return ArrayValueError(
-        message(
-            construct,
-            f"{value} doesn't fit into {dtype.name} (expected {low} to {high})",
-            "use a wider type, or convert the value first.",
-        )
+        construct,
+        f"{value} doesn't fit into {dtype.name} (expected {low} to {high})",
+        "use a wider type, or convert the value first.",
     )
 
 
@@ -137,20 +131,16 @@ def host_array(value: Any, construct: str) -> Any:
     """Return a NumPy array for anything that offers one; the kind must be numeric."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ArrayTypeError(
-            message(
-                construct,
-                "entries of the NumPy array are masked: they have no value",
-                "fill them first, for example with array.filled(0).",
-            )
+            construct,
+            "entries of the NumPy array are masked: they have no value",
+            "fill them first, for example with array.filled(0).",
         )
     data = np.asarray(value)
     if data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"can't use a NumPy array of type {data.dtype}",
-                "convert it to bool, integers or floats first.",
-            )
+            construct,
+            f"can't use a NumPy array of type {data.dtype}",
+            "convert it to bool, integers or floats first.",
         )
     return data
 
@@ -167,20 +157,16 @@ def offers_array(value: Any) -> bool:
 def unsupported(cls_name: str, value: Any) -> ArrayTypeError:
     """Word the error for constructor arguments that make no sense."""
     return ArrayTypeError(
-        message(
-            cls_name,
-            f"can't be made from a value of type {type(value).__name__!r}",
-            "pass numbers, sequences, NumPy arrays or other arrays.",
-        )
+        cls_name,
+        f"can't be made from a value of type {type(value).__name__!r}",
+        "pass numbers, sequences, NumPy arrays or other arrays.",
     )
 
 
 def size_error(cls_name: str, expected: int, got: int) -> ArrayTypeError:
     """Word the error for a wrong number of components."""
     return ArrayTypeError(
-        message(
-            cls_name,
-            f"the input has the wrong size (expected {expected} components, got {got})",
-            "pass one value for all components, or one for each.",
-        )
+        cls_name,
+        f"the input has the wrong size (expected {expected} components, got {got})",
+        "pass one value for all components, or one for each.",
     )

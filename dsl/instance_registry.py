@@ -29,7 +29,7 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import UINT32
-from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.runtime.errors import ArrayTypeError, SizeError
 
 # A number is a slot, from 1 on, and how often the slot was used before.
 SLOT_BITS = 20
@@ -79,12 +79,10 @@ class Domain:
             return known
         if not isinstance(instance, self.base):
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"an object of type {type(instance).__name__!r} is no instance of "
-                    f"{self.base.__name__!r}",
-                    f"derive its class from {self.base.__name__}, or pass None.",
-                )
+                construct,
+                f"an object of type {type(instance).__name__!r} is no instance of "
+                f"{self.base.__name__!r}",
+                f"derive its class from {self.base.__name__}, or pass None.",
             )
         slot = self._take_slot(construct)
         number = slot | self._generations[slot] << SLOT_BITS
@@ -101,12 +99,10 @@ class Domain:
         except TypeError:
             heappush(self._free, slot)
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"objects of type {type(instance).__name__!r} can't be referred to "
-                    "weakly",
-                    "add '__weakref__' to the __slots__ of the class.",
-                )
+                construct,
+                f"objects of type {type(instance).__name__!r} can't be referred to "
+                "weakly",
+                "add '__weakref__' to the __slots__ of the class.",
             ) from None
         self._numbers[key] = number
         return number
@@ -123,12 +119,9 @@ class Domain:
                 return slot
         if self.limit > _SLOT_MASK:
             raise SizeError(
-                message(
-                    construct,
-                    f"there are more than {_SLOT_MASK} instances of "
-                    f"{self.base.__name__!r}",
-                    "drop references to instances that aren't needed any more.",
-                )
+                construct,
+                f"there are more than {_SLOT_MASK} instances of {self.base.__name__!r}",
+                "drop references to instances that aren't needed any more.",
             )
         self._generations.append(0)
         return self.limit - 1

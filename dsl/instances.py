@@ -24,7 +24,6 @@ from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayAttributeError,
     ArrayTypeError,
-    message,
 )
 from lumijit.spec import ArraySpec, declare, require
 from lumijit.traits import spec_of
@@ -56,12 +55,10 @@ class InstanceArray(FlatArray):
         if isinstance(value, ArrayBase):
             if not (value._spec.is_instance and value._domain is cls._domain):
                 raise ArrayTypeError(
-                    message(
-                        cls.__name__,
-                        f"can't be made from {type(value).__name__!r}",
-                        "pass instances, or lumijit.reinterpret_array for numbers that "
-                        "came from an instance array.",
-                    )
+                    cls.__name__,
+                    f"can't be made from {type(value).__name__!r}",
+                    "pass instances, or lumijit.reinterpret_array for numbers that "
+                    "came from an instance array.",
                 )
             self._node = value._node
         elif type(value) is int and value == 0:
@@ -121,22 +118,18 @@ class InstanceArray(FlatArray):
         cls = type(self)
         listed = ", ".join(sorted(_interface(cls._domain.base))) or "nothing"
         raise ArrayAttributeError(
-            message(
-                f"{cls.__name__}.{name}",
-                f"the base class {cls._domain.base.__name__!r} has no attribute "
-                f"{name!r} (it has: {listed})",
-                "declare it in the base class, or use lumijit.dispatch.",
-            )
+            f"{cls.__name__}.{name}",
+            f"the base class {cls._domain.base.__name__!r} has no attribute "
+            f"{name!r} (it has: {listed})",
+            "declare it in the base class, or use lumijit.dispatch.",
         )
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled: numbers mean nothing in another process."""
         raise ArrayTypeError(
-            message(
-                f"pickle({type(self).__name__})",
-                "the objects that an instance array refers to aren't part of it",
-                "pickle list(array) instead.",
-            )
+            f"pickle({type(self).__name__})",
+            "the objects that an instance array refers to aren't part of it",
+            "pickle list(array) instead.",
         )
 
 
@@ -189,11 +182,9 @@ def instance_array_t(arg: Any, base: type[Any], /) -> type[Any]:
     """
     if not inspect.isclass(base):
         raise ArrayTypeError(
-            message(
-                "instance_array_t",
-                f"the base is of type {type(base).__name__!r} (expected a class)",
-                "pass the class from which the classes of the objects derive.",
-            )
+            "instance_array_t",
+            f"the base is of type {type(base).__name__!r} (expected a class)",
+            "pass the class from which the classes of the objects derive.",
         )
     spec = spec_of(arg)
     space = spec.space if spec is not None else "scalar"
@@ -252,12 +243,10 @@ def _check_names(base: type[Any]) -> None:
     taken = sorted(used & _interface(base).keys())
     if taken:
         raise ArrayTypeError(
-            message(
-                "instance_array_t",
-                f"{base.__name__!r} declares {taken[0]!r}, which is an attribute of "
-                "every array",
-                "use another name in the base class.",
-            )
+            "instance_array_t",
+            f"{base.__name__!r} declares {taken[0]!r}, which is an attribute of "
+            "every array",
+            "use another name in the base class.",
         )
 
 
@@ -293,12 +282,10 @@ def _scalar_type(base: type[Any]) -> type[Any]:
     def new(cls: type[Any], instance: Any = None) -> Any:
         if instance is not None and not isinstance(instance, base):
             raise ArrayTypeError(
-                message(
-                    cls.__name__,
-                    f"an object of type {type(instance).__name__!r} is no instance of "
-                    f"{base.__name__!r}",
-                    f"derive its class from {base.__name__}, or pass None.",
-                )
+                cls.__name__,
+                f"an object of type {type(instance).__name__!r} is no instance of "
+                f"{base.__name__!r}",
+                f"derive its class from {base.__name__}, or pass None.",
             )
         return instance
 

@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.trace import Node, emit1, emit2, emit3
 from lumijit.nested import NestedArray
 from lumijit.runtime.dtypes import BOOL, UINT8, DType
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import require
 
 Operator = Callable[[Any, Any], Any]
@@ -128,7 +128,7 @@ def check_accepts(op: Op, dtype: DType, construct: str) -> None:
     elif dtype is BOOL:
         fix = "convert the mask first, or use &, | and ~ on masks."
     raise ArrayTypeError(
-        message(construct, f"not defined for entries of type {dtype.name}", fix)
+        construct, f"not defined for entries of type {dtype.name}", fix
     )
 
 

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 
 Key = str | int
 _BUILT_IN = frozenset((list, tuple, dict))
@@ -119,12 +119,10 @@ def _new_struct(cls: type[Any], fields: dict[str, Any], like: Any = None) -> Any
         result = cls()
     except TypeError as error:
         raise ArrayTypeError(
-            message(
-                "PyTree",
-                f"the class {cls.__name__!r} has DRJIT_STRUCT but can't be "
-                f"constructed without arguments ({error})",
-                "give the constructor defaults for all arguments.",
-            )
+            "PyTree",
+            f"the class {cls.__name__!r} has DRJIT_STRUCT but can't be "
+            f"constructed without arguments ({error})",
+            "give the constructor defaults for all arguments.",
         ) from None
     for name, field in fields.items():
         setattr(result, name, field)
@@ -142,11 +140,9 @@ def default_of(kind: Any, construct: str, name: str) -> Any:
         return kind() if isinstance(kind, type) else None
     except Exception as error:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"can't make the field '{name}': {kind.__name__}() fails ({error})",
-                "declare a type that needs no arguments, or typing.Any for None.",
-            )
+            construct,
+            f"can't make the field '{name}': {kind.__name__}() fails ({error})",
+            "declare a type that needs no arguments, or typing.Any for None.",
         ) from error
 
 
@@ -181,21 +177,17 @@ def child_of(value: Any, other: Any, key: Key) -> Any:
     """Return the child of `other` at `key`; its structure must be that of `value`."""
     if type(other) is not type(value):
         raise ArrayTypeError(
-            message(
-                "PyTree",
-                f"the structures differ: {type(value).__name__} against "
-                f"{type(other).__name__}",
-                "pass PyTrees of the same structure.",
-            )
+            "PyTree",
+            f"the structures differ: {type(value).__name__} against "
+            f"{type(other).__name__}",
+            "pass PyTrees of the same structure.",
         )
     mine = [k for k, _ in children(value)]
     theirs = dict(children(other))
     if list(theirs) != mine and set(theirs) != set(mine):
         raise ArrayTypeError(
-            message(
-                "PyTree",
-                f"the structures differ: keys {mine} against {list(theirs)}",
-                "pass PyTrees of the same structure.",
-            )
+            "PyTree",
+            f"the structures differ: keys {mine} against {list(theirs)}",
+            "pass PyTrees of the same structure.",
         )
     return theirs[key]

@@ -19,7 +19,7 @@ from lumijit.functions.bits import reinterpret_array, rotr
 from lumijit.functions.creation import arange
 from lumijit.functions.selection import select
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import ArraySpec, require
 
 INITIAL_STATE = 0x853C49E6748FEA9B
@@ -95,7 +95,7 @@ class PCG32Base:
             value = value.item()
         if not initialize.is_number(value):
             raise ArrayTypeError(
-                message("PCG32", f"can't use {value!r} as a seed", "pass an int.")
+                "PCG32", f"can't use {value!r} as a seed", "pass an int."
             )
         return int(value) & _MASK64
 
@@ -151,11 +151,9 @@ class PCG32Base:
     def _bounded(self, bound: Any, bits: int, mask: Any) -> Any:
         if not isinstance(bound, (int, np.integer)) or not 0 < bound < 1 << bits:
             raise ArrayValueError(
-                message(
-                    "PCG32.next_uint_bounded",
-                    f"the bound is {bound!r} (expected an int from 1 to 2**{bits} - 1)",
-                    "pass a positive Python int.",
-                )
+                "PCG32.next_uint_bounded",
+                f"the bound is {bound!r} (expected an int from 1 to 2**{bits} - 1)",
+                "pass a positive Python int.",
             )
         first = (1 << bits) % int(bound)
         drawn = self._draw(bits, mask)
@@ -212,11 +210,7 @@ class PCG32Base:
         if entry is FLOAT16:
             return self.next_float16(mask)
         raise ArrayTypeError(
-            message(
-                "PCG32.next_float",
-                f"the dtype is {dtype!r}",
-                "pass a floating-point type.",
-            )
+            "PCG32.next_float", f"the dtype is {dtype!r}", "pass a floating-point type."
         )
 
     def _jump(self, delta: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 
 # The operators' functions, and the methods that compute them with swapped operands.
 _SWAPPED: Final = {
@@ -55,11 +55,9 @@ def apply(
         return getattr(inputs[1], str(swapped))(inputs[0])
     if any(isinstance(target, base) for target in options.get("out", ())):
         raise ArrayTypeError(
-            message(
-                f"numpy.{ufunc.__name__}()",
-                "'out' is an array of lumijit, to which NumPy can't write",
-                "assign the result to a variable, or pass a NumPy array as 'out'.",
-            )
+            f"numpy.{ufunc.__name__}()",
+            "'out' is an array of lumijit, to which NumPy can't write",
+            "assign the result to a variable, or pass a NumPy array as 'out'.",
         )
     plain = [np.asarray(v) if isinstance(v, base) else v for v in inputs]
     return getattr(ufunc, how)(*plain, **options)

@@ -29,7 +29,7 @@ import numpy as np
 
 from lumijit.runtime import pages, workers
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import AllocationError, CancelledError, SizeError, message
+from lumijit.runtime.errors import AllocationError, CancelledError, SizeError
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.pages import ALIGNMENT as ALIGNMENT
 from lumijit.runtime.pages import PAGE_BYTES, Block
@@ -107,12 +107,10 @@ class Buffer:
         """Raise if Ctrl-C stopped the job that was to write the contents."""
         if self.ticket and workers.was_cancelled(self.ticket):
             raise CancelledError(
-                message(
-                    "evaluation",
-                    "the contents of an array were never computed, because Ctrl-C "
-                    "stopped the kernel",
-                    "compute the array anew.",
-                )
+                "evaluation",
+                "the contents of an array were never computed, because Ctrl-C "
+                "stopped the kernel",
+                "compute the array anew.",
             )
 
     def __repr__(self) -> str:
@@ -197,13 +195,11 @@ def _add_block(size_class: int, size_bytes: int) -> None:
     if block is None:
         available = pages.available_bytes(_statistics.taken_bytes) / _MIB
         raise AllocationError(
-            message(
-                "memory allocation",
-                f"{size_bytes / _MIB:.1f} MiB can't be had "
-                f"(available: {available:.1f} MiB, arrays hold "
-                f"{_statistics.live_bytes / _MIB:.1f} MiB)",
-                "use smaller arrays, or evaluate the computation in parts.",
-            )
+            "memory allocation",
+            f"{size_bytes / _MIB:.1f} MiB can't be had "
+            f"(available: {available:.1f} MiB, arrays hold "
+            f"{_statistics.live_bytes / _MIB:.1f} MiB)",
+            "use smaller arrays, or evaluate the computation in parts.",
         )
     _statistics.allocation_count += 1
     _statistics.taken_bytes += block.capacity
@@ -220,11 +216,9 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     """
     if size_bytes < 0:
         raise SizeError(
-            message(
-                "memory allocation",
-                f"the size is negative (got {size_bytes} bytes)",
-                "ask for 0 or more elements.",
-            )
+            "memory allocation",
+            f"the size is negative (got {size_bytes} bytes)",
+            "ask for 0 or more elements.",
         )
     size_class = _size_class(size_bytes)
     if _dead:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 from lumijit.runtime.contexts import Variable
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.named_enum import format_named
 
 _T = TypeVar("_T")
@@ -250,11 +250,9 @@ _ATTRIBUTES: Final = (
 def _attributes_of(construct: str, which: JitFlag) -> list[str]:
     if not isinstance(which, JitFlag):
         raise ArrayTypeError(
-            message(
-                construct,
-                f"{which!r} is no flag (expected JitFlag, got {type(which).__name__})",
-                "pass a member of JitFlag, such as JitFlag.Debug.",
-            )
+            construct,
+            f"{which!r} is no flag (expected JitFlag, got {type(which).__name__})",
+            "pass a member of JitFlag, such as JitFlag.Debug.",
         )
     return [name for member, name in _ATTRIBUTES if which & member]
 

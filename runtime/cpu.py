@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from lumijit.runtime import cache, environment, loader
 from lumijit.runtime.config import settings
-from lumijit.runtime.errors import KernelBuildError, message
+from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
 
 # LLVM guesses the processor by its features, and a virtual machine may hide
@@ -195,12 +195,10 @@ def _refusal(ir: str, error: Exception) -> KernelBuildError:
         line = ir.split("\n")[number - 1].strip()
         text = f"line {number}: {found[3]}: '{line}'"
     return KernelBuildError(
-        message(
-            "kernel compilation",
-            f"LLVM refuses the generated code: {text}",
-            "this is an error of lumijit: please report it with the code that "
-            "set_flag(JitFlag.PrintIR, True) prints.",
-        )
+        "kernel compilation",
+        f"LLVM refuses the generated code: {text}",
+        "this is an error of lumijit: please report it with the code that "
+        "set_flag(JitFlag.PrintIR, True) prints.",
     )
 
 
@@ -343,12 +341,10 @@ def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...], hint: str) -> 
             return builder.link(_linker(), f"kernel{next(_library_numbers)}")
     except RuntimeError as error:
         raise KernelBuildError(
-            message(
-                "kernel linking",
-                f"LLVM can't link it: {str(error).strip()} {hint}".rstrip(),
-                "remove the cached kernels; if that does not help, this is an "
-                "error of lumijit: please report it.",
-            )
+            "kernel linking",
+            f"LLVM can't link it: {str(error).strip()} {hint}".rstrip(),
+            "remove the cached kernels; if that does not help, this is an "
+            "error of lumijit: please report it.",
         ) from error
 
 
@@ -362,12 +358,10 @@ def link_symbols(
             image = loader.load(object_code, symbols)
         except loader.BrokenObject as error:
             raise KernelBuildError(
-                message(
-                    "kernel linking",
-                    f"its object is broken: {error}",
-                    "remove the cached kernels; if that does not help, this is an "
-                    "error of lumijit: please report it.",
-                )
+                "kernel linking",
+                f"its object is broken: {error}",
+                "remove the cached kernels; if that does not help, this is an "
+                "error of lumijit: please report it.",
             ) from error
         except loader.UnknownObject as error:
             hint = f"({error})"

@@ -22,7 +22,16 @@ if os.path.basename(os.path.dirname(_INSTALLED_DIR)) == "lumijit":
 
 
 class LumijitError(Exception):
-    """Base class of all errors that lumijit raises on purpose."""
+    """Base class of all errors that lumijit raises on purpose.
+
+    Made from what `message` takes, or from a text that is worded already.
+    """
+
+    def __init__(
+        self, construct: str = "", problem: str | None = None, fix: str = ""
+    ) -> None:
+        worded = construct if problem is None else message(construct, problem, fix)
+        super().__init__(worded)
 
 
 class ArrayTypeError(LumijitError, TypeError):

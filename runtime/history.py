@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from lumijit.runtime import workers
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.named_enum import NamedEnum
 
 Entry = dict[str, Any]
@@ -84,23 +84,19 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[Entry]:
     """
     if isinstance(types, KernelType) or not isinstance(types, Iterable):
         raise ArrayTypeError(
-            message(
-                "kernel_history()",
-                f"'types' is '{types!r}' (expected a sequence of KernelType, got "
-                f"{type(types).__name__})",
-                "pass a list, such as [KernelType.JIT].",
-            )
+            "kernel_history()",
+            f"'types' is '{types!r}' (expected a sequence of KernelType, got "
+            f"{type(types).__name__})",
+            "pass a list, such as [KernelType.JIT].",
         )
     wanted = tuple(types)
     for kind in wanted:
         if not isinstance(kind, KernelType):
             raise ArrayTypeError(
-                message(
-                    "kernel_history()",
-                    f"'types' holds '{kind!r}' (expected KernelType, got "
-                    f"{type(kind).__name__})",
-                    "pass members of KernelType, such as [KernelType.JIT].",
-                )
+                "kernel_history()",
+                f"'types' holds '{kind!r}' (expected KernelType, got "
+                f"{type(kind).__name__})",
+                "pass members of KernelType, such as [KernelType.JIT].",
             )
     workers.sync()
     found = list(_entries)

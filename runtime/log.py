@@ -11,7 +11,7 @@ import sys
 from typing import Final
 
 from lumijit.runtime.config import LOG_LEVELS, settings
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.named_enum import NamedEnum
 
 
@@ -46,20 +46,16 @@ def set_log_level(new_level: LogLevel | int) -> None:
     global level
     if isinstance(new_level, bool) or not isinstance(new_level, int):
         raise ArrayTypeError(
-            message(
-                "set_log_level()",
-                f"'{new_level!r}' is no level (expected LogLevel or int, got "
-                f"{type(new_level).__name__})",
-                "pass a member of LogLevel, such as LogLevel.Info.",
-            )
+            "set_log_level()",
+            f"'{new_level!r}' is no level (expected LogLevel or int, got "
+            f"{type(new_level).__name__})",
+            "pass a member of LogLevel, such as LogLevel.Info.",
         )
     if not 0 <= new_level <= LogLevel.Trace:
         raise ArrayValueError(
-            message(
-                "set_log_level()",
-                f"there is no level {new_level} (expected 0 to 6)",
-                "pass a member of LogLevel, such as LogLevel.Info.",
-            )
+            "set_log_level()",
+            f"there is no level {new_level} (expected 0 to 6)",
+            "pass a member of LogLevel, such as LogLevel.Info.",
         )
     level = int(new_level)
 

@@ -27,7 +27,6 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     ArrayValueError,
     SizeError,
-    message,
 )
 from lumijit.runtime.pool import Args, WorkerPool, core_count, interrupt_soon
 
@@ -92,9 +91,7 @@ def submit(
     """
     if size <= 0:
         if size < 0:
-            raise SizeError(
-                message("kernel launch", f"the size is negative (got {size})")
-            )
+            raise SizeError("kernel launch", f"the size is negative (got {size})")
         return last_ticket()
     assert block_size > 0, f"block size {block_size}"
     return (running or pool()).submit(
@@ -210,21 +207,16 @@ def set_thread_count(count: SupportsIndex) -> None:
     global _thread_count
     if isinstance(count, bool) or not isinstance(count, SupportsIndex):
         raise ArrayTypeError(
-            message(
-                "set_thread_count()",
-                f"'count' is no whole number (expected int, got "
-                f"{type(count).__name__})",
-                "pass the number of threads.",
-            )
+            "set_thread_count()",
+            f"'count' is no whole number (expected int, got {type(count).__name__})",
+            "pass the number of threads.",
         )
     count = operator.index(count)
     if not 1 <= count <= MAX_THREADS:
         raise ArrayValueError(
-            message(
-                "set_thread_count()",
-                f"'count' is out of range (expected 1 to {MAX_THREADS}, got {count})",
-                "pass the number of threads; 1 runs everything on one thread.",
-            )
+            "set_thread_count()",
+            f"'count' is out of range (expected 1 to {MAX_THREADS}, got {count})",
+            "pass the number of threads; 1 runs everything on one thread.",
         )
     _thread_count = count
     if running is not None:

@@ -29,7 +29,7 @@ from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import During, Variable
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
-from lumijit.runtime.errors import SizeError, message
+from lumijit.runtime.errors import SizeError
 
 MAX_SIZE = (1 << 32) - 1
 
@@ -210,11 +210,9 @@ def size_mismatch(op: Op, deps: tuple[Node, ...]) -> SizeError:
     """Word the error for operands whose sizes can't be combined."""
     sizes = ", ".join(str(d.size) for d in deps)
     return SizeError(
-        message(
-            op.name,
-            f"the operands have incompatible sizes ({sizes})",
-            "use arrays of the same size; only size 1 broadcasts.",
-        )
+        op.name,
+        f"the operands have incompatible sizes ({sizes})",
+        "use arrays of the same size; only size 1 broadcasts.",
     )
 
 
@@ -275,16 +273,12 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
 def check_size(size: int, construct: str) -> int:
     """Return an array size given by the user, or raise for an impossible one."""
     if size < 0:
-        raise SizeError(
-            message(construct, f"the size {size} is negative", "give a size >= 0.")
-        )
+        raise SizeError(construct, f"the size {size} is negative", "give a size >= 0.")
     if size > MAX_SIZE:
         raise SizeError(
-            message(
-                construct,
-                f"the size {size} exceeds the limit of {MAX_SIZE} entries",
-                "split the work into several passes.",
-            )
+            construct,
+            f"the size {size} exceeds the limit of {MAX_SIZE} entries",
+            "split the work into several passes.",
         )
     return size
 
@@ -407,7 +401,7 @@ def resized(node: Node, size: int) -> Node:
         return literal(node.type, node.attr, size)
     if node.size != 1:
         raise SizeError(
-            message("resize", f"can't resize an array of {node.size} entries to {size}")
+            "resize", f"can't resize an array of {node.size} entries to {size}"
         )
     return select(make_true(size), node, node)
 

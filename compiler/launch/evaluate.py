@@ -26,7 +26,7 @@ from lumijit.compiler.plan.schedule import Group, Plan, phases, plan
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 simplify.native_folding = native_folding.compute
 _lock = threading.RLock()
@@ -61,20 +61,16 @@ def set_expand_threshold(entries: int) -> None:
     global _expand_threshold
     if isinstance(entries, bool) or not isinstance(entries, (int, np.integer)):
         raise ArrayTypeError(
-            message(
-                "set_expand_threshold()",
-                f"'entries' is no whole number (expected int, got "
-                f"{type(entries).__name__})",
-                "pass a number of entries.",
-            )
+            "set_expand_threshold()",
+            f"'entries' is no whole number (expected int, got "
+            f"{type(entries).__name__})",
+            "pass a number of entries.",
         )
     if entries < 0:
         raise ArrayValueError(
-            message(
-                "set_expand_threshold()",
-                f"'entries' is negative (got {entries})",
-                "pass 0 or more; with 0, no private copies are made.",
-            )
+            "set_expand_threshold()",
+            f"'entries' is negative (got {entries})",
+            "pass 0 or more; with 0, no private copies are made.",
         )
     _expand_threshold = int(entries)
 
@@ -271,11 +267,9 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Node:
     dtype: DType | None = dtype_of(array.dtype)
     if dtype is None:
         raise ArrayTypeError(
-            message(
-                "from_numpy",
-                f"arrays of dtype {array.dtype} have no counterpart",
-                "convert the array first, for example with array.astype('float32').",
-            )
+            "from_numpy",
+            f"arrays of dtype {array.dtype} have no counterpart",
+            "convert the array first, for example with array.astype('float32').",
         )
     trace.check_size(array.size, "from_numpy")
     return from_buffer(dtype, buffers.from_numpy(array), array.size)

@@ -33,7 +33,7 @@ from lumijit.compiler.ir.region_types import (
 from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.runtime import pages, workers
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
-from lumijit.runtime.errors import SymbolicError, message
+from lumijit.runtime.errors import SymbolicError
 
 # What a leaf is in a key, to which the index of its type is added (below 16).
 _ARGUMENT = 0
@@ -380,14 +380,12 @@ def leaked_symbol(node: Node) -> SymbolicError:
     """Word the error for evaluating what only exists inside a region."""
     label = node.scope.label or "a symbolic region"
     return SymbolicError(
-        message(
-            "evaluation",
-            f"a variable of {label} is symbolic: its contents are only known inside "
-            "the generated kernel, so it can't be evaluated, printed, reduced or "
-            "indexed here, nor used after the region",
-            "return it from the region, print it with lumijit.print, or use "
-            "evaluated mode (mode='evaluated').",
-        )
+        "evaluation",
+        f"a variable of {label} is symbolic: its contents are only known inside "
+        "the generated kernel, so it can't be evaluated, printed, reduced or "
+        "indexed here, nor used after the region",
+        "return it from the region, print it with lumijit.print, or use "
+        "evaluated mode (mode='evaluated').",
     )
 
 

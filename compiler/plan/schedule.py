@@ -31,7 +31,7 @@ from lumijit.compiler.ir.region_types import (
 )
 from lumijit.compiler.ir.trace import ROOT, Node, make
 from lumijit.compiler.plan.program import leaked_symbol
-from lumijit.runtime.errors import SymbolicError, message
+from lumijit.runtime.errors import SymbolicError
 
 # Nobody finds these by their value (literals that are written to are made for it).
 _UNNUMBERED = frozenset({COPY, EVALUATED, LITERAL, UNDEFINED, WRITTEN})
@@ -222,13 +222,10 @@ class _Planner:
 
 def _used_up() -> SymbolicError:
     return SymbolicError(
-        message(
-            "scatter_inc",
-            "the returned index was used up by an earlier kernel: the counter's state "
-            "at that time can't be had again",
-            "evaluate the index together with the first use: "
-            "lumijit.eval(data, index).",
-        )
+        "scatter_inc",
+        "the returned index was used up by an earlier kernel: the counter's state "
+        "at that time can't be had again",
+        "evaluate the index together with the first use: lumijit.eval(data, index).",
     )
 
 

@@ -18,7 +18,7 @@ from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.record import checks
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import INT32, UINT32, DType, same_bits
-from lumijit.runtime.errors import SizeError, SymbolicError, message
+from lumijit.runtime.errors import SizeError, SymbolicError
 
 MAX_INDEXED = (1 << 31) - 1
 
@@ -70,23 +70,19 @@ def check_indexable(node: Node, construct: str) -> None:
             else "the array is symbolic, so it has no entries that could be indexed"
         )
         raise SymbolicError(
-            message(
-                construct,
-                problem,
-                "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
-            )
+            construct,
+            problem,
+            "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
         )
     guard = trace.state.guard
     if guard is not None:
         guard(node)
     if node.size > MAX_INDEXED:
         raise SizeError(
-            message(
-                construct,
-                f"arrays of more than {MAX_INDEXED} entries can't be indexed "
-                f"(got {node.size})",
-                "split the array.",
-            )
+            construct,
+            f"arrays of more than {MAX_INDEXED} entries can't be indexed "
+            f"(got {node.size})",
+            "split the array.",
         )
 
 

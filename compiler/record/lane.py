@@ -15,7 +15,7 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import UINT32
-from lumijit.runtime.errors import ArrayIndexError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayIndexError, ArrayValueError
 
 
 class Lane:
@@ -84,24 +84,20 @@ class Lane:
             return array
         if node.size == 1 < self.width and node.op is LITERAL:
             raise ArrayValueError(
-                message(
-                    construct,
-                    f"the indexed array has one entry while lane {self.index} runs, "
-                    "since it was computed from values of this lane",
-                    "compute it before, and pass it as an argument.",
-                )
+                construct,
+                f"the indexed array has one entry while lane {self.index} runs, "
+                "since it was computed from values of this lane",
+                "compute it before, and pass it as an argument.",
             )
         return node
 
     def _check(self, position: int, size: int, construct: str) -> None:
         if not -size <= position < size:
             raise ArrayIndexError(
-                message(
-                    construct,
-                    f"lane {self.index} accesses entry {position} of an array of "
-                    f"{size} entries",
-                    "mask the access, or correct the index.",
-                )
+                construct,
+                f"lane {self.index} accesses entry {position} of an array of "
+                f"{size} entries",
+                "mask the access, or correct the index.",
             )
 
     def give_back(self, holder: Holder) -> None:
@@ -131,12 +127,10 @@ class Lane:
         """Refuse to combine lanes of which only one runs."""
         if self.width > 1:
             raise ArrayValueError(
-                message(
-                    construct,
-                    f"this combines the entries of all {self.width} lanes, but only "
-                    f"lane {self.index} runs",
-                    "compute it before, and pass it as an argument.",
-                )
+                construct,
+                f"this combines the entries of all {self.width} lanes, but only "
+                f"lane {self.index} runs",
+                "compute it before, and pass it as an argument.",
             )
 
 

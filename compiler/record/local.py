@@ -32,7 +32,7 @@ from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import writes
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import SizeError, StateError, SymbolicError, message
+from lumijit.runtime.errors import SizeError, StateError, SymbolicError
 
 _serials = itertools.count(1)
 
@@ -146,12 +146,10 @@ def _enter(holder: Holder) -> None:
 
 def _left_behind(holder: Holder) -> SymbolicError:
     return SymbolicError(
-        message(
-            "Local",
-            "the buffer was allocated inside "
-            f"{holder.home.label or 'a symbolic region'}, which is over",
-            "allocate it before the loop or the conditional.",
-        )
+        "Local",
+        "the buffer was allocated inside "
+        f"{holder.home.label or 'a symbolic region'}, which is over",
+        "allocate it before the loop or the conditional.",
     )
 
 
@@ -219,11 +217,9 @@ def check_condition(scope: Scope, construct: str) -> None:
     for carried in scope.locals.values():
         if carried.holder._node is not carried.argument:
             raise StateError(
-                message(
-                    construct,
-                    "the condition writes to a local buffer",
-                    "write to it in the body.",
-                )
+                construct,
+                "the condition writes to a local buffer",
+                "write to it in the body.",
             )
 
 
@@ -317,9 +313,7 @@ def enter_versions(sides: Sides, results: Iterable[Node]) -> None:
 def too_long(length: int) -> SizeError:
     """Word the error for buffers beyond what kernels can address."""
     return SizeError(
-        message(
-            "alloc_local",
-            f"the size {length} exceeds the limit of {MAX_LENGTH} entries per lane",
-            "use gather and scatter for large tables.",
-        )
+        "alloc_local",
+        f"the size {length} exceeds the limit of {MAX_LENGTH} entries per lane",
+        "use gather and scatter for large tables.",
     )

@@ -26,7 +26,7 @@ from lumijit.compiler.record import memory
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
-from lumijit.runtime.errors import SizeError, SymbolicError, message
+from lumijit.runtime.errors import SizeError, SymbolicError
 
 if TYPE_CHECKING:
     from lumijit.compiler.ir.ops.record import Op
@@ -102,13 +102,11 @@ def reduce_symbolically(op: str, node: Node) -> Node:
         return trace.cast_to(wide, FLOAT16)
     if trace.is_symbolic(node):
         raise SymbolicError(
-            message(
-                "symbolic reduction",
-                "a symbolic variable can't be reduced to a value inside of its region: "
-                "the other entries are computed later",
-                "use lumijit.scatter_reduce on an array made before the region, and "
-                "read it afterwards.",
-            )
+            "symbolic reduction",
+            "a symbolic variable can't be reduced to a value inside of its region: "
+            "the other entries are computed later",
+            "use lumijit.scatter_reduce on an array made before the region, and "
+            "read it afterwards.",
         )
     total = _Total(literal(t, t.wrap(identity(op, t))))
     memory.scatter(total, node, literal(UINT32, 0), trace.make_true(1), op)
@@ -164,12 +162,9 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     _check_lane("block_reduce", node)
     if block < 1 or node.size % block:
         raise SizeError(
-            message(
-                "block_reduce",
-                f"the array's size {node.size} is no multiple of the block size "
-                f"{block}",
-                "choose a block size that divides the size.",
-            )
+            "block_reduce",
+            f"the array's size {node.size} is no multiple of the block size {block}",
+            "choose a block size that divides the size.",
         )
     if block == 1:
         return node

@@ -33,7 +33,7 @@ from lumijit.compiler.record.writes import note_write
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
-from lumijit.runtime.errors import StateError, SymbolicError, message
+from lumijit.runtime.errors import StateError, SymbolicError
 
 
 class scope:
@@ -200,12 +200,10 @@ def _check_single_version(scopes: Sequence[Scope]) -> None:
         for key, (_, original) in inner.writes.items():
             if seen.setdefault(id(original), key) != key:
                 raise StateError(
-                    message(
-                        "scatter",
-                        "two arrays that share their contents are both written "
-                        "inside one symbolic region",
-                        "make a copy of one with lumijit.copy or opaque first.",
-                    )
+                    "scatter",
+                    "two arrays that share their contents are both written "
+                    "inside one symbolic region",
+                    "make a copy of one with lumijit.copy or opaque first.",
                 )
 
 
@@ -217,12 +215,10 @@ def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
     for _, original in inner.writes.values():
         if id(original) in inner.reads or id(original) in values:
             raise SymbolicError(
-                message(
-                    inner.label or "while_loop",
-                    "the body reads an array that it also writes to by index, so an "
-                    "iteration would have to see what those before have written",
-                    "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
-                )
+                inner.label or "while_loop",
+                "the body reads an array that it also writes to by index, so an "
+                "iteration would have to see what those before have written",
+                "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
             )
 
 

@@ -24,7 +24,7 @@ from lumijit.control.state import (
     with_node,
 )
 from lumijit.runtime.dtypes import BOOL
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 
 
 class Carried(NamedTuple):
@@ -155,13 +155,11 @@ def _check_parting(
         if is_used and (later != k or is_seen()):
             one, other = own.leaves[others[0]].name, own.leaves[k].name
             raise StateError(
-                message(
-                    construct,
-                    f"'{one}' and '{other}' are one array in some iterations, not in "
-                    "others, and the body changes it in place, which both would see",
-                    f"assign copies, as in {other} = {type(array).__name__}(…), or "
-                    f"replace the array, as in {one} = {one} + 1 for {one} += 1.",
-                )
+                construct,
+                f"'{one}' and '{other}' are one array in some iterations, not in "
+                "others, and the body changes it in place, which both would see",
+                f"assign copies, as in {other} = {type(array).__name__}(…), or "
+                f"replace the array, as in {one} = {one} + 1 for {one} += 1.",
             )
 
 

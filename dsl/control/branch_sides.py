@@ -31,7 +31,7 @@ from lumijit.control.state import (
     zeros_like,
 )
 from lumijit.nested import NestedArray
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 from lumijit.syntax.undefined import Undefined
 
 
@@ -238,12 +238,10 @@ class Merge:
             return
         shown = ", ".join(f"'{n}'" for n in sorted(names))
         raise StateError(
-            message(
-                self.sides.name,
-                "the two branches return different structures "
-                f"({len(self.yes)} and {len(self.no)} leaves; they differ in {shown})",
-                "let both branches return the same PyTree.",
-            )
+            self.sides.name,
+            "the two branches return different structures "
+            f"({len(self.yes)} and {len(self.no)} leaves; they differ in {shown})",
+            "let both branches return the same PyTree.",
         )
 
     def _agreed(self, k: int, yes: Leaf, no: Leaf) -> Any:
@@ -271,15 +269,13 @@ class Merge:
     def _disagreement(self, name: str, yes: Any, no: Any, what: str) -> StateError:
         has_arrays = any(is_array(v) or isinstance(v, NUMBERS) for v in (yes, no))
         return StateError(
-            message(
-                self.sides.name,
-                f"the branches disagree on '{name}' (the true branch gives "
-                f"{describe(yes)}, the false branch {describe(no)})",
-                f"let both branches give '{name}' the same {what}."
-                if has_arrays
-                else f"a Python object can't differ between elements: use arrays, or "
-                f"lumijit.switch to choose between functions, in place of '{name}'.",
-            )
+            self.sides.name,
+            f"the branches disagree on '{name}' (the true branch gives "
+            f"{describe(yes)}, the false branch {describe(no)})",
+            f"let both branches give '{name}' the same {what}."
+            if has_arrays
+            else f"a Python object can't differ between elements: use arrays, or "
+            f"lumijit.switch to choose between functions, in place of '{name}'.",
         )
 
     def share(self, first: set[int], second: set[int], is_root: bool) -> None:

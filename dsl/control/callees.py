@@ -30,7 +30,6 @@ from lumijit.runtime.errors import (
     ArrayIndexError,
     ArrayTypeError,
     ArrayValueError,
-    message,
 )
 
 # Positions of a callable, from which on a table tells where it is selected.
@@ -68,12 +67,10 @@ def distinct(targets: Sequence[Callable[..., Any]], name: str) -> list[Callee]:
     for k, target in enumerate(targets):
         if not callable(target):
             raise ArrayTypeError(
-                message(
-                    name,
-                    f"targets[{k}] is of type {type(target).__name__!r} "
-                    "(expected a callable)",
-                    "pass a sequence of functions.",
-                )
+                name,
+                f"targets[{k}] is of type {type(target).__name__!r} "
+                "(expected a callable)",
+                "pass a sequence of functions.",
             )
         key: Any = id(target)
         if isinstance(target, MethodType):
@@ -85,12 +82,10 @@ def distinct(targets: Sequence[Callable[..., Any]], name: str) -> list[Callee]:
 
 def _wrong_index(index: Any, name: str) -> ArrayTypeError:
     return ArrayTypeError(
-        message(
-            name,
-            f"the index is of type {type(index).__name__!r} (expected a Python int "
-            "or a flat integer array of a JIT backend)",
-            "pass a UInt32 array.",
-        )
+        name,
+        f"the index is of type {type(index).__name__!r} (expected a Python int "
+        "or a flat integer array of a JIT backend)",
+        "pass a UInt32 array.",
     )
 
 
@@ -102,11 +97,9 @@ def scalar_index(index: Any, count: int, name: str) -> int:
         raise _wrong_index(index, name) from None
     if not 0 <= position < count:
         raise ArrayIndexError(
-            message(
-                name,
-                f"the index {position} is out of range (there are {count} targets)",
-                f"use an index from 0 to {count - 1}." if count else "add a target.",
-            )
+            name,
+            f"the index {position} is out of range (there are {count} targets)",
+            f"use an index from 0 to {count - 1}." if count else "add a target.",
         )
     return position
 
@@ -136,12 +129,9 @@ def of_instances(
     domain: Domain = type(inst)._domain
     if not callable(target):
         raise ArrayTypeError(
-            message(
-                name,
-                f"the target is of type {type(target).__name__!r} "
-                "(expected a callable)",
-                "pass a function of an instance and the arguments.",
-            )
+            name,
+            f"the target is of type {type(target).__name__!r} (expected a callable)",
+            "pass a function of an instance and the arguments.",
         )
     callees = [
         Callee(_Bound(target, instance), [number - 1])
@@ -155,12 +145,10 @@ def of_instances(
         ]
     if not callees:
         raise ArrayValueError(
-            message(
-                name,
-                f"no instance of {domain.base.__name__!r} is alive, so the type of the "
-                "result isn't known",
-                "keep the objects that instance arrays refer to.",
-            )
+            name,
+            f"no instance of {domain.base.__name__!r} is alive, so the type of the "
+            "result isn't known",
+            "keep the objects that instance arrays refer to.",
         )
     return callees, domain.limit - 1
 
@@ -267,13 +255,11 @@ def _wrong_arity(
     count = f"{len(args)} argument{'' if len(args) == 1 else 's'}"
     named = f" and {', '.join(f'{key}=…' for key in kwargs)}" if kwargs else ""
     return ArrayTypeError(
-        message(
-            name,
-            f"{callee}{place} takes {signature}, but the call passes {count}{named} "
-            f"({reason})",
-            "pass what all callables take, or give the callable the same parameters "
-            "as the others.",
-        )
+        name,
+        f"{callee}{place} takes {signature}, but the call passes {count}{named} "
+        f"({reason})",
+        "pass what all callables take, or give the callable the same parameters "
+        "as the others.",
     )
 
 

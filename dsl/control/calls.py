@@ -31,7 +31,7 @@ from lumijit.control.recursion import run_call
 from lumijit.control.state import is_array, refuse_in_region
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.runtime.tracebacks import hides_frames
 
 
@@ -92,7 +92,7 @@ def switch(
         return called(Callee(targets[position], [position]), name, args, kwargs)
     if not callees:
         raise ArrayValueError(
-            message(name, "there are no targets", "pass at least one callable.")
+            name, "there are no targets", "pass at least one callable."
         )
     node = index_node(index, name)
     active, arguments = _without_mask(args, kwargs)
@@ -154,12 +154,10 @@ def dispatch(
     domain = getattr(type(inst), "_domain", None)
     if domain is None:
         raise ArrayTypeError(
-            message(
-                name,
-                f"the array is of type {type(inst).__name__!r} (expected an array of "
-                "instances)",
-                "make one with lumijit.instance_array_t, or use lumijit.switch.",
-            )
+            name,
+            f"the array is of type {type(inst).__name__!r} (expected an array of "
+            "instances)",
+            "make one with lumijit.instance_array_t, or use lumijit.switch.",
         )
     active, arguments = _without_mask(args, kwargs)
     if trace.state.lane is not None and trace.state.lane.known(active).attr:
@@ -178,11 +176,7 @@ def dispatch(
 def _check_mode(mode: str | None, name: str) -> None:
     if mode not in (None, "symbolic", "evaluated"):
         raise ArrayValueError(
-            message(
-                name,
-                f"unknown mode {mode!r}",
-                "use 'symbolic', 'evaluated' or None.",
-            )
+            name, f"unknown mode {mode!r}", "use 'symbolic', 'evaluated' or None."
         )
 
 
@@ -205,12 +199,10 @@ def _check_mask(name: str, index: Node, active: Node) -> None:
     """Refuse a mask for other elements than those that call."""
     if len({index.size, active.size} - {1}) > 1:
         raise SizeError(
-            message(
-                name,
-                f"incompatible sizes: the mask has {active.size} entries, but the call "
-                f"runs for {index.size} elements",
-                "pass a mask of the same size, or of one entry.",
-            )
+            name,
+            f"incompatible sizes: the mask has {active.size} entries, but the call "
+            f"runs for {index.size} elements",
+            "pass a mask of the same size, or of one entry.",
         )
 
 

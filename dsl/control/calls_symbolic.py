@@ -17,7 +17,7 @@ from lumijit.control.results import Entry
 from lumijit.control.state import with_node
 from lumijit.control.write_rules import versions_in
 from lumijit.runtime.config import flags
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 
 
 def run(call: Invocation) -> Any:
@@ -165,10 +165,8 @@ def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:
 
 def _written_result(call: Invocation, callee: Callee, name: str) -> StateError:
     return StateError(
-        message(
-            call.name,
-            f"{callee} returns as '{name}' an array that it writes by index, "
-            "and whose entries aren't known inside of symbolic control flow",
-            "don't return it: the array itself shows what was written.",
-        )
+        call.name,
+        f"{callee} returns as '{name}' an array that it writes by index, "
+        "and whose entries aren't known inside of symbolic control flow",
+        "don't return it: the array itself shows what was written.",
     )

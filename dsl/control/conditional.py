@@ -26,7 +26,7 @@ from lumijit.control.state import (
 from lumijit.control.write_rules import check_writes, versions_in
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 from lumijit.runtime.tracebacks import hides_frames
 from lumijit.syntax.nesting import NobodyLeft
 
@@ -91,11 +91,9 @@ def run_if(
     check_mode(mode, "if_stmt")
     if not isinstance(args, tuple):
         raise StateError(
-            message(
-                "if_stmt",
-                f"'args' must be a tuple (got {type(args).__name__})",
-                "write args=(a, b), or args=(a,) for a single argument.",
-            )
+            "if_stmt",
+            f"'args' must be a tuple (got {type(args).__name__})",
+            "write args=(a, b), or args=(a,) for a single argument.",
         )
     name = label or "if_stmt"
     check_depth(cond, name)

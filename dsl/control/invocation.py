@@ -20,7 +20,7 @@ from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.results import Results
 from lumijit.control.state import flatten, is_array, rebuild, with_node
 from lumijit.runtime.config import flags
-from lumijit.runtime.errors import SizeError, StateError, message
+from lumijit.runtime.errors import SizeError, StateError
 
 _ARGUMENT = re.compile(r"(args|kwargs)\[(.*?)\](.*)")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -157,12 +157,10 @@ class Invocation:
         if mismatch is not None:
             return mismatch
         return StateError(
-            message(
-                self.name,
-                f"{callee} computes {name} of size {size} for {expected} elements",
-                "pass arrays as arguments instead of referring to them from inside: "
-                "in evaluated mode, callables get a part of the elements.",
-            )
+            self.name,
+            f"{callee} computes {name} of size {size} for {expected} elements",
+            "pass arrays as arguments instead of referring to them from inside: "
+            "in evaluated mode, callables get a part of the elements.",
         )
 
     def wrong_result(
@@ -170,11 +168,9 @@ class Invocation:
     ) -> SizeError:
         """Word the error for a result of another size than the elements."""
         return SizeError(
-            message(
-                self.name,
-                f"{callee} computes '{name}' of size {size} for {expected} elements",
-                "use arrays of the same size; only size 1 broadcasts.",
-            )
+            self.name,
+            f"{callee} computes '{name}' of size {size} for {expected} elements",
+            "use arrays of the same size; only size 1 broadcasts.",
         )
 
     def mismatch(self) -> SizeError | None:
@@ -187,13 +183,11 @@ class Invocation:
             size = leaf.value._node.size if leaf.is_array else 1
             if size != 1 != self.lanes != size:
                 return SizeError(
-                    message(
-                        self.name,
-                        f"the argument '{self._parameter(leaf.name)}' has {size} "
-                        f"entries, but the call runs for {self.lanes} elements",
-                        f"pass arrays of {self.lanes} entries or one; other sizes can "
-                        "only be indexed (lumijit.gather, lumijit.scatter).",
-                    )
+                    self.name,
+                    f"the argument '{self._parameter(leaf.name)}' has {size} "
+                    f"entries, but the call runs for {self.lanes} elements",
+                    f"pass arrays of {self.lanes} entries or one; other sizes can "
+                    "only be indexed (lumijit.gather, lumijit.scatter).",
                 )
         return None
 

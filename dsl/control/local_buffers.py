@@ -20,7 +20,7 @@ from lumijit.functions.repetition import copy as copy_tree
 from lumijit.pytree import tree_map
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
-from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, message
+from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError
 
 _NUMBERS = (bool, int, float)
 
@@ -39,20 +39,15 @@ def _checked_index(index: Any, size: int, construct: str) -> Any:
     elif isinstance(index, int) and not isinstance(index, bool):
         if not 0 <= index < size:
             raise ArrayIndexError(
-                message(
-                    construct,
-                    f"position {index} is out of bounds (the buffer has {size} "
-                    "entries)",
-                    "use positions from 0 to size - 1.",
-                )
+                construct,
+                f"position {index} is out of bounds (the buffer has {size} entries)",
+                "use positions from 0 to size - 1.",
             )
         return index
     raise ArrayTypeError(
-        message(
-            construct,
-            f"the index has type {type(index).__name__!r}",
-            "pass an int, or a flat integer array.",
-        )
+        construct,
+        f"the index has type {type(index).__name__!r}",
+        "pass an int, or a flat integer array.",
     )
 
 
@@ -152,23 +147,19 @@ def _converted(cls: Any, value: Any) -> Any:
 def _wrong_value(cls: Any, value: Any) -> ArrayTypeError:
     name = getattr(cls, "__name__", repr(cls))
     return ArrayTypeError(
-        message(
-            "Local.write",
-            f"can't write a value of type {type(value).__name__!r} to entries of "
-            f"type {name!r}",
-            f"convert it to {name} first.",
-        )
+        "Local.write",
+        f"can't write a value of type {type(value).__name__!r} to entries of "
+        f"type {name!r}",
+        f"convert it to {name} first.",
     )
 
 
 def _mixed(leaf: Leaf) -> ArrayTypeError:
     return ArrayTypeError(
-        message(
-            "alloc_local",
-            f"'{leaf.name}' is no traced array but of type "
-            f"{type(leaf.value).__name__!r}, while others are",
-            "use array types for all parts.",
-        )
+        "alloc_local",
+        f"'{leaf.name}' is no traced array but of type "
+        f"{type(leaf.value).__name__!r}, while others are",
+        "use array types for all parts.",
     )
 
 
@@ -191,12 +182,10 @@ class ListedBuffer:
     def _position(self, index: Any, construct: str) -> int:
         if isinstance(index, ArrayBase):
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"the index is a {type(index).__name__} array, but the buffer "
-                    "belongs to the scalar namespace",
-                    "pass an int.",
-                )
+                construct,
+                f"the index is a {type(index).__name__} array, but the buffer "
+                "belongs to the scalar namespace",
+                "pass an int.",
             )
         return int(_checked_index(index, self.size, construct))
 

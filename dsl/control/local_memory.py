@@ -16,7 +16,7 @@ from lumijit.control.state import flatten
 from lumijit.functions.creation import zeros
 from lumijit.functions.repetition import copy as copy_tree
 from lumijit.pytree import tree_leaves
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 T = TypeVar("T")
 _NUMBERS = (bool, int, float)
@@ -75,16 +75,14 @@ def alloc_local(dtype: type[T], size: int, value: T | None = None) -> Local[T]:
 def _checked_size(size: Any) -> int:
     if isinstance(size, bool) or not isinstance(size, int):
         raise ArrayTypeError(
-            message(
-                "alloc_local",
-                f"'size' must be known while tracing (expected int, got "
-                f"{type(size).__name__})",
-                "pass a Python int.",
-            )
+            "alloc_local",
+            f"'size' must be known while tracing (expected int, got "
+            f"{type(size).__name__})",
+            "pass a Python int.",
         )
     if size < 0:
         raise ArrayValueError(
-            message("alloc_local", f"the size {size} is negative", "pass 0 or more.")
+            "alloc_local", f"the size {size} is negative", "pass 0 or more."
         )
     if size > local_types.MAX_LENGTH:
         raise local.too_long(size)
@@ -98,11 +96,9 @@ def _pattern(dtype: Any, value: Any) -> Any:
             raise _no_entries(dtype)
         if dtype in (tuple, list, dict):
             raise ArrayTypeError(
-                message(
-                    "alloc_local",
-                    f"the type {dtype.__name__!r} doesn't say what it contains",
-                    "pass an instance as 'value'.",
-                )
+                "alloc_local",
+                f"the type {dtype.__name__!r} doesn't say what it contains",
+                "pass an instance as 'value'.",
             )
         return zeros(dtype)
     if not isinstance(dtype, type) or not isinstance(value, dtype):
@@ -110,23 +106,19 @@ def _pattern(dtype: Any, value: Any) -> Any:
         if is_number and issubclass(dtype, (ArrayBase, *_NUMBERS)):
             return cast(Any, dtype)(value)
         raise ArrayTypeError(
-            message(
-                "alloc_local",
-                f"'value' isn't of the type of the entries (expected "
-                f"{getattr(dtype, '__name__', dtype)!s}, got {type(value).__name__})",
-                "pass an instance of the type, or no value.",
-            )
+            "alloc_local",
+            f"'value' isn't of the type of the entries (expected "
+            f"{getattr(dtype, '__name__', dtype)!s}, got {type(value).__name__})",
+            "pass an instance of the type, or no value.",
         )
     return value
 
 
 def _no_entries(dtype: Any) -> ArrayTypeError:
     return ArrayTypeError(
-        message(
-            "alloc_local",
-            f"can't make entries of type {getattr(dtype, '__name__', dtype)!r}",
-            "pass an array type, or a dataclass or DRJIT_STRUCT class of arrays.",
-        )
+        "alloc_local",
+        f"can't make entries of type {getattr(dtype, '__name__', dtype)!r}",
+        "pass an array type, or a dataclass or DRJIT_STRUCT class of arrays.",
     )
 
 
@@ -158,11 +150,9 @@ class Local(Generic[T]):
         """Copy a buffer."""
         if not isinstance(other, Local):
             raise ArrayTypeError(
-                message(
-                    "Local",
-                    f"can't copy a {type(other).__name__} as a local buffer",
-                    "make buffers with lumijit.alloc_local.",
-                )
+                "Local",
+                f"can't copy a {type(other).__name__} as a local buffer",
+                "make buffers with lumijit.alloc_local.",
             )
         self._dtype = other._dtype
         self._store = other._store.copy()

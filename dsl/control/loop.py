@@ -24,7 +24,7 @@ from lumijit.control.state import (
 )
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 from lumijit.runtime.tracebacks import hides_frames
 
 
@@ -92,11 +92,9 @@ def run_loop(
     check_mode(mode, "while_loop")
     if not isinstance(state, tuple):
         raise StateError(
-            message(
-                "while_loop",
-                f"'state' must be a tuple (got {type(state).__name__})",
-                "write state=(a, b), or state=(a,) for a single variable.",
-            )
+            "while_loop",
+            f"'state' must be a tuple (got {type(state).__name__})",
+            "write state=(a, b), or state=(a,) for a single variable.",
         )
     del max_iterations
     name = label or "while_loop"

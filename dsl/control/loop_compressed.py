@@ -14,7 +14,7 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, reductions, writes
 from lumijit.control.state import Leaf, is_array, node_of, with_node
-from lumijit.runtime.errors import SizeError, message
+from lumijit.runtime.errors import SizeError
 
 
 class ActiveElements:
@@ -94,11 +94,9 @@ class ActiveElements:
         if is_local(node):
             # It has the lanes of all elements, so the loop goes on with these.
             raise SizeError(
-                message(
-                    "Local",
-                    "the buffer belongs to all elements, not to the active ones only",
-                    "allocate it inside the loop, or pass compress=False.",
-                )
+                "Local",
+                "the buffer belongs to all elements, not to the active ones only",
+                "allocate it inside the loop, or pass compress=False.",
             )
         tables = (v for k, v in enumerate(self.values) if k not in self.full)
         if node.size == self.index.size and not any(node_of(v) is node for v in tables):

@@ -52,7 +52,7 @@ from lumijit.control.write_rules import indexed_and_changed
 from lumijit.instance_registry import Pointers
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart, on_error
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 
 MAX_TRACES = 16
 
@@ -113,11 +113,9 @@ class SymbolicLoop:
             except _Retrace:
                 continue
         raise StateError(
-            message(
-                self.name,
-                "the types of the loop state don't settle",
-                "start every state variable with the array type that it ends with.",
-            )
+            self.name,
+            "the types of the loop state don't settle",
+            "start every state variable with the array type that it ends with.",
         )
 
     def _arguments(self, inner: Scope) -> tuple[list[Any], dict[int, Node]]:

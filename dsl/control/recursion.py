@@ -12,7 +12,7 @@ from typing import Any
 from lumijit.compiler.ir import trace
 from lumijit.compiler.launch.evaluate import data
 from lumijit.runtime.contexts import Variable, apart
-from lumijit.runtime.errors import RecursionBoundError, message
+from lumijit.runtime.errors import RecursionBoundError
 from lumijit.syntax.nesting import NobodyLeft
 
 
@@ -52,13 +52,11 @@ def run_call(name: str, who: str, run: Callable[[], Any]) -> Any:
 
 def _endless(name: str, who: str) -> RecursionBoundError:
     return RecursionBoundError(
-        message(
-            name,
-            f"{who} calls itself without end while it is traced: whether it does "
-            "depends on arrays, whose contents aren't known by then",
-            "use evaluated mode, and leave out elements with active=… or by putting "
-            "the recursive call under an array condition; or write a loop.",
-        )
+        name,
+        f"{who} calls itself without end while it is traced: whether it does "
+        "depends on arrays, whose contents aren't known by then",
+        "use evaluated mode, and leave out elements with active=… or by putting "
+        "the recursive call under an array condition; or write a loop.",
     )
 
 

@@ -27,7 +27,7 @@ from lumijit.control.state import (
 )
 from lumijit.instance_registry import contents, note_contents
 from lumijit.nested import NestedArray
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 
 
 @dataclass
@@ -146,12 +146,10 @@ class Results:
         self, callee: Callee, name: str, expected: str, found: str
     ) -> StateError:
         return StateError(
-            message(
-                self.construct,
-                f"the callables disagree on '{name}' ({self.first} gives {expected}, "
-                f"{callee} gives {found})",
-                "let all callables return the same PyTree of the same array types.",
-            )
+            self.construct,
+            f"the callables disagree on '{name}' ({self.first} gives {expected}, "
+            f"{callee} gives {found})",
+            "let all callables return the same PyTree of the same array types.",
         )
 
     def _fits(self, entry: Entry, value: Any) -> bool:

@@ -25,7 +25,7 @@ from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.trace import Node
 from lumijit.nested import NestedArray
-from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError, message
+from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
 from lumijit.syntax.undefined import Undefined
 
 NUMBERS = (bool, int, float)
@@ -38,11 +38,9 @@ def check_mode(mode: str | None, construct: str) -> None:
     """Refuse an unknown mode."""
     if mode not in MODES:
         raise ArrayValueError(
-            message(
-                construct,
-                f"unknown mode {mode!r}",
-                "use 'scalar', 'symbolic', 'evaluated' or None.",
-            )
+            construct,
+            f"unknown mode {mode!r}",
+            "use 'scalar', 'symbolic', 'evaluated' or None.",
         )
 
 
@@ -52,12 +50,10 @@ def refuse_in_region(construct: str) -> None:
     if scope is not trace.ROOT:
         outer = scope.label or "a symbolic region"
         raise SymbolicError(
-            message(
-                construct,
-                f"evaluated mode can't be nested in {outer}, which is symbolic: "
-                "the contents that decide what runs aren't known yet",
-                "use symbolic mode here too, or evaluated mode around it.",
-            )
+            construct,
+            f"evaluated mode can't be nested in {outer}, which is symbolic: "
+            "the contents that decide what runs aren't known yet",
+            "use symbolic mode here too, or evaluated mode around it.",
         )
 
 
@@ -223,11 +219,9 @@ def structure_changed(
     names = {leaf.name for leaf in before} ^ {leaf.name for leaf in after}
     shown = ", ".join(f"'{n}'" for n in sorted(names)) or "the order of the entries"
     return StateError(
-        message(
-            construct,
-            f"the structure of the loop state changed (differs in {shown})",
-            "let the body return PyTrees of the structure they had before.",
-        )
+        construct,
+        f"the structure of the loop state changed (differs in {shown})",
+        "let the body return PyTrees of the structure they had before.",
     )
 
 
@@ -260,11 +254,9 @@ def wrong_width(
 def never_ends(construct: str, reason: str) -> StateError:
     """Word the error for a loop that nothing can end."""
     return StateError(
-        message(
-            construct,
-            f"the loop would never end: its condition {reason}",
-            "compute the condition from a state variable that the body changes.",
-        )
+        construct,
+        f"the loop would never end: its condition {reason}",
+        "compute the condition from a state variable that the body changes.",
     )
 
 
@@ -332,12 +324,10 @@ def inconsistent(
 ) -> StateError:
     """Word the error for a state variable that changed what it is."""
     return StateError(
-        message(
-            construct,
-            f"the state variable '{name}' is inconsistent "
-            f"(expected {describe(before)}, got {describe(after)})",
-            fix or _mend(name, before, after),
-        )
+        construct,
+        f"the state variable '{name}' is inconsistent "
+        f"(expected {describe(before)}, got {describe(after)})",
+        fix or _mend(name, before, after),
     )
 
 
@@ -377,13 +367,11 @@ def check_contents(construct: str, before: list[tuple[Leaf, Any]]) -> None:
         if not is_same:
             kind = type(old).__name__
             raise StateError(
-                message(
-                    construct,
-                    f"the Python object '{leaf.name}' (of type {kind}) was changed in "
-                    "place, for all elements alike and once per tracing",
-                    f"use an array for '{leaf.name}', and lumijit.scatter to change "
-                    "its entries; or change it outside.",
-                )
+                construct,
+                f"the Python object '{leaf.name}' (of type {kind}) was changed in "
+                "place, for all elements alike and once per tracing",
+                f"use an array for '{leaf.name}', and lumijit.scatter to change "
+                "its entries; or change it outside.",
             )
 
 
@@ -398,12 +386,10 @@ def condition_node(cond: Any, construct: str) -> Node:
     node = node_of(cond)
     if node is None or not node.type.is_bool:
         raise StateError(
-            message(
-                construct,
-                f"the condition has the wrong type (expected bool or a Bool array, "
-                f"got {describe(cond)})",
-                "compare, or reduce with lumijit.any / lumijit.all along axis 0.",
-            )
+            construct,
+            f"the condition has the wrong type (expected bool or a Bool array, "
+            f"got {describe(cond)})",
+            "compare, or reduce with lumijit.any / lumijit.all along axis 0.",
         )
     return node
 
@@ -413,12 +399,10 @@ def call(function: Callable[..., Any], args: Sequence[Any], what: str) -> Any:
     result = function(*args)
     if type(result) is not tuple or len(result) != len(args):
         raise StateError(
-            message(
-                what,
-                "the body must return a tuple with one entry per state variable "
-                f"(expected {len(args)}, got {_shape_of(result)})",
-                "return the updated state variables in the same order.",
-            )
+            what,
+            "the body must return a tuple with one entry per state variable "
+            f"(expected {len(args)}, got {_shape_of(result)})",
+            "return the updated state variables in the same order.",
         )
     return result
 

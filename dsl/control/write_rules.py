@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from lumijit.compiler.ir.ops.structural import WRITTEN
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import writes
-from lumijit.runtime.errors import StateError, message
+from lumijit.runtime.errors import StateError
 
 
 def check_writes(
@@ -26,14 +26,12 @@ def check_writes(
     for name, node in results:
         if node.size > 1:
             raise StateError(
-                message(
-                    construct,
-                    "an array is written to by an index, a value and a condition of "
-                    f"one entry each, beside '{name}' of {node.size} entries: "
-                    "evaluated mode would write once, symbolic mode once per element",
-                    f"make the index as wide as '{name}', write outside of the "
-                    "construct, or use symbolic mode.",
-                )
+                construct,
+                "an array is written to by an index, a value and a condition of "
+                f"one entry each, beside '{name}' of {node.size} entries: "
+                "evaluated mode would write once, symbolic mode once per element",
+                f"make the index as wide as '{name}', write outside of the "
+                "construct, or use symbolic mode.",
             )
 
 
@@ -44,12 +42,10 @@ def versions_in(scope: Scope, construct: str) -> dict[int, Node]:
         node = holder._node
         if node.op is not WRITTEN or node.scope is not scope:
             raise StateError(
-                message(
-                    construct,
-                    "an array is both written by index and changed in place "
-                    "within one branch",
-                    "assign the result to another variable.",
-                )
+                construct,
+                "an array is both written by index and changed in place "
+                "within one branch",
+                "assign the result to another variable.",
             )
         found[key] = node
     return found
@@ -58,10 +54,8 @@ def versions_in(scope: Scope, construct: str) -> dict[int, Node]:
 def indexed_and_changed(construct: str, name: str) -> StateError:
     """Word the error for a state variable whose entries aren't there to be indexed."""
     return StateError(
-        message(
-            construct,
-            f"the state variable '{name}' is both indexed and replaced by the body, so "
-            "its entries would have to be in memory before the loop has computed them",
-            "index another array, use lumijit.alloc_local, or mode='evaluated'.",
-        )
+        construct,
+        f"the state variable '{name}' is both indexed and replaced by the body, so "
+        "its entries would have to be in memory before the loop has computed them",
+        "index another array, use lumijit.alloc_local, or mode='evaluated'.",
     )

@@ -13,7 +13,7 @@ from lumijit.debug.whos import live_nodes
 from lumijit.enums import VarState
 from lumijit.labels import label_of
 from lumijit.runtime.dtypes import VOID
-from lumijit.runtime.errors import MissingPackageError, message
+from lumijit.runtime.errors import MissingPackageError
 
 _COLORS = {
     VarState.Literal: "gray90",
@@ -56,11 +56,9 @@ def graphviz(as_string: bool = False) -> Any:
         from graphviz import Source
     except ImportError:
         raise MissingPackageError(
-            message(
-                "lumijit.graphviz",
-                "the Python package 'graphviz' is not installed",
-                "run `pip install graphviz`, or pass as_string=True.",
-            )
+            "lumijit.graphviz",
+            "the Python package 'graphviz' is not installed",
+            "run `pip install graphviz`, or pass as_string=True.",
         ) from None
     return Source(text)
 

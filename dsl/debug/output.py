@@ -21,7 +21,7 @@ from lumijit.debug import capture
 from lumijit.debug.formatting import pretty
 from lumijit.debug.template import THREAD_ID, Template, fill, referenced, split
 from lumijit.runtime.dtypes import BOOL
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 _MODES = ("auto", "evaluated", "symbolic")
 
@@ -113,11 +113,9 @@ def print(
     check_active(active, construct)
     if mode not in _MODES:
         raise ArrayValueError(
-            message(
-                construct,
-                f"there is no mode {mode!r}",
-                'pass "auto", "evaluated" or "symbolic".',
-            )
+            construct,
+            f"there is no mode {mode!r}",
+            'pass "auto", "evaluated" or "symbolic".',
         )
     template, given = split(value, args, construct)
     values = referenced(template, given, kwargs, construct)
@@ -184,7 +182,7 @@ def check_limit(limit: Any, construct: str) -> None:
     """Raise unless `limit` is a positive integer."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ArrayValueError(
-            message(construct, f"the limit is {limit!r}", "pass an integer above 0.")
+            construct, f"the limit is {limit!r}", "pass an integer above 0."
         )
 
 
@@ -193,10 +191,8 @@ def check_active(active: Any, construct: str) -> None:
     is_mask = isinstance(active, FlatArray) and active._node.type is BOOL
     if not is_mask and not isinstance(active, (bool, np.bool_)):
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the mask is of type {type(active).__name__!r} "
-                "(expected bool, or a flat array of bools)",
-                "pass a comparison of flat arrays.",
-            )
+            construct,
+            f"the mask is of type {type(active).__name__!r} "
+            "(expected bool, or a flat array of bools)",
+            "pass a comparison of flat arrays.",
         )

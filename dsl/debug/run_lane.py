@@ -25,7 +25,6 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     SizeError,
     SymbolicError,
-    message,
 )
 
 _NAME = "lumijit.run_lane"
@@ -130,28 +129,24 @@ def _lane(index: int, size: int | None, tree: Any) -> Lane:
     """Check the lane, the width and the place of the call."""
     if trace.state.scope is not trace.ROOT or trace.state.mask is not None:
         raise SymbolicError(
-            message(
-                _NAME,
-                "a lane can't run inside of vectorized control flow",
-                "call it from the outermost level of your program.",
-            )
+            _NAME,
+            "a lane can't run inside of vectorized control flow",
+            "call it from the outermost level of your program.",
         )
     if trace.state.lane is not None:
-        raise SymbolicError(message(_NAME, "a lane runs already", "run one at a time."))
+        raise SymbolicError(_NAME, "a lane runs already", "run one at a time.")
     width = _width(tree) if size is None else size
     try:
         position = operator.index(index)
     except TypeError:
         problem = f"the lane must be an int (got {type(index).__name__})"
-        raise ArrayTypeError(message(_NAME, problem)) from None
+        raise ArrayTypeError(_NAME, problem) from None
     if not 0 <= position < width:
         raise ArrayIndexError(
-            message(
-                _NAME,
-                f"there is no lane {position}: the arguments have {width} lanes",
-                f"choose one from 0 to {width - 1}, or say how many lanes there are "
-                "with width=…, if they are in no argument.",
-            )
+            _NAME,
+            f"there is no lane {position}: the arguments have {width} lanes",
+            f"choose one from 0 to {width - 1}, or say how many lanes there are "
+            "with width=…, if they are in no argument.",
         )
     return Lane(position, width)
 
@@ -165,12 +160,9 @@ def _width(tree: Any) -> int:
     if len(sizes) > 1:
         listed = ", ".join(f"{name}: {size}" for size, name in sizes.items())
         raise SizeError(
-            message(
-                _NAME,
-                f"the arguments differ in size, so which have lanes isn't clear "
-                f"({listed})",
-                f"say how many lanes there are, as in width={min(sizes)}.",
-            )
+            _NAME,
+            f"the arguments differ in size, so which have lanes isn't clear ({listed})",
+            f"say how many lanes there are, as in width={min(sizes)}.",
         )
     return next(iter(sizes), 1)
 
@@ -209,8 +201,6 @@ def _debugger(given: Any) -> Debugger:
         return pdb.Pdb(skip=LIBRARY, nosigint=True)
     if not callable(getattr(given, "runcall", None)):
         problem = f"'debugger' has no method runcall (got {type(given).__name__})"
-        raise ArrayTypeError(
-            message(_NAME, problem, "pass True, or a pdb.Pdb() of your own.")
-        )
+        raise ArrayTypeError(_NAME, problem, "pass True, or a pdb.Pdb() of your own.")
     result: Debugger = given
     return result

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 THREAD_ID = "thread_id"
 
@@ -68,11 +68,9 @@ def parse(text: str, construct: str) -> Template:
 
 def _invalid(construct: str, text: str, problem: str) -> ArrayValueError:
     return ArrayValueError(
-        message(
-            construct,
-            f"the format string {text!r} can't be used: {problem}",
-            "use {}, {0}, {name} or {name=}; write {{ and }} for braces.",
-        )
+        construct,
+        f"the format string {text!r} can't be used: {problem}",
+        "use {}, {0}, {name} or {name=}; write {{ and }} for braces.",
     )
 
 
@@ -84,12 +82,10 @@ def split(
         return parse(value, construct), args
     if args:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"several values were given, but the first one is no format string "
-                f"(expected str, got {type(value).__name__})",
-                'put a format string in front, such as "{} {}".',
-            )
+            construct,
+            f"several values were given, but the first one is no format string "
+            f"(expected str, got {type(value).__name__})",
+            'put a format string in front, such as "{} {}".',
         )
     return [Field(0, "")], (value,)
 
@@ -116,12 +112,10 @@ def referenced(
         elif key != THREAD_ID:
             kind = "positional" if isinstance(key, int) else "keyword"
             raise ArrayValueError(
-                message(
-                    construct,
-                    f"the format string refers to the {kind} argument {key!r}, "
-                    "which is missing",
-                    "pass it.",
-                )
+                construct,
+                f"the format string refers to the {kind} argument {key!r}, "
+                "which is missing",
+                "pass it.",
             )
     return found
 

@@ -18,7 +18,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 
 
 def apply(op: Op, construct: str, *args: Any) -> Any:
@@ -38,12 +38,10 @@ def not_numeric(construct: str, args: tuple[Any, ...]) -> ArrayTypeError:
     """Word the error for arguments that are neither arrays nor numbers."""
     kinds = ", ".join(repr(type(a).__name__) for a in args)
     return ArrayTypeError(
-        message(
-            construct,
-            f"unsupported argument of type {kinds}",
-            "pass arrays or Python numbers; use lumijit.pytree.tree_map to apply a "
-            "function to the parts of a container.",
-        )
+        construct,
+        f"unsupported argument of type {kinds}",
+        "pass arrays or Python numbers; use lumijit.pytree.tree_map to apply a "
+        "function to the parts of a container.",
     )
 
 
@@ -72,11 +70,9 @@ def bits_of_number(op: Op, construct: str, *values: Any) -> int:
             raise not_numeric(construct, values)
         if not low <= value <= high:
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"the Python int {value} needs more than 32 bits",
-                    "pass an array such as UInt64.",
-                )
+                construct,
+                f"the Python int {value} needs more than 32 bits",
+                "pass an array such as UInt64.",
             )
     assert op.reference is not None
     stored = [np.asarray(UINT32.wrap(v), dtype=np.uint32) for v in values]

@@ -17,7 +17,7 @@ from lumijit.functions.apply import apply, bits_of_number
 from lumijit.host import HostArray
 from lumijit.host import wrap as wrap_host
 from lumijit.nested import wrap as wrap_nested
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 
 
 def _count(op: Op, construct: str, arg: Any) -> Array:
@@ -186,9 +186,7 @@ def reinterpret_array(dtype: type[Any], value: Array, /) -> Array:
 def _not_reinterpretable(dtype: Any, value: Any) -> ArrayTypeError:
     name = getattr(dtype, "__name__", repr(dtype))
     return ArrayTypeError(
-        message(
-            "lumijit.reinterpret_array",
-            f"can't read {type(value).__name__} as {name}",
-            "use array types of the same shape whose entries are equally wide.",
-        )
+        "lumijit.reinterpret_array",
+        f"can't read {type(value).__name__} as {name}",
+        "use array types of the same shape whose entries are equally wide.",
     )

@@ -25,7 +25,6 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     ArrayValueError,
     SizeError,
-    message,
 )
 from lumijit.spec import DYNAMIC
 
@@ -159,11 +158,9 @@ def _make(
 ) -> Any:
     if not isinstance(dtype, type):
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the dtype is {dtype!r}",
-                "pass a type, such as lumijit.llvm.Float.",
-            )
+            construct,
+            f"the dtype is {dtype!r}",
+            "pass a type, such as lumijit.llvm.Float.",
         )
     if issubclass(dtype, ArrayBase):
         sizes = _sizes(construct, dtype, shape)
@@ -181,12 +178,10 @@ def _make(
     if fields is not None:
         return _make_struct(construct, dtype, shape, value, make_node)
     raise ArrayTypeError(
-        message(
-            construct,
-            f"can't make an instance of type {dtype.__name__!r}",
-            "pass an array class, bool, int, float, a dataclass or a class with "
-            "DRJIT_STRUCT.",
-        )
+        construct,
+        f"can't make an instance of type {dtype.__name__!r}",
+        "pass an array class, bool, int, float, a dataclass or a class with "
+        "DRJIT_STRUCT.",
     )
 
 
@@ -224,11 +219,7 @@ def _size(size: Any, construct: str) -> int:
         number = operator.index(size)
     except TypeError:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"a size is {size!r} (expected an int)",
-                "pass whole numbers.",
-            )
+            construct, f"a size is {size!r} (expected an int)", "pass whole numbers."
         ) from None
     return trace.check_size(number, construct)
 
@@ -243,12 +234,10 @@ def _sizes(construct: str, cls: type[Any], shape: Shape) -> list[int]:
         )
         if not fits:
             raise SizeError(
-                message(
-                    construct,
-                    f"the shape {tuple(shape)} doesn't suit {cls.__name__} "
-                    f"(expected {tuple('N' if n < 0 else n for n in static)})",
-                    "change the shape or the type.",
-                )
+                construct,
+                f"the shape {tuple(shape)} doesn't suit {cls.__name__} "
+                f"(expected {tuple('N' if n < 0 else n for n in static)})",
+                "change the shape or the type.",
             )
         return sizes
     size = _size(shape, construct)
@@ -286,12 +275,10 @@ def _by_component(
         return None
     if len(value) != count:
         raise SizeError(
-            message(
-                construct,
-                f"there are {len(value)} values for the {count} components of "
-                f"{cls.__name__}",
-                "give one number, or one for each component.",
-            )
+            construct,
+            f"there are {len(value)} values for the {count} components of "
+            f"{cls.__name__}",
+            "give one number, or one for each component.",
         )
     return value
 
@@ -300,12 +287,10 @@ def _check_one_dimensional(construct: str, dtype: Any) -> None:
     is_array = isinstance(dtype, type) and issubclass(dtype, ArrayBase)
     if not is_array or dtype._spec.shape != (DYNAMIC,):
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the dtype is {getattr(dtype, '__name__', dtype)} (expected a "
-                "dynamic one-dimensional array type)",
-                "use a type such as llvm.Float or scalar.ArrayXf.",
-            )
+            construct,
+            f"the dtype is {getattr(dtype, '__name__', dtype)} (expected a "
+            "dynamic one-dimensional array type)",
+            "use a type such as llvm.Float or scalar.ArrayXf.",
         )
 
 
@@ -340,11 +325,9 @@ def arange(
     _check_one_dimensional(construct, dtype)
     if size is not None and (start, stop, step) != (None, None, 1):
         raise ArrayTypeError(
-            message(
-                construct,
-                "there is a size beside other numbers",
-                "give a size, or start, stop and step.",
-            )
+            construct,
+            "there is a size beside other numbers",
+            "give a size, or start, stop and step.",
         )
     first: Any = start if size is None else size
     last: Any = stop
@@ -353,14 +336,12 @@ def arange(
     for value in (first, last, step):
         if not isinstance(value, (int, np.integer)):
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"an argument is {value!r} (expected an int)",
-                    "use lumijit.linspace for fractions.",
-                )
+                construct,
+                f"an argument is {value!r} (expected an int)",
+                "use lumijit.linspace for fractions.",
             )
     if step == 0:
-        raise ArrayValueError(message(construct, "the step is 0", "give another step."))
+        raise ArrayValueError(construct, "the step is 0", "give another step.")
     count = (last - first + step - (1 if step > 0 else -1)) // step
     count = trace.check_size(count, construct)
     if issubclass(dtype, HostArray):
@@ -419,11 +400,9 @@ def linspace(
     entry = dtype._spec.dtype
     if not entry.is_float:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the dtype {dtype.__name__} holds no floats",
-                "use lumijit.arange for integers.",
-            )
+            construct,
+            f"the dtype {dtype.__name__} holds no floats",
+            "use lumijit.arange for integers.",
         )
     num = _size(num, construct)
     first = initialize.number(start, entry, construct)

@@ -29,7 +29,6 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
     ArrayTypeError,
-    message,
 )
 from lumijit.spec import DYNAMIC, SPACES, ArraySpec, python_type, require
 
@@ -223,11 +222,9 @@ def _as_numpy(value: Any) -> Any:
 def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
     name = getattr(dtype, "__name__", repr(dtype))
     return ArrayTypeError(
-        message(
-            "lumijit.gather",
-            f"can't read {name} from a source of type {type(source).__name__!r}",
-            "the source must be of that type, or a flat array with the same entries.",
-        )
+        "lumijit.gather",
+        f"can't read {name} from a source of type {type(source).__name__!r}",
+        "the source must be of that type, or a flat array with the same entries.",
     )
 
 
@@ -279,12 +276,10 @@ def _flat_argument(cls: type[Any], value: Any, name: str, construct: str) -> Arr
         return value
     if isinstance(value, NestedArray):
         raise ArrayTypeError(
-            message(
-                construct,
-                f"{name!r} is the nested array type {type(value).__name__} "
-                f"(expected {cls.__name__})",
-                "pass a flat array.",
-            )
+            construct,
+            f"{name!r} is the nested array type {type(value).__name__} "
+            f"(expected {cls.__name__})",
+            "pass a flat array.",
         )
     return cls(value)
 
@@ -293,5 +288,5 @@ def check_mode(mode: Any, construct: str) -> None:
     """Raise unless a mode argument is a member of ReduceMode."""
     if not isinstance(mode, ReduceMode):
         raise ArrayTypeError(
-            message(construct, f"mode is {mode!r}", "pass a member of ReduceMode.")
+            construct, f"mode is {mode!r}", "pass a member of ReduceMode."
         )

@@ -16,7 +16,7 @@ from lumijit.compiler.record import memory
 from lumijit.compiler.transform.substitution import at_positions
 from lumijit.host import HostArray
 from lumijit.runtime.dtypes import UINT32
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 
 def meshgrid(*args: Array, indexing: str = "xy") -> tuple[Any, ...]:
@@ -40,16 +40,14 @@ def meshgrid(*args: Array, indexing: str = "xy") -> tuple[Any, ...]:
     construct = "lumijit.meshgrid"
     if indexing not in ("xy", "ij"):
         raise ArrayValueError(
-            message(construct, f"indexing is {indexing!r}", "pass 'xy' or 'ij'.")
+            construct, f"indexing is {indexing!r}", "pass 'xy' or 'ij'."
         )
     for arg in args:
         if not isinstance(arg, ArrayBase) or len(arg._spec.shape) != 1:
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"an argument has type {type(arg).__name__!r}",
-                    "pass flat arrays.",
-                )
+                construct,
+                f"an argument has type {type(arg).__name__!r}",
+                "pass flat arrays.",
             )
     if len(args) == 1:
         return args

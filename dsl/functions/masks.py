@@ -12,7 +12,7 @@ from lumijit.functions.reductions import Axis, reduce, sum
 from lumijit.functions.selection import select
 from lumijit.pytree import tree_leaves
 from lumijit.runtime.dtypes import BOOL, UINT32
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import require
 
 
@@ -20,11 +20,9 @@ def _checked(value: Any, construct: str) -> Any:
     if isinstance(value, ArrayBase):
         if value._spec.dtype is not BOOL:
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"the argument has type {type(value).__name__} (expected a mask)",
-                    "compare it first, e.g. 'x != 0'.",
-                )
+                construct,
+                f"the argument has type {type(value).__name__} (expected a mask)",
+                "compare it first, e.g. 'x != 0'.",
             )
         return value
     if isinstance(value, bool):

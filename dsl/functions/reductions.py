@@ -26,7 +26,7 @@ from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, message
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import require
 
 # Larger arrays are reduced where they are computed.
@@ -84,14 +84,10 @@ def reduce(op: ReduceOp, value: Any, axis: Axis = 0, mode: str | None = None) ->
 
 def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> Any:
     if not isinstance(op, ReduceOp):
-        raise ArrayTypeError(message(construct, f"op is {op!r}", "pass a ReduceOp."))
+        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
     if mode not in (None, "evaluated", "symbolic"):
         raise ArrayValueError(
-            message(
-                construct,
-                f"mode is {mode!r}",
-                "pass None, 'evaluated' or 'symbolic'.",
-            )
+            construct, f"mode is {mode!r}", "pass None, 'evaluated' or 'symbolic'."
         )
     if isinstance(value, ArrayBase):
         if op is ReduceOp.Identity:
@@ -107,7 +103,7 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
         raise not_numeric(construct, (value,))
     if axis not in (0, None, (0,)):
         raise ArrayValueError(
-            message(construct, f"sequences have no axis {axis}", "use axis 0 or None.")
+            construct, f"sequences have no axis {axis}", "use axis 0 or None."
         )
     return _fold_sequence(construct, op, value, axis, mode)
 
@@ -141,11 +137,9 @@ def _axes(axis: Axis, ndim: int, construct: str) -> set[int]:
     for k in listed:
         if not isinstance(k, int) or not -ndim <= k < ndim:
             raise ArrayValueError(
-                message(
-                    construct,
-                    f"axis {k!r} doesn't exist (the array has {ndim} dimensions)",
-                    f"use axes from {-ndim} to {ndim - 1}.",
-                )
+                construct,
+                f"axis {k!r} doesn't exist (the array has {ndim} dimensions)",
+                f"use axes from {-ndim} to {ndim - 1}.",
             )
     return {k % ndim for k in listed}
 
@@ -311,11 +305,9 @@ def mean(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
     total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode)
     if isinstance(total, ArrayBase) and not total._spec.dtype.is_float:
         raise ArrayTypeError(
-            message(
-                "lumijit.mean",
-                f"the entries have type {total._spec.dtype.name} (expected floats)",
-                "convert them first, for example with lumijit.float_array_t.",
-            )
+            "lumijit.mean",
+            f"the entries have type {total._spec.dtype.name} (expected floats)",
+            "convert them first, for example with lumijit.float_array_t.",
         )
     return total / (_entry_count(value, axis) or 1)
 

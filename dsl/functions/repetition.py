@@ -22,7 +22,7 @@ from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
-from lumijit.runtime.errors import ArrayValueError, SizeError, message
+from lumijit.runtime.errors import ArrayValueError, SizeError
 from lumijit.spec import DYNAMIC
 
 
@@ -69,7 +69,7 @@ def repeat(value: Any, count: int) -> Any:
 def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
     if count < 0:
         raise SizeError(
-            message(construct, f"the count {count} is negative", "give a count >= 0.")
+            construct, f"the count {count} is negative", "give a count >= 0."
         )
     if is_container(value):
         return tree_map(lambda v: _spread(construct, v, count, position), value)
@@ -108,9 +108,7 @@ def concat(arrays: Any) -> Any:
     construct = "lumijit.concat"
     arrays = list(arrays)
     if not arrays:
-        raise ArrayValueError(
-            message(construct, "there are no arrays", "pass at least one.")
-        )
+        raise ArrayValueError(construct, "there are no arrays", "pass at least one.")
     if all(isinstance(a, (list, tuple)) for a in arrays):
         return type(arrays[0])(v for a in arrays for v in a)
     parts = promotion.promote(construct, *arrays)
@@ -153,7 +151,7 @@ def reverse(value: Any, axis: int = 0) -> Any:
     """
     if axis != 0:
         raise ArrayValueError(
-            message("lumijit.reverse", f"axis {axis} isn't supported", "use axis 0.")
+            "lumijit.reverse", f"axis {axis} isn't supported", "use axis 0."
         )
     if isinstance(value, (ArrayBase, list, tuple)):
         return value[::-1]

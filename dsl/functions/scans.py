@@ -22,7 +22,6 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     ArrayValueError,
     SizeError,
-    message,
 )
 from lumijit.spec import require
 
@@ -47,9 +46,7 @@ def prefix_sum(value: Any, exclusive: bool = True, axis: int | None = 0) -> Any:
     """
     construct = "lumijit.prefix_sum"
     if axis not in (0, None) or (axis is None and isinstance(value, NestedArray)):
-        raise ArrayValueError(
-            message(construct, f"axis {axis} isn't supported", "use axis 0.")
-        )
+        raise ArrayValueError(construct, f"axis {axis} isn't supported", "use axis 0.")
     if isinstance(value, (list, tuple)):
         return type(value)(_running(list(value), exclusive))
     if not isinstance(value, ArrayBase):
@@ -127,7 +124,7 @@ def block_reduce(
     if not isinstance(value, ArrayBase):
         return value
     if not isinstance(op, ReduceOp):
-        raise ArrayTypeError(message(construct, f"op is {op!r}", "pass a ReduceOp."))
+        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
     check_reducible(op, value._spec.dtype, construct)
     if op is ReduceOp.Identity:
         return value
@@ -136,11 +133,9 @@ def block_reduce(
         return wrap_nested(type(value), items)
     if block_size < 1 or len(value) % block_size:
         raise SizeError(
-            message(
-                construct,
-                f"the size {len(value)} is no multiple of the block size {block_size}",
-                "choose a block size that divides the size.",
-            )
+            construct,
+            f"the size {len(value)} is no multiple of the block size {block_size}",
+            "choose a block size that divides the size.",
         )
     if isinstance(value, HostArray):
         blocks = value._data.reshape(-1, block_size)
@@ -190,11 +185,9 @@ def compress(arg: Array, /) -> Array:
     spec = getattr(arg, "_spec", None)
     if spec is None or spec.dtype is not BOOL or len(spec.shape) != 1:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the argument has type {type(arg).__name__!r} (expected a flat mask)",
-                "pass a mask such as 'x > 0'.",
-            )
+            construct,
+            f"the argument has type {type(arg).__name__!r} (expected a flat mask)",
+            "pass a mask such as 'x > 0'.",
         )
     if isinstance(arg, HostArray):
         cls = require(spec.replaced(dtype=UINT32, outer=(-1,)), construct)

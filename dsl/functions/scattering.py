@@ -32,7 +32,7 @@ from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.pytree import child_of, children, is_container
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32, DType
-from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import DYNAMIC, require
 
 
@@ -103,11 +103,7 @@ def scatter_reduce(
     """
     if not isinstance(op, ReduceOp):
         raise ArrayTypeError(
-            message(
-                "lumijit.scatter_reduce",
-                f"op is {op!r}",
-                "pass a member of ReduceOp.",
-            )
+            "lumijit.scatter_reduce", f"op is {op!r}", "pass a member of ReduceOp."
         )
     _scatter("lumijit.scatter_reduce", op, target, value, index, active, mode)
 
@@ -176,21 +172,17 @@ def scatter_add_kahan(
         is_fitting = False
     if not is_fitting or len(spec.shape) != 1:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the targets are of types {type(target_1).__name__!r} and "
-                f"{type(target_2).__name__!r} (expected two flat arrays of one "
-                "type, Float32 or Float64)",
-                "pass two arrays, the second one of zeros.",
-            )
+            construct,
+            f"the targets are of types {type(target_1).__name__!r} and "
+            f"{type(target_2).__name__!r} (expected two flat arrays of one "
+            "type, Float32 or Float64)",
+            "pass two arrays, the second one of zeros.",
         )
     if len(target_1) != len(target_2):
         raise SizeError(
-            message(
-                construct,
-                f"the targets have {len(target_1)} and {len(target_2)} entries",
-                "pass targets of one size.",
-            )
+            construct,
+            f"the targets have {len(target_1)} and {len(target_2)} entries",
+            "pass targets of one size.",
         )
     if isinstance(target_1, HostArray):
         _kahan_host(construct, target_1, target_2, value, index, active)
@@ -274,11 +266,9 @@ def _check_unchanged(construct: str, target: Any, value: Any) -> None:
     if value is target or (not isinstance(value, ArrayBase) and value == target):
         return
     raise ArrayTypeError(
-        message(
-            construct,
-            f"the target has type {type(target).__name__!r} (expected an array)",
-            "write to arrays, such as scalar.ArrayXf in the scalar namespace.",
-        )
+        construct,
+        f"the target has type {type(target).__name__!r} (expected an array)",
+        "write to arrays, such as scalar.ArrayXf in the scalar namespace.",
     )
 
 
@@ -312,12 +302,9 @@ def _written(construct: str, target: Array, value: Any) -> Array:
     spec = promotion.common_spec((target, value), construct)
     if spec.dtype is not target._spec.dtype or spec.outer != target._spec.outer:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"can't write a value of type {type(value).__name__!r} into "
-                f"{cls.__name__}",
-                f"convert it to {cls.__name__} first.",
-            )
+            construct,
+            f"can't write a value of type {type(value).__name__!r} into {cls.__name__}",
+            f"convert it to {cls.__name__} first.",
         )
     return cls(value)
 
@@ -329,7 +316,7 @@ def check_reducible(op: ReduceOp, dtype: DType, construct: str) -> None:
     if (bitwise and dtype.is_float) or (arithmetic and dtype.is_bool):
         fix = "use Add, Mul, Min or Max." if bitwise else "use And or Or for masks."
         raise ArrayTypeError(
-            message(construct, f"{op.name} isn't defined for {dtype.name} entries", fix)
+            construct, f"{op.name} isn't defined for {dtype.name} entries", fix
         )
 
 
@@ -394,12 +381,10 @@ def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
     spec = getattr(target, "_spec", None)
     if spec is None or spec.dtype is not UINT32 or len(spec.shape) != 1:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the target has type {type(target).__name__!r} "
-                "(expected a flat UInt32 array)",
-                "use lumijit.scatter_reduce for other types.",
-            )
+            construct,
+            f"the target has type {type(target).__name__!r} "
+            "(expected a flat UInt32 array)",
+            "use lumijit.scatter_reduce for other types.",
         )
     if isinstance(target, HostArray):
         positions, mask = host_arguments(target, index, active, construct)

@@ -12,7 +12,7 @@ from typing import Any
 from lumijit.base import ArrayBase
 from lumijit.functions.elementwise import minimum
 from lumijit.functions.selection import select
-from lumijit.runtime.errors import ArrayValueError, message
+from lumijit.runtime.errors import ArrayValueError
 from lumijit.type_traits import uint32_array_t
 
 
@@ -44,11 +44,9 @@ def binary_search(start: int, end: int, pred: Callable[[Any], Any]) -> Any:
     first, last = operator.index(start), operator.index(end)
     if not 0 <= first <= last:
         raise ArrayValueError(
-            message(
-                "lumijit.binary_search",
-                f"the range goes from {first} to {last}",
-                "pass 0 <= start <= end.",
-            )
+            "lumijit.binary_search",
+            f"the range goes from {first} to {last}",
+            "pass 0 <= start <= end.",
         )
     low: Any = first
     high: Any = last

@@ -14,7 +14,7 @@ from lumijit.functions.apply import not_numeric
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
-from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import require
 
 
@@ -48,11 +48,9 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
         return a if mask else b
     if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
         raise ArrayTypeError(
-            message(
-                "lumijit.select",
-                f"the condition has type {type(mask).__name__!r} (expected a mask)",
-                "use a comparison, e.g. 'x != 0'.",
-            )
+            "lumijit.select",
+            f"the condition has type {type(mask).__name__!r} (expected a mask)",
+            "use a comparison, e.g. 'x != 0'.",
         )
     if is_container(a) and type(a) is type(b):
         return tree_map(lambda x, y: select(mask, x, y), a, b)
@@ -75,12 +73,10 @@ def _agreed(a: Any, b: Any) -> Any:
     if a is b or (type(a) is type(b) and a == b):
         return a
     raise ArrayTypeError(
-        message(
-            "lumijit.select",
-            f"a Python object can't differ between elements (the values are {a!r} "
-            f"and {b!r})",
-            "let both values hold the same object there, or select by a Python bool.",
-        )
+        "lumijit.select",
+        f"a Python object can't differ between elements (the values are {a!r} "
+        f"and {b!r})",
+        "let both values hold the same object there, or select by a Python bool.",
     )
 
 
@@ -222,11 +218,9 @@ def allclose(
         first, second = np.broadcast_arrays(first, second)
     except ValueError:
         raise SizeError(
-            message(
-                "lumijit.allclose",
-                f"the shapes {first.shape} and {second.shape} can't be combined",
-                "compare arrays of the same shape.",
-            )
+            "lumijit.allclose",
+            f"the shapes {first.shape} and {second.shape} can't be combined",
+            "compare arrays of the same shape.",
         ) from None
     return bool(
         np.allclose(

@@ -24,16 +24,13 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     ArrayValueError,
     SizeError,
-    message,
 )
 from lumijit.spec import DYNAMIC, ArraySpec, require
 
 
 def _order(order: str, construct: str) -> Any:
     if order not in ("A", "C", "F"):
-        raise ArrayValueError(
-            message(construct, f"order is {order!r}", "pass 'A', 'C' or 'F'.")
-        )
+        raise ArrayValueError(construct, f"order is {order!r}", "pass 'A', 'C' or 'F'.")
     return "F" if order == "A" else order
 
 
@@ -130,12 +127,10 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
     is_type = isinstance(dtype, type) and issubclass(dtype, ArrayBase)
     if not is_array or not is_type or dtype._spec.dtype is not array._spec.dtype:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"can't read {getattr(dtype, '__name__', dtype)} from "
-                f"{type(array).__name__}",
-                "pass a flat array with the same entries.",
-            )
+            construct,
+            f"can't read {getattr(dtype, '__name__', dtype)} from "
+            f"{type(array).__name__}",
+            "pass a flat array with the same entries.",
         )
     outer = dtype._spec.outer
     components = int(np.prod(outer)) if DYNAMIC not in outer else 0
@@ -143,23 +138,18 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
         return array if type(array) is dtype else dtype(array)
     if components == 0 or len(array) % components:
         raise SizeError(
-            message(
-                construct,
-                f"the size {len(array)} is no multiple of the components of "
-                f"{dtype.__name__}",
-                "use a static type and a suitable size.",
-            )
+            construct,
+            f"the size {len(array)} is no multiple of the components of "
+            f"{dtype.__name__}",
+            "use a static type and a suitable size.",
         )
     size = len(array) // components
     if not dtype._spec.is_jit:
         if size != 1:
             raise SizeError(
-                message(
-                    construct,
-                    f"{dtype.__name__} has {components} entries, the array "
-                    f"{len(array)}",
-                    "pass as many entries as the type has.",
-                )
+                construct,
+                f"{dtype.__name__} has {components} entries, the array {len(array)}",
+                "pass as many entries as the type has.",
             )
         return dtype(np.reshape(array._view(), outer, order=ordering))
     strides = _strides((*outer, size), ordering)
@@ -236,22 +226,18 @@ def reshape(
 
 def _bad_shape(construct: str, value: Array, wanted: tuple[int, ...]) -> SizeError:
     return SizeError(
-        message(
-            construct,
-            f"can't rearrange an array of shape {value.shape} to {wanted}",
-            "keep the number of entries and the static dimensions of the type.",
-        )
+        construct,
+        f"can't rearrange an array of shape {value.shape} to {wanted}",
+        "keep the number of entries and the static dimensions of the type.",
     )
 
 
 def _shrunk(value: Array, size: int, construct: str) -> Any:
     if size > width(value) or size < 0:
         raise SizeError(
-            message(
-                construct,
-                f"can't shrink {width(value)} entries to {size}",
-                "pass a size that isn't larger.",
-            )
+            construct,
+            f"can't shrink {width(value)} entries to {size}",
+            "pass a size that isn't larger.",
         )
     if isinstance(value, NestedArray):
         items = [v if len(v) == 1 else _shrunk(v, size, construct) for v in value]

@@ -9,7 +9,7 @@ from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.functions.apply import not_numeric
 from lumijit.pytree import tree_leaves
-from lumijit.runtime.errors import SizeError, message
+from lumijit.runtime.errors import SizeError
 
 
 def shape(arg: Any, /) -> tuple[int, ...]:
@@ -39,11 +39,9 @@ def shape(arg: Any, /) -> tuple[int, ...]:
     for item in inner:
         if item not in ((), widest):
             raise SizeError(
-                message(
-                    "lumijit.shape",
-                    "the input is ragged: its items differ in shape",
-                    "give all items the same shape.",
-                )
+                "lumijit.shape",
+                "the input is ragged: its items differ in shape",
+                "give all items the same shape.",
             )
     return (len(arg), *widest)
 
@@ -73,11 +71,9 @@ def width(*args: Any) -> int:
             size = trace.state.lane.width
         if size != result and 1 not in (size, result):
             raise SizeError(
-                message(
-                    "lumijit.width",
-                    f"the arrays have different sizes ({result} and {size})",
-                    "pass arrays of the same size.",
-                )
+                "lumijit.width",
+                f"the arrays have different sizes ({result} and {size})",
+                "pass arrays of the same size.",
             )
         result = size if size != 1 else result
     return result

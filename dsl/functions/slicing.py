@@ -22,7 +22,6 @@ from lumijit.runtime.errors import (
     ArrayIndexError,
     ArrayTypeError,
     ArrayValueError,
-    message,
 )
 
 _CONSTRUCT = "lumijit.slice_index"
@@ -58,18 +57,14 @@ def slice_index(
     is_flat = spec is not None and len(spec.shape) == 1 and spec.shape[0] < 0
     if not is_flat or spec.dtype is not UINT32:
         raise ArrayTypeError(
-            message(
-                _CONSTRUCT,
-                f"dtype is {getattr(dtype, '__name__', dtype)!r}",
-                "pass a flat dynamic type with 32-bit unsigned entries.",
-            )
+            _CONSTRUCT,
+            f"dtype is {getattr(dtype, '__name__', dtype)!r}",
+            "pass a flat dynamic type with 32-bit unsigned entries.",
         )
     sizes = tuple(operator.index(s) for s in shape)
     if any(s < 0 for s in sizes):
         raise ArrayValueError(
-            message(
-                _CONSTRUCT, f"shape {sizes} has a negative size", "pass sizes >= 0."
-            )
+            _CONSTRUCT, f"shape {sizes} has a negative size", "pass sizes >= 0."
         )
     return _Selection(dtype, sizes).positions(_expanded(sizes, tuple(indices)))
 
@@ -78,17 +73,13 @@ def _expanded(sizes: tuple[int, ...], indices: tuple[Any, ...]) -> list[Any]:
     """Write the ellipsis out as full slices."""
     dots = [k for k, index in enumerate(indices) if index is Ellipsis]
     if len(dots) > 1:
-        raise ArrayIndexError(
-            message(_CONSTRUCT, "several ellipses (...)", "keep one of them.")
-        )
+        raise ArrayIndexError(_CONSTRUCT, "several ellipses (...)", "keep one of them.")
     used = sum(index is not None and index is not Ellipsis for index in indices)
     if used > len(sizes):
         raise ArrayIndexError(
-            message(
-                _CONSTRUCT,
-                f"{used} indices for {len(sizes)} dimensions",
-                "leave the last ones out.",
-            )
+            _CONSTRUCT,
+            f"{used} indices for {len(sizes)} dimensions",
+            "leave the last ones out.",
         )
     at = dots[0] if dots else len(indices)
     rest = [slice(None)] * (len(sizes) - used)
@@ -153,11 +144,9 @@ class _Selection:
             return
         if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
             raise ArrayTypeError(
-                message(
-                    _CONSTRUCT,
-                    f"an index has type {type(index).__name__!r}",
-                    "use integers, slices, arrays of integers, None and ...",
-                )
+                _CONSTRUCT,
+                f"an index has type {type(index).__name__!r}",
+                "use integers, slices, arrays of integers, None and ...",
             )
         self._note_advanced(place)
         self.start += position_of(index, size, _CONSTRUCT) * stride
@@ -177,11 +166,9 @@ class _Selection:
         counts = {len(a) for _, a in self.arrays} - {1}
         if len(counts) > 1:
             raise ArrayValueError(
-                message(
-                    _CONSTRUCT,
-                    f"index arrays of {sorted(counts)} entries don't broadcast",
-                    "pass arrays of one length, or of one entry.",
-                )
+                _CONSTRUCT,
+                f"index arrays of {sorted(counts)} entries don't broadcast",
+                "pass arrays of one length, or of one entry.",
             )
         offsets = self.dtype(0)
         for stride, array in self.arrays:

@@ -19,7 +19,7 @@ from lumijit.functions.selection import select
 from lumijit.functions.transcendental import asin, sincos
 from lumijit.nested import NestedArray
 from lumijit.operators import check_accepts
-from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import require
 
 
@@ -70,11 +70,9 @@ def _dot_flat(a: Array, b: Array) -> Array:
 def _dot_items(a: list[Any], b: list[Any]) -> Any:
     if len(a) != len(b):
         raise SizeError(
-            message(
-                "lumijit.dot",
-                f"the operands have {len(a)} and {len(b)} items",
-                "use vectors of the same size.",
-            )
+            "lumijit.dot",
+            f"the operands have {len(a)} and {len(b)} items",
+            "use vectors of the same size.",
         )
     if not a:
         return 0
@@ -175,11 +173,9 @@ def cross(a: Any, b: Any, /) -> Array:
     a, b = promoted("lumijit.cross", a, b)
     if not isinstance(a, ArrayBase) or len(a) != 3 or not a._spec.outer:
         raise ArrayTypeError(
-            message(
-                "lumijit.cross",
-                f"the operands are of type {type(a).__name__}",
-                "use arrays with three components.",
-            )
+            "lumijit.cross",
+            f"the operands are of type {type(a).__name__}",
+            "use arrays with three components.",
         )
     cls = type(a)
     first = cls(a[1], a[2], a[0]) * cls(b[2], b[0], b[1])
@@ -208,11 +204,9 @@ def sphdir(theta: Any, phi: Any, /) -> Array:
     spec = getattr(theta, "_spec", None)
     if spec is None or spec.outer:
         raise ArrayTypeError(
-            message(
-                "lumijit.sphdir",
-                f"the angles are of type {type(theta).__name__!r}",
-                "pass flat arrays, such as lumijit.llvm.Float.",
-            )
+            "lumijit.sphdir",
+            f"the angles are of type {type(theta).__name__!r}",
+            "pass flat arrays, such as lumijit.llvm.Float.",
         )
     vector = require(spec.replaced(outer=(3,)), "lumijit.sphdir")
     (sin_theta, cos_theta), (sin_phi, cos_phi) = sincos(theta), sincos(phi)

@@ -131,7 +131,7 @@ def syntax(
     if not isinstance(f, FunctionType):
         problem = f"it decorates an object of type {type(f).__name__!r}"
         fix = "put @syntax right above the 'def' of a function or method."
-        raise errors.SyntaxTransformError(errors.message("@syntax", problem, fix))
+        raise errors.SyntaxTransformError("@syntax", problem, fix)
     if hasattr(f, _MARK):
         return f
     source = read_function(f)

@@ -55,10 +55,10 @@ def make_range(*bounds: Any) -> Any:
             kind = type(bound).__name__
             problem = f"'range' got a bound of type {kind!r} (expected an integer)"
             fix = "convert the bound to an integer array."
-            raise errors.ArrayTypeError(errors.message("@syntax", problem, fix))
+            raise errors.ArrayTypeError("@syntax", problem, fix)
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if (isinstance(step, int) and step == 0) or targets.is_zero_step(step):
         problem = "'range' got a step of zero"
         fix = "give a step that isn't zero."
-        raise errors.ArrayValueError(errors.message("@syntax", problem, fix))
+        raise errors.ArrayValueError("@syntax", problem, fix)
     return ArrayRange(start, stop, step)

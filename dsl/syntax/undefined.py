@@ -65,7 +65,7 @@ def fail(value: Undefined) -> NoReturn:
     if value._construct:
         problem += f" ({value._construct})"
     fix = f"assign {name!r} before that statement, or on every path through it."
-    raise UndefinedVariableError(errors.message("@syntax", problem, fix))
+    raise UndefinedVariableError("@syntax", problem, fix)
 
 
 def _refuse_use(self: Undefined, *_args: Any, **_kwargs: Any) -> NoReturn:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
+from lumijit.runtime import errors
 from lumijit.runtime.errors import message, warn
 
 
@@ -28,3 +31,19 @@ def test_warnings_name_the_users_line() -> None:
     with pytest.warns(UserWarning, match="look here") as caught:
         warn("look here", UserWarning)
     assert caught[0].filename == __file__
+
+
+def test_an_error_words_its_parts_and_survives_pickling() -> None:
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.LumijitError)
+    ]
+    for kind in kinds:
+        error = kind("lumijit.f", "the size is odd", "pass an even one.")
+        assert str(error).endswith("lumijit.f: the size is odd. Fix: pass an even one.")
+        assert __file__ in str(error)
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind
+        assert str(again) == str(error)
+        assert str(kind("worded already")) == "worded already"
