@@ -17,10 +17,10 @@ from typing import Any
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.launch.recompiles import explain
 from lumijit.compiler.lower.packet import kernel
-from lumijit.compiler.plan import arguments, general
-from lumijit.compiler.plan.arguments import Packer
+from lumijit.compiler.plan import general, signature
 from lumijit.compiler.plan.general import General, Selection, Source
 from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.signature import Packer, Signature, Wide
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags, settings
 from lumijit.runtime.errors import KernelBuildError
@@ -275,7 +275,7 @@ def _from_disk(
     try:
         built = _linked(name, *stored)
         pack = built.pack if chosen is None else chosen.packer(built.pack)
-        arguments.try_packing(pack, program, built.has_loops, built.scratch_bytes > 0)
+        signature.try_packing(pack, program)
     except _USELESS as error:
         cache.drop(name, repr(error))
         return None
@@ -290,11 +290,11 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
         if not isinstance(meta[key], int) or not 0 <= meta[key] <= most:
             raise ValueError(f"its '{key}' is {meta[key]!r}")
     width = meta["width"]
-    wide = [arguments.Wide(*found) for found in meta["wide"]]
+    wide = [Wide(*found) for found in meta["wide"]]
     return Built(
         cpu.link(code, _symbol(name), name),
         name,
-        arguments.packer(meta["layout"], wide, width),
+        signature.packer(meta["layout"], wide, width),
         width,
         meta["operations"],
         meta["cost"],
@@ -344,7 +344,7 @@ def _build(program: Program, wanted: Program) -> Built:
         "cost": lowered.work.cost,
         "loops": wanted.has_loops,
         "scratch": lowered.scratch_bytes,
-        "layout": arguments.layout(wanted, lowered.scratch_bytes > 0),
+        "layout": Signature.of(wanted).codes,
         "wide": lowered.wide,
     }
     built = _linked(name, code, meta)

@@ -88,6 +88,8 @@ def _prepare(launch: Launch) -> None:
         scratch = buffers.allocate(built.scratch_bytes * launch.slots)
         launch.temporary = [*launch.temporary, scratch]
         values.append(scratch.address)
+    else:
+        values.append(0)
     launch.args = built.pack(*values)
 
 

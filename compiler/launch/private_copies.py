@@ -30,7 +30,7 @@ class Private:
         transfer.fill(self.buffer, root.type, neutral, self.stride * self.slots)
 
     def arguments(self) -> list[int]:
-        """Return the slots that `lower.packet.access` expects."""
+        """Return what `signature` has slots for."""
         dummy = self.root.size * self.copies
         ring = self.copies - 1
         return [self.buffer.address, self.stride, self.copies, ring, dummy]

@@ -99,13 +99,12 @@ class Target:
     What is shared is read as it was, by somebody else: it isn't written in place.
     """
 
-    __slots__ = ("is_shared", "private_op", "root", "slot")
+    __slots__ = ("is_shared", "private_op", "root")
 
     def __init__(self, root: Node, is_shared: bool = False) -> None:
         self.root = root
         self.is_shared = is_shared
         self.private_op: str | None = None
-        self.slot = -1
 
 
 class Program:

@@ -120,7 +120,7 @@ def check() -> None:
     kernels.flush()
     built = kernels.lookup(wanted)
     values = [0 if n.buffer is not None else n.attr for n in wanted.arguments]
-    assert len(built.pack(*values, 0)) > 8
+    assert len(built.pack(*values, 0, 0)) > 8
 
 
 def changed(value: Any, rng: random.Random) -> Any:

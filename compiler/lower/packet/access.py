@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from lumijit.compiler.ir.trace import Node
     from lumijit.compiler.lower.packet.kernel import PacketLowering
 
-PRIVATE_SLOTS = 5
-
 
 @dataclass
 class LaneLoop:
@@ -56,19 +54,15 @@ class Access:
         self.bases: dict[int, str] = {}
         self.private: dict[int, tuple[str, str, str]] = {}
 
-    def bind_target(self, target: Target, slot: int) -> int:
-        """Load a target's arguments from `slot` on; return how many there are.
-
-        Private targets have: base, entries between two threads' copies, number of
-        interleaved copies, that number minus one, index of the dummy entry.
-        """
+    def bind_target(self, target: Target, slot: int) -> None:
+        """Load a target's arguments from `slot` on."""
         low, b = self.low, self.b
         t = target.root.type
         base = low.load_slot(slot, "ptr")
         key = id(target.root)
         if target.private_op is None:
             self.bases[key] = base
-            return 1
+            return
         stride = low.load_slot(slot + 1, "i64")
         thread = low.in_entry("zext i32 %thread to i64")
         offset = low.in_entry(f"mul i64 {thread}, {stride}")
@@ -82,7 +76,6 @@ class Access:
         lane_copy = b.binary("and", UINT32, low.lane_numbers(), ring)
         b.lines = lines
         self.private[key] = (copies, lane_copy, dummy)
-        return PRIVATE_SLOTS
 
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""

@@ -3,8 +3,8 @@
 Owns the shape of the kernel: argument loads, the packet loop, output stores. Loops
 are in `loops`, branches in `divergence`, memory access in `access`; what single
 operations become is in their records. The kernel's signature is
-`void(i64 begin, i64 end, i32 thread, ptr args)`; what `args` holds is described in
-`arguments`.
+`void(i64 begin, i64 end, i32 thread, ptr args)`; what `args` holds, its `Signature`
+tells.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from lumijit.compiler.lower.packet.scratch import Scratch
 from lumijit.compiler.lower.packet.stores import Stores
 from lumijit.compiler.lower.packet.uniform import Found, Uniform, find_uniform
 from lumijit.compiler.lower.packet.width import Effort, choose_width, effort
-from lumijit.compiler.plan.arguments import Wide
 from lumijit.compiler.plan.program import Program, is_baked
+from lumijit.compiler.plan.signature import Signature, Wide
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
 
 _SINCOS = {m.SIN: 0, m.COS: 1}
@@ -79,6 +79,7 @@ class PacketLowering:
         target: TargetInfo,
     ) -> None:
         self.program = program
+        self.signature = Signature.of(program)
         self.demand = demand
         self.b = Builder(width, target)
         self.entry: list[str] = []
@@ -118,12 +119,11 @@ class PacketLowering:
         for node in program.nodes:
             self.node(node)
         self.stores.flush()
-        slot = self._output_slot
         for k, node in enumerate(program.outputs):
             if is_local(node):
                 self.scratch.store(node, self.output_addresses[k])
             else:
-                self._store(node, slot + k)
+                self._store(node, k)
         b.branch("packet.end")
         b.block("packet.end")
         b.line(f"%next = add nuw i64 %index, {b.width}")
@@ -191,19 +191,15 @@ class PacketLowering:
                 is_value = node.size == 1 and id(node) in program.value_ids
                 if is_value and not is_local(node):
                     self.values[node] = self._load_uniform(node, address)
-        slot = self._output_slot = len(program.arguments)
+        places = self.signature
         self.output_addresses = [
-            self.load_slot(slot + k, "ptr") for k in range(len(program.outputs))
+            self.load_slot(places.output(k), "ptr") for k in range(places.outputs)
         ]
-        slot += len(program.outputs)
-        if program.has_loops:
-            self.cancel_address = self.load_slot(slot, "ptr")
-            slot += 1
-        for target in program.targets.values():
-            target.slot = slot
-            slot += self.access.bind_target(target, slot)
-        self.scratch.slot = slot
-        self.literals.widen(8 * (slot + 1))
+        if places.has_cancel:
+            self.cancel_address = self.load_slot(places.cancel, "ptr")
+        for k, target in enumerate(program.targets.values()):
+            self.access.bind_target(target, places.target(k))
+        self.literals.widen(places.size_bytes)
 
     def _operand(self, node: Node) -> str:
         """Return a value for an operation, loading a late literal."""
@@ -381,10 +377,10 @@ class PacketLowering:
             return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
         return raw
 
-    def _store(self, node: Node, slot: int) -> None:
+    def _store(self, node: Node, position: int) -> None:
         b = self.b
         t = node.type
-        base = self.output_addresses[slot - self._output_slot]
+        base = self.output_addresses[position]
         value = self.values[node]
         ty = f"<{b.width} x {t.memory_llvm}>"
         if t is BOOL:

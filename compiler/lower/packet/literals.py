@@ -2,7 +2,7 @@
 
 A number that several operations use, or an innermost loop, is put into a register in
 the kernel's entry. Where there are many, those of one use are left in memory: the
-block has them as whole packets (`arguments`), from where x86 instructions take
+block has them as whole packets (`signature`), from where x86 instructions take
 operands at no cost. (Broadcast where they are used, they are a quarter of the code
 of a kernel that computes little with each, and of the time to compile it.)
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.ops.structural import LITERAL, LOOP, REGIONS
 from lumijit.compiler.lower.common.outline import with_depths
-from lumijit.compiler.plan.arguments import Wide
+from lumijit.compiler.plan.signature import Wide
 
 if TYPE_CHECKING:
     from lumijit.compiler.ir.trace import Node

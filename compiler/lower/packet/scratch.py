@@ -51,7 +51,6 @@ class Scratch:
     def __init__(self, lowering: PacketLowering) -> None:
         self.low = lowering
         self.b = lowering.b
-        self.slot = 0
         self.thread_bytes = 0
         self.areas: dict[str, Area] = {}
         self._reserved: list[Area] = []
@@ -91,7 +90,7 @@ class Scratch:
                 self.thread_bytes += size_bytes
         if not large:
             return
-        memory = low.load_slot(self.slot, "ptr")
+        memory = low.load_slot(low.signature.scratch, "ptr")
         thread = low.in_entry("zext i32 %thread to i64")
         start = low.in_entry(f"mul i64 {thread}, {self.thread_bytes}")
         mine = low.in_entry(f"getelementptr i8, ptr {memory}, i64 {start}")
