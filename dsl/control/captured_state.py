@@ -25,16 +25,16 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state
-from lumijit.control.locations import MISSING, Place
+from lumijit.control.locations import MISSING, Location
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe, with_node
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message, where
 
 _node_of = attrgetter("_node")
-Ignored = Callable[[Place, Any], bool]
+Ignored = Callable[[Location, Any], bool]
 #: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
-Moment = tuple[dict[int, tuple[Place, dict[Any, Any]]], dict[int, Node]]
+Moment = tuple[dict[int, tuple[Location, dict[Any, Any]]], dict[int, Node]]
 _CALL_REASON = (
     "a call runs for the elements that select it, but this exists once for all of "
     "them, so it was put back"
@@ -54,7 +54,7 @@ _BODY_FIX = (
 class Change:
     """An entry that held or holds arrays, and what it was and became."""
 
-    place: Place
+    place: Location
     key: Any
     before: Any
     after: Any
@@ -196,7 +196,7 @@ class Outside:
             raise refuse(change)
         return result
 
-    def _restored(self, place: Place, ignored: Ignored | None) -> list[Change]:
+    def _restored(self, place: Location, ignored: Ignored | None) -> list[Change]:
         changes = []
         for key, before, after in place.changes():
             if ignored is not None and ignored(place, key):
@@ -294,7 +294,7 @@ class About:
     construct: str
     who: str
     owned: Sequence[tuple[Any, Any]] = ()
-    adopt: Callable[[Outside, list[tuple[Place, Any, str]]], None] | None = None
+    adopt: Callable[[Outside, list[tuple[Location, Any, str]]], None] | None = None
 
 
 def watch(
@@ -340,7 +340,7 @@ def left_alone(
     `describe` returns the fields of `About`; it is asked only if there are some.
     """
 
-    def is_owned(place: Place, key: Any) -> bool:
+    def is_owned(place: Location, key: Any) -> bool:
         owned = About(*describe()).owned
         return any(place.owner is o and key == k for o, k in owned)
 

@@ -17,7 +17,7 @@ MISSING: Any = object()
 get_attribute = object.__getattribute__
 
 
-class Place:
+class Location:
     """A Python object with entries that can be assigned.
 
     `before` is what the entries held, and `live` what they hold now, in the same
@@ -27,7 +27,7 @@ class Place:
 
     __slots__ = ("before", "label", "live", "owner", "parent")
 
-    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+    def __init__(self, owner: Any, parent: Location | None, label: str = "") -> None:
         self.owner = owner
         self.parent = parent
         self.label = label
@@ -89,13 +89,13 @@ class Place:
         return [(k, old, new) for k, old, new in both if old is not new]
 
 
-class _Mapping(Place):
+class _Mapping(Location):
     """What a dictionary holds."""
 
     __slots__ = ("space",)
 
     def __init__(
-        self, owner: Any, parent: Place | None, label: str, space: dict[Any, Any]
+        self, owner: Any, parent: Location | None, label: str, space: dict[Any, Any]
     ) -> None:
         self.owner = owner
         self.parent = parent
@@ -132,13 +132,13 @@ class Entries(_Mapping):
         return f"[{key!r}]"
 
 
-class Slots(Place):
+class SlotLocations(Location):
     """The attributes of an object that have slots; `names` tells which."""
 
     __slots__ = ("names",)
 
     def __init__(
-        self, owner: Any, parent: Place | None, label: str, names: dict[str, Any]
+        self, owner: Any, parent: Location | None, label: str, names: dict[str, Any]
     ) -> None:
         self.names = names
         super().__init__(owner, parent, label)
@@ -161,7 +161,7 @@ class Slots(Place):
             self.names[key].__set__(self.owner, value)
 
 
-class ClassAttributes(Place):
+class ClassAttributes(Location):
     """The attributes of a class; its methods are followed where they are mentioned."""
 
     __slots__ = ()
@@ -182,12 +182,12 @@ class ClassAttributes(Place):
             setattr(self.owner, key, value)
 
 
-class Items(Place):
+class Items(Location):
     """The items of a list, of a deque, or of a tuple, which stay."""
 
     __slots__ = ()
 
-    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+    def __init__(self, owner: Any, parent: Location | None, label: str = "") -> None:
         self.owner = owner
         self.parent = parent
         self.label = label
@@ -249,7 +249,7 @@ class Members(Items):
 
     __slots__ = ()
 
-    def __init__(self, owner: Any, parent: Place | None, label: str = "") -> None:
+    def __init__(self, owner: Any, parent: Location | None, label: str = "") -> None:
         super().__init__(owner, parent, label)
         self.live = None
 
@@ -278,7 +278,7 @@ class Members(Items):
         return f"[{key!r}]" if isinstance(self.owner, np.ndarray) else ""
 
 
-class Variable(Place):
+class Variable(Location):
     """A variable of an enclosing function."""
 
     __slots__ = ()
@@ -303,7 +303,7 @@ class Variable(Place):
         return str(key)
 
 
-class Globals(Place):
+class Globals(Location):
     """Some variables of a module."""
 
     __slots__ = ("names",)

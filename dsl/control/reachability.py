@@ -32,9 +32,9 @@ from lumijit.control.locations import (
     Entries,
     Globals,
     Items,
+    Location,
     Members,
-    Place,
-    Slots,
+    SlotLocations,
     Variable,
     get_attribute,
 )
@@ -81,11 +81,11 @@ class Reach:
         around: Reach | None = None,
     ) -> None:
         self.own_names = own_names
-        self.places: list[Place] = []
+        self.places: list[Location] = []
         self.arrays: list[Any] = []
         self.nodes: list[Node] = []
         # The place in which each array was found.
-        self.holders: list[Place] = []
+        self.holders: list[Location] = []
         self.functions: list[FunctionType] = []
         self._seen: set[int] = set() if around is None else set(around._seen)
         self._known = None if known is None else known._seen
@@ -127,14 +127,14 @@ class Reach:
         """Leave an object out, as something else takes care of it."""
         self._seen.add(id(value))
 
-    def changed(self, span: Span) -> list[Place]:
+    def changed(self, span: Span) -> list[Location]:
         """List the places that don't hold the very objects that they held."""
         start = span.start.places
         return _changed(
             self.places[start : None if span.stop is None else span.stop.places]
         )
 
-    def _visit(self, value: Any, parent: Place | None, label: str) -> None:
+    def _visit(self, value: Any, parent: Location | None, label: str) -> None:
         """Find what a value leads to, unless that has been done."""
         kind = type(value)
         if kind in PLAIN or id(value) in self._seen:
@@ -150,11 +150,11 @@ class Reach:
             if look is not None:
                 look(self, value, parent, label)
 
-    def add(self, place: Place) -> None:
+    def add(self, place: Location) -> None:
         """Note a place; what it holds is followed later."""
         self.places.append(place)
 
-    def add_object(self, value: Any, parent: Place | None, label: str) -> None:
+    def add_object(self, value: Any, parent: Location | None, label: str) -> None:
         """Note the attributes and slots of an object."""
         known = self._known
         if known and id(value) in known and not pytree.is_container(value):
@@ -167,7 +167,7 @@ class Reach:
             self.add(Attributes(value, parent, label, space))
         slots = _slots_of(type(value))
         if slots:
-            self.add(Slots(value, parent, label, slots))
+            self.add(SlotLocations(value, parent, label, slots))
 
     def add_class(self, cls: type[Any]) -> None:
         """Note the attributes of a user's class, and its methods."""
@@ -243,7 +243,7 @@ class Reach:
                 self._visit(function, None, name)
 
 
-Look = Callable[[Reach, Any, Place | None, str], None]
+Look = Callable[[Reach, Any, Location | None, str], None]
 
 
 def _values(before: Any) -> Any:
@@ -255,7 +255,7 @@ def _functions_in(member: Any) -> list[FunctionType]:
     return [f for f in found if isinstance(f, FunctionType)]
 
 
-def _changed(places: list[Place]) -> list[Place]:
+def _changed(places: list[Location]) -> list[Location]:
     """List the places that have changed: mostly none, told without asking each."""
     plain = [place for place in places if place.live is not None]
     live, before = [p.live for p in plain], [p.before for p in plain]
@@ -269,11 +269,13 @@ def _changed(places: list[Place]) -> list[Place]:
     return _changed(places[:half]) + _changed(places[half:])
 
 
-def _is_array(reach: Reach, array: Any, parent: Place | None, label: str) -> None:
+def _is_array(reach: Reach, array: Any, parent: Location | None, label: str) -> None:
     """Stand for flat arrays, which `Reach.follow` notes itself."""
 
 
-def _look_at_nested(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+def _look_at_nested(
+    reach: Reach, value: Any, parent: Location | None, label: str
+) -> None:
     reach.add(Components(value, parent, label))
 
 
@@ -287,7 +289,9 @@ def _look_at_class(reach: Reach, value: Any, parent: Any, label: str) -> None:
     reach.add_class(value)
 
 
-def _look_at_parts(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+def _look_at_parts(
+    reach: Reach, value: Any, parent: Location | None, label: str
+) -> None:
     """Look at what methods, partial functions and weak references stand for."""
     if type(value) is MethodType:
         reach._visit(value.__func__, parent, label)
@@ -300,14 +304,16 @@ def _look_at_parts(reach: Reach, value: Any, parent: Place | None, label: str) -
         reach._visit(value(), parent, label)
 
 
-def _look_at_items(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+def _look_at_items(
+    reach: Reach, value: Any, parent: Location | None, label: str
+) -> None:
     reach.add(Items(value, parent, label))
     if type(value) not in (list, tuple, deque):
         reach.add_object(value, parent, label)
 
 
 def _look_at_entries(
-    reach: Reach, value: Any, parent: Place | None, label: str
+    reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
     reach.add(Entries(value, parent, label, value))
     if any(type(key) not in PLAIN for key in value):
@@ -317,14 +323,16 @@ def _look_at_entries(
 
 
 def _look_at_members(
-    reach: Reach, value: Any, parent: Place | None, label: str
+    reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
     if isinstance(value, np.ndarray) and value.dtype != object:
         return
     reach.add(Members(value, parent, label))
 
 
-def _look_at_object(reach: Reach, value: Any, parent: Place | None, label: str) -> None:
+def _look_at_object(
+    reach: Reach, value: Any, parent: Location | None, label: str
+) -> None:
     reach.add_object(value, parent, label)
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.control_tree import Block, Node, caught_name
+from lumijit.syntax.control_tree import Compound, Statement, caught_name
 
 #: Writes a list of nodes, given the names bound before, which it extends.
-Writer = Callable[[list[Node], set[str]], list[Any]]
+Writer = Callable[[list[Statement], set[str]], list[Any]]
 
 
 def write_block(
-    node: Block,
+    node: Compound,
     write: Writer,
     rewrite: Callable[[Any], Any],
     require_plain: Callable[[Any], Any],

@@ -20,7 +20,7 @@ RETURN, BREAK, CONTINUE = "return", "break", "continue"
 
 
 @dataclass(eq=False)
-class Node:
+class Statement:
     """A statement. The jump-free statements it becomes are filled in by `jumps`."""
 
     stmt: Any
@@ -29,12 +29,12 @@ class Node:
     #: True if control never reaches the end of the statement.
     always_jumps: bool = field(default=False, init=False)
     #: The same statement without jumps, and what follows it, under a guard.
-    lowered: list[Node] = field(default_factory=list, init=False)
-    guard: Branch | None = field(default=None, init=False)
+    lowered: list[Statement] = field(default_factory=list, init=False)
+    guard: If | None = field(default=None, init=False)
 
 
 @dataclass(eq=False)
-class Simple(Node):
+class Simple(Statement):
     """A statement without control flow of its own."""
 
     #: Set where a jump was replaced by flags: control does not go on from here.
@@ -50,12 +50,12 @@ class Simple(Node):
 
 
 @dataclass(eq=False)
-class Branch(Node):
+class If(Statement):
     """An `if` statement; with `is_guard`, one that skips lanes which jumped."""
 
     test: Any
-    body: list[Node]
-    orelse: list[Node]
+    body: list[Statement]
+    orelse: list[Statement]
     hints: Hints = field(default_factory=Hints)
     is_guard: bool = False
     #: Filled in by `liveness`.
@@ -79,24 +79,24 @@ class LoopPieces:
     exits: list[str]
     continue_flag: str = ""
     #: Statements that evaluate the condition before the first iteration.
-    first_test: list[Node] = field(default_factory=list)
+    first_test: list[Statement] = field(default_factory=list)
     #: Statements that evaluate it after an iteration, into the carrier.
-    retest: list[Node] = field(default_factory=list)
-    loop: Loop | None = None
+    retest: list[Statement] = field(default_factory=list)
+    loop: While | None = None
     #: The loop's `else`, under a guard where the loop can be left early.
-    after: list[Node] = field(default_factory=list)
+    after: list[Statement] = field(default_factory=list)
     #: For `for` loops: the name of the next item and the guarded iteration.
     item: str = ""
-    iteration: list[Node] = field(default_factory=list)
+    iteration: list[Statement] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Loop(Node):
+class While(Statement):
     """A `while` loop."""
 
     test: Any
-    body: list[Node]
-    orelse: list[Node]
+    body: list[Statement]
+    orelse: list[Statement]
     hints: Hints = field(default_factory=Hints)
     #: The name that carries the condition, where its expression is not pure.
     carrier: str | None = None
@@ -122,18 +122,18 @@ class Loop(Node):
 
 
 @dataclass(eq=False)
-class For(Node):
+class For(Statement):
     """A `for` loop over a Python iterable, or over a `range` of array bounds."""
 
     target: Any
     iterable: Any
-    body: list[Node]
-    orelse: list[Node]
+    body: list[Statement]
+    orelse: list[Statement]
     hints: Hints = field(default_factory=Hints)
     #: The name that holds the `range` where the iterable is a call of it.
     range_name: str | None = None
     #: For ranges, in the jump-free tree: the equivalent `while` loop.
-    counted: list[Node] = field(default_factory=list, init=False)
+    counted: list[Statement] = field(default_factory=list, init=False)
     #: In the jump-free tree: the flags that end the iteration.
     flags: list[str] = field(default_factory=list, init=False)
     #: In the original tree: the pieces of the jump-free loop.
@@ -146,11 +146,11 @@ class For(Node):
 
 
 @dataclass(eq=False)
-class Block(Node):
+class Compound(Statement):
     """A compound statement that is executed as it is: `with`, `try`, `match`."""
 
     #: Pairs of the syntax node and the attribute that holds a list of statements.
-    parts: list[tuple[Any, str, list[Node]]]
+    parts: list[tuple[Any, str, list[Statement]]]
     #: Why this statement can't stand around vectorized control flow, if so.
     plain_only: str = ""
 
@@ -161,24 +161,24 @@ class Block(Node):
             self.always_jumps = ends_in_jump(self.parts[0][2])
 
 
-def jumps_of(nodes: list[Node]) -> frozenset[str]:
+def jumps_of(nodes: list[Statement]) -> frozenset[str]:
     """Collect the jumps that may leave a list of statements."""
     return frozenset().union(*(node.jumps for node in nodes))
 
 
-def ends_in_jump(nodes: list[Node]) -> bool:
+def ends_in_jump(nodes: list[Statement]) -> bool:
     """Tell whether control never reaches the end of a list of statements."""
     return any(node.always_jumps for node in nodes)
 
 
-def may_split(node: Node) -> bool:
+def may_split(node: Statement) -> bool:
     """Tell whether an array condition may make some lanes jump out of `node`."""
     if isinstance(node, Simple) or not node.jumps:
         return False
-    if isinstance(node, Block):
+    if isinstance(node, Compound):
         inner = [n for part in node.parts for n in part[2]]
         return not node.plain_only and any(map(may_split, inner))
-    assert isinstance(node, (Branch, Loop, For))
+    assert isinstance(node, (If, While, For))
     if any(map(may_split, (*node.body, *node.orelse))):
         return True
     if isinstance(node, For):
@@ -191,11 +191,11 @@ def is_true(test: Any) -> bool:
     return isinstance(test, gast.Constant) and bool(test.value)
 
 
-def header_effects(node: Node) -> Effects:
+def header_effects(node: Statement) -> Effects:
     """Collect the effects of a node without the statements nested in it."""
     if isinstance(node, Simple):
         return effects_of(node.stmt)
-    if isinstance(node, (Branch, Loop)):
+    if isinstance(node, (If, While)):
         hint_values = node.hints.keywords.values()
         return effects_of(node.test, *hint_values)
     if isinstance(node, For):
@@ -238,37 +238,35 @@ class TreeBuilder:
         #: `global` and `nonlocal` statements, which belong to the whole function.
         self.declarations: list[Any] = []
 
-    def block(self, statements: list[Any]) -> list[Node]:
+    def block(self, statements: list[Any]) -> list[Statement]:
         """Build the nodes of a list of statements."""
         return [self.node(statement) for statement in statements]
 
-    def node(self, stmt: Any) -> Node:
+    def node(self, stmt: Any) -> Statement:
         """Build the node of one statement."""
         if isinstance(stmt, gast.If):
             test, hints = self.hints.split(stmt.test, loop=False)
-            return Branch(
-                stmt, test, self.block(stmt.body), self.block(stmt.orelse), hints
-            )
+            return If(stmt, test, self.block(stmt.body), self.block(stmt.orelse), hints)
         if isinstance(stmt, gast.While):
             test, hints = self.hints.split(stmt.test, loop=True)
-            return Loop(
+            return While(
                 stmt, test, self.block(stmt.body), self.block(stmt.orelse), hints
             )
         if isinstance(stmt, (gast.For, gast.AsyncFor)):
             return self._for(stmt)
         if isinstance(stmt, (gast.With, gast.AsyncWith)):
-            return Block(stmt, [(stmt, "body", self.block(stmt.body))])
+            return Compound(stmt, [(stmt, "body", self.block(stmt.body))])
         if isinstance(stmt, (gast.Try, getattr(gast, "TryStar", gast.Try))):
             return self._try(stmt)
         if isinstance(stmt, gast.Match):
             parts = [(case, "body", self.block(case.body)) for case in stmt.cases]
-            return Block(stmt, parts)
+            return Compound(stmt, parts)
         if isinstance(stmt, (gast.Global, gast.Nonlocal)):
             self.declarations.append(stmt)
             return Simple(build.located(gast.Pass(), stmt))
         return Simple(stmt)
 
-    def _for(self, stmt: Any) -> Node:
+    def _for(self, stmt: Any) -> Statement:
         iterable, hints = self.hints.split(stmt.iter, loop=True)
         name = None
         if isinstance(stmt, gast.For) and self._is_range(iterable):
@@ -285,13 +283,13 @@ class TreeBuilder:
             and not node.keywords
         )
 
-    def _try(self, stmt: Any) -> Node:
+    def _try(self, stmt: Any) -> Statement:
         parts = [(stmt, "body", self.block(stmt.body))]
         for handler in stmt.handlers:
             parts.append((handler, "body", self.block(handler.body)))
         parts.append((stmt, "orelse", self.block(stmt.orelse)))
         parts.append((stmt, "finalbody", self.block(stmt.finalbody)))
-        node = Block(stmt, parts)
+        node = Compound(stmt, parts)
         if stmt.handlers:
             node.plain_only = "inside 'try' with 'except'"
         elif jumps_of(parts[-1][2]):

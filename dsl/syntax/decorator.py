@@ -42,13 +42,13 @@ import gast
 from lumijit.runtime import errors
 from lumijit.syntax import build
 from lumijit.syntax.build import RESULT
-from lumijit.syntax.control_tree import Node, Simple, TreeBuilder, ends_in_jump
+from lumijit.syntax.control_tree import Simple, Statement, TreeBuilder, ends_in_jump
 from lumijit.syntax.entry_points import Runtime
 from lumijit.syntax.function_object import compiled, outline
 from lumijit.syntax.hints import HintReader
 from lumijit.syntax.jumps import JumpRemover
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, Liveness
-from lumijit.syntax.names import Scope, scope_of
+from lumijit.syntax.names import NameScope, scope_of
 from lumijit.syntax.plain_code import SPLIT, NativeWriter
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
@@ -208,7 +208,7 @@ class _Rewriting:
         tree.body = [*head, *body]
         return helpers
 
-    def _nodes(self, tree: Any, scope: Scope) -> tuple[list[Any], list[Node]]:
+    def _nodes(self, tree: Any, scope: NameScope) -> tuple[list[Any], list[Statement]]:
         """Build the control-flow tree, apart from docstring and declarations."""
         shadowed = "range" in scope.local or "range" in scope.global_names
         is_range = self.range_is_builtin and not shadowed
@@ -226,7 +226,7 @@ class _Rewriting:
         head = [first] if has_doc else []
         return head + builder.declarations, nodes
 
-    def _jump_free(self, nodes: list[Node], scope: Scope) -> list[Node]:
+    def _jump_free(self, nodes: list[Statement], scope: NameScope) -> list[Statement]:
         purity = Purity(scope, self.namespace)
         return JumpRemover(self.new_name, purity.is_pure).function(nodes)
 
@@ -259,7 +259,9 @@ def _namespace(function: FunctionType) -> dict[str, Any]:
     return names
 
 
-def _analyse(nodes: list[Node], scope: Scope) -> tuple[EffectCache, DefiniteAssignment]:
+def _analyse(
+    nodes: list[Statement], scope: NameScope
+) -> tuple[EffectCache, DefiniteAssignment]:
     """Run the analyses of a jump-free tree."""
     effects = EffectCache(scope)
     always = scope.captured | scope.nonlocal_names | {RESULT}
@@ -283,7 +285,7 @@ def _shared_in(helper: Any) -> frozenset[str]:
     return frozenset(itertools.chain.from_iterable(names))
 
 
-def _name_super_arguments(tree: Any, scope: Scope) -> None:
+def _name_super_arguments(tree: Any, scope: NameScope) -> None:
     """Write `super()` with its arguments, which a helper would not find."""
     arguments = [*tree.args.posonlyargs, *tree.args.args]
     if "__class__" not in scope.free or "super" in scope.local or not arguments:

@@ -17,9 +17,9 @@ from lumijit.runtime.tracebacks import hides_frames
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.conditions import Conditions, Forced
 from lumijit.syntax.nesting import entered
-from lumijit.syntax.object_state import Handed, Inputs, Slots, attempts
+from lumijit.syntax.object_state import Handed, Inputs, ObjectState, attempts
 from lumijit.syntax.ranges import ArrayRange, item, make_range
-from lumijit.syntax.site import Raising, Site, State, inputs_of, labels_of
+from lumijit.syntax.site import Raising, Site, SiteState, inputs_of, labels_of
 from lumijit.syntax.source import syntax_error
 from lumijit.syntax.undefined import Undefined, fail
 
@@ -59,7 +59,7 @@ class Runtime(Conditions):
         labels = where.ins if values else ()
         who = f"a side of '{where.kind}' (line {where.place.line})"
 
-        def attempt(state: Slots) -> Any:
+        def attempt(state: ObjectState) -> Any:
             handed = Handed(dict(zip(labels, values, strict=True)))
             names = state.labels_of_slots((*labels, *where.outs))
             changing = tuple(handed.originals)
@@ -248,9 +248,9 @@ class Runtime(Conditions):
         test: Any,
         sides: tuple[Callable[..., tuple[Any, ...]], ...],
         hints: dict[str, Any],
-        slots: Slots,
+        slots: ObjectState,
     ) -> tuple[Any, ...]:
-        state = State(where, values, slots)
+        state = SiteState(where, values, slots)
         results = state.results()
         unset: set[str] = set()
 
@@ -335,9 +335,9 @@ class Runtime(Conditions):
         cond: Callable[..., Any],
         body: Callable[..., tuple[Any, ...]],
         hints: dict[str, Any],
-        slots: Slots,
+        slots: ObjectState,
     ) -> tuple[Any, ...]:
-        state = State(where, values, slots)
+        state = SiteState(where, values, slots)
 
         def run_cond(*entries: Any) -> Any:
             return state.test(cond, entries)

@@ -20,13 +20,13 @@ from lumijit.syntax.control_tree import (
     BREAK,
     CONTINUE,
     RETURN,
-    Block,
-    Branch,
+    Compound,
     For,
-    Loop,
+    If,
     LoopPieces,
-    Node,
     Simple,
+    Statement,
+    While,
     ends_in_jump,
     is_true,
     jumps_of,
@@ -59,15 +59,15 @@ class JumpRemover:
         self.new_name = new_name
         self.is_pure = is_pure
 
-    def function(self, nodes: list[Node]) -> list[Node]:
+    def function(self, nodes: list[Statement]) -> list[Statement]:
         """Translate the body of a function."""
         return self._block(nodes, _Flags())
 
-    def _block(self, nodes: list[Node], flags: _Flags) -> list[Node]:
-        result: list[Node] = []
+    def _block(self, nodes: list[Statement], flags: _Flags) -> list[Statement]:
+        result: list[Statement] = []
         for index, node in enumerate(nodes):
             rest = nodes[index + 1 :]
-            if isinstance(node, Branch) and self._absorbs(node):
+            if isinstance(node, If) and self._absorbs(node):
                 result += self._absorb(node, rest, flags)
                 return result
             node.lowered = self._node(node, flags)
@@ -82,19 +82,21 @@ class JumpRemover:
         return result
 
     @staticmethod
-    def _absorbs(node: Branch) -> bool:
+    def _absorbs(node: If) -> bool:
         return bool(node.jumps) and (
             ends_in_jump(node.body) or ends_in_jump(node.orelse)
         )
 
-    def _absorb(self, node: Branch, rest: list[Node], flags: _Flags) -> list[Node]:
+    def _absorb(
+        self, node: If, rest: list[Statement], flags: _Flags
+    ) -> list[Statement]:
         """Move what follows a branch that surely jumps into the other branch."""
         body, orelse = node.body, node.orelse
         if not ends_in_jump(body):
             body = body + rest
         elif not ends_in_jump(orelse):
             orelse = orelse + rest
-        lowered = Branch(
+        lowered = If(
             node.stmt,
             node.test,
             self._block(body, flags),
@@ -104,26 +106,26 @@ class JumpRemover:
         node.lowered = [lowered]
         return [lowered]
 
-    def _guarded(self, names: list[str], body: list[Node], stmt: Any) -> Branch:
-        return Branch(stmt, _none_of(names, stmt), body, [], is_guard=True)
+    def _guarded(self, names: list[str], body: list[Statement], stmt: Any) -> If:
+        return If(stmt, _none_of(names, stmt), body, [], is_guard=True)
 
-    def _node(self, node: Node, flags: _Flags) -> list[Node]:
+    def _node(self, node: Statement, flags: _Flags) -> list[Statement]:
         if isinstance(node, Simple):
             return self._simple(node, flags)
-        if isinstance(node, Branch):
+        if isinstance(node, If):
             body, orelse = (self._block(b, flags) for b in (node.body, node.orelse))
-            return [Branch(node.stmt, node.test, body, orelse, node.hints)]
-        if isinstance(node, Loop):
+            return [If(node.stmt, node.test, body, orelse, node.hints)]
+        if isinstance(node, While):
             return self._loop(node, flags)
         if isinstance(node, For):
             return self._for(node, flags)
-        assert isinstance(node, Block)
+        assert isinstance(node, Compound)
         if node.plain_only:
             return [node]
         parts = [(s, name, self._block(body, flags)) for s, name, body in node.parts]
-        return [Block(node.stmt, parts)]
+        return [Compound(node.stmt, parts)]
 
-    def _simple(self, node: Simple, flags: _Flags) -> list[Node]:
+    def _simple(self, node: Simple, flags: _Flags) -> list[Statement]:
         if not node.jumps:
             return [node]
         (jump,) = node.jumps
@@ -135,7 +137,7 @@ class JumpRemover:
         value = node.stmt.value or build.constant(None)
         return [_assignment(RESULT, value, node.stmt), raised]
 
-    def _enter_loop(self, node: Loop | For) -> tuple[_Flags, LoopPieces]:
+    def _enter_loop(self, node: While | For) -> tuple[_Flags, LoopPieces]:
         inner = jumps_of(node.body)
         flags = _Flags(
             self.new_name("break") if BREAK in inner else "",
@@ -146,7 +148,7 @@ class JumpRemover:
         pieces.continue_flag = flags.continue_flag
         return flags, pieces
 
-    def _iteration(self, node: Loop | For, flags: _Flags) -> list[Node]:
+    def _iteration(self, node: While | For, flags: _Flags) -> list[Statement]:
         body = self._block(node.body, flags)
         if flags.continue_flag:
             lower = build.constant(False)
@@ -154,8 +156,8 @@ class JumpRemover:
         return body
 
     def _finish(
-        self, node: Loop | For, pieces: LoopPieces, outer: _Flags
-    ) -> list[Node]:
+        self, node: While | For, pieces: LoopPieces, outer: _Flags
+    ) -> list[Statement]:
         if node.orelse:
             orelse = self._block(node.orelse, outer)
             if pieces.exits:
@@ -165,7 +167,7 @@ class JumpRemover:
         lower = build.constant(False)
         return [_assignment(flag, lower, node.stmt) for flag in pieces.flags]
 
-    def _loop(self, node: Loop, outer: _Flags) -> list[Node]:
+    def _loop(self, node: While, outer: _Flags) -> list[Statement]:
         flags, pieces = self._enter_loop(node)
         body = self._iteration(node, flags)
         test = node.test
@@ -186,14 +188,14 @@ class JumpRemover:
             go_on = _none_of(pieces.exits, node.stmt)
             test = go_on if is_true(test) else build.both(go_on, test)
             build.located(test, node.test)
-        loop = Loop(node.stmt, test, body, [], node.hints, carrier)
+        loop = While(node.stmt, test, body, [], node.hints, carrier)
         loop.forever = is_true(node.test)
         loop.break_flag = flags.break_flag
         pieces.loop = loop
         init = self._finish(node, pieces, outer)
         return [*init, *pieces.first_test, loop, *pieces.after]
 
-    def _for(self, node: For, outer: _Flags) -> list[Node]:
+    def _for(self, node: For, outer: _Flags) -> list[Statement]:
         flags, pieces = self._enter_loop(node)
         body = self._iteration(node, flags)
         target: Any = node.target
@@ -219,8 +221,8 @@ class JumpRemover:
         return [*init, loop, *pieces.after]
 
     def _counted(
-        self, node: For, body: list[Node], flags: _Flags, pieces: LoopPieces
-    ) -> list[Node]:
+        self, node: For, body: list[Statement], flags: _Flags, pieces: LoopPieces
+    ) -> list[Statement]:
         """Write `for i in range(...)` with array bounds as a `while` loop."""
         stmt, bounds = node.stmt, str(node.range_name)
         count = self.new_name("count")
@@ -238,7 +240,7 @@ class JumpRemover:
         test: Any = gast.Compare(build.name(count), [gast.Lt()], [build.name(size)])
         if pieces.exits:
             test = build.both(_none_of(pieces.exits, stmt), test)
-        loop = Loop(
+        loop = While(
             stmt,
             build.located(test, stmt),
             [Simple(build.located(bind, node.target)), advance, *body],

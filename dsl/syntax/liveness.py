@@ -12,17 +12,17 @@ import gast
 
 from lumijit.syntax.control_tree import (
     BREAK,
-    Block,
-    Branch,
+    Compound,
     For,
-    Loop,
-    Node,
+    If,
     Simple,
+    Statement,
+    While,
     caught_name,
     header_effects,
     is_true,
 )
-from lumijit.syntax.names import Effects, Scope, effects_of
+from lumijit.syntax.names import Effects, NameScope, effects_of
 
 #: Statements that bind all the names they mention as targets.
 _BINDERS = (
@@ -38,14 +38,14 @@ _BINDERS = (
 class EffectCache:
     """The effects of nodes, with and without the nodes inside."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: NameScope) -> None:
         """Start empty. Calls may touch what `scope` shares with inner functions."""
         self.scope = scope
         self._header: dict[int, Effects] = {}
         self._deep: dict[int, Effects] = {}
-        self._kept: list[Node] = []
+        self._kept: list[Statement] = []
 
-    def header(self, node: Node) -> Effects:
+    def header(self, node: Statement) -> Effects:
         """Return the effects of a node without those nested in it."""
         found = self._header.get(id(node))
         if found is None:
@@ -56,7 +56,7 @@ class EffectCache:
             self._kept.append(node)
         return found
 
-    def deep(self, node: Node) -> Effects:
+    def deep(self, node: Statement) -> Effects:
         """Return the effects of a node and everything in it."""
         found = self._deep.get(id(node))
         if found is None:
@@ -68,13 +68,13 @@ class EffectCache:
         return found
 
 
-def children(node: Node) -> list[Node]:
+def children(node: Statement) -> list[Statement]:
     """List the nodes directly inside a node."""
-    if isinstance(node, (Branch, Loop)):
+    if isinstance(node, (If, While)):
         return [*node.body, *node.orelse]
     if isinstance(node, For):
         return [*node.body, *node.orelse, *node.counted]
-    if isinstance(node, Block):
+    if isinstance(node, Compound):
         return [child for part in node.parts for child in part[2]]
     return []
 
@@ -96,32 +96,32 @@ class Liveness:
         self.effects = effects
         self.always = always
 
-    def block(self, nodes: list[Node], live: set[str]) -> set[str]:
+    def block(self, nodes: list[Statement], live: set[str]) -> set[str]:
         """Return what is live before `nodes`, given what is live after."""
         for node in reversed(nodes):
             live = self.node(node, live)
         return live
 
-    def node(self, node: Node, live: set[str]) -> set[str]:
+    def node(self, node: Statement, live: set[str]) -> set[str]:
         """Return what is live before `node`."""
         live = live | self.always
         reads = self.effects.header(node).reads
         if isinstance(node, Simple):
             gone = surely_bound(node.stmt) | self.effects.header(node).deletes
             return (live - gone) | reads
-        if isinstance(node, Branch):
+        if isinstance(node, If):
             node.live_out |= live
             node.live_body |= self.block(node.body, live)
             node.live_orelse |= self.block(node.orelse, live)
             return node.live_body | node.live_orelse | reads
-        if isinstance(node, Loop):
+        if isinstance(node, While):
             return self._loop(node, live)
         if isinstance(node, For):
             return self._for(node, live)
-        assert isinstance(node, Block)
+        assert isinstance(node, Compound)
         return self._block_statement(node, live) | reads
 
-    def _loop(self, node: Loop, live: set[str]) -> set[str]:
+    def _loop(self, node: While, live: set[str]) -> set[str]:
         head = self.block(node.orelse, live) | self.effects.header(node).reads | live
         while True:
             grown = head | self.block(node.body, head)
@@ -142,7 +142,7 @@ class Liveness:
             head = grown
         return (head | self.block(node.counted, live)) - {node.range_name}
 
-    def _block_statement(self, node: Block, live: set[str]) -> set[str]:
+    def _block_statement(self, node: Compound, live: set[str]) -> set[str]:
         bodies = [body for _, _, body in node.parts]
         if isinstance(node.stmt, (gast.With, gast.AsyncWith)):
             return self.block(bodies[0], live)
@@ -173,7 +173,7 @@ class DefiniteAssignment:
         self._breaks: dict[str, set[str] | None] = {}
         self._native_breaks: list[set[str] | None] = []
 
-    def block(self, nodes: list[Node], bound: set[str] | None) -> set[str] | None:
+    def block(self, nodes: list[Statement], bound: set[str] | None) -> set[str] | None:
         """Return the names bound after `nodes`, given those bound before."""
         for node in nodes:
             if bound is None:
@@ -181,13 +181,13 @@ class DefiniteAssignment:
             bound = self.node(node, bound)
         return bound
 
-    def node(self, node: Node, bound: set[str]) -> set[str] | None:
+    def node(self, node: Statement, bound: set[str]) -> set[str] | None:
         """Return the names bound after `node`."""
         if isinstance(node, Simple):
             return self._simple(node, bound)
-        if isinstance(node, Branch):
+        if isinstance(node, If):
             return self._branch(node, bound)
-        if isinstance(node, Loop):
+        if isinstance(node, While):
             self._check(bound, node.test, *node.hints.keywords.values())
             return self._loop(node, bound)
         if isinstance(node, For):
@@ -199,7 +199,7 @@ class DefiniteAssignment:
             self.block(node.counted, bound)
             self.block(node.orelse, bound)
             return bound - self._deleted(node)
-        assert isinstance(node, Block)
+        assert isinstance(node, Compound)
         return self._block_statement(node, bound)
 
     def _simple(self, node: Simple, bound: set[str]) -> set[str] | None:
@@ -214,14 +214,14 @@ class DefiniteAssignment:
         effects = self.effects.header(node)
         return (bound | surely_bound(node.stmt)) - effects.deletes
 
-    def _branch(self, node: Branch, bound: set[str]) -> set[str] | None:
+    def _branch(self, node: If, bound: set[str]) -> set[str] | None:
         self._check(bound, node.test)
         after = self.block(node.body, bound)
         if not node.is_guard or node.orelse:
             after = _meet(after, self.block(node.orelse, bound))
         return after
 
-    def _loop(self, node: Loop, bound: set[str]) -> set[str] | None:
+    def _loop(self, node: While, bound: set[str]) -> set[str] | None:
         bound = bound - self._deleted(node)
         self._native_breaks.append(None)
         self.block(node.body, bound)
@@ -232,10 +232,10 @@ class DefiniteAssignment:
             return broken
         return _meet(self.block(node.orelse, bound), broken)
 
-    def _deleted(self, node: Node) -> set[str]:
+    def _deleted(self, node: Statement) -> set[str]:
         return self.effects.deep(node).deletes
 
-    def _block_statement(self, node: Block, bound: set[str]) -> set[str] | None:
+    def _block_statement(self, node: Compound, bound: set[str]) -> set[str] | None:
         header = self.effects.header(node)
         bodies = [body for _, _, body in node.parts]
         if isinstance(node.stmt, (gast.With, gast.AsyncWith)):

@@ -236,7 +236,7 @@ def _inner_effects(arguments: Any, body: list[Any]) -> Effects:
 
 
 @dataclass(frozen=True)
-class Scope:
+class NameScope:
     """The variables of the function that is being rewritten."""
 
     parameters: frozenset[str]
@@ -258,7 +258,7 @@ class Scope:
         return self.local | (self.free - {"__class__"})
 
 
-def scope_of(function: Any, free: tuple[str, ...]) -> Scope:
+def scope_of(function: Any, free: tuple[str, ...]) -> NameScope:
     """Analyse the scope of a function definition; `free` are its closure's names."""
     effects = effects_of(*function.body)
     params = parameters(function.args)
@@ -270,7 +270,7 @@ def scope_of(function: Any, free: tuple[str, ...]) -> Scope:
         bound[name] = bound.get(name, 0) + 1
     rebound = {name for name in captured if bound.get(name, 0) > 1}
     rebound |= effects.rebound_inside & local
-    return Scope(
+    return NameScope(
         parameters=frozenset(params),
         local=frozenset(local),
         free=(frozenset(free) | effects.nonlocal_names) - local,

@@ -87,7 +87,7 @@ class Inputs(NamedTuple):
     attributes: Callable[[], Iterable[Slot]] = tuple
 
 
-class Slots:
+class ObjectState:
     """What a construct changes besides its variables, as part of its state.
 
     `watch` is what its functions must leave alone.
@@ -198,7 +198,7 @@ def _without_repetition(
 
 
 def attempts(
-    inputs: Inputs, functions: tuple[Any, ...], run: Callable[[Slots], Any]
+    inputs: Inputs, functions: tuple[Any, ...], run: Callable[[ObjectState], Any]
 ) -> Any:
     """Run a construct; once more whenever its functions change what is no state.
 
@@ -226,7 +226,7 @@ def attempts(
             restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
         try:
-            attempt = partial(run, Slots(slots, watch))
+            attempt = partial(run, ObjectState(slots, watch))
             return apart(attempt, (_running, Running(around, slots)))
         except Changed as change:
             if restore is None or change.watch is not watch:

@@ -15,13 +15,13 @@ import gast
 from lumijit.syntax import build
 from lumijit.syntax.build import RESULT, RETURNED
 from lumijit.syntax.control_tree import (
-    Block,
-    Branch,
+    Compound,
     For,
-    Loop,
+    If,
     LoopPieces,
-    Node,
     Simple,
+    Statement,
+    While,
     ends_in_jump,
     may_split,
 )
@@ -45,13 +45,13 @@ class NativeWriter:
         #: Whether the plain code tests for split mode.
         self.tests_split = False
 
-    def function(self, nodes: list[Node], bound: set[str]) -> list[Any]:
+    def function(self, nodes: list[Statement], bound: set[str]) -> list[Any]:
         """Write the body of the function."""
         finish = [gast.Return(value=build.name(RESULT))]
         return self.block(nodes, bound, finish)
 
     def block(
-        self, nodes: list[Node], bound: set[str], finish: list[Any] | None = None
+        self, nodes: list[Statement], bound: set[str], finish: list[Any] | None = None
     ) -> list[Any]:
         """Write a block.
 
@@ -64,7 +64,7 @@ class NativeWriter:
                 result += self._node(node, bound)
                 continue
             rest = nodes[index + 1 :]
-            if finish is not None and isinstance(node, Branch) and not _nests(node):
+            if finish is not None and isinstance(node, If) and not _nests(node):
                 # Only its own condition can split it: no flag needs testing.
                 result += self._branch(node, bound, (rest, finish))
                 continue
@@ -88,22 +88,24 @@ class NativeWriter:
             return [*result, build.located(chosen, node.stmt)]
         return result
 
-    def _split_rest(self, node: Node, rest: list[Node], bound: set[str]) -> list[Any]:
+    def _split_rest(
+        self, node: Statement, rest: list[Statement], bound: set[str]
+    ) -> list[Any]:
         """Write what follows `node` for the lanes that did not jump."""
         if not rest or node.guard is None:
             return []
         return self.regions.statements([node.guard], bound | self._all_flags())
 
-    def _node(self, node: Node, bound: set[str]) -> list[Any]:
+    def _node(self, node: Statement, bound: set[str]) -> list[Any]:
         if isinstance(node, Simple):
             return [self.regions.simple(node.stmt, bound)]
-        if isinstance(node, Branch):
+        if isinstance(node, If):
             return self._branch(node, bound)
-        if isinstance(node, Loop):
+        if isinstance(node, While):
             return self._loop(node, bound)
         if isinstance(node, For):
             return self._for(node, bound)
-        assert isinstance(node, Block)
+        assert isinstance(node, Compound)
         if node.plain_only and not self.refuse:
             inner = NativeWriter(self.regions, node.plain_only)
             statement = self.regions.block_statement(node, inner.block, bound)
@@ -115,9 +117,9 @@ class NativeWriter:
 
     def _branch(
         self,
-        node: Branch,
+        node: If,
         bound: set[str],
-        ending: tuple[list[Node], list[Any]] | None = None,
+        ending: tuple[list[Statement], list[Any]] | None = None,
     ) -> list[Any]:
         """Write a branch; `ending` is what follows it in split mode, and a jump."""
         test = self.rewriter.rewrite(node.test)
@@ -150,7 +152,7 @@ class NativeWriter:
         return [build.located(chosen, node.stmt)]
 
     @staticmethod
-    def _join(node: Branch, bound: set[str], left: set[str], right: set[str]) -> None:
+    def _join(node: If, bound: set[str], left: set[str], right: set[str]) -> None:
         if ends_in_jump(node.body):
             left = right if not ends_in_jump(node.orelse) else left | right
         elif ends_in_jump(node.orelse):
@@ -158,18 +160,18 @@ class NativeWriter:
         bound |= left & right
         bound &= left & right
 
-    def _vectorized_branch(self, node: Branch, temp: str, bound: set[str]) -> list[Any]:
+    def _vectorized_branch(self, node: If, temp: str, bound: set[str]) -> list[Any]:
         if self.refuse:
             return self._refusal(node)
         (lowered,) = node.lowered
-        assert isinstance(lowered, Branch)
+        assert isinstance(lowered, If)
         test = build.located(build.name(temp), node.test)
         start = self._start_split(node, bound)
         call = self.regions.branch(lowered, test, bound)
         forget = build.assign(temp, build.constant(None))
         return [*start, *call, forget]
 
-    def _start_split(self, node: Node, bound: set[str]) -> list[Any]:
+    def _start_split(self, node: Statement, bound: set[str]) -> list[Any]:
         """Lower all flags, as the first lanes are about to jump."""
         if not node.jumps:
             return []
@@ -188,7 +190,7 @@ class NativeWriter:
             flags |= {*pieces.exits, pieces.continue_flag} - {""}
         return flags
 
-    def _refusal(self, node: Node) -> list[Any]:
+    def _refusal(self, node: Statement) -> list[Any]:
         reason = f"this statement {self.refuse}"
         self.regions.check_mode(node, node.stmt, reason)
         value = self.regions.refusal(node.stmt, reason)
@@ -196,7 +198,7 @@ class NativeWriter:
 
     # Loops.
 
-    def _loop(self, node: Loop, bound: set[str]) -> list[Any]:
+    def _loop(self, node: While, bound: set[str]) -> list[Any]:
         before = set(bound)
         plain_test = is_plain_test(node.test) and node.hints.mode is None
         inner = set(bound)
@@ -216,7 +218,7 @@ class NativeWriter:
         result = [build.located(statement, node.stmt)]
         return result + self._end_split(node)
 
-    def _loop_body(self, node: Loop, bound: set[str]) -> list[Any]:
+    def _loop_body(self, node: While, bound: set[str]) -> list[Any]:
         if self.refuse:
             return self.block(node.body, bound)
         pieces = node.pieces
@@ -238,7 +240,7 @@ class NativeWriter:
         rest = [*pieces.retest, pieces.loop, *pieces.after]
         return [*self.regions.statements(rest, known), gast.Break()]
 
-    def _vectorized_loop(self, node: Loop, temp: str, bound: set[str]) -> list[Any]:
+    def _vectorized_loop(self, node: While, temp: str, bound: set[str]) -> list[Any]:
         if self.refuse:
             return self._refusal(node)
         pieces = node.pieces
@@ -255,7 +257,7 @@ class NativeWriter:
         after = self.regions.statements(pieces.after, bound)
         return [*start, *flags, *call, *after]
 
-    def _end_split(self, node: Loop | For) -> list[Any]:
+    def _end_split(self, node: While | For) -> list[Any]:
         """Return to plain mode after a loop that only `break` could leave."""
         if self.refuse or node.jumps or not any(map(may_split, node.body)):
             return []
@@ -328,7 +330,7 @@ class NativeWriter:
         return [*start, *flags, *call]
 
 
-def _nests(node: Branch) -> bool:
+def _nests(node: If) -> bool:
     return any(map(may_split, (*node.body, *node.orelse)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from lumijit.syntax.expressions import suspension_in
-from lumijit.syntax.names import Scope, root_name
+from lumijit.syntax.names import NameScope, root_name
 
 
 class Purity:
@@ -19,7 +19,7 @@ class Purity:
     as those of random number generators, may change their object.
     """
 
-    def __init__(self, scope: Scope, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, scope: NameScope, namespace: Mapping[str, Any]) -> None:
         """Look functions up in `namespace`: globals, builtins and closure."""
         self.scope = scope
         self.namespace = namespace

@@ -1,7 +1,7 @@
 """What goes through a primitive and what is bound to the functions it calls.
 
 Owns the description of a construct (`Site`) and the division of its inputs at run
-time (`State`), including attributes that it assigns on objects that are no PyTrees.
+time (`SiteState`), including attributes that it assigns on objects that are no PyTrees.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.build import PREFIX, RESULT
-from lumijit.syntax.object_state import Attribute, Handed, Inputs, Slots
-from lumijit.syntax.source import Place
+from lumijit.syntax.object_state import Attribute, Handed, Inputs, ObjectState
+from lumijit.syntax.source import SourcePlace
 from lumijit.syntax.undefined import Undefined
 
 #: Values that hold no arrays: where they are only read, they are no state.
@@ -42,7 +42,7 @@ class Raising:
     """A statement that raises an exception, and the condition that leads to it."""
 
     statement: str
-    place: Place
+    place: SourcePlace
     condition: str
 
 
@@ -52,7 +52,7 @@ class Site:
 
     filename: str
     function: str
-    place: Place
+    place: SourcePlace
     kind: str
     #: Variables that the construct's functions take, in order.
     ins: tuple[str, ...]
@@ -100,10 +100,10 @@ def _label_of(name: str) -> str:
     return f"<{stem}>"
 
 
-class State(Slots):
+class SiteState(ObjectState):
     """The inputs of one run of a construct."""
 
-    def __init__(self, site: Site, values: tuple[Any, ...], slots: Slots) -> None:
+    def __init__(self, site: Site, values: tuple[Any, ...], slots: ObjectState) -> None:
         """Divide `values`, which belong to `site.ins`; `slots` change besides."""
         self.site = site
         self.values = values

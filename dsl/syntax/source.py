@@ -32,24 +32,26 @@ class Source:
 
     def error(self, node: Any, problem: str, fix: str = "") -> Exception:
         """Make the error that points at `node` in the user's file."""
-        return syntax_error(self.filename, self.function, Place.of(node), problem, fix)
+        return syntax_error(
+            self.filename, self.function, SourcePlace.of(node), problem, fix
+        )
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """A position in a source file: line counted from 1, column from 0."""
 
     line: int
     column: int
 
     @staticmethod
-    def of(node: Any) -> Place:
+    def of(node: Any) -> SourcePlace:
         """Take the position of a syntax node."""
-        return Place(getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+        return SourcePlace(getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
 
 
 def pointed_text(
-    filename: str, function: str, place: Place, problem: str, fix: str = ""
+    filename: str, function: str, place: SourcePlace, problem: str, fix: str = ""
 ) -> str:
     """Word a message that shows the source line and a caret below it."""
     text = f"{filename}:{place.line} in {function}: @syntax: {problem}."
@@ -65,7 +67,7 @@ def pointed_text(
 
 
 def syntax_error(
-    filename: str, function: str, place: Place, problem: str, fix: str = ""
+    filename: str, function: str, place: SourcePlace, problem: str, fix: str = ""
 ) -> errors.SyntaxTransformError:
     """Make the error for a place in a source file."""
     text = pointed_text(filename, function, place, problem, fix)
@@ -77,7 +79,7 @@ def syntax_error(
 def read_function(function: FunctionType) -> Source:
     """Find and parse the source of `function`, with its true line numbers."""
     code = function.__code__
-    place = Place(code.co_firstlineno, 0)
+    place = SourcePlace(code.co_firstlineno, 0)
 
     def refuse(problem: str, fix: str) -> Exception:
         name = function.__qualname__

@@ -7,19 +7,19 @@ from typing import Any
 
 import gast
 
-from lumijit.syntax.control_tree import Block, Branch, For, Loop, Node, Simple
+from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
 from lumijit.syntax.expressions import suspension_in
 from lumijit.syntax.liveness import EffectCache, children
-from lumijit.syntax.names import Scope
+from lumijit.syntax.names import NameScope
 from lumijit.syntax.site import Raising
-from lumijit.syntax.source import Place
+from lumijit.syntax.source import SourcePlace
 
 #: Characters of a condition that messages show.
 _SHOWN = 60
 
 
 def find_obstacle(
-    nodes: list[Node], scope: Scope, effects: EffectCache
+    nodes: list[Statement], scope: NameScope, effects: EffectCache
 ) -> tuple[Any, str] | None:
     """Return the first syntax node that forbids vectorizing `nodes`, and its name."""
     for node in nodes:
@@ -30,7 +30,7 @@ def find_obstacle(
     return None
 
 
-def raising_in(node: Branch | Loop) -> Raising | None:
+def raising_in(node: If | While) -> Raising | None:
     """Return what raises an exception as soon as a block of `node` is entered.
 
     What depends on further conditions or loops inside is their business.
@@ -39,15 +39,15 @@ def raising_in(node: Branch | Loop) -> Raising | None:
     if found is None:
         return None
     condition = ""
-    if not (isinstance(node, Branch) and node.is_guard):
+    if not (isinstance(node, If) and node.is_guard):
         test = getattr(node.stmt, "test", None) or node.stmt.iter
         text = ast.unparse(gast.gast_to_ast(test))
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
         condition = f"{shown!r} in line {test.lineno}"
-    return Raising(found[1], Place.of(found[0]), condition)
+    return Raising(found[1], SourcePlace.of(found[0]), condition)
 
 
-def find_raise(nodes: list[Node]) -> tuple[Any, str] | None:
+def find_raise(nodes: list[Statement]) -> tuple[Any, str] | None:
     """Return the first statement that surely raises, and its name."""
     for node in nodes:
         stmt = node.stmt
@@ -56,7 +56,7 @@ def find_raise(nodes: list[Node]) -> tuple[Any, str] | None:
         if isinstance(node, Simple) and _never_holds(stmt):
             return stmt, f"'assert {stmt.test.value}'"
         is_with = isinstance(stmt, gast.With)
-        if isinstance(node, Block) and (is_with or isinstance(stmt, gast.Try)):
+        if isinstance(node, Compound) and (is_with or isinstance(stmt, gast.Try)):
             found = (
                 None if getattr(stmt, "handlers", ()) else find_raise(children(node))
             )
@@ -72,7 +72,7 @@ def _never_holds(stmt: Any) -> bool:
 
 
 def _obstacle_in(
-    node: Node, scope: Scope, effects: EffectCache
+    node: Statement, scope: NameScope, effects: EffectCache
 ) -> tuple[Any, str] | None:
     stmt = node.stmt
     if isinstance(stmt, (gast.AsyncFor, gast.AsyncWith)):
@@ -86,16 +86,16 @@ def _obstacle_in(
     written = effects.header(node).writes & scope.global_names
     if written:
         return stmt, f"an assignment to the global variable {min(written)!r}"
-    if isinstance(node, Block) and node.plain_only and node.jumps:
+    if isinstance(node, Compound) and node.plain_only and node.jumps:
         return stmt, f"a jump {node.plain_only}"
     return None
 
 
-def _header_parts(node: Node) -> list[Any]:
+def _header_parts(node: Statement) -> list[Any]:
     """List the expressions of a node outside the nodes nested in it."""
     if isinstance(node, Simple):
         return [node.stmt]
-    if isinstance(node, (Branch, Loop)):
+    if isinstance(node, (If, While)):
         return [node.test]
     if isinstance(node, For):
         return [node.iterable]

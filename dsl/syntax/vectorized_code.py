@@ -14,13 +14,13 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.block_statements import Writer, write_block
-from lumijit.syntax.control_tree import Block, Branch, For, Loop, Node, Simple
+from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
 from lumijit.syntax.expressions import ExpressionRewriter, is_plain_test
 from lumijit.syntax.hints import Hints
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
-from lumijit.syntax.names import Effects, Scope, effects_of
+from lumijit.syntax.names import Effects, NameScope, effects_of
 from lumijit.syntax.site import Site
-from lumijit.syntax.source import Place, Source, class_around, mangled
+from lumijit.syntax.source import Source, SourcePlace, class_around, mangled
 from lumijit.syntax.unsupported import find_obstacle, raising_in
 
 _DROPPED = build.PREFIX + "dropped"
@@ -32,7 +32,7 @@ class RegionWriter:
     def __init__(
         self,
         source: Source,
-        scope: Scope,
+        scope: NameScope,
         effects: EffectCache,
         assigned: DefiniteAssignment,
         new_name: Callable[[str], str],
@@ -49,7 +49,7 @@ class RegionWriter:
         self.rewriter = ExpressionRewriter(self)
         self._known: dict[tuple[int, str], str] = {}
         #: Writes constructs that can't be vectorized where they stand.
-        self.write_plain: Callable[[list[Node], str], list[Any]] = _no_plain
+        self.write_plain: Callable[[list[Statement], str], list[Any]] = _no_plain
 
     # What expressions ask for.
 
@@ -76,7 +76,7 @@ class RegionWriter:
         site = self._site(node, "statement", [], [])
         return build.call("refuse", build.constant(site), build.constant(reason))
 
-    def check_mode(self, node: Node, culprit: Any, reason: str) -> None:
+    def check_mode(self, node: Statement, culprit: Any, reason: str) -> None:
         """Refuse at once what a hint says will be vectorized in any case."""
         hints = getattr(node, "hints", None)
         mode = getattr(hints and hints.mode, "value", None)
@@ -98,25 +98,25 @@ class RegionWriter:
         """Tell whether a name can be state of this function."""
         return name in self.scope.variables or name.startswith(build.PREFIX)
 
-    def statements(self, nodes: list[Node], bound: set[str]) -> list[Any]:
+    def statements(self, nodes: list[Statement], bound: set[str]) -> list[Any]:
         """Write jump-free nodes; `bound` grows by what they surely bind."""
         result: list[Any] = []
         for node in nodes:
             result += self._statement(node, bound)
         return result
 
-    def _statement(self, node: Node, bound: set[str]) -> list[Any]:
+    def _statement(self, node: Statement, bound: set[str]) -> list[Any]:
         if isinstance(node, Simple):
             return [self.simple(node.stmt, bound)]
-        if isinstance(node, Branch):
+        if isinstance(node, If):
             if is_plain_test(node.test) and not node.hints.keywords:
                 return [self._plain_branch(node, bound)]
             return self.branch(node, self.rewriter.rewrite(node.test), bound)
-        if isinstance(node, Loop):
+        if isinstance(node, While):
             return self.loop(node, bound)
         if isinstance(node, For):
             return self._for(node, bound)
-        assert isinstance(node, Block)
+        assert isinstance(node, Compound)
         return self._block(node, bound)
 
     def simple(self, stmt: Any, bound: set[str]) -> Any:
@@ -126,7 +126,7 @@ class RegionWriter:
         bound -= effects.deletes
         return self.rewriter.rewrite(stmt)
 
-    def _plain_branch(self, node: Branch, bound: set[str]) -> Any:
+    def _plain_branch(self, node: If, bound: set[str]) -> Any:
         test = self.rewriter.rewrite(node.test)
         left, right = set(bound), set(bound)
         body = self.statements(node.body, left)
@@ -135,7 +135,7 @@ class RegionWriter:
         bound &= left & right
         return build.located(build.branch(test, body, orelse), node.stmt)
 
-    def branch(self, node: Branch, test: Any, bound: set[str]) -> list[Any]:
+    def branch(self, node: If, test: Any, bound: set[str]) -> list[Any]:
         """Write a branch as a call of `if_stmt`."""
         obstacle = self._obstacle([*node.body, *node.orelse])
         if obstacle:
@@ -165,7 +165,7 @@ class RegionWriter:
         )
         return [self._receive(node, outs, value, bound)]
 
-    def loop(self, node: Loop, bound: set[str], entered: bool = False) -> list[Any]:
+    def loop(self, node: While, bound: set[str], entered: bool = False) -> list[Any]:
         """Write a loop as a call of `while_loop`."""
         obstacle = self._obstacle(node.body)
         if obstacle:
@@ -197,7 +197,7 @@ class RegionWriter:
         )
         return [self._receive(node, outs, value, bound)]
 
-    def _loop_test(self, node: Loop, stem: str, state: list[str]) -> str:
+    def _loop_test(self, node: While, stem: str, state: list[str]) -> str:
         key = (id(node), stem)
         if key not in self._known:
             self._known[key] = identifier = self.new_name(stem)
@@ -238,7 +238,7 @@ class RegionWriter:
         kind = gast.Attribute(kind, "__class__", gast.Load())
         return gast.Compare(kind, [gast.Is()], [build.helper("ArrayRange")])
 
-    def _block(self, node: Block, bound: set[str]) -> list[Any]:
+    def _block(self, node: Compound, bound: set[str]) -> list[Any]:
         if node.plain_only:
             if node.jumps:
                 return [self._refuse(node, (node.stmt, f"a jump {node.plain_only}"))]
@@ -246,7 +246,7 @@ class RegionWriter:
             return self.write_plain([node], node.plain_only)
         return [self.block_statement(node, self.statements, bound)]
 
-    def block_statement(self, node: Block, write: Writer, bound: set[str]) -> Any:
+    def block_statement(self, node: Compound, write: Writer, bound: set[str]) -> Any:
         """Write `with`, `try` or `match` around blocks written by `write`."""
         effects = self.effects.header(node)
         header = effects.writes - effects.deletes
@@ -266,7 +266,7 @@ class RegionWriter:
     # Pieces.
 
     def block_function(
-        self, nodes: list[Node], stem: str, ins: list[str], outs: list[str]
+        self, nodes: list[Statement], stem: str, ins: list[str], outs: list[str]
     ) -> str:
         """Define the function that runs `nodes` on a state."""
         # An empty block has no node to tell it by; it returns the state as it is.
@@ -316,7 +316,9 @@ class RegionWriter:
         scope = gast.Call(func=build.helper("locals"), args=[], keywords=[])
         return build.call("get", scope, build.constant(name))
 
-    def _receive(self, node: Node, outs: list[str], value: Any, bound: set[str]) -> Any:
+    def _receive(
+        self, node: Statement, outs: list[str], value: Any, bound: set[str]
+    ) -> Any:
         assignable = self.scope.local | self.scope.nonlocal_names
         targets = [
             n if n in assignable or n.startswith(build.PREFIX) else _DROPPED
@@ -339,7 +341,7 @@ class RegionWriter:
         outs = self.state_names((sure | maybe) - gone)
         return outs, [n for n in outs if n in maybe]
 
-    def _effects_of(self, *blocks: list[Node]) -> Effects:
+    def _effects_of(self, *blocks: list[Statement]) -> Effects:
         effects = Effects()
         for nodes in blocks:
             for node in nodes:
@@ -357,7 +359,7 @@ class RegionWriter:
         outs: list[str],
         optional: list[str] | None = None,
         lenient: list[str] | None = None,
-        construct: Branch | Loop | None = None,
+        construct: If | While | None = None,
     ) -> int:
         effects = Effects() if construct is None else self._effects_of([construct])
         owner = class_around(self.source.function)
@@ -369,7 +371,7 @@ class RegionWriter:
         site = Site(
             filename=self.source.filename,
             function=self.source.function,
-            place=Place.of(node),
+            place=SourcePlace.of(node),
             kind=kind,
             ins=tuple(ins),
             outs=tuple(outs),
@@ -383,14 +385,14 @@ class RegionWriter:
         self.sites.append(site)
         return len(self.sites) - 1
 
-    def _refuse(self, node: Node, obstacle: tuple[Any, str]) -> Any:
+    def _refuse(self, node: Statement, obstacle: tuple[Any, str]) -> Any:
         culprit, reason = obstacle
         self.check_mode(node, culprit, reason)
         return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
 
-    def _obstacle(self, nodes: list[Node]) -> tuple[Any, str] | None:
+    def _obstacle(self, nodes: list[Statement]) -> tuple[Any, str] | None:
         return find_obstacle(nodes, self.scope, self.effects)
 
 
-def _no_plain(_nodes: list[Node], _reason: str) -> list[Any]:
+def _no_plain(_nodes: list[Statement], _reason: str) -> list[Any]:
     raise AssertionError("the plain writer is not connected")

@@ -48,10 +48,10 @@ def test_examples_run(value):
         "printing",
         "initialize",
         "random",
-        "control.local",
-        "debug.live",
+        "control.local_memory",
+        "debug.whos",
         "debug.template",
-        "debug.text",
+        "debug.formatting",
     ],
 )
 def test_examples_of_helpers_run(module):

@@ -262,7 +262,7 @@ def session(commands: str, function: Any, lane: int, *args: Any) -> tuple[Any, s
     debugger = pdb.Pdb(
         stdin=io.StringIO(commands),
         stdout=output,
-        skip=lj.debug.lane.LIBRARY,
+        skip=lj.debug.run_lane.LIBRARY,
         nosigint=True,
     )
     debugger.use_rawinput = False
