@@ -1,9 +1,9 @@
 """Makes the array types of a namespace, and gives each its operators.
 
-Owns the naming scheme (`Array3f64` is three components of Float64). A namespace has
-almost a hundred types, of which a program uses few: each is made when its name, or a
-type that refers to it, is first asked for. The packages `scalar`, `llvm`, `llvm.ad`
-and `auto` hold the results.
+Owns how types are named (`Array3f64` is three components of Float64; `spec` says of
+what there are types). A namespace has almost a hundred, of which a program uses few:
+each is made when its name, or a type that refers to it, is first asked for. The
+packages `scalar`, `llvm`, `llvm.ad` and `auto` hold the results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from lumijit.runtime.dtypes import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
-    FLOATS,
     INT8,
     INT16,
     INT32,
@@ -35,8 +34,13 @@ from lumijit.runtime.dtypes import (
     DType,
 )
 from lumijit.spec import (
-    DYNAMIC,
+    ANY_LENGTH,
+    FLAT,
+    KINDS,
+    STATIC,
     ArraySpec,
+    Backend,
+    Kind,
     declare,
     find,
     python_type,
@@ -66,23 +70,28 @@ FLAT_NAMES: dict[DType, str] = {
     FLOAT32: "Float",
 }
 ALIASES = {"Int": "Int32", "UInt": "UInt32", "Float": "Float32"}
-VECTOR_SIZES = (0, 1, 2, 3, 4)
-GRID_SIZES = (2, 3, 4)
-MATRIX_TYPES = (BOOL, *FLOATS)
+_STORAGE: dict[Kind, type[Any]] = {
+    FLAT: FlatArray,
+    STATIC: NestedArray,
+    ANY_LENGTH: NestedArray,
+}
 _MEMBERS: dict[str, dict[str, ArraySpec]] = {}
 # One class per spec, also where threads ask for it at once.
 _lock = threading.RLock()
 
 
-def _name(outer: tuple[int, ...], dtype: DType) -> str:
-    digits = "".join("X" if n == DYNAMIC else str(n) for n in outer)
-    return f"Array{digits}{SUFFIXES[dtype]}"
+def _name(spec: ArraySpec) -> str:
+    return spec.kind.pattern.format(
+        name=FLAT_NAMES[spec.dtype],
+        shape="".join(map(str, spec.outer)),
+        suffix=SUFFIXES[spec.dtype],
+    )
 
 
 def _storage(spec: ArraySpec) -> type[Any]:
     if not spec.is_jit and len(spec.outer) == 1:
         return HostArray
-    return NestedArray if spec.outer else FlatArray
+    return _STORAGE[spec.kind]
 
 
 def _make(spec: ArraySpec, name: str) -> type[Any]:
@@ -93,7 +102,7 @@ def _make(spec: ArraySpec, name: str) -> type[Any]:
             return made
         body = {
             "__slots__": (),
-            "__module__": f"lumijit.{spec.space}",
+            "__module__": f"lumijit.{spec.namespace}",
             "__doc__": _doc(spec),
             "_spec": spec,
         }
@@ -127,7 +136,7 @@ def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) ->
     cls: Any = type(
         body["__name__"], (storage,), {**body, "_spec": spec, "__slots__": ()}
     )
-    plain: Any = require(spec.replaced(dtype=UINT32), "instance_array_t")
+    plain: Any = require(spec.plain(), "instance_array_t")
     cls._mask = plain._mask
     cls._item = object
     cls._numbers = ()
@@ -136,45 +145,36 @@ def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) ->
     return cls
 
 
-def _shapes(dtype: DType) -> list[tuple[int, ...]]:
-    """List the dimensions of a namespace's nested types."""
-    shapes: list[tuple[int, ...]] = [(n,) for n in VECTOR_SIZES]
-    shapes.append((DYNAMIC,))
-    if dtype in MATRIX_TYPES:
-        shapes += [(n, n) for n in GRID_SIZES]
-    return shapes
-
-
-def declare_namespace(space: str) -> list[str]:
+def declare_namespace(backend: Backend, is_diff: bool) -> list[str]:
     """Make the array types of a namespace known; return the names of its members."""
-    specs: dict[str, ArraySpec] = {}
-    for dtype in VALUES:
-        specs[FLAT_NAMES[dtype]] = ArraySpec(space, dtype, ())
-        for outer in _shapes(dtype):
-            specs[_name(outer, dtype)] = ArraySpec(space, dtype, outer)
-    for name, spec in specs.items():
+    specs = [
+        ArraySpec(backend, is_diff, dtype, outer, kind)
+        for kind in KINDS
+        for outer, dtype in kind.types
+    ]
+    members = {_name(spec): spec for spec in specs}
+    for name, spec in members.items():
         if spec.is_jit or spec.outer:
             declare(spec, partial(_make, spec, name))
-    for alias, name in ALIASES.items():
-        specs[name] = specs[alias]
-    _MEMBERS[space] = specs
+    members |= {name: members[short] for short, name in ALIASES.items()}
+    _MEMBERS[specs[0].namespace] = members
     infix.install()
     components.install()
-    return sorted([*specs, "PCG32"])
+    return sorted([*members, "PCG32"])
 
 
-def member(space: str, name: str, members: dict[str, Any]) -> Any:
+def member(namespace: str, name: str, members: dict[str, Any]) -> Any:
     """Return a type of a namespace by name, and enter it into `members`.
 
     Raises:
         AttributeError: if the namespace has no such type.
     """
-    spec = _MEMBERS[space].get(name)
+    spec = _MEMBERS[namespace].get(name)
     if spec is not None:
         found: Any = find(spec)
     elif name == "PCG32":
-        found = make_pcg32(space)
+        found = make_pcg32(_MEMBERS[namespace]["UInt64"])
     else:
-        raise AttributeError(f"module 'lumijit.{space}' has no attribute {name!r}")
+        raise AttributeError(f"module 'lumijit.{namespace}' has no attribute {name!r}")
     with _lock:
         return members.setdefault(name, found)

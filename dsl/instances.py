@@ -25,12 +25,12 @@ from lumijit.runtime.errors import (
     ArrayAttributeError,
     ArrayTypeError,
 )
-from lumijit.spec import ArraySpec, declare, require
+from lumijit.spec import ArraySpec, Kind, declare, require
 from lumijit.traits import spec_of
 
 # Like array types, these live as long as the program.
 _DOMAINS: dict[type[Any], Domain] = {}
-_TYPES: dict[type[Any], dict[str, type[Any]]] = {}
+_KINDS: dict[type[Any], Kind] = {}
 # Where arrays hold their nodes.
 _NODE: Any = vars(FlatArray)["_node"]
 
@@ -187,34 +187,23 @@ def instance_array_t(arg: Any, base: type[Any], /) -> type[Any]:
             "pass the class from which the classes of the objects derive.",
         )
     spec = spec_of(arg)
-    space = spec.space if spec is not None else "scalar"
-    types = _TYPES.setdefault(base, {})
-    if space not in types:
+    if base not in _KINDS:
         _check_names(base)
-        if space == "scalar":
-            types[space] = _scalar_type(base)
-        else:
-            for each in ("llvm", "llvm.ad"):
-                spec = _spec(base, each)
-                declare(spec, functools.partial(_make_type, base, spec))
-            types[space] = require(_spec(base, space), "instance_array_t")
-    return types[space]
-
-
-def _spec(base: type[Any], space: str) -> ArraySpec:
-    """Return the spec of the arrays of a class; there is a domain for each class."""
-    if base not in _DOMAINS:
         _DOMAINS[base] = Domain(base)
-    number = list(_DOMAINS).index(base)
-    kind = f"instances of {base.__module__}.{base.__qualname__} ({number})"
-    return ArraySpec(space, UINT32, (), kind)
+        _KINDS[base] = Kind("instance", holds=base)
+    if spec is None or not spec.is_jit:
+        return _scalar_type(base)
+    spec = spec.flat(UINT32).replaced(kind=_KINDS[base])
+    for each in (spec, spec.replaced(is_diff=not spec.is_diff)):
+        declare(each, functools.partial(_make_type, base, each))
+    return require(spec, "instance_array_t")
 
 
 def _make_type(base: type[Any], spec: ArraySpec) -> type[Any]:
     body: dict[str, Any] = {
         "__name__": f"{base.__name__}Ptr",
         "__module__": base.__module__,
-        "__doc__": f"Array of {base.__name__} objects in lumijit.{spec.space}.",
+        "__doc__": f"Array of {base.__name__} objects in lumijit.{spec.namespace}.",
         "_domain": _DOMAINS[base],
     }
     for attribute, member in _interface(base).items():
@@ -276,6 +265,7 @@ def _attribute(base: type[Any], name: str, member: Any) -> Any:
     return property(read, doc=doc or f"Attribute {name!r} of each object.")
 
 
+@functools.cache
 def _scalar_type(base: type[Any]) -> type[Any]:
     """Return what stands for an instance array in the scalar namespace: objects."""
 

@@ -2,7 +2,8 @@
 
 The rules, in the order of the parts of a type:
 
-- namespace: scalar < llvm < llvm.ad;
+- backend: arrays of the scalar namespace go with any other; two others don't mix;
+- derivatives: tracked if one operand's are;
 - entries: Bool < Int8 < UInt8 < … < UInt64 < Float16 < Float32 < Float64. Python
   numbers are weak: an int takes the type of the array (Int32 for masks), a float
   makes integers Float32;
@@ -29,18 +30,34 @@ from lumijit.runtime.dtypes import (
     DType,
     from_numpy,
 )
-from lumijit.runtime.errors import ArrayTypeError, message
-from lumijit.spec import DYNAMIC, SPACES, ArraySpec, require
+from lumijit.runtime.errors import ArrayTypeError
+from lumijit.spec import (
+    DYNAMIC,
+    SCALAR,
+    ArraySpec,
+    Backend,
+    Kind,
+    plain_kind,
+    require,
+)
 
 
 @dataclass
 class _Common:
     """What has been seen of the operands so far."""
 
-    space: str = "scalar"
+    backend: Backend = SCALAR
+    is_diff: bool = False
     dtype: DType | None = None
     weak: type[Any] | None = None
     outer: tuple[int, ...] = ()
+    special: Kind | None = None
+
+    def spec(self) -> ArraySpec:
+        """Return the facts about the class in common."""
+        kind = self.special or plain_kind(self.outer)
+        dtype = _joined_dtype(self)
+        return ArraySpec(self.backend, self.is_diff, dtype, self.outer, kind)
 
 
 _WEAK_ORDER = (bool, int, float)
@@ -70,7 +87,7 @@ def common_spec(values: Iterable[Any], construct: str) -> ArraySpec:
     seen = _Common()
     for value in values:
         _look_at(value, seen, construct, depth=0)
-    spec = ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
+    spec = seen.spec()
     if all(is_told_by_type(kind) for kind in kinds):
         _KNOWN[kinds] = spec
     return spec
@@ -88,12 +105,9 @@ def _instance_spec(
     for value in values:
         if isinstance(value, ArrayBase) and value._spec is not spec:
             raise ArrayTypeError(
-                message(
-                    construct,
-                    "an instance array can't be combined with "
-                    f"{type(value).__name__!r}",
-                    "combine it with instances, None or an array of its own type.",
-                )
+                construct,
+                f"an instance array can't be combined with {type(value).__name__!r}",
+                "combine it with instances, None or an array of its own type.",
             )
     return spec
 
@@ -106,7 +120,7 @@ def common_of_types(kinds: Iterable[type[Any]], construct: str) -> ArraySpec:
             _join_spec(kind._spec, seen, construct)
         else:
             _join_weak(seen, kind)
-    return ArraySpec(seen.space, _joined_dtype(seen), seen.outer)
+    return seen.spec()
 
 
 def common_class(values: Iterable[Any], construct: str) -> type[Any]:
@@ -136,21 +150,39 @@ def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
         _join_dtype(seen, dtype)
     else:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"unsupported operand of type {type(value).__name__!r}",
-                "pass arrays, numbers or sequences of numbers.",
-            )
+            construct,
+            f"unsupported operand of type {type(value).__name__!r}",
+            "pass arrays, numbers or sequences of numbers.",
         )
 
 
 def _join_spec(
     spec: ArraySpec, seen: _Common, construct: str, is_nested: bool = False
 ) -> None:
-    seen.space = max(seen.space, spec.space, key=SPACES.index)
+    seen.backend = _joined_backend(seen.backend, spec.backend, construct)
+    seen.is_diff = seen.is_diff or spec.is_diff
     _join_dtype(seen, spec.dtype)
     if not is_nested:
         seen.outer = broadcast_outer(seen.outer, spec.outer, construct)
+
+
+def _joined_backend(a: Backend, b: Backend, construct: str) -> Backend:
+    if a is b or b is SCALAR:
+        return a
+    if a is SCALAR:
+        return b
+    raise ArrayTypeError(
+        construct,
+        f"arrays of the backends {a.name!r} and {b.name!r} don't mix",
+        "make all arrays in the namespace of one backend; to move contents, "
+        "convert to NumPy and back.",
+    )
+
+
+def joined_namespace(a: ArraySpec, b: ArraySpec, construct: str) -> ArraySpec:
+    """Return the first of two specs in the namespace that both have in common."""
+    backend = _joined_backend(a.backend, b.backend, construct)
+    return a.replaced(backend=backend, is_diff=a.is_diff or b.is_diff)
 
 
 def _join_weak(seen: _Common, weak: type[Any]) -> None:
@@ -192,12 +224,10 @@ def broadcast_outer(
     for m, n in zip(tail, b, strict=True):
         if m != n and DYNAMIC not in (m, n):
             raise ArrayTypeError(
-                message(
-                    construct,
-                    f"the operands have incompatible shapes (static dimensions "
-                    f"{a} and {b})",
-                    "use arrays with the same number of components.",
-                )
+                construct,
+                f"the operands have incompatible shapes (static dimensions "
+                f"{a} and {b})",
+                "use arrays with the same number of components.",
             )
         joined.append(DYNAMIC if DYNAMIC in (m, n) else m)
     return (*head, *joined)
@@ -210,10 +240,8 @@ def mask_for(mask: Any, array: Array, construct: str) -> Array:
         return mask
     if isinstance(mask, ArrayBase) and mask._spec.dtype is not BOOL:
         raise ArrayTypeError(
-            message(
-                construct,
-                f"the mask has type {type(mask).__name__} (expected {cls.__name__})",
-                "use a comparison, or convert it with a mask type.",
-            )
+            construct,
+            f"the mask has type {type(mask).__name__} (expected {cls.__name__})",
+            "use a comparison, or convert it with a mask type.",
         )
     return cls(mask)

@@ -20,7 +20,7 @@ from lumijit.functions.creation import arange
 from lumijit.functions.selection import select
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
-from lumijit.spec import ArraySpec, require
+from lumijit.spec import SCALAR, ArraySpec, plain_spec, require
 
 INITIAL_STATE = 0x853C49E6748FEA9B
 INITIAL_SEQUENCE = 0xDA3E39CB94B95BDB
@@ -45,7 +45,7 @@ class PCG32Base:
     """
 
     DRJIT_STRUCT: ClassVar[dict[str, type[Any]]] = {}
-    _space: ClassVar[str] = "scalar"
+    _word: ClassVar[ArraySpec] = plain_spec(SCALAR, False, UINT64)
 
     state: Any
     inc: Any
@@ -62,7 +62,7 @@ class PCG32Base:
             return
         trace.check_size(size, "PCG32")
         offset: Any = 0
-        if size != 1 and self._space != "scalar":
+        if size != 1 and self._word.is_jit:
             offset = arange(self._type(UINT64), size)
         self.seed(
             self._wrap(self._u64(initstate) + offset),
@@ -79,13 +79,13 @@ class PCG32Base:
 
     @classmethod
     def _type(cls, dtype: Any) -> type[Any]:
-        return require(ArraySpec(cls._space, dtype, ()), "PCG32")
+        return require(cls._word.flat(dtype), "PCG32")
 
     def _u64(self, value: Any) -> Any:
         """Convert to a new 64-bit value; Python ints wrap around."""
         if isinstance(value, (int, np.integer)):
             value = int(value) & _MASK64
-        if self._space == "scalar":
+        if not self._word.is_jit:
             return self._scalar(value)
         return self._type(UINT64)(value)
 
@@ -289,13 +289,13 @@ def _jump_of_int(steps: int) -> tuple[int, int]:
     return factor, offset
 
 
-def make_pcg32(space: str) -> type[PCG32Base]:
-    """Make the generator class of a namespace."""
-    word = require(ArraySpec(space, UINT64, ()), "PCG32")
+def make_pcg32(spec: ArraySpec) -> type[PCG32Base]:
+    """Make the generator class of a namespace, whose words are of type `spec`."""
+    word = require(spec, "PCG32")
     body = {
-        "__module__": f"lumijit.{space}",
+        "__module__": f"lumijit.{spec.namespace}",
         "__doc__": PCG32Base.__doc__,
         "DRJIT_STRUCT": {"state": word, "inc": word},
-        "_space": space,
+        "_word": spec,
     }
     return type("PCG32", (PCG32Base,), body)

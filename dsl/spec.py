@@ -1,21 +1,79 @@
-"""What an array class is: its namespace, entry type and static dimensions.
+"""What an array class is: backend, derivatives, entry type, dimensions and kind.
 
-Owns `ArraySpec` and the registry that finds the class for one. The classes are
-made by `array_types`, when somebody asks for them; `traits` answers questions about
-them.
+Owns the tables of backends and kinds, `ArraySpec`, and the registry that finds the
+class for one. The classes are made by `array_types`, when somebody asks for them;
+`traits` answers questions about them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.dtypes import BOOL, FLOATS, VALUES, DType
+from lumijit.runtime.errors import ArrayTypeError
+from lumijit.runtime.history import JitBackend
 
 DYNAMIC = -1
-SPACES = ("scalar", "llvm", "llvm.ad")
+
+
+@dataclass(frozen=True, eq=False)
+class Backend:
+    """What computes the entries, named like its namespace."""
+
+    name: str
+    public: JitBackend
+
+    @property
+    def is_jit(self) -> bool:
+        """Whether operations are traced and compiled, for any number of elements."""
+        return self.public is not JitBackend.Invalid
+
+
+SCALAR = Backend("scalar", JitBackend.Invalid)
+LLVM = Backend("llvm", JitBackend.LLVM)
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """What the entries of an array mean together: a row of the table of kinds.
+
+    `types` are the dimensions and entries for which namespaces have types, named after
+    `pattern`. `holds` is the Python class of the objects for which entries stand.
+    The storage class of each kind is in `array_types`.
+    """
+
+    name: str
+    pattern: str = ""
+    types: tuple[tuple[tuple[int, ...], DType], ...] = ()
+    is_special: bool = False
+    holds: type[Any] | None = None
+
+
+FLAT = Kind("flat", "{name}", (*product([()], VALUES),))
+STATIC = Kind(
+    "static",
+    "Array{shape}{suffix}",
+    (
+        *product([(0,), (1,), (2,), (3,), (4,)], VALUES),
+        *product([(2, 2), (3, 3), (4, 4)], (BOOL, *FLOATS)),
+    ),
+)
+ANY_LENGTH = Kind(
+    "dynamic",
+    "ArrayX{suffix}",
+    (*product([(DYNAMIC,)], VALUES),),
+)
+KINDS = (FLAT, STATIC, ANY_LENGTH)
+
+
+def plain_kind(outer: tuple[int, ...]) -> Kind:
+    """Return the kind of the ordinary arrays with these dimensions."""
+    if not outer:
+        return FLAT
+    return STATIC if outer[0] >= 0 else ANY_LENGTH
 
 
 @dataclass(frozen=True)
@@ -27,40 +85,58 @@ class ArraySpec:
     `Array22f`, (DYNAMIC,) for `ArrayXf`. `kind` tells what arithmetic means.
     """
 
-    space: str
+    backend: Backend
+    is_diff: bool
     dtype: DType
     outer: tuple[int, ...]
-    kind: str = "array"
+    kind: Kind
 
     @property
     def is_jit(self) -> bool:
         """Whether a just-in-time compiler backs the entries."""
-        return self.space != "scalar"
+        return self.backend.is_jit
 
     @property
-    def is_diff(self) -> bool:
-        """Whether derivatives can be tracked."""
-        return self.space.endswith(".ad")
+    def is_instance(self) -> bool:
+        """Whether the entries stand for Python objects (see `instances`)."""
+        return self.kind.holds is not None
+
+    @property
+    def namespace(self) -> str:
+        """The name of the module that has the class: `llvm.ad`."""
+        return f"{self.backend.name}.ad" if self.is_diff else self.backend.name
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The static dimensions, DYNAMIC where only an instance knows."""
         return (*self.outer, DYNAMIC) if self.is_jit else self.outer
 
-    @property
-    def is_instance(self) -> bool:
-        """Whether the entries stand for Python objects (see `instances`)."""
-        return self.kind.startswith("instances")
-
     def replaced(self, **changes: Any) -> ArraySpec:
-        """Return a changed copy; with other entries or dimensions, a plain array."""
+        """Return a changed copy; a plain array if the kind has no such type."""
         key = (self, *changes.items())
         found = _REPLACED.get(key)
         if found is None:
-            if self.is_instance and changes.keys() != {"space"}:
-                changes.setdefault("kind", "array")
-            found = _REPLACED[key] = replace(self, **changes)
+            found = replace(self, **changes)
+            is_listed = (found.outer, found.dtype) in found.kind.types
+            if not is_listed and not changes.keys().isdisjoint(("dtype", "outer")):
+                found = found.plain()
+            _REPLACED[key] = found
         return found
+
+    def plain(self) -> ArraySpec:
+        """Return the facts about ordinary arrays of these entries and dimensions."""
+        return replace(self, kind=plain_kind(self.outer))
+
+    def flat(self, dtype: DType) -> ArraySpec:
+        """Return the facts about flat arrays of the same namespace."""
+        return self.replaced(dtype=dtype, outer=(), kind=FLAT)
+
+
+def plain_spec(
+    backend: Backend, is_diff: bool, dtype: DType, outer: tuple[int, ...] = ()
+) -> ArraySpec:
+    """Return the facts about an ordinary array class."""
+    return ArraySpec(backend, is_diff, dtype, outer, plain_kind(outer))
 
 
 # Copies made before: there are few, and making one takes longer than looking it up.
@@ -100,12 +176,10 @@ def require(spec: ArraySpec, construct: str) -> type[Any]:
     if cls is None:
         shape = "x".join("N" if n < 0 else str(n) for n in spec.shape)
         raise ArrayTypeError(
-            message(
-                construct,
-                f"there is no array type of shape {shape} with {spec.dtype.name} "
-                f"entries in lumijit.{spec.space}",
-                "use one of the types that the namespace lists.",
-            )
+            construct,
+            f"there is no array type of shape {shape} with {spec.dtype.name} "
+            f"entries in lumijit.{spec.namespace}",
+            "use one of the types that the namespace lists.",
         )
     return cls
 

@@ -12,7 +12,7 @@ from lumijit.base import ArrayBase
 from lumijit.enums import VarType
 from lumijit.pytree import struct_fields
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, INT32, DType
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.history import JitBackend
 from lumijit.spec import DYNAMIC, ArraySpec
 
@@ -168,7 +168,7 @@ def is_vector_v(arg: Any, /) -> bool:
     (True, False)
     """
     spec = spec_of(arg)
-    return spec is not None and bool(spec.outer) and spec.kind == "array"
+    return spec is not None and bool(spec.outer) and not spec.kind.is_special
 
 
 def is_complex_v(arg: Any, /) -> bool:
@@ -178,7 +178,7 @@ def is_complex_v(arg: Any, /) -> bool:
     >>> dr.is_complex_v(dr.llvm.Array2f)
     False
     """
-    return _kind(arg) == "complex"
+    return _is_kind(arg, "complex")
 
 
 def is_quaternion_v(arg: Any, /) -> bool:
@@ -188,7 +188,7 @@ def is_quaternion_v(arg: Any, /) -> bool:
     >>> dr.is_quaternion_v(dr.llvm.Array4f)
     False
     """
-    return _kind(arg) == "quaternion"
+    return _is_kind(arg, "quaternion")
 
 
 def is_matrix_v(arg: Any, /) -> bool:
@@ -198,7 +198,7 @@ def is_matrix_v(arg: Any, /) -> bool:
     >>> dr.is_matrix_v(dr.llvm.Array22f)
     False
     """
-    return _kind(arg) == "matrix"
+    return _is_kind(arg, "matrix")
 
 
 def is_tensor_v(arg: Any, /) -> bool:
@@ -208,7 +208,7 @@ def is_tensor_v(arg: Any, /) -> bool:
     >>> dr.is_tensor_v(dr.llvm.Float)
     False
     """
-    return _kind(arg) == "tensor"
+    return _is_kind(arg, "tensor")
 
 
 def is_special_v(arg: Any, /) -> bool:
@@ -218,12 +218,13 @@ def is_special_v(arg: Any, /) -> bool:
     >>> dr.is_special_v(dr.llvm.Array2f)
     False
     """
-    return _kind(arg) in ("complex", "quaternion", "matrix")
-
-
-def _kind(arg: Any) -> str:
     spec = spec_of(arg)
-    return spec.kind if spec is not None else ""
+    return spec is not None and spec.kind.is_special
+
+
+def _is_kind(arg: Any, name: str) -> bool:
+    spec = spec_of(arg)
+    return spec is not None and spec.kind.name == name
 
 
 def is_struct_v(arg: Any, /) -> bool:
@@ -254,7 +255,8 @@ def backend_v(arg: Any, /) -> JitBackend:
     >>> dr.backend_v(dr.llvm.Float).name
     'LLVM'
     """
-    return JitBackend.LLVM if is_jit_v(arg) else JitBackend.Invalid
+    spec = spec_of(arg)
+    return spec.backend.public if spec is not None else JitBackend.Invalid
 
 
 def size_v(arg: Any, /) -> int:
@@ -292,10 +294,8 @@ def itemsize_v(arg: Any, /) -> int:
     spec = spec_of(arg)
     if spec is None:
         raise ArrayTypeError(
-            message(
-                "lumijit.itemsize_v",
-                f"{type_of(arg).__name__} is no array type",
-                "pass an array or an array type.",
-            )
+            "lumijit.itemsize_v",
+            f"{type_of(arg).__name__} is no array type",
+            "pass an array or an array type.",
         )
     return spec.dtype.size_bytes

@@ -10,7 +10,7 @@ from typing import Any
 from lumijit import initialize, promotion
 from lumijit.enums import VarType
 from lumijit.runtime.dtypes import ALL, DType, same_bits
-from lumijit.runtime.errors import ArrayTypeError, message
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
 from lumijit.traits import dtype_of, spec_of, type_of
 
@@ -78,7 +78,7 @@ def detached_t(arg: Any, /) -> type[Any]:
     spec = spec_of(arg)
     if spec is None or not spec.is_diff:
         return type_of(arg)
-    return _found(spec.replaced(space=spec.space.removesuffix(".ad")))
+    return _found(spec.replaced(is_diff=False))
 
 
 def diff_array_t(arg: Any, /) -> type[Any]:
@@ -91,7 +91,7 @@ def diff_array_t(arg: Any, /) -> type[Any]:
     spec = spec_of(arg)
     if spec is None or not spec.is_jit or spec.is_diff:
         return type_of(arg)
-    return _found(spec.replaced(space=spec.space + ".ad"))
+    return _found(spec.replaced(is_diff=True))
 
 
 def _found(spec: ArraySpec) -> type[Any]:
@@ -136,11 +136,9 @@ def replace_shape_t(arg: Any, shape: tuple[int, ...], /) -> type[Any]:
     if spec.is_jit:
         if not outer or outer[-1] != DYNAMIC:
             raise ArrayTypeError(
-                message(
-                    "lumijit.replace_shape_t",
-                    f"the shape {outer} has no vectorized dimension",
-                    "end it with lumijit.Dynamic.",
-                )
+                "lumijit.replace_shape_t",
+                f"the shape {outer} has no vectorized dimension",
+                "end it with lumijit.Dynamic.",
             )
         outer = outer[:-1]
     return _found(spec.replaced(outer=outer))
@@ -166,7 +164,7 @@ def expr_t(*args: Any) -> type[Any]:
     construct = "lumijit.expr_t"
     kinds = [type_of(a) for a in args]
     if not kinds:
-        raise ArrayTypeError(message(construct, "there are no types", "pass some."))
+        raise ArrayTypeError(construct, "there are no types", "pass some.")
     if len(set(kinds)) == 1:
         return kinds[0]
     for kind in kinds:
@@ -185,11 +183,9 @@ def _same_width(arg: Any, kind: str) -> DType:
     dtype = dtype_of(arg)
     if dtype is None or dtype.is_bool or (kind == "f" and dtype.bits == 8):
         raise ArrayTypeError(
-            message(
-                "type trait",
-                f"there is no matching type as wide as {type_of(arg).__name__}",
-                "convert to a wider type first.",
-            )
+            "type trait",
+            f"there is no matching type as wide as {type_of(arg).__name__}",
+            "convert to a wider type first.",
         )
     return same_bits(dtype, kind)
 

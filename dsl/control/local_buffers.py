@@ -21,6 +21,7 @@ from lumijit.pytree import tree_map
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError
+from lumijit.spec import ArraySpec
 
 _NUMBERS = (bool, int, float)
 
@@ -70,7 +71,7 @@ class TracedBuffer:
         self.names = [leaf.name for leaf in leaves]
         self.classes = [type(f.value) if f.is_array else None for f in leaves]
         self.others = [None if f.is_array else f.value for f in leaves]
-        self.space: str = type(arrays[0])._spec.space
+        self.spec: ArraySpec = type(arrays[0])._spec
         self.holders = [
             local.allocate(a._node.type, size, a._node if is_filled else None)
             for a in arrays
@@ -90,12 +91,12 @@ class TracedBuffer:
         positions: Node = (
             trace.literal(UINT32, index)
             if isinstance(index, int)
-            else index_array(self.space, index, construct)._node
+            else index_array(self.spec, index, construct)._node
         )
         mask: Node = (
             trace.make_true(1)
             if active is True
-            else mask_array(self.space, active, construct)._node
+            else mask_array(self.spec, active, construct)._node
         )
         if flags.debug:
             mask = trace.under_mask(mask)

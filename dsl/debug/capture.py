@@ -30,7 +30,7 @@ from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import tree_map
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import warn
-from lumijit.spec import ArraySpec, require
+from lumijit.spec import LLVM, plain_spec, require
 
 _PRINT = Op("lumijit.print", 0)
 
@@ -116,7 +116,7 @@ def _contents(buffer: Buffer, count: int) -> Any:
 
 def unsigned(entries: Any) -> Array:
     """Return a UInt array of NumPy entries."""
-    cls = require(ArraySpec("llvm", UINT32, ()), "lumijit.print")
+    cls = require(plain_spec(LLVM, False, UINT32), "lumijit.print")
     return wrap_flat(cls, data_node(entries.astype(np.uint32)))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
@@ -30,7 +31,7 @@ from lumijit.runtime.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
     ArrayTypeError,
 )
-from lumijit.spec import DYNAMIC, SPACES, ArraySpec, python_type, require
+from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
 
 
 def gather(
@@ -119,12 +120,10 @@ def _gather_flat(
     if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
         raise _wrong_source(dtype, source)
     construct = "lumijit.gather"
-    space = spec.space
-    if wanted.space != space:
-        space = max(wanted.space, space, key=SPACES.index)
+    flat = promotion.joined_namespace(wanted, spec, construct)
     count = math.prod(wanted.outer)
-    place = index_node(space, index, construct)
-    mask = mask_array(space, active, construct)._node
+    place = index_node(flat, index, construct)
+    mask = mask_array(flat, active, construct)._node
     is_everywhere = len(source) == 1 and count == 1 and width > 1
     size = width if is_everywhere else len(source)
     check_position(index, active, size, count, construct)
@@ -228,24 +227,24 @@ def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
     )
 
 
-def index_node(space: str, index: Any, construct: str) -> Node:
-    """Return the integers of an index argument, which may be of any type."""
+def index_node(like: ArraySpec, index: Any, construct: str) -> Node:
+    """Return the integers of an index argument, which may be of any type.
+
+    `like` is the type of an array of the wanted namespace.
+    """
     dtype = INT32
     if isinstance(index, ArrayBase):
-        spec = index._spec
-        if isinstance(index, FlatArray) and spec.dtype.is_int and spec.space == space:
-            return index._node
-        dtype = spec.dtype if spec.dtype.is_int else INT64
+        dtype = index._spec.dtype if index._spec.dtype.is_int else INT64
     elif isinstance(index, (int, np.integer)):
         dtype = INT32 if abs(int(index)) < 1 << 31 else INT64
-    cls = _flat_class(space, dtype, construct)
+    cls = _flat_class(like, dtype, construct)
     node: Node = _flat_argument(cls, index, "index", construct)._node
     return node
 
 
-def index_array(space: str, index: Any, construct: str) -> Array:
+def index_array(like: ArraySpec, index: Any, construct: str) -> Array:
     """Convert an index argument to a flat UInt32 array; what is too large stays so."""
-    cls = _flat_class(space, UINT32, construct)
+    cls = _flat_class(like, UINT32, construct)
     if isinstance(index, FlatArray) and index._spec.dtype.bits == 64:
         index = wrap_flat(cls, _saturated(index._node))
     return _flat_argument(cls, index, "index", construct)
@@ -258,17 +257,17 @@ def _saturated(node: Node) -> Node:
     return trace.cast_to(node, UINT32)
 
 
-def mask_array(space: str, active: Any, construct: str) -> Array:
-    """Convert a mask argument to a flat mask of a namespace."""
-    cls = _flat_class(space, BOOL, construct)
+def mask_array(like: ArraySpec, active: Any, construct: str) -> Array:
+    """Convert a mask argument to a flat mask of the namespace of `like`."""
+    cls = _flat_class(like, BOOL, construct)
     if active is True and issubclass(cls, FlatArray):
         return wrap_flat(cls, cls._literal(True))
     return _flat_argument(cls, active, "active", construct)
 
 
 @cache
-def _flat_class(space: str, dtype: DType, construct: str) -> type[Any]:
-    return require(ArraySpec(space, dtype, ()), construct)
+def _flat_class(like: ArraySpec, dtype: DType, construct: str) -> type[Any]:
+    return require(like.flat(dtype), construct)
 
 
 def _flat_argument(cls: type[Any], value: Any, name: str, construct: str) -> Array:

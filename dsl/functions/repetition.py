@@ -85,7 +85,7 @@ def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
         return type(value)(value._data[position(np.arange(size * count), max(size, 1))])
     if size == 0 or count == 0:
         return type(value)()
-    index = arange(type(index_array(value._spec.space, 0, construct)), size * count)
+    index = arange(type(index_array(value._spec, 0, construct)), size * count)
     return gather(type(value), value, position(index, size))
 
 
@@ -121,7 +121,7 @@ def concat(arrays: Any) -> Any:
         return type(first)(np.concatenate([p._data for p in parts]))
     result = empty(type(first), int(np.sum([len(p) for p in parts])))
     offset = 0
-    index_cls = type(index_array(first._spec.space, 0, construct))
+    index_cls = type(index_array(first._spec, 0, construct))
     for part in parts:
         if len(part):
             scatter(result, part, arange(index_cls, len(part)) + offset)

@@ -187,8 +187,8 @@ def scatter_add_kahan(
     if isinstance(target_1, HostArray):
         _kahan_host(construct, target_1, target_2, value, index, active)
         return
-    place = index_node(spec.space, index, construct)
-    mask = mask_array(spec.space, active, construct)
+    place = index_node(spec, index, construct)
+    mask = mask_array(spec, active, construct)
     check_position(index, active, len(target_1), 1, construct)
     node = _written(construct, target_1, value)._node
     memory.scatter_kahan(target_1, target_2, node, place, mask._node)
@@ -241,9 +241,8 @@ def _scatter(
     if isinstance(target, HostArray):
         _scatter_host(construct, op, target, value, index, active)
         return
-    space = target._spec.space
-    place = index_node(space, index, construct)
-    mask = mask_array(space, active, construct)._node
+    place = index_node(target._spec, index, construct)
+    mask = mask_array(target._spec, active, construct)._node
     count = math.prod(_lengths(value))
     check_position(index, active, len(target), count, construct)
     place, mask = memory.aim(target, place, mask, "scatter", count)
@@ -393,7 +392,7 @@ def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
             old[k] = target._data[positions[k]]
             target._data[positions[k]] += np.uint32(1)
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(old)
-    place = index_node(spec.space, index, construct)
-    mask = mask_array(spec.space, active, construct)
+    place = index_node(spec, index, construct)
+    mask = mask_array(spec, active, construct)
     check_position(index, active, len(target), 1, construct)
     return wrap_flat(type(target), memory.scatter_inc(target, place, mask._node))

@@ -25,7 +25,7 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
 )
-from lumijit.spec import DYNAMIC, ArraySpec, require
+from lumijit.spec import DYNAMIC, SCALAR, plain_spec, require
 
 
 def _order(order: str, construct: str) -> Any:
@@ -66,7 +66,7 @@ def ravel(array: Any, order: str = "A") -> Array:
     ordering = _order(order, construct)
     if isinstance(array, (list, tuple)):
         spec = promotion.common_spec([array], construct)
-        dynamic = ArraySpec("scalar", spec.dtype, (DYNAMIC,))
+        dynamic = plain_spec(SCALAR, False, spec.dtype, (DYNAMIC,))
         return require(dynamic, construct)(np.ravel(np.asarray(array), order=ordering))
     if not isinstance(array, ArrayBase):
         raise not_numeric(construct, (array,))
@@ -270,5 +270,5 @@ def slice(value: Any, index: Any = 0) -> Any:
     if not isinstance(value, NestedArray) or not value._spec.is_jit:
         is_single = isinstance(value, FlatArray) and len(value) == 1
         return value[0 if is_single and position >= 0 else position]
-    cls = require(value._spec.replaced(space="scalar"), "lumijit.slice")
+    cls = require(value._spec.replaced(backend=SCALAR, is_diff=False), "lumijit.slice")
     return cls([slice(v, position) for v in value])

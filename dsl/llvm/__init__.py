@@ -6,8 +6,9 @@ from typing import Any
 
 from lumijit.array_types import declare_namespace, member
 from lumijit.llvm import ad as ad
+from lumijit.spec import LLVM
 
-__all__ = declare_namespace("llvm")
+__all__ = declare_namespace(LLVM, is_diff=False)
 
 
 def __getattr__(name: str) -> Any:

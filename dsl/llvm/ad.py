@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.array_types import declare_namespace, member
+from lumijit.spec import LLVM
 
-__all__ = declare_namespace("llvm.ad")
+__all__ = declare_namespace(LLVM, is_diff=True)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.array_types import declare_namespace, member
+from lumijit.spec import SCALAR
 
-__all__ = declare_namespace("scalar")
+__all__ = declare_namespace(SCALAR, is_diff=False)
 
 
 def __getattr__(name: str) -> Any:

@@ -86,7 +86,7 @@ def test_any_order_gives_the_same_classes() -> None:
 
 
 def test_threads_get_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = spec.ArraySpec("llvm", dr.llvm.Float._spec.dtype, (3,))
+    wanted = spec.plain_spec(spec.LLVM, False, dr.llvm.Float._spec.dtype, (3,))
     for attempt in range(20):
         monkeypatch.delitem(spec._CLASSES, wanted, raising=False)
         found: list[Any] = []

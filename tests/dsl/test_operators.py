@@ -14,7 +14,7 @@ import lumijit as dr
 from lumijit import llvm, scalar
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.runtime.dtypes import ARITHMETIC, FLOATS, INTS, VALUES, DType
-from lumijit.spec import DYNAMIC, ArraySpec, require
+from lumijit.spec import DYNAMIC, LLVM, SCALAR, plain_spec, require
 
 ARITHMETIC_OPERATORS = [operator.add, operator.sub, operator.mul]
 BIT_OPERATORS = [operator.and_, operator.or_, operator.xor]
@@ -29,8 +29,9 @@ COMPARISONS = [
 
 
 def flat(dtype: DType, space: str = "llvm"):
-    outer = (DYNAMIC,) if space == "scalar" else ()
-    return require(ArraySpec(space, dtype, outer), "test")
+    if space == "scalar":
+        return require(plain_spec(SCALAR, False, dtype, (DYNAMIC,)), "test")
+    return require(plain_spec(LLVM, space == "llvm.ad", dtype), "test")
 
 
 def sample(dtype: DType, seed: int, size: int = 37):

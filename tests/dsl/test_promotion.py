@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
 import lumijit as dr
 from lumijit import llvm, scalar
+from lumijit.array_types import declare_namespace, member
 from lumijit.llvm import ad
 from lumijit.promotion import mask_for
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.runtime.history import JitBackend
+from lumijit.spec import Backend
 
 
 @pytest.mark.parametrize(
@@ -110,3 +114,37 @@ def test_changed_specs_are_remembered() -> None:
     assert first.outer == (3,)
     assert spec.replaced(outer=()).dtype is spec.dtype
     assert spec.replaced(outer=()) != spec.replaced(outer=(2,))
+
+
+class TestBackends:
+    """Which backend, and whether derivatives are tracked, are separate facts."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def other(cls):
+        """Array types of a second backend that compiles: a row of a table."""
+        backend = Backend("other", JitBackend.CUDA)
+        names = declare_namespace(backend, is_diff=False)
+        assert "Array3f" in names
+        return SimpleNamespace(
+            Float=member("other", "Float", {}), Array3f=member("other", "Array3f", {})
+        )
+
+    def test_two_that_compile_dont_mix(self, other):
+        with pytest.raises(ArrayTypeError, match=r"'llvm' and 'other' don't mix"):
+            llvm.Float(1) + other.Float(1)
+        with pytest.raises(ArrayTypeError, match=r"'other' and 'llvm' don't mix"):
+            other.Array3f(1) * ad.Float(1)
+        with pytest.raises(ArrayTypeError, match=r"operator \*.*'other' and 'llvm'"):
+            other.Float(1) * ad.Array3f(1)
+        with pytest.raises(ArrayTypeError, match="don't mix"):
+            dr.select(llvm.Bool(True), other.Float(1), 2)
+
+    def test_scalar_arrays_go_with_each(self, other):
+        assert type(scalar.Array3f(1) + other.Float(1)) is other.Array3f
+        assert dr.expr_t(other.Float, scalar.Array3f) is other.Array3f
+        assert dr.backend_v(other.Float) is JitBackend.CUDA
+
+    def test_there_are_no_derivatives_where_the_backend_has_none(self, other):
+        with pytest.raises(ArrayTypeError, match=r"no array type .* lumijit.other.ad"):
+            dr.diff_array_t(other.Float)
