@@ -14,6 +14,7 @@ import numpy as np
 from lumijit import indexing, initialize
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.trace import Node
@@ -23,14 +24,11 @@ from lumijit.labels import label_of
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 
-_new = cast(Any, object.__new__)
 
-
-class FlatArray(ArrayBase):
+class FlatArray(Holder, ArrayBase):
     """A one-dimensional array of a just-in-time compiled backend."""
 
-    __slots__ = ("__weakref__", "_node")
-    _node: Node
+    __slots__ = ("__weakref__",)
     # Which Python numbers an operation takes without promotion, and their literals.
     _numbers: ClassVar[tuple[type[Any], ...]]
     _literal: ClassVar[Callable[[Any], Node]]
@@ -41,13 +39,14 @@ class FlatArray(ArrayBase):
             value = args[0]
             kind = type(value)
             if kind is type(self):
-                self._node = value._node
+                node = value._node
             elif kind in self._numbers:
-                self._node = type(self)._literal(value)
+                node = type(self)._literal(value)
             else:
-                self._node = node_of(type(self), value)
+                node = node_of(type(self), value)
         else:
-            self._node = _sequence_node(type(self), args)
+            node = _sequence_node(type(self), args)
+        self._become(node)
 
     def _map(self, op: Op, *others: Array) -> Array:
         if not others:
@@ -65,7 +64,7 @@ class FlatArray(ArrayBase):
         return wrap(cls, trace.cast_to(self._node, cls._spec.dtype))
 
     def _assign(self, other: Array) -> None:
-        self._node = other._node
+        self._become(other._node)
 
     def _copy(self) -> Array:
         return wrap(type(self), self._node)
@@ -88,7 +87,7 @@ class FlatArray(ArrayBase):
     def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
         if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
-            self._node = evaluate.opaque(self._node)
+            self._rehouse(evaluate.opaque(self._node))
         return cast("np.ndarray[Any, Any]", self._data("numpy"))
 
     def _view(self) -> np.ndarray[Any, Any]:
@@ -155,13 +154,6 @@ class FlatArray(ArrayBase):
     def label(self) -> str | None:
         """The name given by `lumijit.set_label`, if any."""
         return label_of(self._node)
-
-
-def wrap(cls: type[Any], node: Node) -> Any:
-    """Return an instance of a flat class for a node of its type."""
-    array = _new(cls)
-    array._node = node
-    return array
 
 
 def node_state(node: Node) -> VarState:

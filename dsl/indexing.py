@@ -15,6 +15,7 @@ import numpy as np
 from lumijit import promotion
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
@@ -133,10 +134,7 @@ def read_flat(array: Array, key: Any) -> Any:
     if is_mask_key(key):
         return MaskedEntries(array)
     index = index_node(array, key)
-    cls = type(array)
-    result = object.__new__(cls)
-    result._node = memory.gather(node, index, trace.make_true(1))
-    return result
+    return wrap(type(array), memory.gather(node, index, trace.make_true(1)))
 
 
 def index_node(array: Array, key: Any) -> Node:

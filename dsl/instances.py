@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lumijit import array_types
-from lumijit.arrays import FlatArray, data_node, wrap
+from lumijit.arrays import FlatArray, data_node
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.ops.logic import EQ, NE
 from lumijit.compiler.ir.trace import Node
 from lumijit.instance_registry import Domain, contents, note_contents
@@ -32,7 +33,7 @@ from lumijit.traits import spec_of
 _DOMAINS: dict[type[Any], Domain] = {}
 _KINDS: dict[type[Any], Kind] = {}
 # Where arrays hold their nodes.
-_NODE: Any = vars(FlatArray)["_node"]
+_NODE: Any = vars(Holder)["_node"]
 
 
 def _hold(array: Any, node: Node) -> None:
@@ -60,21 +61,22 @@ class InstanceArray(FlatArray):
                     "pass instances, or lumijit.reinterpret_array for numbers that "
                     "came from an instance array.",
                 )
-            self._node = value._node
+            node = value._node
         elif type(value) is int and value == 0:
             # What `zeros` and masked results consist of.
-            self._node = trace.literal(UINT32, 0)
+            node = trace.literal(UINT32, 0)
         elif isinstance(value, (list, tuple, np.ndarray)):
             number = cls._domain.number
             numbers = [number(item, cls.__name__) for item in value]
             if not numbers:
-                self._node = trace.literal(UINT32, 0, 0)
+                node = trace.literal(UINT32, 0, 0)
             else:
-                self._node = data_node(np.array(numbers, np.uint32))
-                note_contents(self._node, numbers)
+                node = data_node(np.array(numbers, np.uint32))
+                note_contents(node, numbers)
         else:
             found = cls._domain.number(value, cls.__name__)
-            self._node = trace.literal(UINT32, found)
+            node = trace.literal(UINT32, found)
+        self._become(node)
 
     def __eq__(self, other: Any) -> Any:
         """Compare with an object, None or another instance array."""

@@ -72,3 +72,22 @@ def test_every_package_is_installed() -> None:
         if init.name == "__init__.py":
             package = package_of(init)
             assert f'"{package}"' in listed, f"pyproject.toml does not list {package}"
+
+
+# `operators` writes `wrap` out, where tracing speed is decided.
+PUTS_NODES = ("compiler/ir/effects.py", "dsl/operators.py")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=identify)
+def test_nodes_are_put_into_arrays_in_one_place(path: Path) -> None:
+    if identify(path) in PUTS_NODES:
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "_node"
+        and isinstance(node.ctx, ast.Store)
+    ]
+    assert found == [], "use wrap(), or the methods of Holder that say what changes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, cast
 
 from lumijit.compiler.ir.ops.structural import SCATTER, WRITTEN
 from lumijit.compiler.ir.trace import Node
@@ -16,13 +16,45 @@ OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
 MODES = ("auto", "apart", "direct", "local", "no_conflicts", "permute", "expand")
 
 
+_new = cast(Any, object.__new__)
 CONSUMED = "consumed"
 
 
-class Holder(Protocol):
-    """An array object whose contents a scatter replaces by a new version."""
+class Holder:
+    """What stands for a value of the trace: an array, a buffer, a counter.
 
+    Its node is replaced here only, so that what belongs to a value besides its node
+    has one place to follow it.
+    """
+
+    __slots__ = ("_node",)
     _node: Node
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def _become(self, node: Node) -> None:
+        """Stand for another value."""
+        self._node = node
+
+    def _advance(self, node: Node) -> None:
+        """Stand for the version after a write."""
+        self._node = node
+
+    def _go_back(self, node: Node) -> None:
+        """Stand for a value of before, since what came after is undone."""
+        self._node = node
+
+    def _rehouse(self, node: Node) -> None:
+        """Stand for the same value in another node."""
+        self._node = node
+
+
+def wrap(cls: type[Any], node: Node) -> Any:
+    """Return a holder of a class, which needs nothing else, for a node of its type."""
+    holder = _new(cls)
+    holder._node = node
+    return holder
 
 
 @dataclass(frozen=True)

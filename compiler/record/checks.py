@@ -8,6 +8,7 @@ that carries it out reads the note and warns with the user's line (`delivery`).
 from __future__ import annotations
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.logic import AND, EQ, LT, NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
@@ -26,20 +27,13 @@ _KINDS = {
 }
 
 
-class Note:
-    """The array that holds the worst index."""
-
-    def __init__(self, dtype: DType = UINT32) -> None:
-        self._node = trace.literal(dtype, 0)
-
-
 class Report(delivery.Report):
     """Where an access is and, after evaluation, the worst index it used."""
 
     def __init__(
         self, construct: str, size: int, count: int = 1, dtype: DType = UINT32
     ) -> None:
-        self.holder = Note(same_bits(dtype, "u"))
+        self.holder = Holder(trace.literal(same_bits(dtype, "u"), 0))
         self.construct = construct
         self.size = size
         self.count = count
@@ -72,7 +66,7 @@ class ZeroStep(delivery.Report):
     """Where a range has a step per element and, after evaluation, if one is zero."""
 
     def __init__(self) -> None:
-        self.holder = Note()
+        self.holder = Holder(trace.literal(UINT32, 0))
         self.where = where()
 
     def deliver(self) -> None:

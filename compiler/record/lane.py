@@ -104,7 +104,7 @@ class Lane:
         """Give a target that is written its whole array back."""
         _, array = self._sources.get(id(holder._node), (None, None))
         if array is not None:
-            holder._node = array
+            holder._rehouse(array)
 
     def place(
         self, index: Node, mask: Node, size: int, construct: str

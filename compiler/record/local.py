@@ -6,7 +6,7 @@ reads: so nothing here is a side effect, dead accesses vanish, and a kernel may 
 run again. When lowering, it is decided which writes happen in place
 (`lower.common.lifetimes`).
 
-A `Holder` is what the user sees: it stands for the last version. A symbolic region
+A `Buffer` is what the user sees: it stands for the last version. A symbolic region
 that touches a holder from outside gets it as a hidden result (and a loop as hidden
 state), whoever it was reached through; `regions` asks for these when it closes one.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType, local_type
 from lumijit.compiler.ir.ops.structural import (
     LITERAL,
@@ -37,7 +38,7 @@ from lumijit.runtime.errors import SizeError, StateError, SymbolicError
 _serials = itertools.count(1)
 
 
-class Holder:
+class Buffer(Holder):
     """What stands for one buffer: its last version.
 
     `home` is the scope in which it was made, `part` which callable was traced there,
@@ -45,11 +46,10 @@ class Holder:
     `width` is the number of lanes that a loop has shown it to need.
     """
 
-    __slots__ = ("__weakref__", "_node", "guard", "home", "part", "width")
-    _node: Node
+    __slots__ = ("__weakref__", "guard", "home", "part", "width")
 
     def __init__(self, node: Node) -> None:
-        self._node = node
+        super().__init__(node)
         self.home = trace.state.scope
         self.part = self.home.part
         self.guard = trace.state.guard
@@ -91,27 +91,27 @@ class Carried:
 
     __slots__ = ("argument", "final", "holder", "original")
 
-    def __init__(self, holder: Holder, argument: Node | None) -> None:
+    def __init__(self, holder: Buffer, argument: Node | None) -> None:
         self.holder = holder
         self.original = holder._node
         self.argument = argument
         self.final: Node | None = None
 
 
-def allocate(element: DType, length: int, value: Node | None = None) -> Holder:
+def allocate(element: DType, length: int, value: Node | None = None) -> Buffer:
     """Make a buffer; without a value, its entries are undefined until written."""
     dtype = local_type(element, length)
     deps = () if value is None else (value,)
     size = 1 if value is None else value.size
-    return Holder(trace.make(LOCAL, dtype, size, deps, next(_serials)))
+    return Buffer(trace.make(LOCAL, dtype, size, deps, next(_serials)))
 
 
-def copy(holder: Holder) -> Holder:
+def copy(holder: Buffer) -> Buffer:
     """Return a holder for the same contents; writes to either don't show in both."""
-    return Holder(_current(holder))
+    return Buffer(_current(holder))
 
 
-def _current(holder: Holder) -> Node:
+def _current(holder: Buffer) -> Node:
     """Return a holder's last version, for an access in the current scope."""
     _enter(holder)
     guard = trace.state.guard
@@ -120,7 +120,7 @@ def _current(holder: Holder) -> Node:
     return holder._node
 
 
-def _enter(holder: Holder) -> None:
+def _enter(holder: Buffer) -> None:
     """Make a holder from outside known to the open scopes that it is new to."""
     scopes: list[Scope] = []
     scope = trace.state.scope
@@ -141,10 +141,10 @@ def _enter(holder: Holder) -> None:
             argument.scope = scope
         scope.locals[key] = Carried(holder, argument)
         if argument is not None:
-            holder._node = argument
+            holder._become(argument)
 
 
-def _left_behind(holder: Holder) -> SymbolicError:
+def _left_behind(holder: Buffer) -> SymbolicError:
     return SymbolicError(
         "Local",
         "the buffer was allocated inside "
@@ -153,7 +153,7 @@ def _left_behind(holder: Holder) -> SymbolicError:
     )
 
 
-def read(holder: Holder, index: Node, mask: Node) -> Node:
+def read(holder: Buffer, index: Node, mask: Node) -> Node:
     """Return the entry at `index` where the mask is set, and zero elsewhere."""
     buffer = _current(holder)
     element = holder.type.element
@@ -174,7 +174,7 @@ def read(holder: Holder, index: Node, mask: Node) -> Node:
     return node if lane is None else cast(Node, lane.known(node))
 
 
-def write(holder: Holder, value: Node, index: Node, mask: Node) -> None:
+def write(holder: Buffer, value: Node, index: Node, mask: Node) -> None:
     """Replace the entry at `index` where the mask is set."""
     mask = trace.under_mask(mask)
     buffer = _current(holder)
@@ -191,10 +191,10 @@ def write(holder: Holder, value: Node, index: Node, mask: Node) -> None:
     _publish(holder, made)
 
 
-def _publish(holder: Holder, node: Node) -> None:
+def _publish(holder: Buffer, node: Node) -> None:
     """Give a holder its new version."""
     before = holder._node
-    holder._node = node
+    holder._advance(node)
     if trace.state.scope is ROOT and trace.state.watched is not None:
         # Evaluated control flow: the next kernel puts the buffer into memory.
         evaluate.note_effect(node, before)
@@ -209,7 +209,7 @@ def suspend(scope: Touching) -> None:
     for carried in scope.locals.values():
         if carried.final is None:
             carried.final = carried.holder._node
-            carried.holder._node = carried.original
+            carried.holder._go_back(carried.original)
 
 
 def check_condition(scope: Scope, construct: str) -> None:
@@ -246,7 +246,7 @@ def has_grown(scope: Scope) -> bool:
 class State:
     """A buffer as hidden state of a loop: before, in, and after an iteration."""
 
-    holder: Holder
+    holder: Buffer
     initial: Node
     argument: Node
     output: Node
@@ -271,7 +271,7 @@ def enter_results(state: Iterable[State], results: Iterable[Node]) -> None:
             _publish(buffer.holder, node)
 
 
-Sides = list[tuple[Holder, tuple[Node, ...]]]
+Sides = list[tuple[Buffer, tuple[Node, ...]]]
 
 
 class Touching(Protocol):

@@ -15,6 +15,7 @@ import numpy as np
 
 from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
@@ -85,13 +86,6 @@ def is_any_set(mask: Node) -> bool:
     return buffers.first_byte(found) != 0
 
 
-class _Total:
-    """The array that a symbolic reduction writes to."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-
 def reduce_symbolically(op: str, node: Node) -> Node:
     """Combine all entries to one in the kernel that computes them."""
     t = node.type
@@ -108,7 +102,7 @@ def reduce_symbolically(op: str, node: Node) -> Node:
             "use lumijit.scatter_reduce on an array made before the region, and "
             "read it afterwards.",
         )
-    total = _Total(literal(t, t.wrap(identity(op, t))))
+    total = Holder(literal(t, t.wrap(identity(op, t))))
     memory.scatter(total, node, literal(UINT32, 0), trace.make_true(1), op)
     return total._node
 

@@ -87,7 +87,7 @@ def restore_writes(inner: Scope) -> None:
     """Undo the new versions that a scope's writes gave to arrays and buffers."""
     local.suspend(inner)
     for holder, original in inner.writes.values():
-        holder._node = original
+        holder._go_back(original)
 
 
 class reopened:
@@ -174,7 +174,7 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     for key, (holder, original) in holders.items():
         position = positions[id(original)]
         written = trace.make(WRITTEN, original.type, original.size, (node,), position)
-        holder._node = written
+        holder._advance(written)
         node.attr.written.append(ref(written))
         if current is trace.ROOT:
             evaluate.note_effect(written, original)

@@ -59,7 +59,7 @@ class watched:
 
     def _undo(self) -> None:
         for writes in self._found.values():
-            writes.holder._node = writes.first
+            writes.holder._go_back(writes.first)
 
 
 def note_write(holder: Holder, before: Node) -> None:
@@ -78,17 +78,10 @@ def append_effect(holder: Holder, effect: Node) -> None:
         scope.effects.append(effect)
         scope.writes.setdefault(id(holder), (holder, target))
     written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
-    holder._node = written
+    holder._advance(written)
     if scope is ROOT:
         evaluate.note_effect(written, target)
         note_write(holder, target)
-
-
-class _Sample:
-    """A holder whose node nobody else refers to."""
-
-    def __init__(self) -> None:
-        self._node = trace.undefined(UINT32, 1)
 
 
 def _references(holder: Holder) -> int:
@@ -97,7 +90,7 @@ def _references(holder: Holder) -> int:
     return sys.getrefcount(node)
 
 
-_UNSHARED = _references(_Sample())
+_UNSHARED = _references(Holder(trace.undefined(UINT32, 1)))
 
 
 def claim(holder: Holder) -> None:
@@ -110,17 +103,17 @@ def claim(holder: Holder) -> None:
     if node.op in (LITERAL, UNDEFINED) and _is_claimed(holder, node):
         return
     if node.op is LITERAL:
-        holder._node = trace.make_root(LITERAL, node.type, node.size, node.attr)
+        holder._rehouse(trace.make_root(LITERAL, node.type, node.size, node.attr))
         _note_renewed(node, holder._node)
     elif node.op is UNDEFINED:
-        holder._node = trace.undefined(node.type, node.size)
+        holder._rehouse(trace.undefined(node.type, node.size))
         _note_renewed(node, holder._node)
     elif trace.state.scope is ROOT:
         kept = sum(other is node for held in trace.state.held for other in held)
         del node
         if _references(holder) > _UNSHARED + kept:
             node = holder._node
-            holder._node = trace.make(COPY, node.type, node.size, (node,), None)
+            holder._rehouse(trace.make(COPY, node.type, node.size, (node,), None))
 
 
 def _note_renewed(node: Node, renewed: Node) -> None:

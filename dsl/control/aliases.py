@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lumijit.compiler.ir import captures, trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import regions
@@ -21,7 +22,6 @@ from lumijit.control.state import (
     flatten,
     rebuild,
     same_arrays,
-    with_node,
 )
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import StateError
@@ -108,7 +108,7 @@ def _changed_items(
     for own, old, new in zip(*leaves, strict=True):
         item = own.value
         if new.value is not old.value:
-            item = with_node(type(item), item._node)
+            item = wrap(type(item), item._node)
             yield item, new.value._node
         items.append(item)
     kept = same_arrays(nested[1], nested[2])

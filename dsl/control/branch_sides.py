@@ -13,6 +13,7 @@ from typing import Any
 
 from lumijit import pytree
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.trace import Node
 from lumijit.control.held_arrays import Held, same_items
 from lumijit.control.recursion import LEFT_OUT
@@ -27,7 +28,6 @@ from lumijit.control.state import (
     is_array,
     rebuild,
     same_object,
-    with_node,
     zeros_like,
 )
 from lumijit.nested import NestedArray
@@ -112,7 +112,7 @@ class Sides:
             if leaf.is_array:
                 node = side.nodes.get(id(array), array._node)
                 is_version = side.versions.get(id(array)) is node
-                copy = array if is_version else with_node(type(array), node)
+                copy = array if is_version else wrap(type(array), node)
                 self.originals[id(copy)] = (copy, array)
                 if side.held.nodes.get(id(array), node) is node:
                     self.sources[id(copy)] = (copy, array)
@@ -156,7 +156,7 @@ class Sides:
                 # It has been written to, and is what both sides return.
                 self.sources[id(same)] = (same, source)
             elif source is not None and source._node.scope.depth < depth:
-                same = with_node(type(source), source._node)
+                same = wrap(type(source), source._node)
             if source is not None:
                 self.originals[id(same)] = (same, source)
             kept.append(same)
@@ -317,9 +317,9 @@ class Merge:
         """Enter a blended leaf."""
         holder = self.holders.get(k)
         if holder is None:
-            self.finals[k] = with_node(self.types[k], node)
+            self.finals[k] = wrap(self.types[k], node)
         else:
-            holder._node = node
+            holder._become(node)
             self.finals[k] = holder
 
     def result(self) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.ir import local_types, trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.logic import AND, COPY, LT
 from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, WRITTEN
 from lumijit.compiler.ir.trace import Node
@@ -21,7 +22,7 @@ from lumijit.compiler.record import local, memory, reductions, writes
 from lumijit.control.callees import Callee, body_numbers, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.loop_compressed import entries
-from lumijit.control.state import flatten, rebuild, with_node
+from lumijit.control.state import flatten, rebuild
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import BOOL, UINT32
 
@@ -109,7 +110,7 @@ def _joined(
     if len(chosen) == 1 and chosen[0].size == call.lanes:
         return arrays[0]
     holder = zero
-    holder._node = trace.resized(holder._node, call.lanes)
+    holder._rehouse(trace.resized(holder._node, call.lanes))
     for place, node in zip(chosen, arrays, strict=True):
         writes.write(holder, node, place, trace.make_true(1), "identity", "permute")
     found: Node = holder._node
@@ -170,7 +171,7 @@ def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
         if leaf.is_array and found._node.size not in (1, call.lanes):
             raise call.wrong_result(callee, leaf.name, found._node.size, call.lanes)
         if leaf.is_array and found._node.size == call.lanes > 1:
-            found = with_node(type(found), entries(found._node, chosen))
+            found = wrap(type(found), entries(found._node, chosen))
         kept.append(found)
     return rebuild((value,), kept)[0]
 
@@ -185,7 +186,7 @@ def _entries(
         value = leaf.value
         is_full = leaf.is_array and value._node.size == call.lanes > 1
         if is_full and chosen.size < call.lanes and k not in tables:
-            value = with_node(type(value), _own(entries(value._node, chosen)))
+            value = wrap(type(value), _own(entries(value._node, chosen)))
             compressed[id(value._node)] = k
         values.append(value)
     return values, compressed

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.logic import AND, COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node, Scope
@@ -14,7 +15,6 @@ from lumijit.compiler.record import calls, local, regions
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.results import Entry
-from lumijit.control.state import with_node
 from lumijit.control.write_rules import versions_in
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError
@@ -75,7 +75,7 @@ def _hide_literals(call: Invocation) -> None:
         if leaf.is_array and leaf.value._node.op is LITERAL:
             node = leaf.value._node
             hidden = trace.make(COPY, node.type, node.size, (node,), None)
-            leaf.value = with_node(type(leaf.value), hidden)
+            leaf.value = wrap(type(leaf.value), hidden)
     call.values = [leaf.value for leaf in call.leaves]
 
 

@@ -20,6 +20,7 @@ from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import data
@@ -27,7 +28,7 @@ from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.reachability import WHOLE, Reach, Span
-from lumijit.control.state import NUMBERS, describe, with_node
+from lumijit.control.state import NUMBERS, describe
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import StateError, message, where
 
@@ -117,8 +118,8 @@ class Outside:
                 now = array._node
                 if now is node or _is_written(array) or _is_equal(node, now):
                     continue
-                array._node = node
-                before, after = (with_node(type(array), n) for n in (node, now))
+                array._go_back(node)
+                before, after = (wrap(type(array), n) for n in (node, now))
                 changes.append(Change(place, place.key_of(array), before, after))
         for place in reach.changed(span):
             changes += self._restored(place, ignored)
@@ -158,7 +159,7 @@ class Outside:
             if held is holds or _is_written(array) or _is_equal(held, holds):
                 continue
             place = reach.holders[k]
-            both = (with_node(type(array), node) for node in (first, holds))
+            both = (wrap(type(array), node) for node in (first, holds))
             changes.append(Change(place, place.key_of(array), *both))
         if changes:
             self.restore(WHOLE, ignored)

@@ -149,7 +149,7 @@ class _Branch(Sides):
                 is_root = first.parent is trace.ROOT
                 merge.share(set(first.writes), set(second.writes), is_root)
             for key, node in held.items():
-                first.writes[key][0]._node = node
+                first.writes[key][0]._advance(node)
         wanted, nodes = merge.wanted()
         _, results = regions.close_branch(
             cond,

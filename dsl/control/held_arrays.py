@@ -43,7 +43,7 @@ class Held:
     def restore(self) -> None:
         """Put back what the arrays held."""
         for key, leaf in self.leaves.items():
-            leaf.value._node = self.nodes[key]
+            leaf.value._go_back(self.nodes[key])
         for key, leaf in self.nested.items():
             leaf.value._items[:] = self.items[key]
 

@@ -103,7 +103,7 @@ def _snapshot(values: Any) -> Callable[[], None]:
 
     def restore() -> None:
         for array, node in arrays:
-            array._node = node
+            array._go_back(node)
         for container, held in containers:
             if isinstance(container, list):
                 container[:] = held

@@ -10,6 +10,7 @@ from collections.abc import Callable, Set
 from typing import Any
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
@@ -18,7 +19,7 @@ from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Change, Outside, call_error
 from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.results import Results
-from lumijit.control.state import flatten, is_array, rebuild, with_node
+from lumijit.control.state import flatten, is_array, rebuild
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import SizeError, StateError
 
@@ -127,7 +128,7 @@ class Invocation:
             value = callee.function(*args, **kwargs)
             versions = written()
             if not versions and is_array(value):
-                return with_node(type(value), value._node), _NONE
+                return wrap(type(value), value._node), _NONE
             return self._kept(value, versions)
         except TypeError:
             refuse_arity(callee, self.name, args, kwargs)
@@ -135,7 +136,7 @@ class Invocation:
         finally:
             for array, node in zip(arrays, before, strict=True):
                 if array._node is not node:
-                    array._node = versions.get(id(array), node)
+                    array._go_back(versions.get(id(array), node))
 
     def _kept(self, value: Any, versions: dict[int, Node]) -> tuple[Any, Set[int]]:
         kept: list[Any] = []
@@ -145,7 +146,7 @@ class Invocation:
             if leaf.is_array and versions.get(id(array)) is array._node:
                 late.add(id(array))
             elif leaf.is_array:
-                array = with_node(type(array), array._node)
+                array = wrap(type(array), array._node)
             kept.append(array)
         return rebuild((value,), kept)[0], late
 

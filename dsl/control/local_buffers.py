@@ -11,9 +11,10 @@ from typing import Any
 from lumijit import promotion, traits
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import checks, local
-from lumijit.control.state import Leaf, flatten, rebuild, with_node, zeros_like
+from lumijit.control.state import Leaf, flatten, rebuild, zeros_like
 from lumijit.functions.creation import zeros
 from lumijit.functions.gathering import index_array, mask_array
 from lumijit.functions.repetition import copy as copy_tree
@@ -108,7 +109,7 @@ class TracedBuffer:
         positions, mask = self._access(index, active, "Local.read")
         holders = iter(self.holders)
         values = [
-            with_node(cls, local.read(next(holders), positions, mask)) if cls else other
+            wrap(cls, local.read(next(holders), positions, mask)) if cls else other
             for cls, other in zip(self.classes, self.others, strict=True)
         ]
         return rebuild((self.pattern,), values)[0]

@@ -226,7 +226,7 @@ class Local(Generic[T]):
         return Local(self)
 
     @property
-    def _holders(self) -> list[local.Holder]:
+    def _holders(self) -> list[local.Buffer]:
         """The buffers of the trace, for `lumijit.eval` and its like."""
         return self._store.holders if isinstance(self._store, TracedBuffer) else []
 

@@ -215,7 +215,7 @@ class Items(Location):
     def put(self, key: Any, value: Any) -> None:
         """Assign an item; an array in a tuple gets other contents."""
         if isinstance(self.items, tuple):
-            self.items[key]._node = value._node
+            self.items[key]._become(value._node)
         else:
             self.items[key] = value
 

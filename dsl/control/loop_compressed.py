@@ -9,11 +9,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, reductions, writes
-from lumijit.control.state import Leaf, is_array, node_of, with_node
+from lumijit.control.state import Leaf, is_array, node_of
 from lumijit.runtime.errors import SizeError
 
 
@@ -38,7 +39,7 @@ class ActiveElements:
         self.refused: Node | None = None
         for k, value in enumerate(self.values):
             if is_array(value) and value._node.size == self.lanes:
-                self.full[k] = with_node(type(value), value._node)
+                self.full[k] = wrap(type(value), value._node)
 
     @property
     def is_smaller(self) -> bool:
@@ -61,7 +62,7 @@ class ActiveElements:
         self.active = entries(self.active, keep)
         for k in self.full:
             value = self.values[k]
-            self.values[k] = with_node(type(value), entries(value._node, keep))
+            self.values[k] = wrap(type(value), entries(value._node, keep))
         evaluate([self.index, self.active, *(self.values[k]._node for k in self.full)])
         self.nodes = [node_of(value) for value in self.values]
         return True
@@ -76,7 +77,7 @@ class ActiveElements:
         if self.is_smaller:
             writes.write(holder, node, self.index, trace.make_true(1))
         else:
-            holder._node = trace.resized(node, self.lanes)
+            holder._rehouse(trace.resized(node, self.lanes))
 
     def guarded(self) -> AbstractContextManager[None]:
         """Raise IndexedArgument where an array of active elements is indexed."""
@@ -133,15 +134,15 @@ class ActiveElements:
                     node = trace.resized(node, self.index.size)
                 self.full[k] = self._full_size(type(value), given, before)
                 if value is given:
-                    value._node = before
-                self.values[k], self.nodes[k] = with_node(type(value), node), node
+                    value._go_back(before)
+                self.values[k], self.nodes[k] = wrap(type(value), node), node
             self.changed.add(k)
 
     def _full_size(self, cls: type[Any], given: Any, before: Node | None) -> Any:
         """Return an array of all elements for a leaf that was uniform so far."""
         if before is None or type(given) is not cls:
             before = cls(given)._node
-        return with_node(cls, trace.resized(before, self.lanes))
+        return wrap(cls, trace.resized(before, self.lanes))
 
     def expand(self) -> list[Any]:
         """Return the leaves of all elements; arrays that stayed are the caller's."""
@@ -150,7 +151,7 @@ class ActiveElements:
         for k in self.full:
             full, original = self.full[k], self.original[k]
             if k in self.same and k in self.changed:
-                original._node = full._node
+                original._become(full._node)
             finals[k] = full if k not in self.same else original
         self.full.clear()
         return finals
@@ -158,16 +159,9 @@ class ActiveElements:
     def expanded_mask(self) -> Node:
         """Return the active mask of all elements."""
         node = trace.literal(self.active.type, False, self.lanes)
-        holder = _Holder(node)
+        holder = Holder(node)
         self._write(holder, self.active)
         return holder._node
-
-
-class _Holder:
-    """Stands for an array object that nobody sees."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
 
 def entries(node: Node, positions: Node) -> Node:

@@ -15,6 +15,7 @@ from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import evaluate
@@ -42,7 +43,6 @@ from lumijit.control.state import (
     same_object,
     same_structure,
     structure_changed,
-    with_node,
     wrong_width,
     zeros_like,
 )
@@ -122,7 +122,7 @@ class EvaluatedLoop:
         """Put literals into memory: later iterations then reuse the first's kernel."""
         for leaf in flatten(state, self.labels):
             if leaf.is_array and leaf.value._node.size == size:
-                leaf.value._node = opaque(leaf.value._node)
+                leaf.value._rehouse(opaque(leaf.value._node))
 
     def _next_active(self, state: State, active: Node) -> Node:
         with trace.masked_only(active):
@@ -273,8 +273,8 @@ class EvaluatedLoop:
         for key, leaf in held.leaves.items():
             array, node = leaf.value, nodes[key]
             if node is not array._node:
-                value = with_node(type(array), node)
-                array._node = self._merge(active, leaf, value, node)._node
+                value = wrap(type(array), node)
+                array._become(self._merge(active, leaf, value, node)._node)
                 self.changed.add(key)
                 results.append((leaf.name, array._node))
         return results
@@ -290,7 +290,7 @@ class EvaluatedLoop:
                     raise inconsistent(self.name, old.name, before, value)
                 return value
         elif node is not None and type(value) is type(before):
-            value = with_node(type(value), node)
+            value = wrap(type(value), node)
             if node is before._node:
                 return value
         if type(value) is not type(before) or not old.is_array:
@@ -303,7 +303,7 @@ class EvaluatedLoop:
         if value._node.size not in (1, active.size) and active.size != 1:
             raise wrong_width(self.name, old.name, before, value, active.size)
         blended = trace.select(active, value._node, before._node)
-        return with_node(type(value), blended)
+        return wrap(type(value), blended)
 
 
 def _sources(root: Node, mask: Node | None) -> dict[int, Node]:

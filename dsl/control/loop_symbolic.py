@@ -12,6 +12,7 @@ from typing import Any
 
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import ranges, trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import local, memory, regions
@@ -44,7 +45,6 @@ from lumijit.control.state import (
     same_object,
     same_structure,
     structure_changed,
-    with_node,
     wrong_width,
     zeros_like,
 )
@@ -145,7 +145,7 @@ class SymbolicLoop:
                     inner.tables[id(args[k])] = node
                 node = args[k]
                 self.pointers.assume(k, value, node)
-            values.append(with_node(type(value), node))
+            values.append(wrap(type(value), node))
         return values, args
 
     def _arrays(self, state: State) -> Arrays:
@@ -160,7 +160,7 @@ class SymbolicLoop:
 
         def restore() -> None:
             for k, node in before.items():
-                self.leaves[k].value._node = node
+                self.leaves[k].value._go_back(node)
 
         on_error(restore)
         return before
@@ -173,11 +173,11 @@ class SymbolicLoop:
 
         def restore() -> None:
             for holder, node, _ in self.stood_in.values():
-                holder._node = node
+                holder._go_back(node)
 
         on_error(restore)
         for holder, _, stand_in in self.stood_in.values():
-            holder._node = stand_in
+            holder._rehouse(stand_in)
 
     def _writes_literals(self, inner: Scope) -> bool:
         """Tell whether the body writes to literals, and let others stand in for them.
@@ -246,7 +246,7 @@ class SymbolicLoop:
         )
         for entry, node in zip(entries, results, strict=True):
             if entry.holder is not None:
-                entry.holder._node = node
+                entry.holder._become(node)
         found = dict(zip(args, results, strict=False))
         finals = self._finals(values, after.leaves, found)
         return rebuild(self.state, finals, same_arrays(given.nested, after.nested))
@@ -275,9 +275,9 @@ class SymbolicLoop:
             if first != k:
                 value = finals[first]
             elif k in results and after[k].value is given[k]:
-                value._node = results[k]
+                value._become(results[k])
             elif k in results:
-                value = with_node(type(value), results[k])
+                value = wrap(type(value), results[k])
             finals.append(value)
         return finals
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from lumijit import pytree
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.trace import Node
 from lumijit.control.callees import Callee
 from lumijit.control.state import (
@@ -23,7 +24,6 @@ from lumijit.control.state import (
     promoted_type,
     rebuild,
     same_object,
-    with_node,
 )
 from lumijit.instance_registry import contents, note_contents
 from lumijit.nested import NestedArray
@@ -56,7 +56,7 @@ class Entry:
         """Return an array of one zero."""
         assert self.cls is not None
         dtype = self.cls._spec.dtype
-        return with_node(self.cls, trace.literal(dtype, dtype.wrap(0)))
+        return wrap(self.cls, trace.literal(dtype, dtype.wrap(0)))
 
     @property
     def arrays(self) -> list[Any]:
@@ -180,7 +180,7 @@ class Results:
                 node = trace.resized(node, size)
             if entry.objects is not None and contents(node) is None:
                 note_contents(node, entry.objects)
-            values.append(with_node(entry.cls, node))
+            values.append(wrap(entry.cls, node))
         return rebuild((self.value,), values)[0]
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from lumijit import pytree, traits, type_traits
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.trace import Node
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
@@ -159,17 +160,10 @@ def same_arrays(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[bool]:
     return [a.value is b.value for a, b in pairs]
 
 
-def with_node(cls: type[Any], node: Node) -> Any:
-    """Make a flat array of a type around a node."""
-    result = object.__new__(cls)
-    result._node = node
-    return result
-
-
 def zeros_like(value: Any) -> Any:
     """Return a PyTree of zeros of the same types; other objects stay as they are."""
     leaves = [
-        with_node(type(f.value), _zero(f.value._node)) if f.is_array else f.value
+        wrap(type(f.value), _zero(f.value._node)) if f.is_array else f.value
         for f in flatten((value,), ("",))
     ]
     return rebuild((value,), leaves)[0]

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from lumijit.arrays import FlatArray, data_node
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.logic import AND, LT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import UNDEFINED
@@ -28,7 +29,7 @@ from lumijit.debug.template import THREAD_ID
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import tree_map
-from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import warn
 from lumijit.spec import LLVM, plain_spec, require
 
@@ -36,20 +37,6 @@ _PRINT = Op("lumijit.print", 0)
 
 Values = dict[int | str, Any]
 Deliver = Callable[[Values, int, int], None]
-
-
-class Buffer:
-    """The array that the kernel writes one of the values to."""
-
-    def __init__(self, dtype: DType, size: int) -> None:
-        self._node = trace.undefined(dtype, size)
-
-
-class Counter:
-    """The array that counts how many elements got to the print."""
-
-    def __init__(self) -> None:
-        self._node = trace.literal(UINT32, 0)
 
 
 class Capture(delivery.Report):
@@ -60,16 +47,17 @@ class Capture(delivery.Report):
     """
 
     def __init__(self, values: Values, limit: int, handle: Deliver) -> None:
-        self.holder = Counter()
-        self.threads = Buffer(UINT32, limit)
+        # How many elements got to the print.
+        self.holder = Holder(trace.literal(UINT32, 0))
+        self.threads = Holder(trace.undefined(UINT32, limit))
         self.limit = limit
         self.handle = handle
-        self.buffers: list[Buffer] = []
+        self.buffers: list[Holder] = []
         self.values = map_arrays(self._replace, values)
 
     def _replace(self, array: FlatArray) -> FlatArray:
         """Hold an array's place; the kernel's values are not kept alive."""
-        buffer = Buffer(array._node.type, self.limit)
+        buffer = Holder(trace.undefined(array._node.type, self.limit))
         self.buffers.append(buffer)
         return _Placeholder.of(array, buffer)
 
@@ -95,11 +83,11 @@ class _Placeholder(FlatArray):
     """Stands for a flat array within a PyTree until its entries are known."""
 
     __slots__ = ("buffer", "cls")
-    buffer: Buffer
+    buffer: Holder
     cls: type[Any]
 
     @classmethod
-    def of(cls, array: FlatArray, buffer: Buffer) -> _Placeholder:
+    def of(cls, array: FlatArray, buffer: Holder) -> _Placeholder:
         """Make one for an array."""
         made: _Placeholder = object.__new__(cls)
         made.buffer = buffer
@@ -107,7 +95,7 @@ class _Placeholder(FlatArray):
         return made
 
 
-def _contents(buffer: Buffer, count: int) -> Any:
+def _contents(buffer: Holder, count: int) -> Any:
     node = buffer._node
     if node.op is UNDEFINED:
         return np.zeros(count, dtype=node.type.numpy)

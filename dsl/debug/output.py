@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from lumijit.arrays import FlatArray, data_node
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import symbolic_error
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch.evaluate import data
 from lumijit.debug import capture

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import writes
 from lumijit.compiler.record.lane import Lane, start, stop
-from lumijit.control.state import flatten, rebuild, with_node
+from lumijit.control.state import flatten, rebuild
 from lumijit.debug.snapshot import Snapshot
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.contexts import apart, on_error
@@ -118,7 +119,7 @@ def _run(lane: Lane, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
         start(lane)
         result = _known(lane, function())
         for entry in found.values():
-            entry.holder._node = entry.first
+            entry.holder._go_back(entry.first)
         found.clear()
         snapshot.restore()
         stop(lane)
@@ -176,9 +177,7 @@ def _enter(lane: Lane, tree: Any) -> Any:
     for array in arrays:
         entry = lane.enter(array._node)
         # An array given twice stays one array.
-        copies[id(array)] = (
-            array if entry is array._node else with_node(type(array), entry)
-        )
+        copies[id(array)] = array if entry is array._node else wrap(type(array), entry)
     return rebuild(tree, [copies.get(id(f.value), f.value) for f in leaves])
 
 
@@ -186,7 +185,7 @@ def _known(lane: Lane, result: Any) -> Any:
     """Reduce arrays that are still wide to the lane's entry."""
     leaves = flatten((result,), ("result",))
     values = [
-        with_node(type(f.value), lane.known(f.value._node)) if f.is_array else f.value
+        wrap(type(f.value), lane.known(f.value._node)) if f.is_array else f.value
         for f in leaves
     ]
     return rebuild((result,), values)[0]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from lumijit import initialize, operators, promotion
-from lumijit.arrays import wrap
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError

@@ -8,9 +8,9 @@ import numpy as np
 
 from lumijit import operators
 from lumijit.arrays import FlatArray
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.apply import apply, bits_of_number

@@ -11,9 +11,9 @@ import numpy as np
 
 from lumijit import initialize, instance_registry
 from lumijit.arrays import FlatArray
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.trace import Node
 from lumijit.host import HostArray

@@ -104,7 +104,7 @@ def make_opaque(*args: Any) -> None:
     """
     evaluate.evaluate(_nodes(args, "lumijit.make_opaque"))
     for array in flat_leaves(args):
-        array._node = opaque(array._node)
+        array._rehouse(opaque(array._node))
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:

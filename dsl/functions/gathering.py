@@ -14,9 +14,9 @@ import numpy as np
 
 from lumijit import promotion
 from lumijit.arrays import FlatArray
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.arithmetic import MIN
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from lumijit.arrays import FlatArray
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory

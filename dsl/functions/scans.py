@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from lumijit.arrays import FlatArray
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase, symbolic_error
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric

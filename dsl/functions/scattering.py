@@ -13,9 +13,9 @@ import numpy as np
 
 from lumijit import promotion
 from lumijit.arrays import FlatArray
-from lumijit.arrays import wrap as wrap_flat
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import effects, trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
@@ -231,14 +231,14 @@ def _scatter(
         size = max(map(len, target), default=1)
         for part, other in zip(target, wide, strict=True):
             if isinstance(part, FlatArray) and len(part) == 1 < size:
-                part._node = trace.resized(part._node, size)
+                part._rehouse(trace.resized(part._node, size))
             _scatter(construct, op, part, other, index, active, mode)
         return
     if not isinstance(target, ArrayBase):
         _check_unchanged(construct, target, value)
         return
     check_reducible(op, target._spec.dtype, construct)
-    if isinstance(target, HostArray):
+    if not isinstance(target, FlatArray):
         _scatter_host(construct, op, target, value, index, active)
         return
     place = index_node(target._spec, index, construct)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from lumijit import initialize, promotion
-from lumijit.arrays import FlatArray, wrap
+from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir.effects import wrap
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.pytree import is_container, tree_map
