@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder as Holder
 from lumijit.compiler.ir.interpret import interpret
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
@@ -22,13 +23,6 @@ Nodes = tuple[Node, ...]
 
 # Sizes around packets of 8, 16, 32 and 64 lanes.
 ODD_SIZES = (1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 67)
-
-
-class Holder:
-    """Stands for an array object: what a scatter gives a new version."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
 
 def array(values: Any, dtype: DType) -> Node:

@@ -29,11 +29,11 @@ def u(value: int) -> Node:
     return lit(UINT32, value)
 
 
-def filled(length: int, value: Node) -> local.Holder:
+def filled(length: int, value: Node) -> local.Buffer:
     return local.allocate(UINT32, length, value)
 
 
-def entries(holder: local.Holder) -> list[Node]:
+def entries(holder: local.Buffer) -> list[Node]:
     return [local.read(holder, u(k), TRUE) for k in range(holder.type.length)]
 
 
@@ -116,7 +116,7 @@ def exchange(count: int, order: list[int], turns: list[int]) -> list[Node]:
             regions.argument(s.type, size, k) for k, s in enumerate(starts, start=1)
         ]
         cond = emit2(lo.LT, i, limit)
-        changed = local.Holder(args[0])
+        changed = local.Buffer(args[0])
         local.write(changed, emit2(ar.ADD, i, u(50)), emit2(ar.MOD, i, u(3)), TRUE)
         versions = [changed._node, *args[1:]]
         outputs = [versions[k] for k in order]
@@ -128,7 +128,7 @@ def exchange(count: int, order: list[int], turns: list[int]) -> list[Node]:
         cond,
         (following, *outputs),
     )
-    return [e for r in results[1:] for e in entries(local.Holder(r))]
+    return [e for r in results[1:] for e in entries(local.Buffer(r))]
 
 
 @settings(max_examples=20, deadline=None)
@@ -154,7 +154,7 @@ def test_choice_between_buffers(size: int, length: int) -> None:
         local.write(inner, lanes, emit2(ar.MOD, lanes, u(length)), TRUE)
     outputs = ((first._node,), (inner._node,))
     _, (chosen,) = regions.close_branch(odd, (yes, no), outputs)
-    picked = local.Holder(chosen)
+    picked = local.Buffer(chosen)
     local.write(picked, u(7), u(0), odd)
     check([*entries(picked), *entries(first), *entries(second)])
 
