@@ -218,7 +218,7 @@ def test_disjoint_group_shares_a_kernel() -> None:
 def test_unread_writes_are_dropped() -> None:
     holder = Holder(array(np.zeros(4), INT32))
     memory.scatter(holder, lit(INT32, 1), trace.counter(4), TRUE)
-    holder._node = array(np.zeros(4), INT32)
+    holder._become(array(np.zeros(4), INT32))
     assert not evaluate.evaluate_pending()
 
 
