@@ -9,14 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from lumijit.compiler.ir import local_types
-from lumijit.compiler.ir.ops.structural import EFFECTS, REGIONS
-from lumijit.compiler.ir.region_types import (
-    Loop,
-    Region,
-    attr_key,
-    pointer_deps,
-    value_deps,
-)
+from lumijit.compiler.ir.ops.record import region_operands
+from lumijit.compiler.ir.region_types import Loop, Region, attr_key
+from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
 from lumijit.compiler.ir.trace import Node, Scope
 
 
@@ -64,9 +59,12 @@ def _linearize(
                 deps = node.deps
             else:
                 deps = value_deps(node)
-                sources, targets = _indexed(node)
-                captures.pointers.update((id(dep), dep) for dep in sources)
-                stack += [d for d in targets if d.scope is inner and d not in done]
+                captures.pointers.update((id(dep), dep) for dep in source_deps(node))
+                # Targets are captured by the scope's writes; only versions made
+                # inside belong to the body.
+                for dep in written_deps(node):
+                    if dep.scope is inner and dep not in done:
+                        stack.append(dep)
             for dep in deps:
                 if dep.scope is not inner:
                     values[id(dep)] = dep
@@ -133,31 +131,16 @@ def recapture(node: Node) -> None:
     for block in region.blocks:
         for inner in block.nodes:
             values.update((id(d), d) for d in value_deps(inner))
-            pointers.update((id(d), d) for d in _indexed(inner)[0])
+            pointers.update((id(d), d) for d in source_deps(inner))
         values.update((id(out), out) for out in block.outputs)
     known = inside | set(map(id, node.deps[:heads]))
     found = [n for key, n in values.items() if key not in known]
     read = [n for key, n in pointers.items() if key not in inside]
-    targets = node.deps[region.targets :]
-    region.pointers = heads + len(found)
-    region.targets = region.pointers + len(read)
+    targets = written_deps(node)
+    counts = heads + len(found), len(read), len(targets)
+    region.operands = region_operands(*counts)
     node.deps = (*node.deps[:heads], *found, *read, *targets)
     region.key = structure(region, node.deps)
-
-
-def _indexed(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """Return the arrays that a node reads by index, and those that it writes.
-
-    The latter are captured by the scope's writes; only versions made inside belong
-    to the body.
-    """
-    deps = pointer_deps(node)
-    if node.op in EFFECTS:
-        return (), deps
-    if node.op in REGIONS:
-        count = node.attr.targets - node.attr.pointers
-        return deps[:count], deps[count:]
-    return deps, ()
 
 
 def structure(region: Region, deps: tuple[Node, ...]) -> Any:

@@ -22,7 +22,6 @@ from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
     COUNTER,
-    EFFECTS,
     EVALUATED,
     GATHER,
     GATHER_AT,
@@ -30,7 +29,6 @@ from lumijit.compiler.ir.ops.structural import (
     LOCAL,
     LOCAL_READ,
     LOCAL_WRITE,
-    LOCALS,
     PROJECT,
     REGIONS,
     SCATTER,
@@ -41,6 +39,7 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.region_grammar import check_region
+from lumijit.compiler.ir.roles import is_effect, target_of, written_deps
 from lumijit.compiler.ir.rules import check_size, check_type, open_scopes, require
 from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.runtime.dtypes import BOOL, FLOATS, UINT32, UINT64, VALUES, VOID
@@ -202,15 +201,14 @@ def _check_scatter_inc(node: Node) -> None:
 def _check_written(node: Node) -> None:
     require(len(node.deps) == 1, "the number of operands is right", node)
     effect = node.deps[0]
+    require(is_effect(effect), "a version comes from an effect", node)
     if effect.op in REGIONS:
-        written = effect.deps[effect.attr.targets :]
+        count = len(written_deps(effect))
         require(isinstance(node.attr, int), "its attribute is its position", node)
-        require(0 <= node.attr < len(written), "the region writes that array", node)
-        target = written[node.attr]
+        require(0 <= node.attr < count, "the region writes that array", node)
     else:
-        require(effect.op in EFFECTS, "a version comes from an effect", node)
         require(node.attr is None, "a single effect's version has no attribute", node)
-        target = effect.deps[0]
+    target = target_of(node)
     check_type(node, node, target.type, "version")
     require(node.size == target.size, "a version has its target's size", node)
 
@@ -238,7 +236,7 @@ def _check_local(node: Node) -> None:
         check_type(node, node.deps[2], buffer_type.element, "value")
     require(isinstance(node.attr, int), "its attribute is its serial", node)
     for dep in local_deps(node):
-        is_ordered = dep.op not in LOCALS or dep.attr < node.attr
+        is_ordered = not dep.op.is_ordered or dep.attr < node.attr
         require(is_ordered, "accesses are numbered in their order", node)
     check_size(node, node.deps)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from lumijit.compiler.ir.effects import CONSUMED, Reduction
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, stored_lanes
+from lumijit.compiler.ir.ops.record import Op, Role
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CALL,
@@ -26,7 +27,7 @@ from lumijit.compiler.ir.ops.structural import (
     LITERAL,
     LOCAL,
     LOCAL_READ,
-    LOCALS,
+    LOCAL_WRITE,
     LOOP,
     PROJECT,
     REGIONS,
@@ -37,6 +38,7 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop
+from lumijit.compiler.ir.roles import operand, written_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.dtypes import DType
@@ -115,94 +117,87 @@ class _Interpreter:
             if node.attr is not None:
                 args.append(node.attr)
             return np.asarray(op.reference(*args)).astype(node.type.numpy, copy=False)
-        if op is LITERAL:
-            return np.full(1 if node.size else 0, node.attr, dtype=node.type.numpy)
-        if op is COUNTER:
-            return np.arange(node.size, dtype=np.uint32)
-        if op is UNDEFINED:
-            return np.zeros(node.size, dtype=node.type.numpy)
-        if op is EVALUATED:
-            assert node.buffer is not None
-            if isinstance(node.type, LocalType):
-                return _stored_buffer(node, node.type)
-            for source in node.attr or ():
-                self.addressed[source.buffer.address] = source
-            return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
-        if op is CAST:
-            source = node.deps[0]
-            return convert(self.values[id(source)], source.type, node.type)
-        if op is BITCAST:
-            bits: Array = self.values[id(node.deps[0])].view(node.type.numpy)
-            return bits
-        if op is GATHER:
-            return self._gather(node, mask)
-        if op is GATHER_AT:
-            return self._gather_at(node, mask)
-        if op is SCATTER:
-            return self._scatter(node, mask)
-        if op is SCATTER_INC:
-            return self._scatter_inc(node, mask)
-        if op is SCATTER_ERROR:
-            return self._scatter_error(node, mask)
-        if op in LOCALS:
-            return self._local(node, mask)
-        if op is PROJECT:
-            results = self.results[id(node.deps[0])]
-            return results[int(node.attr)]
-        if op is WRITTEN:
-            return self._written(node, mask)
-        raise AssertionError(f"{op.name} has no value outside its region")
+        compute = _STRUCTURAL.get(op)
+        assert compute is not None, f"{op.name} has no value outside its region"
+        return compute(self, node, mask)
+
+    def _evaluated(self, node: Node, mask: Array | None) -> Array:
+        assert node.buffer is not None
+        if isinstance(node.type, LocalType):
+            return _stored_buffer(node, node.type)
+        for source in node.attr or ():
+            self.addressed[source.buffer.address] = source
+        return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
+
+    def _cast(self, node: Node, mask: Array | None) -> Array:
+        source = node.deps[0]
+        return convert(self.values[id(source)], source.type, node.type)
+
+    def _bitcast(self, node: Node, mask: Array | None) -> Array:
+        bits: Array = self.values[id(node.deps[0])].view(node.type.numpy)
+        return bits
+
+    def _project(self, node: Node, mask: Array | None) -> Array:
+        return self.results[id(node.deps[0])][int(node.attr)]
 
     # Local memory: one row per entry, one column per lane
 
     def _local(self, node: Node, mask: Array | None) -> Array:
+        assert isinstance(node.type, LocalType)
         size = node.size if mask is None else max(node.size, len(mask))
-        if node.op is LOCAL:
-            assert isinstance(node.type, LocalType)
-            found = np.zeros((node.type.length, size), node.type.element.numpy)
-            for value in node.deps:
-                found[:] = self.values[id(value)]
-            return found
+        found = np.zeros((node.type.length, size), node.type.element.numpy)
+        for value in node.deps:
+            found[:] = self.values[id(value)]
+        return found
+
+    def _inside(self, node: Node, mask: Array | None) -> tuple[Array, Array, Array]:
+        """Return a buffer's contents, and which lanes access which entries of it."""
+        places, lanes = self._places(node, mask)
         buffer = self.values[id(node.deps[0])]
-        length = len(buffer)
-        contents = np.array(np.broadcast_to(buffer, (length, size)))
-        places = np.broadcast_to(self.values[id(node.deps[1])], (size,))
-        lanes = self._lanes(node.deps[-1], size, mask)
-        lanes = lanes[places[lanes] < length]
-        if node.op is LOCAL_READ:
-            entries = np.zeros(size, dtype=node.type.numpy)
-            entries[lanes] = contents[places[lanes], lanes]
-            return entries
-        items = np.broadcast_to(self.values[id(node.deps[2])], (size,))
-        contents[places[lanes], lanes] = items[lanes]
+        contents = np.array(np.broadcast_to(buffer, (len(buffer), len(places))))
+        lanes = lanes[places[lanes] < len(buffer)]
+        return contents, places[lanes], lanes
+
+    def _local_read(self, node: Node, mask: Array | None) -> Array:
+        contents, places, lanes = self._inside(node, mask)
+        entries = np.zeros(contents.shape[1], dtype=node.type.numpy)
+        entries[lanes] = contents[places, lanes]
+        return entries
+
+    def _local_write(self, node: Node, mask: Array | None) -> Array:
+        contents, places, lanes = self._inside(node, mask)
+        items = self._items(node, contents.shape[1])
+        contents[places, lanes] = items[lanes]
         return contents
 
     # Memory
 
-    def _lanes(self, node: Node, size: int, mask: Array | None) -> Array:
-        """Return the numbers of the lanes that a mask operand leaves active."""
-        lanes = np.broadcast_to(self.values[id(node)], (size,))
+    def _places(self, node: Node, mask: Array | None) -> tuple[Array, Array]:
+        """Return the index of each lane, and the numbers of the active lanes."""
+        shape = (node.size if mask is None else max(node.size, len(mask)),)
+        places = np.broadcast_to(self.values[id(operand(node, Role.INDEX))], shape)
+        lanes = np.broadcast_to(self.values[id(operand(node, Role.MASK))], shape)
         if mask is not None:
-            lanes = lanes & np.broadcast_to(mask, (size,))
-        return np.flatnonzero(lanes)
+            lanes = lanes & np.broadcast_to(mask, shape)
+        return places, np.flatnonzero(lanes)
+
+    def _items(self, node: Node, size: int) -> Array:
+        """Return the value that each lane writes."""
+        return np.broadcast_to(self.values[id(operand(node, Role.VALUE))], (size,))
 
     def _gather(self, node: Node, mask: Array | None) -> Array:
-        source, index, wanted = node.deps
-        size = node.size if mask is None else max(node.size, len(mask))
+        source = node.deps[0]
         contents = np.broadcast_to(self.values[id(source)], (source.size,))
-        places = np.broadcast_to(self.values[id(index)], (size,))
-        found = np.zeros(size, dtype=node.type.numpy)
-        lanes = self._lanes(wanted, size, mask)
+        places, lanes = self._places(node, mask)
+        found = np.zeros(len(places), dtype=node.type.numpy)
         found[lanes] = contents[places[lanes] + (node.attr or 0)]
         return found
 
     def _gather_at(self, node: Node, mask: Array | None) -> Array:
-        address, index, wanted = node.deps
-        size = node.size if mask is None else max(node.size, len(mask))
-        addresses = np.broadcast_to(self.values[id(address)], (size,))
-        places = np.broadcast_to(self.values[id(index)], (size,))
-        found = np.zeros(size, dtype=node.type.numpy)
-        for lane in self._lanes(wanted, size, mask):
+        places, lanes = self._places(node, mask)
+        addresses = np.broadcast_to(self.values[id(node.deps[0])], places.shape)
+        found = np.zeros(len(places), dtype=node.type.numpy)
+        for lane in lanes:
             source = self.addressed[int(addresses[lane])]
             assert source.buffer is not None
             contents = buffers.as_numpy(source.buffer, source.type, source.size)
@@ -211,6 +206,7 @@ class _Interpreter:
 
     def _target(self, effect: Node) -> Array:
         """Return the array that an effect changes: a copy at program level."""
+        assert effect.attr is not CONSUMED, "what it returned is gone"
         target = effect.deps[0]
         contents = self.memory.get(id(target))
         if contents is None:
@@ -219,39 +215,31 @@ class _Interpreter:
         return contents
 
     def _scatter(self, node: Node, mask: Array | None) -> Array:
-        _, value, index, wanted = node.deps
         reduction: Reduction = node.attr
         contents = self._target(node)
-        size = node.size if mask is None else max(node.size, len(mask))
-        places = np.broadcast_to(self.values[id(index)], (size,))
-        items = np.broadcast_to(self.values[id(value)], (size,))
+        places, lanes = self._places(node, mask)
+        items = self._items(node, len(places))
         update = _UPDATES[reduction.op]
-        for lane in self._lanes(wanted, size, mask):
+        for lane in lanes:
             at = places[lane]
             contents[at] = update(contents[at], items[lane])
         return contents
 
     def _scatter_inc(self, node: Node, mask: Array | None) -> Array:
-        assert node.attr is not CONSUMED, "the counter's state at that time is gone"
-        _, index, wanted = node.deps
         contents = self._target(node)
-        size = node.size if mask is None else max(node.size, len(mask))
-        places = np.broadcast_to(self.values[id(index)], (size,))
-        found = np.zeros(size, dtype=node.type.numpy)
-        for lane in self._lanes(wanted, size, mask):
+        places, lanes = self._places(node, mask)
+        found = np.zeros(len(places), dtype=node.type.numpy)
+        for lane in lanes:
             found[lane] = contents[places[lane]]
             contents[places[lane]] += np.uint32(1)
         return found
 
     def _scatter_error(self, node: Node, mask: Array | None) -> Array:
-        assert node.attr is not CONSUMED, "the sums at that time are gone"
-        _, value, index, wanted = node.deps
         contents = self._target(node)
-        size = node.size if mask is None else max(node.size, len(mask))
-        places = np.broadcast_to(self.values[id(index)], (size,))
-        items = np.broadcast_to(self.values[id(value)], (size,))
-        errors = np.zeros(size, dtype=node.type.numpy)
-        for lane in self._lanes(wanted, size, mask):
+        places, lanes = self._places(node, mask)
+        items = self._items(node, len(places))
+        errors = np.zeros(len(places), dtype=node.type.numpy)
+        for lane in lanes:
             old, new = contents[places[lane]], items[lane]
             total = old + new
             large, small = (old, new) if abs(old) >= abs(new) else (new, old)
@@ -274,7 +262,7 @@ class _Interpreter:
     def _top_level_region(self, node: Node) -> None:
         """Run a region on copies of its targets, which become new versions."""
         self.values[id(node)] = np.empty(0)
-        for target in node.deps[node.attr.targets :]:
+        for target in written_deps(node):
             self.memory[id(target)] = self._copy(target)
         self._region(node, np.ones(node.size, dtype=np.bool_))
         self.memory.clear()
@@ -288,7 +276,7 @@ class _Interpreter:
         else:
             results = self._branch(node, mask)
         self.results[id(node)] = results
-        targets = node.deps[node.attr.targets :]
+        targets = written_deps(node)
         self.versions[id(node)] = [self.memory[id(target)] for target in targets]
 
     def _loop(self, node: Node, mask: Array) -> list[Array]:
@@ -338,6 +326,26 @@ class _Interpreter:
                 self._region(node, mask)
             else:
                 self.values[id(node)] = self._value(node, mask)
+
+
+_STRUCTURAL: dict[Op, Callable[[_Interpreter, Node, Array | None], Array]] = {
+    LITERAL: lambda _, n, mask: np.full(min(n.size, 1), n.attr, dtype=n.type.numpy),
+    COUNTER: lambda _, n, mask: np.arange(n.size, dtype=np.uint32),
+    UNDEFINED: lambda _, n, mask: np.zeros(n.size, dtype=n.type.numpy),
+    EVALUATED: _Interpreter._evaluated,
+    CAST: _Interpreter._cast,
+    BITCAST: _Interpreter._bitcast,
+    GATHER: _Interpreter._gather,
+    GATHER_AT: _Interpreter._gather_at,
+    SCATTER: _Interpreter._scatter,
+    SCATTER_INC: _Interpreter._scatter_inc,
+    SCATTER_ERROR: _Interpreter._scatter_error,
+    LOCAL: _Interpreter._local,
+    LOCAL_READ: _Interpreter._local_read,
+    LOCAL_WRITE: _Interpreter._local_write,
+    PROJECT: _Interpreter._project,
+    WRITTEN: _Interpreter._written,
+}
 
 
 def _zeros(dtype: DType, lanes: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from lumijit.compiler.ir.ops.structural import LOCALS, REGIONS
+from lumijit.compiler.ir.ops.structural import REGIONS
 from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import DType
 
@@ -68,7 +68,7 @@ class _Region(Protocol):
 
 def _serial(node: Node) -> int:
     """Return when a node accessed local memory, or a region did last; 0: never."""
-    if node.op in LOCALS:
+    if node.op.is_ordered:
         return int(node.attr)
     if node.op not in REGIONS:
         return 0

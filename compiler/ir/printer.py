@@ -17,6 +17,7 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block, Call, Loop
+from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import VOID
 
@@ -117,9 +118,9 @@ class _Printer:
             self.line(f"if {self.operand(node.deps[0])}")
             first, titles = 1, ("true", "false")
         for title, deps in (
-            ("captures", node.deps[first : region.pointers]),
-            ("reads", node.deps[region.pointers : region.targets]),
-            ("writes", node.deps[region.targets :]),
+            ("captures", value_deps(node)[first:]),
+            ("reads", source_deps(node)),
+            ("writes", written_deps(node)),
         ):
             if deps:
                 self.line(f"{title} {self.operands(deps)}")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lumijit.compiler.ir.ops.structural import CALL, LOOP, SYMBOLIC, WRITTEN
-from lumijit.compiler.ir.region_types import (
-    Block,
-    Branch,
-    Call,
-    Loop,
-    Region,
+from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region
+from lumijit.compiler.ir.roles import (
+    source_deps,
+    target_of,
     value_deps,
     written_deps,
 )
-from lumijit.compiler.ir.rules import check_type, require, sources
+from lumijit.compiler.ir.rules import check_type, require
 from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.runtime.dtypes import BOOL, UINT32, VOID
 
@@ -33,14 +31,15 @@ def check_region(node: Node, check_node: Rule) -> None:
         require(isinstance(region, Call), "the attribute is a Call", node)
     else:
         require(isinstance(region, Branch), "the attribute is a Branch", node)
-    ordered = heads <= region.pointers <= region.targets <= len(node.deps)
-    require(ordered, "operands are values, then sources, then targets", node)
+    groups = value_deps(node), source_deps(node), written_deps(node)
+    is_ordered = heads <= len(groups[0]) and sum(groups, ()) == node.deps
+    require(is_ordered, "operands are values, then sources, then targets", node)
     hash(region.key)
     for entry in region.written:
         version = entry()
         if version is not None and version.op is WRITTEN:
             require(version.deps[0] is node, "a region knows its versions", node)
-    for dep in node.deps[region.pointers :]:
+    for dep in (*source_deps(node), *written_deps(node)):
         is_array = dep.scope is ROOT or dep.op is WRITTEN
         require(is_array, "an indexed array has entries", node)
     for dep in value_deps(node):
@@ -110,7 +109,7 @@ class _Versions:
     """The latest version of every array that a region writes."""
 
     def __init__(self, region: Node) -> None:
-        written = region.deps[region.attr.targets :]
+        written = written_deps(region)
         self.latest: dict[int, Node] = {id(t): t for t in written}
         self.roots: dict[int, int] = {id(t): id(t) for t in written}
 
@@ -139,7 +138,7 @@ def _check_block(
 ) -> None:
     """Check a block in order; `known` gains its nodes."""
     values = {id(dep) for dep in value_deps(region)}
-    arrays = {id(dep) for dep in sources(region)}
+    arrays = {id(dep) for dep in source_deps(region)}
     for node in block.nodes:
         require(id(node) not in known, "a block computes a node once", node)
         require(node.scope is scope, "a block holds nodes of its own scope", node)
@@ -148,14 +147,13 @@ def _check_block(
         for dep in value_deps(node):
             is_known = id(dep) in (known if dep.scope is scope else values)
             require(is_known, "operands are computed before, or captured", node)
-        for source in sources(node):
+        for source in source_deps(node):
             require(id(source) in arrays, "indexed arrays are captured", node)
         check_node(node)
         for target in written_deps(node):
             versions.write(node, target)
         if node.op is WRITTEN:
-            effect = node.deps[0]
-            versions.advance(node, written_deps(effect)[node.attr or 0])
+            versions.advance(node, target_of(node))
         known.add(id(node))
     for out in block.outputs:
         is_known = id(out) in (known if out.scope is scope else values)

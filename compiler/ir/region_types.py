@@ -10,16 +10,14 @@ from weakref import ref
 
 from lumijit.compiler.ir.effects import CONSUMED, Reduction, joins
 from lumijit.compiler.ir.ops.logic import AND, NOT
+from lumijit.compiler.ir.ops.record import Operands, without_targets
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
-    EFFECTS,
-    GATHER,
-    LOCALS,
     REGIONS,
-    RETURNING,
     WRITTEN,
 )
+from lumijit.compiler.ir.roles import is_effect, is_returning, read_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import BOOL
 
@@ -56,14 +54,15 @@ class Block:
         rest = []
         gone: set[int] = set()
         for node in self.nodes:
-            if node.op in RETURNING:
-                node.attr = CONSUMED
-            if node.op in EFFECTS or node.op is WRITTEN:
+            if node.op in REGIONS:
+                if is_effect(node):
+                    node.deps = read_deps(node)
+                    node.attr = node.attr.without_effects()
+            elif is_effect(node) or node.op is WRITTEN:
+                if is_returning(node):
+                    node.attr = CONSUMED
                 gone.add(id(node))
                 continue
-            if node.op in REGIONS and len(node.deps) > node.attr.targets:
-                node.attr = node.attr.without_effects()
-                node.deps = node.deps[: node.attr.targets]
             rest.append(node)
         # What served the writes only goes with them: most of all, the positions
         # that counters returned.
@@ -82,8 +81,8 @@ class Block:
 class Loop:
     """A while loop: `args` are its phis; `header` computes `header.outputs[0]`.
 
-    deps of the node: initial values (one per argument), captured values, captured
-    pointers from `pointers` on, written targets from `targets` on.
+    deps of the node: initial values (one per argument), captured values, arrays read by
+    index, arrays written (`operands`).
     """
 
     __slots__ = (
@@ -92,15 +91,13 @@ class Loop:
         "header",
         "key",
         "label",
-        "pointers",
-        "targets",
+        "operands",
         "written",
     )
     args: tuple[Node, ...]
     header: Block
     body: Block
-    pointers: int
-    targets: int
+    operands: Operands
     label: str
     key: Any
     written: list[ref[Node]]
@@ -146,7 +143,7 @@ class Loop:
         loop = Loop()
         loop.args, loop.label = self.args, self.label
         loop.header, loop.body = self.header.pure(), self.body.pure()
-        loop.pointers, loop.targets = self.pointers, self.targets
+        loop.operands = without_targets(self.operands)
         loop.key, loop.written = ("pure", self.key), []
         return loop
 
@@ -154,11 +151,10 @@ class Loop:
 class Branch:
     """A conditional: deps[0] is the condition, then captures as in `Loop`."""
 
-    __slots__ = ("false", "key", "label", "pointers", "targets", "true", "written")
+    __slots__ = ("false", "key", "label", "operands", "true", "written")
     true: Block
     false: Block
-    pointers: int
-    targets: int
+    operands: Operands
     label: str
     key: Any
     written: list[ref[Node]]
@@ -178,7 +174,7 @@ class Branch:
         branch = Branch()
         branch.label = self.label
         branch.true, branch.false = self.true.pure(), self.false.pure()
-        branch.pointers, branch.targets = self.pointers, self.targets
+        branch.operands = without_targets(self.operands)
         branch.key, branch.written = ("pure", self.key), []
         return branch
 
@@ -190,10 +186,9 @@ class Call:
     and the results are zero. Captures follow as in `Loop`.
     """
 
-    __slots__ = ("bodies", "key", "label", "pointers", "targets", "written")
+    __slots__ = ("bodies", "key", "label", "operands", "written")
     bodies: tuple[Block, ...]
-    pointers: int
-    targets: int
+    operands: Operands
     label: str
     key: Any
     written: list[ref[Node]]
@@ -213,7 +208,7 @@ class Call:
         call = Call()
         call.label = self.label
         call.bodies = tuple(body.pure() for body in self.bodies)
-        call.pointers, call.targets = self.pointers, self.targets
+        call.operands = without_targets(self.operands)
         call.key, call.written = ("pure", self.key), []
         return call
 
@@ -229,44 +224,10 @@ def weight(node: Node) -> int:
     return 1 + inside
 
 
-def pointer_deps(node: Node) -> tuple[Node, ...]:
-    """Return the dependencies that are addressed, not read as values."""
-    if node.op is GATHER or node.op in EFFECTS:
-        return node.deps[:1]
-    if node.op in REGIONS:
-        return node.deps[node.attr.pointers :]
-    return ()
-
-
-def addressed(node: Node) -> range:
-    """Return which dependencies are arrays that a node reads by index."""
-    if node.op is GATHER:
-        return range(1)
-    if node.op in REGIONS:
-        return range(node.attr.pointers, node.attr.targets)
-    return range(0)
-
-
-def value_deps(node: Node) -> tuple[Node, ...]:
-    """Return the dependencies that are read as values."""
-    if node.op is GATHER or node.op in EFFECTS:
-        return node.deps[1:]
-    if node.op in REGIONS:
-        return node.deps[: node.attr.pointers]
-    return node.deps
-
-
-def written_deps(node: Node) -> tuple[Node, ...]:
-    """Return the dependencies that a node writes to."""
-    if node.op in EFFECTS:
-        return node.deps[:1]
-    return node.deps[node.attr.targets :] if node.op in REGIONS else ()
-
-
 def attr_key(node: Node) -> Any:
     """Return what tells two nodes of one operation apart, besides operands."""
     attr = node.attr
-    if attr is None or node.op in LOCALS:
+    if attr is None or node.op.is_ordered:
         return None
     if isinstance(attr, Reduction):
         return (*attr.key, joins(node))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.ir.ops.structural import GATHER, REGIONS
 from lumijit.compiler.ir.trace import Node, Scope
 
 
@@ -57,12 +56,3 @@ def check_type(node: Node, operand: Node, expected: Any, role: str) -> None:
     """Check what an operand is of, whose part is told by `role`."""
     detail = f"expected {expected}, got {operand.type}"
     require(operand.type is expected, f"the {role} has the right type", node, detail)
-
-
-def sources(node: Node) -> tuple[Node, ...]:
-    """Return the arrays that a node reads by index."""
-    if node.op is GATHER:
-        return node.deps[:1]
-    if node.op in REGIONS:
-        return node.deps[node.attr.pointers : node.attr.targets]
-    return ()

@@ -14,9 +14,9 @@ from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     LITERAL,
     REGIONS,
-    RETURNING,
     WRITTEN,
 )
+from lumijit.compiler.ir.roles import is_returning, read_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import kernels, private_copies, transfer
 from lumijit.compiler.launch.kernels import Built, ir_of
@@ -217,9 +217,9 @@ def _settle_effects(launch: Launch) -> None:
         settle(node, buffer)
     for effect in launch.effects:
         if effect.op in REGIONS:
+            effect.deps = read_deps(effect)
             effect.attr = effect.attr.without_effects()
-            effect.deps = effect.deps[: effect.attr.targets]
-        elif effect.op in RETURNING:
+        elif is_returning(effect):
             effect.attr = CONSUMED
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from lumijit.compiler.ir.ops.record import REGISTRY
-from lumijit.compiler.ir.ops.structural import EFFECTS, REGIONS
+from lumijit.compiler.ir.ops.record import REGISTRY, Role
+from lumijit.compiler.ir.ops.structural import REGIONS
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.program import Program, leaf_text
 from lumijit.runtime.dtypes import name_of_index
@@ -71,7 +71,8 @@ def _row_text(row: Any) -> str:
         return _END
     number = row[0]
     op = list(REGISTRY.values())[number]
-    return f"'{op.name}'{'' if op in REGIONS | EFFECTS else _type_text(row[1])}"
+    has_type = op.results > 0 and Role.TARGET not in op.roles
+    return f"'{op.name}'{_type_text(row[1]) if has_type else ''}"
 
 
 def _type_text(index: int) -> str:

@@ -24,6 +24,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
 )
 from lumijit.compiler.ir.region_types import attr_key, weight
+from lumijit.compiler.ir.roles import is_effect, read_deps, written_deps
 from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.plan.program import (
     STREAMING_FROM,
@@ -151,7 +152,7 @@ def describe(
                 key.append(op)
             elif op in REGIONS:
                 inside += weight(node)
-                key.append((op, attr.key, attr.pointers, len(node.deps)))
+                key.append((op, attr.key, attr.operands))
             else:
                 key.append((op, attr))
             reached += node.deps
@@ -162,7 +163,7 @@ def describe(
             if target is None:
                 return None
             key.append((target.root.type, attr_key(node)))
-            reached += node.deps[1:]
+            reached += read_deps(node)
         key.append(node.type)
     launch = Launch()
     if targets:
@@ -209,16 +210,16 @@ def described(program: Program, shared: Set[int]) -> Launch:
 def _is_ready(node: Node) -> bool:
     """Tell whether an indexed read, or a region, can be computed at once."""
     op = node.op
-    if op is GATHER:
-        return node.deps[0].op is EVALUATED
     if op is PROJECT:
         return not is_local(node)
-    if op not in REGIONS:
+    if op is not GATHER and (
+        op not in REGIONS or node.attr.is_consumed or is_effect(node)
+    ):
         return False
-    region = node.attr
-    if region.is_consumed or len(node.deps) > region.targets:
-        return False
-    return all(dep.op is EVALUATED for dep in node.deps[region.pointers :])
+    for dep in node.deps[(op.operands or node.attr.operands).sources]:
+        if dep.op is not EVALUATED:
+            return False
+    return True
 
 
 def _target(
@@ -231,7 +232,7 @@ def _target(
         is_shared = getrefcount(effect.deps[0]) > BASE_REFERENCES
     else:
         is_shared = id(effect.deps[0]) in shared
-    root = effect.deps[0]
+    (root,) = written_deps(effect)
     if any(other.root is root for other in targets):
         return None
     target = Target(root, is_shared)

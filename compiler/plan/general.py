@@ -17,10 +17,9 @@ from typing import Any, cast
 from lumijit.compiler.ir.captures import structure
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.record import Op, region_operands
 from lumijit.compiler.ir.ops.structural import (
     BRANCH,
-    EFFECTS,
     EVALUATED,
     LITERAL,
     PROJECT,
@@ -28,6 +27,13 @@ from lumijit.compiler.ir.ops.structural import (
     SYMBOLIC,
 )
 from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region, attr_key
+from lumijit.compiler.ir.roles import (
+    is_effect,
+    read_deps,
+    source_deps,
+    value_deps,
+    written_deps,
+)
 from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.compiler.plan.program import Program, is_baked
 
@@ -157,10 +163,9 @@ class _Copier:
             if op in REGIONS:
                 found = self._region(node)
             else:
-                # What is addressed is no value, and stays one array.
-                first = 1 if op in EFFECTS else 0
-                deps = [self.copy(d) for d in node.deps[:first]]
-                values = enumerate(node.deps[first:])
+                # What is written to is no value, and stays one array.
+                deps = [self.copy(d) for d in written_deps(node)]
+                values = enumerate(read_deps(node))
                 deps += [self.operand(d, (op, k)) for k, d in values]
                 found = self._make(node, tuple(deps), node.attr)
                 self.origins[id(found)] = node
@@ -171,7 +176,7 @@ class _Copier:
         old: Region = node.attr
         count = len(old.args) if isinstance(old, Loop) else 1
         heads = [self.operand(d) for d in node.deps[:count]]
-        captures = node.deps[count : old.pointers]
+        captures = value_deps(node)[count:]
         kept = [self.copy(d) for d in captures if d.op is not LITERAL or is_baked(d)]
         self.used.append({})
         if isinstance(old, Loop):
@@ -186,11 +191,12 @@ class _Copier:
             new = call = Call()
             call.bodies = tuple(self._block(body) for body in old.bodies)
         literals = self.used.pop().values()
-        addressed = [self.copy(d) for d in node.deps[old.pointers :]]
-        deps = (*heads, *kept, *literals, *addressed)
+        read = [self.copy(d) for d in source_deps(node)]
+        written = [self.copy(d) for d in written_deps(node)]
+        values = (*heads, *kept, *literals)
+        deps = (*values, *read, *written)
         new.label, new.written = old.label, []
-        new.pointers = count + len(kept) + len(literals)
-        new.targets = new.pointers + old.targets - old.pointers
+        new.operands = region_operands(len(values), len(read), len(written))
         new.key = structure(new, deps)
         return self._make(node, deps, new)
 
@@ -303,7 +309,8 @@ class _Match:
         for a, b in zip(old.blocks, new.blocks, strict=True):
             if not self.pairs(a.outputs, b.outputs):
                 return False
-            if not self.pairs(_effects(a.nodes), _effects(b.nodes)):
+            effects = [list(filter(is_effect, block.nodes)) for block in (a, b)]
+            if not self.pairs(*effects):
                 return False
         return self.pairs(ours.deps[:count], theirs.deps[:count])
 
@@ -326,14 +333,6 @@ class _Match:
             return True
         arrays = [self.images[id(n)] for n in known.arguments if n.op is EVALUATED]
         return len({id(a) for a in arrays}) == len(arrays)
-
-
-def _effects(nodes: tuple[Node, ...]) -> list[Node]:
-    return [
-        n
-        for n in nodes
-        if n.op in EFFECTS or (n.op in REGIONS and len(n.deps) > n.attr.targets)
-    ]
 
 
 @dataclass(frozen=True)

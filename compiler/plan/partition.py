@@ -15,13 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from lumijit.compiler.ir.local_types import LocalType
-from lumijit.compiler.ir.ops.structural import (
-    PROJECT,
-    REGIONS,
-    SCATTER,
-    SOURCES,
-    WRITTEN,
-)
+from lumijit.compiler.ir.ops.structural import LEAVES, PROJECT, REGIONS, WRITTEN
 from lumijit.compiler.ir.region_types import weight
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.schedule import Group
@@ -29,7 +23,11 @@ from lumijit.compiler.plan.schedule import Group
 MAX_OPERATIONS = 3000
 # What a node adds to the price of a cut if it can't be stored.
 _FORBIDDEN = 1 << 40
-_NEVER_STORED = SOURCES | {SCATTER, WRITTEN}
+
+
+def _is_stored(node: Node) -> bool:
+    """Tell whether a node has a value that a later kernel can read."""
+    return node.op.results > 0 and node.op not in LEAVES and node.op is not WRITTEN
 
 
 def in_order(roots: Iterable[Node]) -> list[Node]:
@@ -93,10 +91,11 @@ def _prices(order: list[Node], last_use: dict[int, int]) -> list[int]:
     """Return for each position how many earlier nodes are needed from there on."""
     change = [0] * (len(order) + 2)
     for k, node in enumerate(order):
-        if node.op in _NEVER_STORED:
+        is_region = node.op in REGIONS
+        if not is_region and not _is_stored(node):
             continue
         end = last_use.get(id(node), k)
-        is_kept = node.op in REGIONS or isinstance(node.type, LocalType)
+        is_kept = is_region or isinstance(node.type, LocalType)
         price = _FORBIDDEN if is_kept else 1
         change[k + 1] += price
         change[end + 1] -= price
@@ -128,8 +127,7 @@ def pieces(group: Group) -> Iterator[Group]:
         needed = [
             n
             for n in body
-            if last_use.get(id(n), 0) >= end
-            and (n.op not in _NEVER_STORED or id(n) in wanted)
+            if last_use.get(id(n), 0) >= end and (_is_stored(n) or id(n) in wanted)
         ]
         for size in sorted({n.size for n in needed} - {group.size}):
             smaller = Group(group.phase, size)

@@ -13,21 +13,23 @@ from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.local_types import accesses, in_use
+from lumijit.compiler.ir.ops.record import VALUES_ONLY
 from lumijit.compiler.ir.ops.structural import (
     COUNTER,
-    EFFECTS,
     EVALUATED,
-    GATHER,
     LITERAL,
     LOOP,
     REGIONS,
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import (
-    attr_key,
-    pointer_deps,
-    value_deps,
+from lumijit.compiler.ir.region_types import attr_key
+from lumijit.compiler.ir.roles import (
+    is_effect,
+    operands,
+    read_deps,
+    source_deps,
+    target_of,
     written_deps,
 )
 from lumijit.compiler.ir.trace import ROOT, Node
@@ -188,37 +190,20 @@ class Program:
                     order.append(node)
                     continue
                 stack.append((node, True))
-                op = node.op
-                if op is GATHER or op in EFFECTS or op in REGIONS:
-                    for dep in value_deps(node):
-                        values.add(id(dep))
-                        stack.append((dep, False))
-                    self._walk_pointers(node, stack, pointers)
-                elif op is WRITTEN:
-                    stack.append((node.deps[0], False))
-                else:
-                    for dep in node.deps:
-                        values.add(id(dep))
+                roles, deps = operands(node), node.deps
+                for dep in deps[roles.values]:
+                    values.add(id(dep))
+                    stack.append((dep, False))
+                if roles is VALUES_ONLY:
+                    continue
+                for dep in deps[roles.sources]:
+                    pointers.add(id(dep))
+                    stack.append((dep, False))
+                # What writes to a target before.
+                for dep in deps[roles.targets]:
+                    if dep is not target_root(dep):
                         stack.append((dep, False))
         return order
-
-    def _walk_pointers(
-        self, node: Node, stack: list[tuple[Node, bool]], pointers: set[int]
-    ) -> None:
-        """Follow addressed arrays, and what writes to a target before."""
-        deps = pointer_deps(node)
-        split = 0
-        if node.op in REGIONS:
-            split = node.attr.targets - node.attr.pointers
-        elif node.op not in EFFECTS:
-            split = len(deps)
-        sources, written = deps[:split], deps[split:]
-        for dep in sources:
-            pointers.add(id(dep))
-            stack.append((dep, False))
-        for dep in written:
-            if dep is not target_root(dep):
-                stack.append((dep, False))
 
     def bind(self) -> None:
         """Find the arguments and targets, in the order in which they are reached.
@@ -241,16 +226,16 @@ class Program:
                 self.targets.setdefault(id(root), Target(root))
                 if dep is not root:
                     reached.append(dep)
-            count = len(node.deps) - len(written)
-            reached += node.deps[1:] if op in EFFECTS else node.deps[:count]
+            reached += read_deps(node)
 
     def _choose_reductions(self) -> None:
         """Pick private copies where all writes to a target are one reduction."""
         uses: dict[int, list[Any]] = {}
         for node in iterate_all(self.nodes):
-            if node.op in EFFECTS:
-                root = id(target_root(node.deps[0]))
-                uses.setdefault(root, []).append(node.attr)
+            if node.op not in REGIONS:
+                for dep in written_deps(node):
+                    root = id(target_root(dep))
+                    uses.setdefault(root, []).append(node.attr)
         size = self.size * (LOOP_TURNS if self.has_loops else 1)
         for key, target in self.targets.items():
             found = uses.get(key, [])
@@ -305,8 +290,9 @@ class Program:
         """List which top-level nodes write a target (their operand is no slot)."""
         found = []
         for node in self.nodes:
-            if node.op in EFFECTS or node.op in REGIONS:
-                for position, dep in enumerate(pointer_deps(node)):
+            if node.op in REGIONS or is_effect(node):
+                addressed = (*source_deps(node), *written_deps(node))
+                for position, dep in enumerate(addressed):
                     if target_root(dep) is target.root:
                         found.append((local[id(node)], position))
         return tuple(found)
@@ -321,11 +307,7 @@ def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:
 def target_root(node: Node) -> Node:
     """Follow the versions of a written array back to the first."""
     while node.op is WRITTEN:
-        effect = node.deps[0]
-        if effect.op in EFFECTS:
-            node = effect.deps[0]
-        else:
-            node = effect.deps[effect.attr.targets + node.attr]
+        node = target_of(node)
     return node
 
 

@@ -14,19 +14,20 @@ from collections.abc import Iterable, Iterator
 from lumijit.compiler.ir.effects import CONSUMED, Reduction
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import (
-    EFFECTS,
     EVALUATED,
     LITERAL,
     PROJECT,
     REGIONS,
-    RETURNING,
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import (
-    pointer_deps,
+from lumijit.compiler.ir.region_types import weight
+from lumijit.compiler.ir.roles import (
+    is_effect,
+    is_returning,
+    operands,
+    source_deps,
     value_deps,
-    weight,
     written_deps,
 )
 from lumijit.compiler.ir.trace import ROOT, Node, make
@@ -61,22 +62,6 @@ class Plan:
         self.groups: list[Group] = []
         self.shared_targets: set[int] = set()
         self.written: list[Node] = []
-
-
-def is_effect(node: Node) -> bool:
-    """Tell whether executing a node writes to memory."""
-    if node.op in EFFECTS:
-        return True
-    return node.op in REGIONS and len(node.deps) > node.attr.targets
-
-
-def _source_deps(node: Node) -> tuple[Node, ...]:
-    """Return the arrays that a node reads by index."""
-    if node.op in EFFECTS:
-        return ()
-    if node.op in REGIONS:
-        return node.deps[node.attr.pointers : node.attr.targets]
-    return pointer_deps(node)
 
 
 def _own(target: Node) -> Node:
@@ -137,16 +122,19 @@ class _Planner:
         """
         if node.attr is CONSUMED:
             raise _used_up()
-        start = 0 if node.op in EFFECTS else node.attr.targets
-        node.deps = deps = (*node.deps[:start], *map(_own, node.deps[start:]))
-        for k in range(start, len(deps)):
+        own = list(node.deps)
+        targets = operands(node).targets
+        own[targets] = map(_own, own[targets])
+        node.deps = deps = tuple(own)
+        del own
+        for k in range(*targets.indices(len(deps))):
             if sys.getrefcount(deps[k]) > _BASE_REFERENCES:
                 self.plan.shared_targets.add(id(deps[k]))
 
     def _place(self, node: Node) -> None:
         phase = self.phase
         level = max([phase[id(d)] for d in value_deps(node)], default=0)
-        for source in _source_deps(node):
+        for source in source_deps(node):
             level = max(level, self._address(source))
         for target in written_deps(node):
             level = max(level, self._target(node, target))
@@ -160,7 +148,7 @@ class _Planner:
         if is_effect(node):
             self.effects.append(node)
         is_result = node.op is PROJECT and is_effect(node.deps[0])
-        if node.op in RETURNING or is_result:
+        if is_returning(node) or is_result:
             self.carriers.append(node)
 
     def _address(self, node: Node) -> int:
@@ -233,7 +221,7 @@ def _may_share_kernel(first: Node, second: Node) -> bool:
     """Tell whether two writes to one array may run interleaved in one kernel."""
     if first.size != second.size or first.op is not second.op:
         return False
-    if first.op in RETURNING:
+    if is_returning(first):
         return True
     if first.op in REGIONS:
         return False

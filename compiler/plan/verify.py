@@ -14,15 +14,19 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.grammar import check_node
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.structural import (
-    EFFECTS,
     EVALUATED,
+    LEAVES,
     LITERAL,
     REGIONS,
-    SOURCES,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import value_deps, written_deps
-from lumijit.compiler.ir.rules import VerificationError, open_scopes, require, sources
+from lumijit.compiler.ir.roles import (
+    is_effect,
+    source_deps,
+    value_deps,
+    written_deps,
+)
+from lumijit.compiler.ir.rules import VerificationError, open_scopes, require
 from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.plan.program import Program, target_root
 from lumijit.compiler.plan.schedule import Plan
@@ -87,8 +91,7 @@ def verify_plan(plan: Plan) -> None:
             require(is_stored, "only values are stored", node)
             seen.add(id(node))
         for node in group.effects:
-            is_effect = node.op in EFFECTS or node.op in REGIONS
-            require(is_effect, "an effect writes", node)
+            require(is_effect(node), "an effect writes", node)
         phase = group.phase
 
 
@@ -107,14 +110,14 @@ def verify_program(program: Program) -> None:
             if node.op is not WRITTEN:
                 require(dep.op is not WRITTEN, "a version is read in memory", node)
             require(id(dep) in known, "operands come before their uses", node)
-        for dep in sources(node):
+        for dep in source_deps(node):
             in_memory = dep.op is EVALUATED and id(dep) in program.pointer_ids
             require(in_memory, "indexed arrays lie in memory", node)
         for dep in written_deps(node):
             is_bound = id(target_root(dep)) in roots
             require(is_bound, "written arrays are targets of the kernel", node)
         known.add(id(node))
-        if id(node) in program.value_ids and node.op not in SOURCES:
+        if id(node) in program.value_ids and node.op not in LEAVES:
             fits = node.size in (1, program.size) or node.op in REGIONS
             require(fits, "values have the kernel's size, or size 1", node)
     for node in program.arguments:

@@ -23,7 +23,8 @@ from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.arithmetic import MUL
 from lumijit.compiler.ir.ops.logic import NE
 from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
-from lumijit.compiler.ir.region_types import addressed, attr_key
+from lumijit.compiler.ir.region_types import attr_key
+from lumijit.compiler.ir.roles import operands
 from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
@@ -144,7 +145,8 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
         if attr is not None:
             attr = attr_key(user)
         rows += (user.op.index, user.type.index, attr, len(deps))
-        refer(user, deps, _NOWHERE if user.op.lower is not None else addressed(user))
+        indexed = operands(user).sources
+        refer(user, deps, range(*indexed.indices(len(deps))))
         local[user] = number
     refer(None, body.outputs, _NOWHERE)
     written = [id(original) for _, original in body.writes.values()]

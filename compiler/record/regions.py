@@ -16,6 +16,7 @@ from weakref import ref
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.captures import Captures, Code, in_order, structure
 from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.record import region_operands
 from lumijit.compiler.ir.ops.structural import (
     BRANCH,
     CALL,
@@ -25,6 +26,7 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region
+from lumijit.compiler.ir.roles import read_deps
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.plan.program import iterate_all
@@ -128,8 +130,8 @@ def _finish(
     values = [n for k, n in captures.values.items() if k not in heads_ids]
     pointers = list(captures.pointers.values())
     targets = list(captures.targets.values())
-    region.pointers = len(heads) + len(values)
-    region.targets = region.pointers + len(pointers)
+    counts = len(heads) + len(values), len(pointers), len(targets)
+    region.operands = region_operands(*counts)
     deps = (*heads, *values, *pointers, *targets)
     region.key = structure(region, deps)
     region.written = []
@@ -143,8 +145,8 @@ def _finish(
 
 def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
     """Undo the writes of a region that runs over no elements."""
+    node.deps = read_deps(node)
     node.attr = node.attr.without_effects()
-    node.deps = node.deps[: node.attr.targets]
     for inner in scopes:
         restore_writes(inner)
         forget(inner)

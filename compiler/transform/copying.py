@@ -9,14 +9,8 @@ from weakref import ref
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.captures import recapture
 from lumijit.compiler.ir.ops.structural import GATHER_AT, REGIONS, WRITTEN
-from lumijit.compiler.ir.region_types import (
-    Block,
-    Branch,
-    Call,
-    Loop,
-    addressed,
-    value_deps,
-)
+from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop
+from lumijit.compiler.ir.roles import operands, value_deps
 from lumijit.compiler.ir.trace import Node, Scope
 
 Nodes = dict[int, Node]
@@ -54,7 +48,7 @@ def _copy(
     """Copy a node; `changes` are operands by position, `made` by their ids."""
     deps = []
     moved: Nodes = {}
-    indexed = addressed(node)
+    indexed = range(*operands(node).sources.indices(len(node.deps)))
     for k, dep in enumerate(node.deps):
         found = changes.get(k)
         if k in indexed:
@@ -139,6 +133,6 @@ def _with_blocks(region: Any, args: tuple[Node, ...], blocks: list[Block]) -> An
         assert isinstance(region, Call)
         new.bodies = tuple(blocks)
     new.label = region.label
-    new.pointers, new.targets = region.pointers, region.targets
+    new.operands = region.operands
     new.written = []
     return new

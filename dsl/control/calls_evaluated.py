@@ -15,7 +15,8 @@ import numpy as np
 from lumijit.compiler.ir import local_types, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.logic import AND, COPY, LT
-from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, WRITTEN
+from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
+from lumijit.compiler.ir.roles import target_of
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import data, evaluate, from_numpy
 from lumijit.compiler.record import local, memory, reductions, writes
@@ -239,6 +240,4 @@ def _effects(found: Iterable[writes.Writes]) -> Iterator[Node]:
         while version.op is WRITTEN and version is not entry.first:
             effect = version.deps[0]
             yield effect
-            is_region = effect.op in REGIONS
-            first = effect.attr.targets + version.attr if is_region else 0
-            version = effect.deps[first]
+            version = target_of(version)

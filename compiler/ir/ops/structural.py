@@ -1,12 +1,14 @@
 """Operations with a meaning of their own: sources, memory access and regions.
 
-They carry no lowering or reference of their own; `schedule`, `lower.packet.kernel` and
-`interpret` know each by identity.
+They carry no lowering or reference of their own. The roles of their operands tell the
+passes what these are; `interpret`, and each target, have a table of what they do.
 """
 
 from __future__ import annotations
 
-from lumijit.compiler.ir.ops.record import define
+from typing import Any
+
+from lumijit.compiler.ir.ops.record import REGISTRY, Op, Role, define
 
 # Sources
 LITERAL = define("literal", 0, doc="A uniform constant; attr is its Python value.")
@@ -19,47 +21,91 @@ SYMBOLIC = define("symbolic", 0, doc="A region's argument; attr is its position.
 CAST = define("cast", 1, doc="Conversion of values; floats saturate to integers.")
 BITCAST = define("bitcast", 1, doc="The same bits read as another type.")
 
-# Memory
-GATHER = define("gather", 3, cost=8, doc="deps: source, index, mask.")
-GATHER_AT = define(
-    "gather_at", 3, cost=8, doc="deps: address (UInt64) of an array, index, mask."
+_INDEXED = (Role.INDEX, Role.MASK)
+
+
+def _access(name: str, *roles: Role, **facts: Any) -> Op:
+    """Declare an access to memory by index."""
+    return define(name, len(roles), roles=roles, **facts)
+
+
+# Memory (attr of reads: a constant to add to the index)
+GATHER = _access("gather", Role.SOURCE, *_INDEXED, cost=8, doc="An entry of an array.")
+GATHER_AT = _access(
+    "gather_at", Role.ADDRESS, *_INDEXED, cost=8, doc="An entry of an array (UInt64)."
 )
-SCATTER = define(
-    "scatter", 4, cost=8, doc="deps: target, value, index, mask; attr: Reduction."
+SCATTER = _access(
+    "scatter",
+    Role.TARGET,
+    Role.VALUE,
+    *_INDEXED,
+    cost=8,
+    results=0,
+    doc="A write; attr: Reduction.",
 )
-SCATTER_INC = define(
-    "scatter_inc", 3, cost=16, doc="deps: target, index, mask; the old value."
+SCATTER_INC = _access(
+    "scatter_inc", Role.TARGET, *_INDEXED, cost=16, doc="Counts; the old value."
 )
-SCATTER_ERROR = define(
+SCATTER_ERROR = _access(
     "scatter_error",
-    4,
+    Role.TARGET,
+    Role.VALUE,
+    *_INDEXED,
     cost=16,
-    doc="deps: target, value, index, mask; what rounding took from the sum.",
+    doc="Adds; what rounding took from the sum.",
 )
 WRITTEN = define(
-    "written", 1, doc="A target after an effect; deps: effect (or region)."
+    "written",
+    1,
+    roles=(Role.EFFECT,),
+    doc="A target after an effect; attr: which of a region's.",
 )
 
 # Local memory (the type is a `local.LocalType`, but for what is read; attr: serial)
-LOCAL = define("local", -1, cost=4, doc="A new buffer per lane; deps: value, or none.")
-LOCAL_READ = define("local_read", 3, cost=8, doc="deps: buffer, index, mask.")
-LOCAL_WRITE = define(
+LOCAL = define(
+    "local",
+    -1,
+    cost=4,
+    is_ordered=True,
+    doc="A new buffer per lane; deps: value, or none.",
+)
+LOCAL_READ = _access(
+    "local_read", Role.BUFFER, *_INDEXED, cost=8, is_ordered=True, doc="An entry."
+)
+LOCAL_WRITE = _access(
     "local_write",
-    4,
+    Role.BUFFER,
+    Role.INDEX,
+    Role.VALUE,
+    Role.MASK,
     cost=8,
-    doc="A buffer after a write; deps: buffer, index, value, mask.",
+    is_ordered=True,
+    doc="A buffer after a write.",
 )
 
-# Regions
-LOOP = define("loop", -1, doc="attr: blocks.Loop; deps: initial state, captures.")
-BRANCH = define("branch", -1, doc="attr: blocks.Branch; deps: condition, captures.")
-CALL = define("call", -1, doc="attr: blocks.Call; deps: index, mask, arguments.")
-PROJECT = define("project", 1, doc="One result of a region; attr is its position.")
 
-SOURCES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})
+def _region(name: str, heads: str) -> Op:
+    """Declare a kind of region; attr: Region. Its captures follow the `heads`."""
+    doc = f"deps: {heads}, captured values, arrays read, arrays written."
+    return define(name, -1, operands=None, results=-1, doc=doc)
+
+
+# Regions
+LOOP = _region("loop", "initial state")
+BRANCH = _region("branch", "condition")
+CALL = _region("call", "selector")
+PROJECT = define(
+    "project",
+    1,
+    roles=(Role.EFFECT,),
+    doc="One result of a region; attr is its position.",
+)
+
+LEAVES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
-READS = frozenset({GATHER, GATHER_AT})
-# Effects with a result, which only the kernel that carries them out can have.
-RETURNING = frozenset({SCATTER_INC, SCATTER_ERROR})
-EFFECTS = RETURNING | {SCATTER}
-LOCALS = frozenset({LOCAL, LOCAL_READ, LOCAL_WRITE})
+# What waits for memory: reads by index, and all that is done with local buffers.
+READS = frozenset(
+    op
+    for op in REGISTRY.values()
+    if op.is_ordered or not {Role.SOURCE, Role.ADDRESS}.isdisjoint(op.roles)
+)

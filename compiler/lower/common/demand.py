@@ -8,14 +8,13 @@ follows single results through regions, so it goes as far as it can.
 from __future__ import annotations
 
 from lumijit.compiler.ir.ops.structural import (
-    EFFECTS,
     LOOP,
     PROJECT,
     REGIONS,
     SYMBOLIC,
-    WRITTEN,
 )
-from lumijit.compiler.ir.region_types import Loop, value_deps
+from lumijit.compiler.ir.region_types import Loop
+from lumijit.compiler.ir.roles import is_effect, value_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.program import Program
 
@@ -65,8 +64,6 @@ class Demand:
                 self._want_result(*self._arguments[node])
         elif op in REGIONS:
             self._enter(node)
-        elif op is WRITTEN:
-            self._want(node.deps[0])
         else:
             for dep in value_deps(node):
                 self._want(dep)
@@ -81,7 +78,7 @@ class Demand:
             self._want(region.deps[0])
         for block in attr.blocks:
             for node in block.nodes:
-                if has_effect(node):
+                if is_effect(node):
                     self._want(node)
 
     def _want_result(self, region: Node, position: int) -> None:
@@ -99,10 +96,3 @@ class Demand:
             for block in attr.blocks:
                 self._want(block.outputs[position])
         found.add(position)
-
-
-def has_effect(node: Node) -> bool:
-    """Tell whether a node, or the region it is, writes to memory."""
-    if node.op in EFFECTS:
-        return True
-    return node.op in REGIONS and bool(len(node.deps) > node.attr.targets)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from lumijit.compiler.emit.builder import float_hex
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
-from lumijit.compiler.ir.ops.structural import EFFECTS
 from lumijit.compiler.lower.packet.gathers import gather_call
 from lumijit.compiler.lower.packet.stores import Write
 from lumijit.compiler.plan.program import Target, target_root
@@ -293,7 +292,6 @@ class Access:
     def scatter_inc(self, node: Node) -> str:
         """Count up entries atomically, once per distinct index in the packet."""
         low, b = self.low, self.b
-        assert node.op in EFFECTS
         target, index_node, mask_node = node.deps
         base = self.bases[id(target_root(target))]
         index = low.values[index_node]

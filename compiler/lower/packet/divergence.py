@@ -13,18 +13,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.ops.structural import BRANCH, EFFECTS, LOCALS, READS, REGIONS
+from lumijit.compiler.ir.ops.structural import BRANCH, READS, REGIONS
 from lumijit.compiler.ir.region_types import Block, Branch
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.lower.common.demand import Demand, has_effect
+from lumijit.compiler.lower.common.demand import Demand
 from lumijit.runtime.dtypes import BOOL, DType
 
 if TYPE_CHECKING:
     from lumijit.compiler.lower.packet.kernel import PacketLowering
 
 FLAT_BRANCH_COST = 24
-# What must not run for lanes that did not want it, or costs more than a test.
-MASKED = {*REGIONS, *EFFECTS, *READS, *LOCALS}
 
 
 class Divergence:
@@ -147,7 +146,7 @@ class Divergence:
             if block.outputs[k] not in inside
         }
         if not any(k not in direct for k in used) and not any(
-            has_effect(n) for n in block.nodes
+            is_effect(n) for n in block.nodes
         ):
             return direct
         enter, join = b.label("enter"), b.label("join")
@@ -208,7 +207,9 @@ def _flat_cost(blocks: Iterable[Block], demand: Demand) -> float:
                 continue
             if node.op is BRANCH:
                 cost += _flat_cost(node.attr.blocks, demand)
-            elif node.op in MASKED:
+            elif node.op in REGIONS or node.op in READS or is_effect(node):
+                # It must not run for lanes that didn't want it, or costs more than
+                # a test.
                 return math.inf
             else:
                 cost += node.op.cost

@@ -9,6 +9,7 @@ tells.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lumijit.compiler.emit.builder import Builder, TargetInfo
@@ -17,25 +18,31 @@ from lumijit.compiler.ir.checked_reads import is_checked
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops import mathematics as m
 from lumijit.compiler.ir.ops.logic import SELECT
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     BRANCH,
     CALL,
     CAST,
     COUNTER,
-    EFFECTS,
     EVALUATED,
     GATHER,
     GATHER_AT,
+    LEAVES,
     LITERAL,
-    LOCALS,
+    LOCAL,
+    LOCAL_READ,
+    LOCAL_WRITE,
     LOOP,
     PROJECT,
+    REGIONS,
     SCATTER,
+    SCATTER_ERROR,
     SCATTER_INC,
     UNDEFINED,
     WRITTEN,
 )
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.outline import Outlined
@@ -217,9 +224,10 @@ class PacketLowering:
         return value
 
     def _needs_tail_mask(self) -> bool:
-        guarded = {GATHER_AT, LOOP, *EFFECTS}
         return any(
-            n.op in guarded or (n.op is GATHER and not is_checked(n))
+            n.op in (GATHER_AT, LOOP)
+            or (n.op is GATHER and not is_checked(n))
+            or (n.op not in REGIONS and is_effect(n))
             for n in self.program.all_nodes()
         )
 
@@ -284,56 +292,31 @@ class PacketLowering:
             else:
                 self.values[node] = op.lower(self.b, operand_type, *args)
             return
-        if op is LITERAL:
-            if is_baked(node):
-                self.values[node] = self.b.const(node.type, node.attr)
-        elif op is EVALUATED and is_local(node):
-            self.scratch.bind(node)
-        elif op is EVALUATED:
-            if node not in self.values and id(node) in self.program.value_ids:
-                self.values[node] = self._load(node)
-        elif op is CAST:
-            self.count += 1
-            source = node.deps[0]
-            self.values[node] = self.b.cast(source.type, self.values[source], node.type)
-        elif op is BITCAST:
-            source = node.deps[0]
-            self.values[node] = self.b.bitcast(
-                source.type, self.values[source], node.type
-            )
-        elif op is COUNTER:
-            self.values[node] = self.counter()
-        elif op is UNDEFINED:
-            self.values[node] = self.b.const(node.type, 0)
-        elif op is GATHER:
-            self.count += 1
-            self.gathers.lower(node)
-        elif op is GATHER_AT:
-            self.count += 1
-            self.values[node] = self.gathers.read_at(node)
-        elif op is SCATTER:
-            self.count += 1
-            self.access.scatter(node)
-        elif op in EFFECTS:
-            self.count += 1
-            is_count = op is SCATTER_INC
-            write = self.access.scatter_inc if is_count else self.access.scatter_error
-            self.values[node] = write(node)
-        elif op in LOCALS:
-            self.count += 1
-            self.scratch.access(node)
-        elif op is LOOP:
-            lower_loop(self.divergence, node)
-        elif op is BRANCH:
-            self.divergence.branch(node)
-        elif op is CALL:
-            lower_call(self.divergence, node)
-        elif op is PROJECT:
-            self.values[node] = self.results[node.deps[0]][node.attr]
-        elif op is WRITTEN:
-            return
-        else:
+        self.count += op not in _FREE
+        lower = _LOWER.get(op)
+        if lower is None:
             raise AssertionError(f"no lowering for {op.name}")
+        value = lower(self, node)
+        if value is not None:
+            self.values[node] = value
+
+    def _literal(self, node: Node) -> str | None:
+        return self.b.const(node.type, node.attr) if is_baked(node) else None
+
+    def _evaluated(self, node: Node) -> str | None:
+        if is_local(node):
+            self.scratch.bind(node)
+        elif node not in self.values and id(node) in self.program.value_ids:
+            return self._load(node)
+        return None
+
+    def _cast(self, node: Node) -> str:
+        source = node.deps[0]
+        return self.b.cast(source.type, self.values[source], node.type)
+
+    def _bitcast(self, node: Node) -> str:
+        source = node.deps[0]
+        return self.b.bitcast(source.type, self.values[source], node.type)
 
     def _sincos(self, node: Node) -> bool:
         """Compute sine and cosine of one argument together."""
@@ -404,3 +387,30 @@ def lower(program: Program, name: str, target: TargetInfo) -> Code:
     scratch_bytes = lowering.scratch.thread_bytes
     wide = tuple(lowering.literals.wide.values())
     return Code(ir, width, work, scratch_bytes, wide)
+
+
+_Low = PacketLowering
+# What lowers a node of each structural op: it returns the value, or enters it itself.
+_LOWER: dict[Op, Callable[[PacketLowering, Node], str | None]] = {
+    LITERAL: _Low._literal,
+    EVALUATED: _Low._evaluated,
+    CAST: _Low._cast,
+    BITCAST: _Low._bitcast,
+    COUNTER: lambda low, node: low.counter(),
+    UNDEFINED: lambda low, node: low.b.const(node.type, 0),
+    GATHER: lambda low, node: low.gathers.lower(node),
+    GATHER_AT: lambda low, node: low.gathers.read_at(node),
+    SCATTER: lambda low, node: low.access.scatter(node),
+    SCATTER_INC: lambda low, node: low.access.scatter_inc(node),
+    SCATTER_ERROR: lambda low, node: low.access.scatter_error(node),
+    LOCAL: lambda low, node: low.scratch.allocate(node),
+    LOCAL_READ: lambda low, node: low.scratch.read(node),
+    LOCAL_WRITE: lambda low, node: low.scratch.write(node),
+    LOOP: lambda low, node: lower_loop(low.divergence, node),
+    BRANCH: lambda low, node: low.divergence.branch(node),
+    CALL: lambda low, node: lower_call(low.divergence, node),
+    PROJECT: lambda low, node: low.results[node.deps[0]][node.attr],
+    WRITTEN: lambda low, node: None,
+}
+# What is no operation of the kernel's count.
+_FREE = {*LEAVES, *REGIONS, BITCAST, PROJECT, WRITTEN}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, local_deps
-from lumijit.compiler.ir.ops.structural import LITERAL, LOCAL, LOCAL_READ
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.region_types import Loop
 from lumijit.compiler.lower.common.lifetimes import Lifetimes
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
@@ -218,16 +218,8 @@ class Scratch:
 
     # Single entries
 
-    def access(self, node: Node) -> None:
-        """Lower a new buffer, a read or a write."""
-        if node.op is LOCAL:
-            self._allocate(node)
-        elif node.op is LOCAL_READ:
-            self._read(node)
-        else:
-            self._write(node)
-
-    def _allocate(self, node: Node) -> None:
+    def allocate(self, node: Node) -> None:
+        """Lower a new buffer."""
         area = self._new_area(_type_of(node))
         self.low.values[node] = area.base
         if node.deps:
@@ -258,7 +250,8 @@ class Scratch:
         mine = b.emit(f"getelementptr {element}, ptr {area.base}, i64 {lane}")
         return b.emit(f"getelementptr {element}, ptr {mine}, i64 {wide}")
 
-    def _read(self, node: Node) -> None:
+    def read(self, node: Node) -> None:
+        """Lower a read of an entry."""
         low, b = self.low, self.b
         buffer, index, mask = node.deps
         area = self.areas[low.values[buffer]]
@@ -290,7 +283,8 @@ class Scratch:
             value = b.emit(f"insertelement {ty} {value}, {element} {entry}, i32 {lane}")
         return value
 
-    def _write(self, node: Node) -> None:
+    def write(self, node: Node) -> None:
+        """Lower a write of an entry."""
         low, b = self.low, self.b
         buffer, index, value_node, mask_node = node.deps
         name = low.values[buffer]

@@ -14,7 +14,6 @@ from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.structural import (
     CAST,
     LITERAL,
-    LOCALS,
     LOOP,
     READS,
     REGIONS,
@@ -56,7 +55,7 @@ def shape(node: Node, demand: Demand, uniform: Collection[Node]) -> Shape:
         depths[n] = _latency(n) + max((depths.get(d, 0) for d in n.deps), default=0)
     chain = max((depths.get(out, 0) for out in loop.body.outputs), default=0)
     cost = sum(n.op.cost * _weight(n) for n in vectors if _computes(n))
-    accesses = sum(n.op in READS or n.op in LOCALS for n in vectors)
+    accesses = sum(n.op in READS for n in vectors)
     kept = demand.finals(node)
     results = [a for k, a in enumerate(loop.args) if a in uniform and k in kept]
     live = _live(loop, vectors, [a for a in state if a not in uniform], uniform)
@@ -91,7 +90,7 @@ def _computes(node: Node) -> bool:
 
 
 def _latency(node: Node) -> int:
-    if node.op in READS or node.op in LOCALS:
+    if node.op in READS:
         return ACCESS_LATENCY
     if not _computes(node):
         return 0

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import TargetInfo
-from lumijit.compiler.ir.ops.structural import CALL, LOCALS, LOOP, READS, REGIONS
+from lumijit.compiler.ir.ops.structural import CALL, LOOP, READS, REGIONS
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
@@ -39,7 +39,7 @@ def effort(program: Program, demand: Demand) -> Effort:
         for node in nodes:
             count += 1
             cost += weight * node.op.cost
-            gathers += node.op in READS or node.op in LOCALS
+            gathers += node.op in READS
             if node.op in REGIONS:
                 inner = weight * 16 if node.op is LOOP else weight
                 stack.extend((_wanted(b, demand), inner) for b in node.attr.blocks)

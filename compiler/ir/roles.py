@@ -1,0 +1,56 @@
+"""What the operands of a node are: which it reads as values, by index, or writes to.
+
+The one place to ask, for operations and regions alike. It is on the way of every
+launch: each answer is two look-ups and a slice.
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.ir.ops.record import Operands, Role
+from lumijit.compiler.ir.trace import Node
+
+
+def operands(node: Node) -> Operands:
+    """Return the roles of a node's operands, as slices."""
+    found: Operands = node.op.operands or node.attr.operands
+    return found
+
+
+def value_deps(node: Node) -> tuple[Node, ...]:
+    """Return the operands that aren't addressed."""
+    return node.deps[(node.op.operands or node.attr.operands).values]
+
+
+def source_deps(node: Node) -> tuple[Node, ...]:
+    """Return the arrays that a node reads by index."""
+    return node.deps[(node.op.operands or node.attr.operands).sources]
+
+
+def written_deps(node: Node) -> tuple[Node, ...]:
+    """Return the arrays that a node writes to."""
+    return node.deps[(node.op.operands or node.attr.operands).targets]
+
+
+def read_deps(node: Node) -> tuple[Node, ...]:
+    """Return the operands that aren't written to."""
+    return node.deps[(node.op.operands or node.attr.operands).reads]
+
+
+def is_effect(node: Node) -> bool:
+    """Tell whether a node writes to an array."""
+    return operands(node).writes
+
+
+def is_returning(node: Node) -> bool:
+    """Tell whether a write has a value, too: one that only it can give."""
+    return node.op.results > 0 and operands(node).writes
+
+
+def operand(node: Node, role: Role) -> Node:
+    """Return the one operand of a role that a node has."""
+    return node.deps[node.op.roles.index(role)]
+
+
+def target_of(version: Node) -> Node:
+    """Return the array that a version is of, as it was before the write."""
+    return written_deps(version.deps[0])[version.attr or 0]
