@@ -5,6 +5,7 @@
 #   make test                run the tests against the installed package
 #   make lint types docs     what CI checks besides
 #   make develop             install in place: edits need no reinstall
+#   make ptx                 the gallery's kernels as PTX, into out/ptx
 #   make bench               the benchmark table (PEER=path/to/venv/bin/python)
 #   make test-versions       the tests on every Python of $(PYTHONS) found here
 
@@ -24,7 +25,7 @@ EXTRAS := test,viz,dev
 # `make develop` leaves a stamp of its own, and then counts as the installation.
 INSTALLED := $(or $(wildcard $(VENV)/.develop),$(VENV)/.regular)
 
-.PHONY: demo test lint types docs develop bench test-versions clean
+.PHONY: demo test lint types docs develop ptx bench test-versions clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.gallery --out $(OUT) $(DEMO_ARGS)
@@ -54,6 +55,9 @@ types: build/installed
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pytest tests/test_docs.py
+
+ptx: $(INSTALLED)
+	$(BIN)/python -m tests.tools.ptx --out $(OUT)/ptx
 
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.benchmarks.table $(if $(PEER),--peer $(PEER))

@@ -39,6 +39,7 @@ class Settings:
     no_loader: bool = False
     memory_limit_mb: int = 0
     keep_gc: bool = False
+    target: str = "packet"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class EnvironmentVariable:
     choices: tuple[str, ...] = ()
 
 
+TARGETS: Final = ("packet", "thread")
 LOG_LEVELS: Final = ("disable", "error", "warn", "info", "infosym", "debug", "trace")
 
 ENVIRONMENT: Final = (
@@ -90,6 +92,12 @@ ENVIRONMENT: Final = (
     ),
     EnvironmentVariable(
         "keep_gc", "LUMIJIT_KEEP_GC", "leave Python's garbage collector as it is"
+    ),
+    EnvironmentVariable(
+        "target",
+        "LUMIJIT_TARGET",
+        "how kernels are written: for packets of lanes, or for one thread an element",
+        TARGETS,
     ),
 )
 

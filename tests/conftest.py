@@ -74,9 +74,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", choices=targets.NAMES, default="host")
 
 
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Skip what asks how packets are written while kernels are for threads."""
+    if "thread" not in (config.getoption("--target"), settings.target):
+        return
+    for item in items:
+        for mark in item.iter_markers("packets"):
+            item.add_marker(pytest.mark.skip(f"of packets only: {mark.args[0]}"))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _target(_own_cache: None, pytestconfig: pytest.Config) -> Iterator[None]:
-    wanted = targets.target_of(pytestconfig.getoption("--target"))
+    name = pytestconfig.getoption("--target")
+    targets.use(name)
+    wanted = targets.target_of(name)
     with targets.generating_for(wanted):
         yield
 

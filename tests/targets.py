@@ -6,24 +6,46 @@ bits on those with them: so both forms of the code run everywhere.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.launch import kernels, named_kernels
+from lumijit.compiler.plan import target as targets
+from lumijit.runtime.config import settings
 
 
 def target_of(name: str) -> TargetInfo:
-    """Return a target that this processor can run: see `NAMES`."""
+    """Return what to assume of the processor: see `NAMES`."""
     host = kernels.target()
-    if name == "host":
+    if name in ("host", "thread"):
         return host
     return replace(host, has_masks=name == "masks", has_avx512=False)
 
 
-# As the processor is; without mask registers; with them, as AVX-512 and GPUs have.
-NAMES = ("host", "vectors", "masks")
+# As the processor is; without mask registers; with them, as AVX-512 has; and code for
+# threads instead of packets.
+NAMES = ("host", "vectors", "masks", "thread")
+
+
+def use(name: str) -> None:
+    """Write kernels for threads, or for packets; in processes started here, too."""
+    kind = "thread" if name == "thread" else settings.target
+    os.environ["LUMIJIT_TARGET"] = kind
+    kernels.use(kernels.TARGETS[kind])
+
+
+@contextmanager
+def written_for(name: str) -> Iterator[None]:
+    """Write kernels for threads or packets in the block."""
+    former = targets.in_use()
+    kernels.use(kernels.TARGETS[name])
+    try:
+        yield
+    finally:
+        kernels.use(former)
 
 
 @contextmanager

@@ -107,6 +107,15 @@ class Builder:
             spelled = self._vector[dtype] = self._spell(dtype.llvm)
             return spelled
 
+    @property
+    def lanes(self) -> int:
+        """How many elements a value has."""
+        return max(1, self.width)
+
+    def memory_type(self, dtype: DType) -> str:
+        """Spell the type of one value as it is in memory."""
+        return self._spell(dtype.memory_llvm)
+
     def suffix(self, dtype: DType) -> str:
         """Spell the type as intrinsics mangle it: `v16f32`, `i64`."""
         scalar = f"f{dtype.bits}" if dtype.is_float else f"i{dtype.bits}"

@@ -16,11 +16,14 @@ from typing import Any
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.launch.recompiles import explain
-from lumijit.compiler.lower.packet import kernel
+from lumijit.compiler.lower.packet.target import PacketTarget
+from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan import general, signature
+from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.general import General, Selection, Source
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Packer, Signature, Wide
+from lumijit.compiler.plan.target import Target
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.config import flags, settings
 from lumijit.runtime.errors import KernelBuildError
@@ -105,6 +108,12 @@ def target() -> TargetInfo:
     return _target
 
 
+def use(chosen: Target) -> None:
+    """Write kernels for a target from now on; forget those in memory."""
+    targets.use(chosen)
+    flush()
+
+
 def count() -> int:
     """Return how many kernels are in memory."""
     return len(_GENERAL)
@@ -125,7 +134,9 @@ def structural_hash(key: Any) -> str:
 
     It is the same in every process on the same processor with the same versions.
     """
-    return cache.full_key(repr((target(), key)), cpu.environment_key())
+    return cache.full_key(
+        repr((targets.in_use().name, target(), key)), cpu.environment_key()
+    )
 
 
 def find(key: Any) -> Built | None:
@@ -332,7 +343,7 @@ def _build(program: Program, wanted: Program) -> Built:
         if found is not None:
             found.reason = reason
             return found
-    lowered = kernel.lower(wanted, _symbol(name), target())
+    lowered = targets.in_use().code(wanted, _symbol(name), target())
     codegen_us = (time.perf_counter() - started) * 1e6
     if flags.print_ir:
         print(lowered.ir)
@@ -340,8 +351,8 @@ def _build(program: Program, wanted: Program) -> Built:
     code = cpu.compile_ir(lowered.ir)
     meta: cache.Meta = {
         "width": lowered.width,
-        "operations": lowered.work.operations,
-        "cost": lowered.work.cost,
+        "operations": lowered.operations,
+        "cost": lowered.cost,
         "loops": wanted.has_loops,
         "scratch": lowered.scratch_bytes,
         "layout": Signature.of(wanted).codes,
@@ -365,9 +376,14 @@ def ir_of(program: Program, built: Built) -> str:
     if not built.ir:
         wanted = general.generalized(program).program
         if structural_hash(wanted.key) == built.hash:
-            built.ir = kernel.lower(wanted, _symbol(built.hash), target()).ir
+            chosen = targets.in_use()
+            built.ir = chosen.code(wanted, _symbol(built.hash), target()).ir
     return built.ir
 
 
 def _symbol(name: str) -> str:
     return f"lumijit_{name}"
+
+
+TARGETS = {chosen.name: chosen for chosen in (PacketTarget(), ThreadTarget())}
+targets.use(TARGETS[settings.target])

@@ -21,7 +21,7 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import kernels, private_copies, transfer
 from lumijit.compiler.launch.kernels import Built, ir_of
 from lumijit.compiler.plan.describe import Launch
-from lumijit.compiler.plan.program import Program, Target, target_root
+from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.config import flags
 
@@ -115,7 +115,7 @@ def _prepare_writes(launch: Launch) -> None:
         values[-1:] = private.arguments()
 
 
-def _target_buffer(target: Target) -> buffers.Buffer:
+def _target_buffer(target: Destination) -> buffers.Buffer:
     """Return the memory that a write goes to.
 
     That is the target's own if nobody else will read it as it was, else a copy.

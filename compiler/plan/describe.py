@@ -28,8 +28,8 @@ from lumijit.compiler.ir.roles import is_effect, read_deps, written_deps
 from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.plan.program import (
     STREAMING_FROM,
+    Destination,
     Program,
-    Target,
     is_baked,
     is_streaming,
     leaked_symbol,
@@ -61,7 +61,7 @@ class Launch:
     operations: int
     # What only those have that write.
     effects: Sequence[Node] = ()
-    targets: Sequence[Target] = ()
+    targets: Sequence[Destination] = ()
     expand_limit = 0
     # What `launching` finds: the kernel, …
     built: Any
@@ -84,7 +84,7 @@ class Launch:
     program: Program | None = None
 
     def bind_effects(
-        self, effects: Sequence[Node], targets: Sequence[Target], expand_limit: int
+        self, effects: Sequence[Node], targets: Sequence[Destination], expand_limit: int
     ) -> None:
         """Have writes carried out, too."""
         self.written = {}
@@ -120,7 +120,7 @@ def describe(
             return None
     key: list[Any] = []
     values: list[Any] = []
-    targets: list[Target] = []
+    targets: list[Destination] = []
     numbers: dict[int, int] = {}
     count = inside = 0
     is_any_cancelled = workers.has_cancelled()
@@ -223,8 +223,8 @@ def _is_ready(node: Node) -> bool:
 
 
 def _target(
-    effect: Node, targets: list[Target], shared: Set[int] | None
-) -> Target | None:
+    effect: Node, targets: list[Destination], shared: Set[int] | None
+) -> Destination | None:
     """Return where a write goes, if nothing has to be done before."""
     if effect.deps[0].op not in _SOURCES:
         return None
@@ -235,6 +235,6 @@ def _target(
     (root,) = written_deps(effect)
     if any(other.root is root for other in targets):
         return None
-    target = Target(root, is_shared)
+    target = Destination(root, is_shared)
     targets.append(target)
     return target

@@ -33,6 +33,7 @@ from lumijit.compiler.ir.roles import (
     written_deps,
 )
 from lumijit.compiler.ir.trace import ROOT, Node
+from lumijit.compiler.plan import target as targets
 from lumijit.runtime import pages, workers
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
 from lumijit.runtime.errors import SymbolicError
@@ -93,7 +94,7 @@ def interleaved_copies(size: int) -> int:
     return 4 if size <= COPIES_LIMIT else 1
 
 
-class Target:
+class Destination:
     """An array written by a program's effects, and how.
 
     `private_op` names the reduction that is gathered in private copies per
@@ -128,7 +129,7 @@ class Program:
         "value_ids",
     )
     arguments: list[Node]
-    targets: dict[int, Target]
+    targets: dict[int, Destination]
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class Program:
         outputs: list[Node],
         effects: list[Node],
         expand_limit: int,
-        chosen: Iterable[Target] = (),
+        chosen: Iterable[Destination] = (),
     ) -> None:
         """Put nodes in order.
 
@@ -223,7 +224,7 @@ class Program:
             written = written_deps(node)
             for dep in written:
                 root = target_root(dep)
-                self.targets.setdefault(id(root), Target(root))
+                self.targets.setdefault(id(root), Destination(root))
                 if dep is not root:
                     reached.append(dep)
             reached += read_deps(node)
@@ -286,7 +287,7 @@ class Program:
         rows.append((size == 1, self.is_streaming))
         return tuple(rows)
 
-    def _uses(self, target: Target, local: dict[int, int]) -> Any:
+    def _uses(self, target: Destination, local: dict[int, int]) -> Any:
         """List which top-level nodes write a target (their operand is no slot)."""
         found = []
         for node in self.nodes:
@@ -300,6 +301,8 @@ class Program:
 
 def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:
     """Tell whether outputs should bypass the caches, by them and the arrays read."""
+    if not targets.in_use().has_streaming_stores:
+        return False
     arrays = {n for n in nodes if n.op is EVALUATED and n.size == size}
     return size * sum(n.type.size_bytes for n in (*outputs, *arrays)) >= STREAMING_FROM
 
@@ -326,7 +329,7 @@ def iterate_all(nodes: Any) -> Any:
 
 
 def private_op(
-    target: Target, writes: list[Any], size: int, expand_limit: int
+    target: Destination, writes: list[Any], size: int, expand_limit: int
 ) -> str | None:
     """Return the reduction for which a target gets private copies, if it does.
 
@@ -339,6 +342,8 @@ def private_op(
         size: how often each runs. (How often a loop turns isn't known.)
         expand_limit: the most entries of a target for which copies are made.
     """
+    if not targets.in_use().has_private_copies:
+        return None
     ops = set()
     is_forced = False
     for found in writes:

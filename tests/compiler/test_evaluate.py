@@ -101,6 +101,9 @@ def _fails_on_call(
     return changed
 
 
+COPIES = pytest.mark.packets("threads make no private copies")
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("size", [100, 100_000])
 @pytest.mark.parametrize("number", [1, 2])
@@ -111,8 +114,8 @@ def _fails_on_call(
         (launching, "start"),
         (launching, "report"),
         (launching, "_target_buffer"),
-        (private_copies.Private, "merge_into"),
-        (private_copies.Private, "arguments"),
+        pytest.param(private_copies.Private, "merge_into", marks=COPIES),
+        pytest.param(private_copies.Private, "arguments", marks=COPIES),
     ],
 )
 def test_writes_happen_once_when_an_evaluation_fails_halfway(

@@ -274,6 +274,7 @@ def test_fresh_processes_find_kernels_on_disk(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.array(values[0], np.float32), expected, rtol=1e-6)
 
 
+@pytest.mark.packets("stores past the caches")
 @pytest.mark.parametrize("extra", [0, 5])
 def test_large_kernels_write_past_the_caches(extra: int) -> None:
     size = STREAMING_FROM // 8 + extra

@@ -53,6 +53,7 @@ def test_numbers_of_several_sizes_in_one_kernel(size: int) -> None:
         np.testing.assert_array_equal(data(node), reference)
 
 
+@pytest.mark.packets("numbers in all lanes")
 def test_more_than_the_block_takes(capsys: pytest.CaptureFixture[str]) -> None:
     count = literals.MAX_WIDE_BYTES // 32 + 10
     start = np.arange(100, dtype=np.float32)
@@ -64,6 +65,7 @@ def test_more_than_the_block_takes(capsys: pytest.CaptureFixture[str]) -> None:
     np.testing.assert_array_equal(found, expected(start, FLOAT32, count))
 
 
+@pytest.mark.packets("numbers in all lanes")
 def test_many_numbers_are_operands_in_memory(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -13,7 +13,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.printer import format_nodes
 from lumijit.compiler.ir.trace import Node, emit2
 from lumijit.compiler.launch import evaluate, kernels
-from lumijit.compiler.lower.packet import kernel
+from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.verify import VerificationError, verify
 from lumijit.compiler.record import local, regions
@@ -40,7 +40,7 @@ def entries(holder: local.Buffer) -> list[Node]:
 def lowered(outputs: list[Node]) -> str:
     """Return the IR of the kernel that computes nodes of one size."""
     program = Program(outputs[0].size, outputs, [], 0)
-    return kernel.lower(program, "kernel", kernels.target()).ir
+    return PacketTarget().code(program, "kernel", kernels.target()).ir
 
 
 def areas(outputs: list[Node]) -> int:

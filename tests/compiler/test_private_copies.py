@@ -37,6 +37,7 @@ def launches(entries: int, values: int, loop: bool = False, mode: Any = None) ->
     return count
 
 
+@pytest.mark.packets("threads make no private copies")
 def test_few_values_go_to_large_targets_atomically() -> None:
     # Enough values for threads: fewer run at once, which needs no copies either.
     atomic = launches(1_000_000, 60_000, mode=dr.ReduceMode.Local)

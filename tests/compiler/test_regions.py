@@ -13,7 +13,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.compiler.ir.trace import Node, emit1, emit2, select
 from lumijit.compiler.launch import evaluate, kernels
-from lumijit.compiler.lower.packet import kernel
+from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.record import memory, regions
 from lumijit.runtime.config import JitFlag, scoped_set_flag
@@ -343,6 +343,6 @@ def test_cheap_branches_in_branches_are_computed_without_tests(is_cheap: bool) -
 
     [result] = branch(most, inner, lambda: (emit1(ar.ABS, x),))
     program = Program(77, [result], [], 0)
-    text = kernel.lower(program, "kernel", kernels.target()).ir
+    text = PacketTarget().code(program, "kernel", kernels.target()).ir
     assert ("\nenter" in text) is not is_cheap
     check([result], ulps=4)

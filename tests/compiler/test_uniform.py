@@ -13,7 +13,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.trace import Node, emit1, emit2, emit3
 from lumijit.compiler.launch import kernels
-from lumijit.compiler.lower.packet import kernel
+from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.record import local, regions
 from lumijit.compiler.record.memory import gather
@@ -98,7 +98,7 @@ def lanes() -> Node:
 
 def code(nodes: list[Node]) -> str:
     """Return the text of a kernel from the first loop on."""
-    ir = kernel.lower(Program(SIZE, nodes, [], 0), "kernel", kernels.target()).ir
+    ir = PacketTarget().code(Program(SIZE, nodes, [], 0), "kernel", kernels.target()).ir
     return ir[ir.index("\nloop") :]
 
 

@@ -15,8 +15,8 @@ from lumijit.compiler.ir.ops.structural import LOOP
 from lumijit.compiler.ir.trace import Node, emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.common.demand import Demand
-from lumijit.compiler.lower.packet import kernel
 from lumijit.compiler.lower.packet.shape import is_innermost, shape
+from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.lower.packet.uniform import find_uniform
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.record.memory import gather
@@ -60,7 +60,7 @@ def rooted(_: Node, *args: Node) -> Nodes:
 
 
 def width(nodes: list[Node], target: TargetInfo) -> int:
-    return kernel.lower(Program(SIZE, nodes, [], 0), "kernel", target).width
+    return PacketTarget().code(Program(SIZE, nodes, [], 0), "kernel", target).width
 
 
 @pytest.mark.parametrize(

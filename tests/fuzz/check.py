@@ -19,10 +19,19 @@ from lumijit.runtime.errors import ArrayIndexError, StateError, SymbolicError
 from tests.dsl.programs.modes import flags_of
 from tests.fuzz import plain
 from tests.fuzz.writer import BINS, SLOTS, Program
+from tests.targets import written_for
 
 #: A program that takes more of the processor's time hangs.
 TIMEOUT_SECONDS = 60
-MODES = ("symbolic", "evaluated", "unoptimized", "unfolded", "compressed", "scalar")
+MODES = (
+    "symbolic",
+    "evaluated",
+    "unoptimized",
+    "unfolded",
+    "compressed",
+    "scalar",
+    "threads",
+)
 Values = dict[str, Any]
 _count = 0
 
@@ -218,6 +227,9 @@ def check(program: Program, mode: str) -> None:
         try:
             if mode == "scalar":
                 found = run_scalar(program)
+            elif mode == "threads":
+                with written_for("thread"):
+                    found = run_vectorized(program)
             else:
                 with flags_of(mode):
                     found = run_vectorized(program)

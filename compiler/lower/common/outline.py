@@ -65,17 +65,17 @@ class Outlined:
     def call(self, b: Builder, op: Op, dtype: DType, args: list[str]) -> str:
         """Write a call, and the function with its first call.
 
-        Functions work on one register of lanes, so a wider packet calls several
-        times: what counts here is the size of the code.
+        Functions of packets work on one register of lanes, so a wider packet calls
+        several times: what counts here is the size of the code.
         """
         name = f"math_{op.name}_{dtype.short}"
         width = min(b.width, b.target.lanes_f32)
         if name not in b.helpers:
             b.helpers[name] = self._function(b, op, dtype, name, len(args), width)
-        ty = f"<{width} x {dtype.llvm}>"
-        result = f"<{width} x {op.result_type(dtype).llvm}>"
+        inner = Builder(width, b.target)
+        ty, result = inner.type(dtype), inner.type(op.result_type(dtype))
         parts = []
-        for start in range(0, b.width, width):
+        for start in range(0, b.lanes, inner.lanes):
             pieces = [_piece(b, dtype, a, start, width) for a in args]
             passed = ", ".join(f"{ty} {piece}" for piece in pieces)
             parts.append(b.emit(f"call fastcc {result} @{name}({passed})"))

@@ -12,16 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lumijit.compiler.emit.builder import float_hex
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.lower.common.atomics import add_with_error, atomic, entry_address
 from lumijit.compiler.lower.packet.gathers import gather_call
 from lumijit.compiler.lower.packet.stores import Write
-from lumijit.compiler.plan.program import Target, target_root
+from lumijit.compiler.plan.program import Destination, target_root
 from lumijit.runtime.dtypes import (
     BOOL,
-    FLOAT16,
-    FLOAT32,
     INT32,
     UINT32,
     DType,
@@ -50,23 +48,22 @@ class Access:
     def __init__(self, lowering: PacketLowering) -> None:
         self.low = lowering
         self.b = lowering.b
-        self.bases: dict[int, str] = {}
         self.private: dict[int, tuple[str, str, str]] = {}
 
-    def bind_target(self, target: Target, slot: int) -> None:
+    def bind_target(self, target: Destination, slot: int) -> None:
         """Load a target's arguments from `slot` on."""
         low, b = self.low, self.b
         t = target.root.type
         base = low.load_slot(slot, "ptr")
         key = id(target.root)
         if target.private_op is None:
-            self.bases[key] = base
+            low.bases[key] = base
             return
         stride = low.load_slot(slot + 1, "i64")
         thread = low.in_entry("zext i32 %thread to i64")
         offset = low.in_entry(f"mul i64 {thread}, {stride}")
         mine = low.in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
-        self.bases[key] = mine
+        low.bases[key] = mine
         copies, ring, dummy = (
             low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
             for k in (2, 3, 4)
@@ -85,7 +82,7 @@ class Access:
         t = root.type
         value = low.values[value_node]
         index = low.values[index_node]
-        base = self.bases[id(root)]
+        base = self.low.bases[id(root)]
         element = t.memory_llvm
         ty = f"<{b.width} x {element}>"
         if t is BOOL:
@@ -145,8 +142,7 @@ class Access:
         """Update one entry of this thread's copy."""
         b = self.b
         element = t.memory_llvm
-        wide = b.emit(f"zext i32 {at} to i64")
-        address = b.emit(f"getelementptr {element}, ptr {self.bases[key]}, i64 {wide}")
+        address = entry_address(b, t, self.low.bases[key], at)
         old = b.emit(f"load {element}, ptr {address}")
         new = combine(b, op, t, element, old, item)
         b.line(f"store {element} {new}, ptr {address}")
@@ -224,8 +220,7 @@ class Access:
         low, b = self.low, self.b
         w = b.width
         outer = None if low.mask is None else b.wide(low.mask)
-        element = t.memory_llvm
-        ty = f"<{w} x {element}>"
+        ty = b.memory_type(t)
         loop = self._open_lanes(self._mask_bits(mask))
         left = f"%{loop.left}"
         at = self._lane(b.type(UINT32), index, loop.lane)
@@ -236,64 +231,15 @@ class Access:
             negative = b.emit(f"sub i{w} 0, {left}")
             served = b.emit(f"and i{w} {negative}, {left}")
             item = self._lane(ty, value, loop.lane)
-        offset = b.emit(f"zext i32 {at} to i64")
-        address = b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
-        self._atomic(op, t, address, item)
+        atomic(b, op, t, entry_address(b, t, base, at), item)
         self._close_lanes(loop, served)
         low.set_mask(outer)
-
-    def _atomic(self, op: str, t: DType, address: str, item: str) -> None:
-        """Write one atomic read-modify-write of a scalar."""
-        b = self.b
-        element = t.memory_llvm
-        align = t.size_bytes
-        if op == "mul" or t is FLOAT16:
-            self._compare_exchange(op, t, address, item)
-            return
-        if op in ("min", "max"):
-            kind = f"f{op}" if t.is_float else (op if t.is_signed else f"u{op}")
-        elif op == "add":
-            kind = "fadd" if t.is_float else "add"
-        else:
-            kind = op
-        b.emit(
-            f"atomicrmw {kind} ptr {address}, {element} {item} monotonic, align {align}"
-        )
-
-    def _compare_exchange(self, op: str, t: DType, address: str, item: str) -> None:
-        """Update atomically what no instruction does: products and halves."""
-        b = self.b
-        bits = f"i{t.bits}"
-        element = t.memory_llvm
-        before, retry, done = (b.label(s) for s in ("before", "retry", "swapped"))
-        first = b.emit(f"load {bits}, ptr {address}")
-        b.branch(before)
-        b.block(before)
-        b.branch(retry)
-        b.block(retry)
-        seen = f"%{b.label('seen')}"
-        b.line(f"{seen} = phi {bits} [ {first}, %{before} ], [ {seen}.n, %{retry} ]")
-        old = b.emit(f"bitcast {bits} {seen} to {element}")
-        if t is FLOAT16:
-            wide = [b.emit(f"fpext half {v} to float") for v in (old, item)]
-            result = combine(b, op, FLOAT32, "float", *wide)
-            new = b.emit(f"fptrunc float {result} to half")
-        else:
-            new = combine(b, op, t, element, old, item)
-        raw = b.emit(f"bitcast {element} {new} to {bits}")
-        swap = b.emit(
-            f"cmpxchg ptr {address}, {bits} {seen}, {bits} {raw} monotonic monotonic"
-        )
-        b.line(f"{seen}.n = extractvalue {{ {bits}, i1 }} {swap}, 0")
-        fine = b.emit(f"extractvalue {{ {bits}, i1 }} {swap}, 1")
-        b.branch_if(fine, done, retry)
-        b.block(done)
 
     def scatter_inc(self, node: Node) -> str:
         """Count up entries atomically, once per distinct index in the packet."""
         low, b = self.low, self.b
         target, index_node, mask_node = node.deps
-        base = self.bases[id(target_root(target))]
+        base = self.low.bases[id(target_root(target))]
         index = low.values[index_node]
         mask = b.narrow(low.under_mask(low.values[mask_node]))
         outer = None if low.mask is None else b.wide(low.mask)
@@ -305,8 +251,7 @@ class Access:
         served, mine = self._same_index(index, at, f"%{loop.left}")
         b.declarations[f"llvm.ctpop.i{w}"] = f"declare i{w} @llvm.ctpop.i{w}(i{w})"
         count = self._as_i32(b.emit(f"call i{w} @llvm.ctpop.i{w}(i{w} {served})"))
-        offset = b.emit(f"zext i32 {at} to i64")
-        address = b.emit(f"getelementptr i32, ptr {base}, i64 {offset}")
+        address = entry_address(b, UINT32, base, at)
         old = b.emit(f"atomicrmw add ptr {address}, i32 {count} monotonic, align 4")
         mine_numbers = b.add(UINT32, b.splat(UINT32, old), self._ranks(mine))
         b.line(
@@ -322,11 +267,7 @@ class Access:
         return result
 
     def scatter_error(self, node: Node) -> str:
-        """Add atomically, lane by lane; return what rounding took from each sum.
-
-        Source: Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation
-        endlicher Summen" (1974). Sums that aren't finite have no error.
-        """
+        """Add atomically, lane by lane; return what rounding took from each sum."""
         low, b = self.low, self.b
         target, value_node, index_node, mask_node = node.deps
         root = target_root(target)
@@ -339,25 +280,8 @@ class Access:
         loop = self._open_lanes(self._mask_bits(mask))
         at = self._lane(b.type(UINT32), low.values[index_node], loop.lane)
         new = self._lane(ty, low.values[value_node], loop.lane)
-        offset = b.emit(f"zext i32 {at} to i64")
-        place = b.emit(
-            f"getelementptr {element}, ptr {self.bases[id(root)]}, i64 {offset}"
-        )
-        align = t.size_bytes
-        old = b.emit(
-            f"atomicrmw fadd ptr {place}, {element} {new} monotonic, align {align}"
-        )
-        total = b.emit(f"fadd {element} {old}, {new}")
-        old_size, new_size = (self._fabs(t, v) for v in (old, new))
-        is_larger = b.emit(f"fcmp oge {element} {old_size}, {new_size}")
-        large = b.emit(f"select i1 {is_larger}, {element} {old}, {element} {new}")
-        small = b.emit(f"select i1 {is_larger}, {element} {new}, {element} {old}")
-        rest = b.emit(f"fsub {element} {large}, {total}")
-        error = b.emit(f"fadd {element} {rest}, {small}")
-        nothing = b.emit(f"fsub {element} {total}, {total}")
-        is_finite = b.emit(f"fcmp ord {element} {nothing}, {nothing}")
-        zero = float_hex(t, 0.0)
-        error = b.emit(f"select i1 {is_finite}, {element} {error}, {element} {zero}")
+        place = entry_address(b, t, low.bases[id(root)], at)
+        error = add_with_error(b, t, place, new)
         slot = b.emit(f"getelementptr {element}, ptr {errors}, i32 {loop.lane}")
         b.line(f"store {element} {error}, ptr {slot}")
         left = f"%{loop.left}"
@@ -365,12 +289,6 @@ class Access:
         self._close_lanes(loop, b.emit(f"and i{b.width} {negative}, {left}"))
         low.set_mask(outer)
         return b.emit(f"load {ty}, ptr {errors}, align 32")
-
-    def _fabs(self, t: DType, value: str) -> str:
-        b = self.b
-        name = f"llvm.fabs.f{t.bits}"
-        b.declarations[name] = f"declare {t.memory_llvm} @{name}({t.memory_llvm})"
-        return b.emit(f"call {t.memory_llvm} @{name}({t.memory_llvm} {value})")
 
     def _ranks(self, mask: str) -> str:
         """Return for each lane how many set lanes lie below it."""

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.structural import CALL
 from lumijit.compiler.ir.region_types import Block, Call
 from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.scratch import moved_by
 from lumijit.compiler.lower.packet.divergence import comment, is_flat
-from lumijit.compiler.plan.program import iterate_all
 from lumijit.runtime.dtypes import UINT32
 
 if TYPE_CHECKING:
@@ -34,38 +33,20 @@ def lower_call(flow: Divergence, node: Node) -> None:
     flow.widen_captures(node)
     if call.label:
         flow.b.line(f"; call: {comment(call.label)}")
-    last = call.bodies[-1].outputs
-    before = {k: last[k] for k in flow.demand.results(node) if is_local(last[k])}
-    homes, values = flow.low.scratch.homes(node, before), flow.low.values
-    outside = {version: values[version] for version in before.values()}
-    # Bodies find the buffers there, too; of results that were one buffer, the first.
-    values.update((before[k], homes[k]) for k in reversed(before))
+    homes, outside = flow.low.scratch.enter_call(node)
     if is_flat(call.bodies, flow.demand):
         results = _flat(flow, node)
     elif len(call.bodies) <= CHAIN:
         results = _chain(flow, node, homes)
     else:
         results = _jumps(flow, node, homes)
-    values.update(outside)
+    flow.low.values.update(outside)
     flow.low.results[node] = results | homes
 
 
-def _forget(flow: Divergence, body: Block) -> None:
-    """Forget the values of a body's nodes, which an earlier body may have computed."""
-    for node in iterate_all(body.nodes):
-        flow.low.values.pop(node, None)
-    flow.low.pairs.clear()
-
-
 def _body(flow: Divergence, body: Block) -> None:
-    _forget(flow, body)
-    flow.block(body)
-
-
-def _moved(node: Node, body: Block, homes: dict[int, str]) -> dict[int, str]:
-    """Return the areas of the buffers that a body changes."""
-    before = node.attr.bodies[-1].outputs
-    return {k: h for k, h in homes.items() if body.outputs[k] is not before[k]}
+    flow.low.forget(body)
+    flow.low.block(body)
 
 
 def _flat(flow: Divergence, node: Node) -> dict[int, str]:
@@ -96,8 +77,8 @@ def _chain(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     for position, body in enumerate(node.attr.bodies):
         low.set_mask(outer_wide)
         chosen = b.wide(b.compare("eq", UINT32, selector, position + 1))
-        _forget(flow, body)
-        moved = _moved(node, body, homes)
+        low.forget(body)
+        moved = moved_by(node, body, homes)
         test = b.any_lane(chosen)
         found = flow.side(body, test, chosen, [*used, *moved], moved)
         for k in used:
@@ -149,8 +130,7 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
         b.block(first)
         low.set_mask(wide)
         _body(flow, body)
-        moved = _moved(node, body, homes)
-        low.scratch.leave_block({k: body.outputs[k] for k in moved}, moved, wide)
+        low.scratch.leave_call(node, body, homes, wide)
         crossing.append({k: flow.cross(body.outputs[k]) for k in used})
         ends.append(b.current)
         b.branch(join)

@@ -34,12 +34,6 @@ class Divergence:
         self.b = lowering.b
         self.demand = lowering.demand
 
-    def block(self, block: Block) -> None:
-        """Lower the nodes of a block."""
-        for node in block.nodes:
-            self.low.node(node)
-        self.low.stores.flush()
-
     def cross_type(self, t: DType) -> str:
         """Return the type in which a value crosses basic blocks."""
         return self.b.mask_type if t is BOOL else self.b.type(t)
@@ -74,8 +68,8 @@ class Divergence:
         condition = self.low.values[node.deps[0]]
         used = self.demand.results(node)
         if is_flat(branch.blocks, self.demand):
-            self.block(branch.true)
-            self.block(branch.false)
+            self.low.block(branch.true)
+            self.low.block(branch.false)
             results = {
                 k: self.b.select(
                     branch.true.outputs[k].type,
@@ -154,7 +148,7 @@ class Divergence:
         b.branch_if(test, enter, join)
         b.block(enter)
         self.low.set_mask(mask)
-        self.block(block)
+        self.low.block(block)
         if homes:
             outputs = {k: block.outputs[k] for k in homes}
             self.low.scratch.leave_block(outputs, homes, mask)

@@ -71,11 +71,11 @@ def lower_loop(flow: Divergence, node: Node) -> None:
     # the others share isn't theirs.
     low.set_mask(active)
     low.loop_depth += 1
-    flow.block(loop.header)
+    low.block(loop.header)
     running = _test(flow, frame, active)
     b.block(f"{stem}.body")
     low.set_mask(running)
-    flow.block(loop.body)
+    low.block(loop.body)
     low.scratch.leave_body(node, frame.buffers, running)
     low.loop_depth -= 1
     b.branch(f"{stem}.latch")

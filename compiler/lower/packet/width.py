@@ -6,13 +6,12 @@ What nobody needs inside of regions isn't lowered, so it doesn't count.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import TargetInfo
-from lumijit.compiler.ir.ops.structural import CALL, LOOP, READS, REGIONS
-from lumijit.compiler.ir.region_types import Block
+from lumijit.compiler.ir.ops.structural import CALL, LOOP
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.effort import Effort, wanted_nodes
 from lumijit.compiler.lower.packet.shape import Shape, is_innermost, shape
 from lumijit.compiler.plan.program import Program
 
@@ -20,34 +19,6 @@ MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
 # Loops that cost more than this would double the time of the build.
 LEAN_COST = 64
-
-
-class Effort(NamedTuple):
-    """What a program asks for: `cost` is per element, and loops count 16 times."""
-
-    operations: int
-    cost: int
-    gathers: int
-
-
-def effort(program: Program, demand: Demand) -> Effort:
-    """Count a program's operations."""
-    count = cost = gathers = 0
-    stack = [(program.nodes, 1)]
-    while stack:
-        nodes, weight = stack.pop()
-        for node in nodes:
-            count += 1
-            cost += weight * node.op.cost
-            gathers += node.op in READS
-            if node.op in REGIONS:
-                inner = weight * 16 if node.op is LOOP else weight
-                stack.extend((_wanted(b, demand), inner) for b in node.attr.blocks)
-    return Effort(count, cost, gathers)
-
-
-def _wanted(block: Block, demand: Demand) -> list[Node]:
-    return [node for node in block.nodes if node in demand.wanted]
 
 
 def choose_width(
@@ -100,5 +71,5 @@ def _is_mostly_outside(loops: list[Node], count: int, demand: Demand) -> bool:
 
     Then wide packets would make the build long for code that hardly matters.
     """
-    inside = sum(len(_wanted(b, demand)) for n in loops for b in n.attr.blocks)
+    inside = sum(len(wanted_nodes(b, demand)) for n in loops for b in n.attr.blocks)
     return count > SHORT_PROGRAM and 3 * inside < count

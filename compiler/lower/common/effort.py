@@ -1,0 +1,40 @@
+"""What a program costs: how many operations it has, and how much work an element is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lumijit.compiler.ir.ops.structural import LOOP, READS, REGIONS
+from lumijit.compiler.ir.region_types import Block
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.plan.program import Program
+
+
+class Effort(NamedTuple):
+    """What a program asks for: `cost` is per element, and loops count 16 times."""
+
+    operations: int
+    cost: int
+    gathers: int
+
+
+def effort(program: Program, demand: Demand) -> Effort:
+    """Count a program's operations."""
+    count = cost = gathers = 0
+    stack = [(program.nodes, 1)]
+    while stack:
+        nodes, weight = stack.pop()
+        for node in nodes:
+            count += 1
+            cost += weight * node.op.cost
+            gathers += node.op in READS
+            if node.op in REGIONS:
+                inner = weight * 16 if node.op is LOOP else weight
+                stack.extend((wanted_nodes(b, demand), inner) for b in node.attr.blocks)
+    return Effort(count, cost, gathers)
+
+
+def wanted_nodes(block: Block, demand: Demand) -> list[Node]:
+    """Return the nodes of a block that somebody needs."""
+    return [node for node in block.nodes if node in demand.wanted]

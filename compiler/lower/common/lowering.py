@@ -1,0 +1,291 @@
+"""What writing a program as LLVM IR has in common for all targets.
+
+Owns the values by node, the entry of the function, the arguments, and which method
+lowers which operation. How memory is accessed and what a region becomes is up to the
+target; what single operations become is in their records.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.mathlib import FUNCTIONS
+from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.ops import mathematics as m
+from lumijit.compiler.ir.ops.logic import SELECT
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import (
+    BITCAST,
+    BRANCH,
+    CALL,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    GATHER,
+    GATHER_AT,
+    LITERAL,
+    LOCAL,
+    LOCAL_READ,
+    LOCAL_WRITE,
+    LOOP,
+    PROJECT,
+    SCATTER,
+    SCATTER_ERROR,
+    SCATTER_INC,
+    UNDEFINED,
+    WRITTEN,
+)
+from lumijit.compiler.ir.region_types import Block
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.outline import Outlined
+from lumijit.compiler.lower.common.scratch import Scratch
+from lumijit.compiler.plan.program import Program, is_baked, iterate_all
+from lumijit.compiler.plan.signature import Signature
+from lumijit.runtime.dtypes import BOOL, DType
+
+_SINCOS = {m.SIN: 0, m.COS: 1}
+
+
+class Lowering(ABC):
+    """Writes one program as LLVM IR."""
+
+    scratch: Scratch
+    cancel_address: str
+
+    def __init__(self, program: Program, demand: Demand, b: Builder) -> None:
+        self.program = program
+        self.signature = Signature.of(program)
+        self.demand = demand
+        self.b = b
+        self.entry: list[str] = []
+        self.values: dict[Node, str] = {}
+        self.addresses: dict[Node, str] = {}
+        # Where what is written to lies, by the first version of each array.
+        self.bases: dict[int, str] = {}
+        self.index_name = "%index"
+        # The wanted results of each region, by position.
+        self.results: dict[Node, dict[int, str]] = {}
+        self.pairs: dict[Node, tuple[str, str]] = {}
+        self.loop_depth = 0
+        self.outlined = Outlined(program)
+        self._angles: set[Node] | None = None
+
+    # The entry of the function
+
+    def in_entry(self, text: str) -> str:
+        """Append `%new = text` to the kernel's entry and return the name."""
+        name = self.b.name()
+        self.entry.append(f"  {name} = {text}")
+        return name
+
+    def slot_pointer(self, slot: int) -> str:
+        """Return the address of an argument slot."""
+        return self.in_entry(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+
+    def load_slot(self, slot: int, ty: str) -> str:
+        """Load a scalar argument in the kernel's entry."""
+        return self.in_entry(f"load {ty}, ptr {self.slot_pointer(slot)}, align 8")
+
+    def load_entry(self, dtype: DType, address: str) -> str:
+        """Load an array's only entry in the kernel's entry."""
+        scalar = self.in_entry(f"load {dtype.memory_llvm}, ptr {address}")
+        return self.in_entry(f"icmp ne i8 {scalar}, 0") if dtype is BOOL else scalar
+
+    def load_arguments(self) -> None:
+        """Load what the slots hold in the kernel's entry."""
+        places = self.signature
+        for slot, node in enumerate(self.program.arguments):
+            if node.op is LITERAL:
+                self.bind_literal(node, slot)
+                continue
+            address = self.addresses[node] = self.load_slot(slot, "ptr")
+            is_value = node.size == 1 and id(node) in self.program.value_ids
+            if is_value and not is_local(node):
+                self.bind_entry(node, self.load_entry(node.type, address))
+        self.output_addresses = [
+            self.load_slot(places.output(k), "ptr") for k in range(places.outputs)
+        ]
+        if places.has_cancel:
+            self.cancel_address = self.load_slot(places.cancel, "ptr")
+
+    @abstractmethod
+    def bind_literal(self, node: Node, slot: int) -> None:
+        """Give a number among the arguments its value."""
+
+    @abstractmethod
+    def bind_entry(self, node: Node, scalar: str) -> None:
+        """Give an array of one entry its value."""
+
+    def store_outputs(self) -> None:
+        """Store what the program computes."""
+        for node, address in zip(
+            self.program.outputs, self.output_addresses, strict=True
+        ):
+            if is_local(node):
+                self.scratch.store(node, address)
+            else:
+                self.store(node, address)
+
+    def functions(self, head: str, body: list[str]) -> list[str]:
+        """Return the lines of a function, and of what it calls."""
+        self.scratch.reserve()
+        b = self.b
+        parts = [head, "entry:", *self.entry, *body, "}", *b.helpers.values()]
+        return parts + list(b.declarations.values())
+
+    # Nodes
+
+    def operand(self, node: Node) -> str:
+        """Return the value of a node as an operand."""
+        return self.values[node]
+
+    def block(self, block: Block) -> None:
+        """Lower the nodes of a block."""
+        for node in block.nodes:
+            self.node(node)
+
+    def forget(self, body: Block) -> None:
+        """Forget the values of a body's nodes, which an earlier one may have had."""
+        for node in iterate_all(body.nodes):
+            self.values.pop(node, None)
+        self.pairs.clear()
+
+    def node(self, node: Node) -> None:
+        """Lower one node, whose operands have been lowered."""
+        op = node.op
+        if node not in self.demand.wanted:
+            return
+        if op.lower is not None:
+            self._compute(node, op)
+        else:
+            value = _LOWER[op](self, node)
+            if value is not None:
+                self.values[node] = value
+
+    def _literal(self, node: Node) -> str | None:
+        return self.b.const(node.type, node.attr) if is_baked(node) else None
+
+    def _evaluated(self, node: Node) -> str | None:
+        if is_local(node):
+            self.scratch.bind(node)
+        elif node not in self.values and id(node) in self.program.value_ids:
+            return self.load(node)
+        return None
+
+    def _convert(self, node: Node) -> str:
+        source = node.deps[0]
+        convert = self.b.cast if node.op is CAST else self.b.bitcast
+        return convert(source.type, self.values[source], node.type)
+
+    def _compute(self, node: Node, op: Op) -> None:
+        if op in _SINCOS and self._sincos(node):
+            return
+        operand_type = node.type if op is SELECT else node.deps[0].type
+        args = [self.operand(d) for d in node.deps]
+        if node.attr is not None:
+            args.append(node.attr)
+        if self.outlined.wants(op, operand_type, self.loop_depth):
+            self.values[node] = self.outlined.call(self.b, op, operand_type, args)
+        else:
+            assert op.lower is not None
+            self.values[node] = op.lower(self.b, operand_type, *args)
+
+    def _sincos(self, node: Node) -> bool:
+        """Compute sine and cosine of one argument together."""
+        arg = node.deps[0]
+        if arg.type.bits == 16 or arg not in self._angle_pairs():
+            return False
+        pair = self.pairs.get(arg)
+        if pair is None:
+            pair = FUNCTIONS["sincos"](self.b, arg.type, self.operand(arg))
+            self.pairs[arg] = pair
+        self.values[node] = pair[_SINCOS[node.op]]
+        return True
+
+    def _angle_pairs(self) -> set[Node]:
+        """Return the arguments of which both are wanted in one scope."""
+        if self._angles is None:
+            seen: dict[Node, set[tuple[int, int]]] = {}
+            for node in self.program.all_nodes():
+                if node.op in _SINCOS and node in self.demand.wanted:
+                    use = (_SINCOS[node.op], id(node.scope))
+                    seen.setdefault(node.deps[0], set()).add(use)
+            self._angles = {
+                arg
+                for arg, uses in seen.items()
+                if len(uses) == 2 and len({s for _, s in uses}) == 1
+            }
+        return self._angles
+
+    # What targets do in their ways; what returns no value has none, or has entered it
+
+    @abstractmethod
+    def counter(self) -> str:
+        """Return the index of the element."""
+
+    @abstractmethod
+    def load(self, node: Node) -> str:
+        """Read the element's entry of an array."""
+
+    @abstractmethod
+    def store(self, node: Node, address: str) -> None:
+        """Write a value to the element's entry of an array."""
+
+    @abstractmethod
+    def gather(self, node: Node) -> str | None:
+        """Lower an indexed read."""
+
+    @abstractmethod
+    def gather_at(self, node: Node) -> str:
+        """Lower an indexed read of an array of which a value is the address."""
+
+    @abstractmethod
+    def scatter(self, node: Node) -> None:
+        """Lower an indexed write."""
+
+    @abstractmethod
+    def scatter_inc(self, node: Node) -> str:
+        """Lower the counting up of an entry."""
+
+    @abstractmethod
+    def scatter_error(self, node: Node) -> str:
+        """Lower a sum whose rounding error is returned."""
+
+    @abstractmethod
+    def loop(self, node: Node) -> None:
+        """Lower a loop."""
+
+    @abstractmethod
+    def branch(self, node: Node) -> None:
+        """Lower a branch."""
+
+    @abstractmethod
+    def call(self, node: Node) -> None:
+        """Lower a call."""
+
+
+# What lowers a node of each structural op: it returns the value, or enters it itself.
+_LOWER: dict[Op, Callable[[Lowering, Node], str | None]] = {
+    LITERAL: Lowering._literal,
+    EVALUATED: Lowering._evaluated,
+    CAST: Lowering._convert,
+    BITCAST: Lowering._convert,
+    COUNTER: lambda low, node: low.counter(),
+    UNDEFINED: lambda low, node: low.b.const(node.type, 0),
+    GATHER: lambda low, node: low.gather(node),
+    GATHER_AT: lambda low, node: low.gather_at(node),
+    SCATTER: lambda low, node: low.scatter(node),
+    SCATTER_INC: lambda low, node: low.scatter_inc(node),
+    SCATTER_ERROR: lambda low, node: low.scatter_error(node),
+    LOCAL: lambda low, node: low.scratch.allocate(node),
+    LOCAL_READ: lambda low, node: low.scratch.read(node),
+    LOCAL_WRITE: lambda low, node: low.scratch.write(node),
+    LOOP: lambda low, node: low.loop(node),
+    BRANCH: lambda low, node: low.branch(node),
+    CALL: lambda low, node: low.call(node),
+    PROJECT: lambda low, node: low.results[node.deps[0]][node.attr],
+    WRITTEN: lambda low, node: None,
+}

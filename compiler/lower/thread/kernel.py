@@ -1,0 +1,207 @@
+"""Lowers a program to the code of one thread, which computes one element.
+
+Owns the shape of that code: `void(i64 index, i32 thread, ptr args)` with real branches
+(`control`) and scalar accesses (here). A kernel of the CPU calls it for one element
+after the other, and one of PTX in each thread (`ptx`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.emit.combine import combine
+from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.atomics import add_with_error, atomic, entry_address
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.lowering import Lowering
+from lumijit.compiler.lower.common.scratch import Scratch
+from lumijit.compiler.lower.thread import control
+from lumijit.compiler.plan.program import Program, target_root
+from lumijit.runtime.dtypes import BOOL, UINT32, DType
+
+# One element after the other.
+_KERNEL = """
+define void @{name}(i64 %begin, i64 %end, i32 %thread, ptr noalias %args) nounwind {{
+entry:
+  br label %next
+next:
+  %index = phi i64 [ %begin, %entry ], [ %after, %next ]
+  call void @element(i64 %index, i32 %thread, ptr %args)
+  %after = add nuw i64 %index, 1
+  %more = icmp ult i64 %after, %end
+  br i1 %more, label %next, label %exit
+exit:
+  ret void
+}}
+"""
+
+
+class ThreadLowering(Lowering):
+    """Writes one program as the code of one thread."""
+
+    def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
+        super().__init__(program, demand, Builder(0, info))
+        self.scratch = Scratch(self)
+
+    def kernel(self, name: str) -> str:
+        """Return a module whose kernel computes elements one after the other."""
+        return "\n".join([*self.element(), _KERNEL.format(name=name)])
+
+    def element(self) -> list[str]:
+        """Return the function that computes one element, and what it calls."""
+        b = self.b
+        self.load_arguments()
+        for k, target in enumerate(self.program.targets.values()):
+            slot = self.signature.target(k)
+            self.bases[id(target.root)] = self.load_slot(slot, "ptr")
+        b.branch("element")
+        b.block("element")
+        for node in self.program.nodes:
+            self.node(node)
+        self.store_outputs()
+        b.line("ret void")
+        head = (
+            "define internal void @element(i64 %index, i32 %thread, "
+            "ptr noalias %args) nounwind {"
+        )
+        return self.functions(head, b.lines)
+
+    def bind_literal(self, node: Node, slot: int) -> None:
+        """Load a number, in the kernel's entry."""
+        self.values[node] = self.load_slot(slot, node.type.llvm)
+
+    def bind_entry(self, node: Node, scalar: str) -> None:
+        """Take the entry of an array of one for what it is."""
+        self.values[node] = scalar
+
+    def counter(self) -> str:
+        """Return the index of the element."""
+        return self.b.emit(f"trunc i64 {self.index_name} to i32")
+
+    # Memory
+
+    def _own_address(self, t: DType, base: str) -> str:
+        return self.b.emit(
+            f"getelementptr {t.memory_llvm}, ptr {base}, i64 {self.index_name}"
+        )
+
+    def _read(self, t: DType, address: str) -> str:
+        entry = self.b.emit(f"load {t.memory_llvm}, ptr {address}")
+        return self.b.emit(f"icmp ne i8 {entry}, 0") if t is BOOL else entry
+
+    def _write(self, t: DType, address: str, value: str) -> None:
+        self.b.line(f"store {t.memory_llvm} {self._stored(t, value)}, ptr {address}")
+
+    def _stored(self, t: DType, value: str) -> str:
+        return self.b.emit(f"zext i1 {value} to i8") if t is BOOL else value
+
+    def load(self, node: Node) -> str:
+        """Read the element's entry of an array."""
+        return self._read(node.type, self._own_address(node.type, self.addresses[node]))
+
+    def store(self, node: Node, address: str) -> None:
+        """Write a value to the element's entry of an array."""
+        place = self._own_address(node.type, address)
+        self._write(node.type, place, self.operand(node))
+
+    def _where(self, mask: Node, t: DType, code: Callable[[], str]) -> str:
+        """Run code if a mask is set, and return its value; zero elsewhere."""
+        b = self.b
+        if mask.op is LITERAL and mask.attr:
+            return code()
+        zero, before = b.const(t, 0), b.current
+        inside, after = b.label("inside"), b.label("after")
+        b.branch_if(self.operand(mask), inside, after)
+        b.block(inside)
+        value, end = code(), b.current
+        b.branch(after)
+        b.block(after)
+        return b.emit(f"phi {t.llvm} [ {value}, %{end} ], [ {zero}, %{before} ]")
+
+    def _entry(self, node: Node, base: str) -> str:
+        """Read the entry that an indexed read asks for."""
+        b, index = self.b, self.operand(node.deps[1])
+        if node.attr:
+            index = b.add(UINT32, index, int(node.attr))
+        return self._read(node.type, entry_address(b, node.type, base, index))
+
+    def gather(self, node: Node) -> str:
+        """Lower an indexed read."""
+        base = self.addresses[node.deps[0]]
+        return self._where(node.deps[2], node.type, lambda: self._entry(node, base))
+
+    def gather_at(self, node: Node) -> str:
+        """Lower an indexed read of an array of which a value is the address."""
+
+        def read() -> str:
+            number = self.operand(node.deps[0])
+            return self._entry(node, self.b.emit(f"inttoptr i64 {number} to ptr"))
+
+        return self._where(node.deps[2], node.type, read)
+
+    def _target(self, node: Node) -> tuple[DType, Callable[[], str]]:
+        """Return the type of an array that is written to, and its entry's address."""
+        root = target_root(node.deps[0])
+        index = node.deps[-2]
+        base = self.bases[id(root)]
+        return root.type, lambda: entry_address(
+            self.b, root.type, base, self.operand(index)
+        )
+
+    def scatter(self, node: Node) -> None:
+        """Lower an indexed write."""
+        b = self.b
+        reduction: Reduction = node.attr
+        t, address = self._target(node)
+
+        def write() -> str:
+            item = self._stored(t, self.operand(node.deps[1]))
+            place = address()
+            element = t.memory_llvm
+            if reduction.op == "identity":
+                b.line(f"store {element} {item}, ptr {place}")
+            elif reduction.mode == "no_conflicts":
+                old = b.emit(f"load {element}, ptr {place}")
+                item = combine(b, reduction.op, t, element, old, item)
+                b.line(f"store {element} {item}, ptr {place}")
+            else:
+                atomic(b, reduction.op, t, place, item)
+            return "zeroinitializer"
+
+        self._where(node.deps[3], UINT32, write)
+
+    def scatter_inc(self, node: Node) -> str:
+        """Count an entry up, and return what it was before."""
+        _, address = self._target(node)
+
+        def count() -> str:
+            place = address()
+            return self.b.emit(f"atomicrmw add ptr {place}, i32 1 monotonic, align 4")
+
+        return self._where(node.deps[2], UINT32, count)
+
+    def scatter_error(self, node: Node) -> str:
+        """Add to an entry, and return what rounding took from the sum."""
+        t, address = self._target(node)
+        return self._where(
+            node.deps[3],
+            t,
+            lambda: add_with_error(self.b, t, address(), self.operand(node.deps[1])),
+        )
+
+    # Regions
+
+    def loop(self, node: Node) -> None:
+        """Lower a loop."""
+        control.lower_loop(self, node)
+
+    def branch(self, node: Node) -> None:
+        """Lower a branch."""
+        control.lower_branch(self, node)
+
+    def call(self, node: Node) -> None:
+        """Lower a call."""
+        control.lower_call(self, node)

@@ -1,0 +1,44 @@
+"""The thread target: kernels that compute one element after the other.
+
+It has no packets, masks or private copies: what a GPU's thread does, on the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.effort import Effort, effort
+from lumijit.compiler.lower.thread.kernel import ThreadLowering
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.target import Code, Target
+
+
+class ThreadPlan(NamedTuple):
+    """What is found out about a program."""
+
+    demand: Demand
+    work: Effort
+    info: TargetInfo
+
+
+class ThreadTarget(Target):
+    """Writes kernels for threads."""
+
+    name = "thread"
+    has_private_copies = False
+    has_streaming_stores = False
+
+    def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
+        """Find what is wanted."""
+        demand = Demand(program)
+        return ThreadPlan(demand, effort(program, demand), info)
+
+    def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
+        """Write a program's kernel."""
+        demand, work, info = plan
+        lowering = ThreadLowering(program, demand, info)
+        ir = lowering.kernel(name)
+        scratch_bytes = lowering.scratch.thread_bytes
+        return Code(ir, 1, work.operations, work.cost, scratch_bytes)

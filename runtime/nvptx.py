@@ -1,0 +1,82 @@
+"""PTX: translating LLVM IR for NVIDIA's GPUs, and assembling it where that can be done.
+
+LLVM's back-end is part of `llvmlite`, and needs no GPU; `ptxas`, of the CUDA toolkit,
+turns PTX into machine code and says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from lumijit.runtime.cpu import build_lock
+from lumijit.runtime.errors import KernelBuildError
+
+#: The oldest GPUs (Turing) that the assemblers of today know.
+PROCESSOR = "sm_75"
+
+
+@functools.cache
+def _target_machine(processor: str) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+    return target.create_target_machine(cpu=processor, opt=2)
+
+
+def translate(ir: str, processor: str = PROCESSOR) -> str:
+    """Return the PTX of a module of LLVM IR.
+
+    Raises:
+        KernelBuildError: LLVM refuses the code.
+    """
+    import llvmlite.binding as llvm
+
+    try:
+        with build_lock:
+            machine = _target_machine(processor)
+            with llvm.parse_assembly(ir, llvm.create_context()) as module:
+                module.triple = machine.triple
+                module.data_layout = str(machine.target_data)
+                module.verify()
+                text: str = machine.emit_assembly(module)
+                return text
+    except RuntimeError as error:
+        raise KernelBuildError(
+            "translation to PTX",
+            f"LLVM refuses the generated code: {str(error).strip()}",
+            "please report this as a bug of lumijit.",
+        ) from error
+
+
+def assembler() -> str | None:
+    """Return where `ptxas` is, or None if it isn't installed."""
+    return shutil.which("ptxas")
+
+
+def assemble(path: Path, processor: str = PROCESSOR) -> str:
+    """Assemble a file of PTX beside it (`.cubin`); return what `ptxas` tells of it.
+
+    Raises:
+        KernelBuildError: `ptxas` refuses the code.
+    """
+    command = assembler()
+    assert command is not None
+    done = subprocess.run(
+        [command, "-v", f"-arch={processor}", path, "-o", path.with_suffix(".cubin")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise KernelBuildError(
+            "assembling PTX",
+            f"ptxas refuses '{path}': {done.stderr.strip()}",
+            "please report this as a bug of lumijit.",
+        )
+    return done.stderr
