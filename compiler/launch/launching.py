@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from itertools import chain
 
 from lumijit.compiler.ir import local_types
 from lumijit.compiler.ir.effects import CONSUMED
@@ -20,6 +20,7 @@ from lumijit.compiler.ir.roles import is_returning, read_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import kernels, private_copies, transfer
 from lumijit.compiler.launch.kernels import Built, ir_of
+from lumijit.compiler.launch.starting import start
 from lumijit.compiler.plan.describe import Launch
 from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.runtime import buffers, history, log, workers
@@ -134,44 +135,25 @@ def _target_buffer(target: Destination) -> buffers.Buffer:
 
 def _queue(launch: Launch, barrier: int | None) -> None:
     """Run the kernel or queue it, and then the mergers that its writes need."""
-    if not launch.size:
+    size = launch.size
+    if not size:
         return
-    is_told = flags.kernel_history or log.level >= _INFO
-    started = time.perf_counter() if is_told else 0.0
-    ticket = start(launch, barrier)
-    if ticket:
-        for buffer in launch.results:
-            buffer.ticket = ticket
-    if launch.targets:
-        for buffer in launch.written.values():
-            buffer.ticket = ticket
-        _finish(launch)
-    if is_told:
-        seconds = 0.0 if ticket else time.perf_counter() - started
-        report(launch, ticket, seconds)
-    if flags.launch_blocking:
-        workers.sync()
-
-
-def start(launch: Launch, barrier: int | None) -> int:
-    """Run a kernel inline, or queue it and return its ticket."""
-    built, size = launch.built, launch.size
-    address = built.kernel.address
-    if launch.is_inline and workers.run_inline(
-        address, launch.args, size, launch.started
-    ):
-        return 0
-    return workers.submit(
-        address,
+    built = launch.built
+    start(
+        built.kernel,
         launch.args,
         size,
         size if launch.is_inline else block_size(size, built),
+        launch.is_inline,
+        chain(launch.results, launch.written.values()),
+        report,
+        launch,
+        launch.started,
         None if launch.effects else barrier,
-        built.kernel,
         not built.has_loops,
         launch.slots,
-        launch.started,
     )
+    _finish(launch)
 
 
 def _finish(launch: Launch) -> None:

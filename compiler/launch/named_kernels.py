@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lumijit.compiler.launch.kernels import structural_hash
-from lumijit.runtime import cpu, history, log, workers
+from lumijit.compiler.launch.starting import start
+from lumijit.runtime import cpu, history, log
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 
@@ -81,21 +81,22 @@ def launch(
     """
     if size == 0:
         return
-    ticket = 0
-    began = time.perf_counter()
-    address = found.kernel.address
-    if size > inline_limit or not workers.run_inline(address, args, size, started):
-        ticket = workers.submit(
-            address,
-            args,
-            size,
-            block_size,
-            None,
-            found.kernel,
-            started=started,
-        )
-        for buffer in writes:
-            buffer.ticket = ticket
+    start(
+        found.kernel,
+        args,
+        size,
+        block_size,
+        size <= inline_limit,
+        writes,
+        _report,
+        (found, size),
+        started,
+    )
+
+
+def _report(launched: tuple[SpecialKernel, int], ticket: int, seconds: float) -> None:
+    """Record a launch in the history and the log, where these are wanted."""
+    found, size = launched
     if log.level >= log.LogLevel.Info:
         state = "disk hit" if found.is_disk_hit else "miss"
         if not found.is_new:
@@ -106,19 +107,16 @@ def launch(
             *(found.hash[:16], found.name, size, state),
         )
     if flags.kernel_history:
-        entry: dict[str, Any] = {
-            "type": history.KernelType.Reduce
-            if "reduce" in found.name
-            else history.KernelType.Other,
-            "hash": found.hash,
-            "cache_hit": not found.is_new,
-            "cache_disk": found.is_new and found.is_disk_hit,
-            "size": size,
-        }
-        if ticket:
-            entry["ticket"] = ticket
-        else:
-            entry["execution_time"] = (time.perf_counter() - began) * 1e6
-        history.record(entry)
-    if flags.launch_blocking:
-        workers.sync()
+        is_reduction = "reduce" in found.name
+        kinds = history.KernelType
+        history.record(
+            {
+                "ticket": ticket,
+                "execution_time": seconds * 1e6,
+                "type": kinds.Reduce if is_reduction else kinds.Other,
+                "hash": found.hash,
+                "cache_hit": not found.is_new,
+                "cache_disk": found.is_new and found.is_disk_hit,
+                "size": size,
+            }
+        )

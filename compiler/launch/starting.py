@@ -1,0 +1,69 @@
+"""Starting kernels: the one way to the workers, for kernels of every kind.
+
+Owns the choice between running at once and queueing, and telling the history and the
+log. Making kernels and arguments is the work of `launching` and `named_kernels`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from lumijit.runtime import cpu, log, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.config import flags
+from lumijit.runtime.log import LogLevel
+
+T = TypeVar("T")
+_INFO = LogLevel.Info
+
+
+def start(
+    kernel: cpu.Kernel,
+    args: bytes,
+    size: int,
+    block_size: int,
+    is_inline: bool,
+    writes: Iterable[Buffer],
+    report: Callable[[T, int, float], None],
+    subject: T,
+    started: list[int] | None = None,
+    barrier: int | None = None,
+    is_helpable: bool = True,
+    slots: int = workers.ALL_SLOTS,
+) -> None:
+    """Run a kernel at once, if that is wanted and nothing is pending, or queue it.
+
+    Args:
+        kernel: what to run; it lives until it is done.
+        args: its argument block.
+        size: over how many elements.
+        block_size: how many of them a thread takes at once.
+        is_inline: whether it is worth no hand-over to other threads.
+        writes: the buffers whose contents it makes.
+        report: is told `subject`, the ticket (0: it has run) and how many seconds that
+            took, where the user wants to know.
+        started, barrier, is_helpable, slots: as in `workers.submit`.
+    """
+    is_told = flags.kernel_history or log.level >= _INFO
+    began = time.perf_counter() if is_told else 0.0
+    ticket = 0
+    if not (is_inline and workers.run_inline(kernel.address, args, size, started)):
+        ticket = workers.submit(
+            kernel.address,
+            args,
+            size,
+            block_size,
+            barrier,
+            kernel,
+            is_helpable,
+            slots,
+            started,
+        )
+        for buffer in writes:
+            buffer.ticket = ticket
+    if is_told:
+        report(subject, ticket, 0.0 if ticket else time.perf_counter() - began)
+    if flags.launch_blocking:
+        workers.sync()
