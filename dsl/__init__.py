@@ -67,6 +67,10 @@ from lumijit.functions.bits import reinterpret_array as reinterpret_array
 from lumijit.functions.bits import rotl as rotl
 from lumijit.functions.bits import rotr as rotr
 from lumijit.functions.bits import tzcnt as tzcnt
+from lumijit.functions.complex_parts import arg as arg
+from lumijit.functions.complex_parts import conj as conj
+from lumijit.functions.complex_parts import imag as imag
+from lumijit.functions.complex_parts import real as real
 from lumijit.functions.creation import arange as arange
 from lumijit.functions.creation import empty as empty
 from lumijit.functions.creation import full as full

@@ -14,6 +14,7 @@ from typing import Any
 
 from lumijit import components, infix, operators
 from lumijit.arrays import FlatArray
+from lumijit.complex_arrays import ComplexArray, ComplexHostArray
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.random import make_pcg32
@@ -35,6 +36,7 @@ from lumijit.runtime.dtypes import (
 )
 from lumijit.spec import (
     ANY_LENGTH,
+    COMPLEX,
     FLAT,
     KINDS,
     STATIC,
@@ -74,7 +76,10 @@ _STORAGE: dict[Kind, type[Any]] = {
     FLAT: FlatArray,
     STATIC: NestedArray,
     ANY_LENGTH: NestedArray,
+    COMPLEX: ComplexArray,
 }
+# Where one dimension is all there is.
+_HOST_STORAGE = {STATIC: HostArray, ANY_LENGTH: HostArray, COMPLEX: ComplexHostArray}
 _MEMBERS: dict[str, dict[str, ArraySpec]] = {}
 # One class per spec, also where threads ask for it at once.
 _lock = threading.RLock()
@@ -90,7 +95,7 @@ def _name(spec: ArraySpec) -> str:
 
 def _storage(spec: ArraySpec) -> type[Any]:
     if not spec.is_jit and len(spec.outer) == 1:
-        return HostArray
+        return _HOST_STORAGE[spec.kind]
     return _STORAGE[spec.kind]
 
 

@@ -176,7 +176,7 @@ class ArrayBase:
             return f"{type(self).__name__}[<symbolic>]"
         if self._raw_shape() is None:
             return "[ragged array]"
-        data = self._view()
+        data = self.__array__()
         if self._spec.is_jit:
             data = printing.transposed(data)
         return printing.format_array(data, limit, spec=spec)
@@ -233,7 +233,7 @@ class ArrayBase:
         >>> dr.scalar.ArrayXf(3).item()
         3.0
         """
-        data = self._view()
+        data = self.__array__()
         if data.size != 1:
             raise SizeError(
                 f"{type(self).__name__}.item",

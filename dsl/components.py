@@ -13,7 +13,7 @@ from typing import Any
 from lumijit import indexing
 from lumijit.base import Array, ArrayBase
 from lumijit.runtime.errors import ArrayAttributeError
-from lumijit.spec import require
+from lumijit.spec import COMPLEX, require
 
 _NAMES = "xyzw"
 
@@ -21,6 +21,12 @@ _NAMES = "xyzw"
 def _check(array: Array, position: int) -> None:
     """Raise unless the array is static and has the component."""
     outer = array._spec.outer
+    if array._spec.kind is COMPLEX:
+        raise ArrayAttributeError(
+            f"{type(array).__name__}.{_NAMES[position]}",
+            "complex numbers have no components by that name",
+            "use 'real' and 'imag'.",
+        )
     if not outer or outer[0] <= position:
         raise ArrayAttributeError(
             f"{type(array).__name__}.{_NAMES[position]}",

@@ -24,6 +24,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, NUMBERS) and not isinstance(value, np.complexfloating)
 
 
+def is_complex(value: Any) -> bool:
+    """Tell whether a value is a complex Python or NumPy number."""
+    return isinstance(value, (complex, np.complexfloating))
+
+
 def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
     """Convert one number to what `dtype` stores, or raise.
 

@@ -83,12 +83,14 @@ def apply(op: Op, construct: str, *operands: Any) -> Array:
     if flat is not None:
         return flat
     first = operands[0]
-    cls = type(first)
+    cls: Any = type(first)
     if any(type(o) is not cls for o in operands):
-        operands = promotion.promote(construct, *operands)
-        first = operands[0]
-    check_accepts(op, first._spec.dtype, construct)
-    return first._map(op, *operands[1:])
+        cls = promotion.common_class(operands, construct)
+    if cls._spec.kind.is_special:
+        return cls._combine(op, construct, operands)
+    operands = tuple(o if type(o) is cls else cls(o) for o in operands)
+    check_accepts(op, cls._spec.dtype, construct)
+    return operands[0]._map(op, *operands[1:])
 
 
 def apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
@@ -349,7 +351,7 @@ def _unary(op: Op, symbol: str) -> Callable[[Any], Any]:
 
 
 def _maker(cls: type[Any], accepts: bool) -> Any:
-    if not accepts:
+    if not accepts or cls._spec.kind.is_special:
         return None
     if issubclass(cls, FlatArray):
         return _flat_operator

@@ -17,11 +17,21 @@ def format_entry(value: Any, spec: str = "") -> str:
     """Write one entry as `spec` says, else as arrays print it, floats with 6 digits."""
     if spec:
         return format(value, spec)
+    if isinstance(value, complex):
+        return _complex_entry(value)
     if isinstance(value, (bool, np.bool_)):
         return "True" if value else "False"
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     return f"{float(value):.6g}"
+
+
+def _complex_entry(value: complex) -> str:
+    """Write the parts that aren't zero."""
+    real, imag = f"{value.real:.6g}", f"{value.imag:.6g}j"
+    if value.imag == 0:
+        return real if value.real else "0"
+    return imag if value.real == 0 else f"{real}{'' if imag[0] == '-' else '+'}{imag}"
 
 
 def format_array(data: Any, limit: int = LIMIT, indent: int = 0, spec: str = "") -> str:
@@ -45,7 +55,11 @@ def format_array(data: Any, limit: int = LIMIT, indent: int = 0, spec: str = "")
             parts.append(f".. {count - 2 * edge} skipped ..")
         else:
             parts.append(format_array(data[pick], limit, indent + 1, spec))
-    separator = ", " if data.ndim == 1 else ",\n" + " " * (indent + 1)
+    separator = (
+        ", "
+        if data.ndim == 1 and data.dtype.kind != "c"
+        else ",\n" + " " * (indent + 1)
+    )
     return "[" + separator.join(parts) + "]"
 
 

@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lumijit import initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.runtime.dtypes import (
@@ -32,6 +34,7 @@ from lumijit.runtime.dtypes import (
 )
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import (
+    COMPLEX,
     DYNAMIC,
     SCALAR,
     ArraySpec,
@@ -53,14 +56,22 @@ class _Common:
     outer: tuple[int, ...] = ()
     special: Kind | None = None
 
-    def spec(self) -> ArraySpec:
+    def spec(self, construct: str) -> ArraySpec:
         """Return the facts about the class in common."""
-        kind = self.special or plain_kind(self.outer)
         dtype = _joined_dtype(self)
-        return ArraySpec(self.backend, self.is_diff, dtype, self.outer, kind)
+        kind = self.special or plain_kind(self.outer)
+        found = ArraySpec(self.backend, self.is_diff, dtype, self.outer, kind)
+        if self.special and (self.outer, dtype) not in kind.types:
+            raise ArrayTypeError(
+                construct,
+                f"{kind.name} arrays can't be combined with arrays of static "
+                f"dimensions {self.outer}",
+                "combine them with flat arrays or their own kind, or take '.array'.",
+            )
+        return found
 
 
-_WEAK_ORDER = (bool, int, float)
+_WEAK_ORDER = (bool, int, float, complex)
 # What operands of these types have in common.
 _KNOWN: dict[tuple[type[Any], ...], ArraySpec] = {}
 
@@ -70,6 +81,7 @@ def is_convertible(value: Any) -> bool:
     return (
         isinstance(value, (ArrayBase, list, tuple))
         or initialize.is_number(value)
+        or initialize.is_complex(value)
         or initialize.offers_array(value)
     )
 
@@ -87,7 +99,7 @@ def common_spec(values: Iterable[Any], construct: str) -> ArraySpec:
     seen = _Common()
     for value in values:
         _look_at(value, seen, construct, depth=0)
-    spec = seen.spec()
+    spec = seen.spec(construct)
     if all(is_told_by_type(kind) for kind in kinds):
         _KNOWN[kinds] = spec
     return spec
@@ -119,8 +131,8 @@ def common_of_types(kinds: Iterable[type[Any]], construct: str) -> ArraySpec:
         if issubclass(kind, ArrayBase):
             _join_spec(kind._spec, seen, construct)
         else:
-            _join_weak(seen, kind)
-    return seen.spec()
+            _join_weak(seen, kind, construct)
+    return seen.spec(construct)
 
 
 def common_class(values: Iterable[Any], construct: str) -> type[Any]:
@@ -137,15 +149,18 @@ def promote(construct: str, *values: Any) -> tuple[Any, ...]:
 def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
     if isinstance(value, ArrayBase):
         _join_spec(value._spec, seen, construct, is_nested=depth > 0)
-    elif initialize.is_number(value):
+    elif initialize.is_number(value) or initialize.is_complex(value):
         weak = type(value.item() if hasattr(value, "item") else value)
-        _join_weak(seen, weak)
+        _join_weak(seen, weak, construct)
     elif isinstance(value, (list, tuple)):
         for item in value:
             _look_at(item, seen, construct, depth + 1)
     elif initialize.offers_array(value):
-        data = initialize.host_array(value, construct)
-        dtype = from_numpy(data.dtype)
+        data = np.asarray(value)
+        if data.dtype.kind == "c":
+            _join_complex(seen, construct)
+            data = data.real
+        dtype = from_numpy(initialize.host_array(data, construct).dtype)
         assert dtype is not None
         _join_dtype(seen, dtype)
     else:
@@ -162,6 +177,8 @@ def _join_spec(
     seen.backend = _joined_backend(seen.backend, spec.backend, construct)
     seen.is_diff = seen.is_diff or spec.is_diff
     _join_dtype(seen, spec.dtype)
+    if spec.kind.is_special and not is_nested:
+        _join_special(seen, spec.kind, construct)
     if not is_nested:
         seen.outer = broadcast_outer(seen.outer, spec.outer, construct)
 
@@ -185,7 +202,26 @@ def joined_namespace(a: ArraySpec, b: ArraySpec, construct: str) -> ArraySpec:
     return a.replaced(backend=backend, is_diff=a.is_diff or b.is_diff)
 
 
-def _join_weak(seen: _Common, weak: type[Any]) -> None:
+def _join_special(seen: _Common, kind: Kind, construct: str) -> None:
+    if seen.special not in (None, kind):
+        raise ArrayTypeError(
+            construct,
+            f"{seen.special.name} and {kind.name} arrays don't mix",
+            "take the components of one of them, '.array'.",
+        )
+    seen.special = kind
+
+
+def _join_complex(seen: _Common, construct: str) -> None:
+    """Join a complex number that is no array of ours."""
+    _join_special(seen, COMPLEX, construct)
+    seen.outer = broadcast_outer(seen.outer, (2,), construct)
+
+
+def _join_weak(seen: _Common, weak: type[Any], construct: str) -> None:
+    if weak is complex:
+        _join_complex(seen, construct)
+        weak = float
     if seen.weak is None or _WEAK_ORDER.index(weak) > _WEAK_ORDER.index(seen.weak):
         seen.weak = weak
 

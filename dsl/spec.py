@@ -66,7 +66,10 @@ ANY_LENGTH = Kind(
     "ArrayX{suffix}",
     (*product([(DYNAMIC,)], VALUES),),
 )
-KINDS = (FLAT, STATIC, ANY_LENGTH)
+COMPLEX = Kind(
+    "complex", "Complex2{suffix}", (*product([(2,)], FLOATS),), is_special=True
+)
+KINDS = (FLAT, STATIC, ANY_LENGTH, COMPLEX)
 
 
 def plain_kind(outer: tuple[int, ...]) -> Kind:

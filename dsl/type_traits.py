@@ -59,13 +59,14 @@ def leaf_t(arg: Any, /) -> type[Any]:
 
 
 def array_t(arg: Any, /) -> type[Any]:
-    """Return the ordinary array type of the same shape; here the type itself.
+    """Return the ordinary array type with the same components; others unchanged.
 
     >>> import lumijit as dr
-    >>> dr.array_t(dr.llvm.Array3f)
-    <class 'lumijit.llvm.Array3f'>
+    >>> dr.array_t(dr.llvm.Complex2f), dr.array_t(dr.llvm.Float)
+    (<class 'lumijit.llvm.Array2f'>, <class 'lumijit.llvm.Float'>)
     """
-    return type_of(arg)
+    spec = spec_of(arg)
+    return _found(spec.plain()) if spec and spec.kind.is_special else type_of(arg)
 
 
 def detached_t(arg: Any, /) -> type[Any]:

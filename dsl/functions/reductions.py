@@ -92,7 +92,7 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
     if isinstance(value, ArrayBase):
         if op is ReduceOp.Identity:
             return value
-        check_reducible(op, value._spec.dtype, construct)
+        check_reducible(op, value._spec, construct)
         return _along(op, value, _axes(axis, value.ndim, construct), mode)
     if initialize.is_number(value):
         is_bitwise = op in (ReduceOp.And, ReduceOp.Or)

@@ -51,7 +51,7 @@ def prefix_sum(value: Any, exclusive: bool = True, axis: int | None = 0) -> Any:
         return type(value)(_running(list(value), exclusive))
     if not isinstance(value, ArrayBase):
         raise not_numeric(construct, (value,))
-    check_reducible(ReduceOp.Add, value._spec.dtype, construct)
+    check_reducible(ReduceOp.Add, value._spec, construct)
     if isinstance(value, FlatArray):
         _check_readable(value, construct)
         return wrap_flat(type(value), reductions.prefix_sum(value._node, exclusive))
@@ -125,7 +125,7 @@ def block_reduce(
         return value
     if not isinstance(op, ReduceOp):
         raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
-    check_reducible(op, value._spec.dtype, construct)
+    check_reducible(op, value._spec, construct)
     if op is ReduceOp.Identity:
         return value
     if isinstance(value, NestedArray):

@@ -31,9 +31,9 @@ from lumijit.functions.gathering import (
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.pytree import child_of, children, is_container
-from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32, DType
+from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError
-from lumijit.spec import DYNAMIC, require
+from lumijit.spec import DYNAMIC, ArraySpec, require
 
 
 def scatter(
@@ -226,6 +226,8 @@ def _scatter(
             other = child_of(target, value, key)
             _scatter(construct, op, part, other, index, active, mode)
         return
+    if isinstance(target, ArrayBase):
+        check_reducible(op, target._spec, construct)
     if isinstance(target, NestedArray):
         wide = value if type(value) is type(target) else type(target)(value)
         size = max(map(len, target), default=1)
@@ -237,7 +239,6 @@ def _scatter(
     if not isinstance(target, ArrayBase):
         _check_unchanged(construct, target, value)
         return
-    check_reducible(op, target._spec.dtype, construct)
     if not isinstance(target, FlatArray):
         _scatter_host(construct, op, target, value, index, active)
         return
@@ -308,8 +309,15 @@ def _written(construct: str, target: Array, value: Any) -> Array:
     return cls(value)
 
 
-def check_reducible(op: ReduceOp, dtype: DType, construct: str) -> None:
+def check_reducible(op: ReduceOp, spec: ArraySpec, construct: str) -> None:
     """Raise unless entries of a type can be combined by an operation."""
+    dtype = spec.dtype
+    if spec.kind.is_special and op not in (ReduceOp.Add, ReduceOp.Identity):
+        raise ArrayTypeError(
+            construct,
+            f"{op.name} isn't defined for {spec.kind.name} numbers",
+            "reduce a list of arrays, or the components '.array'.",
+        )
     bitwise = op in (ReduceOp.And, ReduceOp.Or)
     arithmetic = op in (ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max)
     if (bitwise and dtype.is_float) or (arithmetic and dtype.is_bool):

@@ -65,6 +65,7 @@ def _has_entries(value: Any) -> bool:
     return (
         isinstance(value, (ArrayBase, *initialize.SEQUENCES))
         or initialize.is_number(value)
+        or initialize.is_complex(value)
         or initialize.offers_array(value)
     )
 
@@ -86,7 +87,7 @@ def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
     spec = promotion.common_spec((a, b), construct)
     if not any(isinstance(v, ArrayBase) for v in (a, b)):
         spec = spec.replaced(dtype=_narrow(spec.dtype))
-    if spec.is_instance:
+    if spec.is_instance or spec.kind.is_special:
         wanted = spec
     else:
         others = _shape_only(a), _shape_only(b)
@@ -149,13 +150,15 @@ def isinf(arg: Any, /) -> Any:
         arg: number or array of numbers.
 
     Returns:
-        A bool or a mask of the shape of `arg`.
+        A bool or a mask of the shape of `arg`; of complex numbers one for both parts.
 
     >>> import lumijit as dr
     >>> dr.isinf(dr.llvm.Float(1, -dr.inf))
     [False, True]
     """
     if isinstance(arg, ArrayBase):
+        if arg._spec.kind.is_special:
+            return isinf(arg[0]) | isinf(arg[1])
         return abs_(arg) == math.inf if arg._spec.dtype.is_float else arg != arg
     return math.isinf(_number(arg, "lumijit.isinf"))
 
@@ -167,13 +170,15 @@ def isfinite(arg: Any, /) -> Any:
         arg: number or array of numbers.
 
     Returns:
-        A bool or a mask of the shape of `arg`.
+        A bool or a mask of the shape of `arg`; of complex numbers one for both parts.
 
     >>> import lumijit as dr
     >>> dr.isfinite(dr.llvm.Float(1, dr.inf, dr.nan))
     [True, False, False]
     """
     if isinstance(arg, ArrayBase):
+        if arg._spec.kind.is_special:
+            return isfinite(arg[0]) & isfinite(arg[1])
         return abs_(arg) < math.inf if arg._spec.dtype.is_float else arg == arg
     return math.isfinite(_number(arg, "lumijit.isfinite"))
 
@@ -235,10 +240,9 @@ def allclose(
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, ArrayBase):
-        return value._view().astype(np.float64)
     try:
-        return np.asarray(value, dtype=np.float64)
+        data = np.asarray(value)
+        return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
     except (TypeError, ValueError):
         raise not_numeric("lumijit.allclose", (value,)) from None
 
