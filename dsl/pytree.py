@@ -60,12 +60,16 @@ def _is_named_tuple(cls: type[Any]) -> bool:
 
 
 def children(value: Any) -> Iterator[tuple[Key, Any]]:
-    """Yield the (key, child) pairs of a container."""
+    """Yield the (key, child) pairs of a container.
+
+    Equal containers have their children in one order: that of dicts is by key.
+    """
     cls = type(value)
     if cls is list or issubclass(cls, tuple):
         yield from enumerate(value)
     elif cls is dict:
-        yield from value.items()
+        for key in sorted(value, key=repr):
+            yield key, value[key]
     else:
         for name in struct_fields(value) or ():
             yield name, getattr(value, name)
@@ -91,7 +95,7 @@ def _step(container: Any, key: Key) -> str:
 
 
 def rebuild(value: Any, items: list[Any]) -> Any:
-    """Return a container like `value` with other children, in the same order."""
+    """Return a container like `value` with other children, in the order of those."""
     cls: Any = type(value)
     if cls is list:
         return items
@@ -100,7 +104,8 @@ def rebuild(value: Any, items: list[Any]) -> Any:
     if _is_named_tuple(cls):
         return cls(*items)
     if cls is dict:
-        return dict(zip(value, items, strict=True))
+        found = dict(zip(sorted(value, key=repr), items, strict=True))
+        return {key: found[key] for key in value}
     names = list(struct_fields(value) or ())
     return _new_struct(cls, dict(zip(names, items, strict=True)), value)
 
@@ -170,7 +175,8 @@ def copied(value: Any) -> Any:
     """
     if not is_container(value):
         return value
-    return rebuild(value, [copied(child) for _, child in children(value)])
+    parts = [v if not is_container(v) else copied(v) for _, v in children(value)]
+    return rebuild(value, parts)
 
 
 def child_of(value: Any, other: Any, key: Key) -> Any:

@@ -28,6 +28,7 @@ from lumijit.control.state import (
     is_array,
     rebuild,
     same_object,
+    same_structure,
     zeros_like,
 )
 from lumijit.nested import NestedArray
@@ -39,8 +40,8 @@ from lumijit.syntax.undefined import Undefined
 class Side:
     """What one side left: its result, and the arguments as it left them.
 
-    `kept` is a copy of `value`; `versions` were written by index. `nodes` and `items`
-    are what arrays among the arguments held in the end.
+    `kept` is a copy of `value`, and `leaves` are its leaves; `versions` were written by
+    index. `nodes` and `items` are what arrays among the arguments held in the end.
     """
 
     value: Any
@@ -49,6 +50,7 @@ class Side:
     nodes: dict[int, Node]
     items: dict[int, list[Any]]
     kept: Any = None
+    leaves: Sequence[Leaf] = ()
 
 
 class Sides:
@@ -68,8 +70,10 @@ class Sides:
         mask_type: type[Any],
     ) -> None:
         self.args = args
-        self.nested: list[Leaf] = []
-        self.arg_leaves = flatten(args, arg_labels, self.nested)
+        nested: list[Leaf] = []
+        leaves = flatten(args, arg_labels, nested)
+        self.held = Held(leaves, nested)
+        self.contents = contents(leaves)
         self.rv_labels = rv_labels
         self.name = name
         self.strict = strict
@@ -90,24 +94,34 @@ class Sides:
         such arrays are returned as they are.
         """
         self.running = function
-        objects = contents(self.arg_leaves)
-        held = Held(self.arg_leaves, self.nested)
+        held = self.held.again()
         try:
             value = function(*pytree.copied(self.args))
-            check_contents(self.name, objects)
+            check_contents(self.name, self.contents)
             versions = written()
             held.follow(versions)
             now = held.current_nodes(), held.current_items()
             side = Side(value, held, versions, *now)
-            side.kept = self.keep(side, value)
+            side.kept, side.leaves = self.keep(side, value, self.leaves_of(value))
             return side
         finally:
             held.restore()
 
-    def keep(self, side: Side, value: Any) -> Any:
+    def leaves_of(self, value: Any) -> list[Leaf]:
+        """List the leaves of a result, with the user's names."""
+        if type(value) is not tuple:
+            return flatten((value,), ("result",))
+        labels, count = self.rv_labels, len(value)
+        if len(labels) < count:
+            missing = [f"result[{k}]" for k in range(len(labels), count)]
+            labels = (*labels, *missing)
+        return flatten(value, labels)
+
+    def keep(
+        self, side: Side, value: Any, leaves: list[Leaf]
+    ) -> tuple[Any, list[Leaf]]:
         """Copy a PyTree as a side left it, but for arrays written by index."""
-        kept = []
-        for leaf in flatten((value,), ("",)):
+        for leaf in leaves:
             array = leaf.value
             if leaf.is_array:
                 node = side.nodes.get(id(array), array._node)
@@ -116,9 +130,8 @@ class Sides:
                 self.originals[id(copy)] = (copy, array)
                 if side.held.nodes.get(id(array), node) is node:
                     self.sources[id(copy)] = (copy, array)
-                array = copy
-            kept.append(array)
-        return rebuild((value,), kept)[0]
+                leaf.value = copy
+        return rebuild((value,), [leaf.value for leaf in leaves])[0], leaves
 
     def source(self, kept: Any) -> Any:
         """Return the array that a side handed back but for writes by index."""
@@ -133,12 +146,13 @@ class Sides:
 
         Of flat arrays that is kept in the sides, of nested ones it's a list of items.
         """
-        sides = yes, no
-        for key, leaf in yes.held.leaves.items():
-            if not all(s.nodes[key] is s.held.nodes[key] for s in sides):
-                yield leaf, leaf.value, leaf.value
-        for key, leaf in yes.held.nested.items():
-            if not all(same_items(s.items[key], s.held.items[key]) for s in sides):
+        left, before = (yes.nodes, no.nodes), (yes.held.nodes, no.held.nodes)
+        if left != before:
+            for key, leaf in self.held.leaves.items():
+                if any(n[key] is not b[key] for n, b in zip(left, before, strict=True)):
+                    yield leaf, leaf.value, leaf.value
+        for key, leaf in self.held.nested.items():
+            if not all(same_items(s.items[key], s.held.items[key]) for s in (yes, no)):
                 yield leaf, yes.items[key], no.items[key]
 
     def stand_in(self, side: Side) -> Side:
@@ -148,8 +162,8 @@ class Sides:
         zeros. Nobody reads them: no element enters it.
         """
         depth = max(trace.state.scope.depth, 1)
-        kept = []
-        for leaf in flatten((side.kept,), ("",)):
+        leaves = self.leaves_of(side.kept)
+        for leaf in leaves:
             source = self.source(leaf.value) if leaf.is_array else None
             same = zeros_like(leaf.value)
             if source is leaf.value:
@@ -159,10 +173,10 @@ class Sides:
                 same = wrap(type(source), source._node)
             if source is not None:
                 self.originals[id(same)] = (same, source)
-            kept.append(same)
-        value = rebuild((side.kept,), kept)[0]
+            leaf.value = same
+        value = rebuild((side.kept,), [leaf.value for leaf in leaves])[0]
         held = side.held
-        return Side(side.value, held, {}, held.nodes, held.items, value)
+        return Side(side.value, held, {}, held.nodes, held.items, value, leaves)
 
 
 class Merge:
@@ -180,22 +194,19 @@ class Merge:
         elif no.value is LEFT_OUT:
             no = sides.stand_in(yes)
         self.objects = yes.value, no.value
-        first, second = yes.kept, no.kept
-        are_tuples = type(first) is tuple and type(second) is tuple
-        if are_tuples and len(first) == len(second):
-            entries = [_defined(a, b) for a, b in zip(first, second, strict=True)]
-            first = tuple(a for a, _ in entries)
-            second = tuple(b for _, b in entries)
-        self.value = first
-        self.yes, self.no = self._leaves(first), self._leaves(second)
+        self.value = yes.kept
+        self.yes, self.no = list(yes.leaves), list(no.leaves)
+        if any(type(leaf.value) is Undefined for leaf in (*self.yes, *self.no)):
+            self._define(yes.kept, no.kept)
         self._check_structure()
         self.changed: list[tuple[Any, Any, tuple[Any, Any]]] = []
         for leaf, a, b in sides.changed(yes, no):
-            kept = sides.keep(yes, a)
-            self.yes += flatten((kept,), (leaf.name,))
-            self.no += flatten((sides.keep(no, b),), (leaf.name,))
+            label = (leaf.name,)
+            kept, mine = sides.keep(yes, a, flatten((a,), label))
+            self.yes += mine
+            self.no += sides.keep(no, b, flatten((b,), label))[1]
             self.changed.append((leaf.value, kept, (a, b)))
-        self._check_structure()
+            self._check_structure()
         self.finals: list[Any] = []
         self.types: dict[int, type[Any]] = {}
         self.pairs: dict[int, tuple[Node, Node]] = {}
@@ -220,22 +231,19 @@ class Merge:
         self.traced = list(self.pairs)
         self.late: dict[int, tuple[bool, bool]] = {}
 
-    def _leaves(self, value: Any) -> list[Leaf]:
-        if type(value) is tuple:
-            given = self.sides.rv_labels
-            return flatten(
-                value,
-                [
-                    given[k] if k < len(given) else f"result[{k}]"
-                    for k in range(len(value))
-                ],
-            )
-        return flatten((value,), ("result",))
+    def _define(self, yes: Any, no: Any) -> None:
+        """Give entries that one side alone has defined a value on the other side."""
+        are_tuples = type(yes) is tuple and type(no) is tuple
+        if are_tuples and len(yes) == len(no):
+            entries = [_defined(a, b) for a, b in zip(yes, no, strict=True)]
+            self.value = tuple([a for a, _ in entries])
+            self.yes = self.sides.leaves_of(self.value)
+            self.no = self.sides.leaves_of(tuple([b for _, b in entries]))
 
     def _check_structure(self) -> None:
-        names = {f.name for f in self.yes} ^ {f.name for f in self.no}
-        if not names and len(self.yes) == len(self.no):
+        if same_structure(self.yes, self.no):
             return
+        names = {f.name for f in self.yes} ^ {f.name for f in self.no}
         shown = ", ".join(f"'{n}'" for n in sorted(names))
         raise StateError(
             self.sides.name,

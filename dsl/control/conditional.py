@@ -14,7 +14,6 @@ from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.control.branch_sides import Merge, Sides
 from lumijit.control.captured_state import watched
-from lumijit.control.held_arrays import Held
 from lumijit.control.recursion import left_out
 from lumijit.control.state import (
     check_depth,
@@ -117,14 +116,13 @@ def run_if(
     if is_watched:
         true_fn = watched(true_fn, name, "the true branch", arg_labels)
         false_fn = watched(false_fn, name, "the false branch", arg_labels)
-    held = Held(sides.arg_leaves, sides.nested)
     run = sides.symbolic if mode == "symbolic" else sides.evaluated
     try:
         return apart(partial(run, node, true_fn, false_fn))
     except NobodyLeft as reached:
         # Nobody enters one side, or neither: it is left out. Undoing its
         # writes has put copies into arrays that share their contents with others.
-        held.restore()
+        sides.held.restore()
         if sides.running is true_fn:
             return apart(partial(run, node, left_out(reached), false_fn))
         return apart(partial(run, node, true_fn, left_out(reached)))

@@ -25,8 +25,19 @@ class Held:
     def __init__(self, leaves: Sequence[Leaf], nested: Sequence[Leaf]) -> None:
         self.leaves = {id(f.value): f for f in leaves if isinstance(f.value, FlatArray)}
         self.nested = {id(f.value): f for f in nested}
+        self.remember()
+
+    def remember(self) -> None:
+        """Take what the arrays hold now for what they held before."""
         self.nodes = self.current_nodes()
         self.items = self.current_items()
+
+    def again(self) -> Held:
+        """Return another record of the same arrays, of what they hold now."""
+        other = object.__new__(Held)
+        other.leaves, other.nested = self.leaves, self.nested
+        other.remember()
+        return other
 
     def current_nodes(self) -> dict[int, Node]:
         """Return what the flat arrays hold now."""
@@ -43,7 +54,8 @@ class Held:
     def restore(self) -> None:
         """Put back what the arrays held."""
         for key, leaf in self.leaves.items():
-            leaf.value._go_back(self.nodes[key])
+            if leaf.value._node is not self.nodes[key]:
+                leaf.value._go_back(self.nodes[key])
         for key, leaf in self.nested.items():
             leaf.value._items[:] = self.items[key]
 

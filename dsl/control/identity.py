@@ -60,7 +60,7 @@ def brought_back(original: Any, new: Any, paths: set[Path], path: Path = ()) -> 
         original[:] = contents.values()
     elif isinstance(new, dict):
         original.clear()
-        original.update(contents)
+        original.update((key, contents[key]) for key in new)
     else:
         for key, child in contents.items():
             if before[key] is not child:

@@ -33,7 +33,8 @@ def pretty(value: Any, limit: int, indent: int = 0, is_top: bool = True) -> str:
         return str(value) if is_top else repr(value)
     opening, closing = _brackets(value)
     lines = []
-    for key, child in children(value):
+    entries = value.items() if type(value) is dict else children(value)
+    for key, child in entries:
         text = pretty(child, limit, indent + 1, False)
         lines.append(_STEP * (indent + 1) + _name(value, key) + text)
     if not lines:
