@@ -50,7 +50,6 @@ class TargetInfo:
     has_avx512: bool = False
     has_fma: bool = True
     has_f16c: bool = True
-    is_gpu: bool = False
 
 
 def float_hex(dtype: DType, value: float) -> str:

@@ -23,7 +23,6 @@ from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     LITERAL,
     UNDEFINED,
-    WRITTEN,
 )
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
@@ -416,11 +415,6 @@ def select(mask: Node, a: Node, b: Node) -> Node:
     if mask.op is LITERAL and mask.size > max(a.size, b.size):
         return append(SELECT, b.type, (mask, a, b))
     return emit3(SELECT, mask, a, b)
-
-
-def is_pending_write(node: Node) -> bool:
-    """Tell whether a node is a target whose writes have not been executed."""
-    return node.op is WRITTEN
 
 
 from lumijit.compiler.ir import simplify  # noqa: E402  (simplify appends to the trace)

@@ -69,7 +69,6 @@ class Built:
     backend_us: float = 0.0
     reason: str = ""
     ir: str = field(default="", repr=False)
-    ns_per_element: float = 0.0
     # Memory that each thread needs for large local buffers.
     scratch_bytes: int = 0
     # How many kernels had been looked up in vain when this was used last.

@@ -17,7 +17,6 @@ from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
 from lumijit.compiler.ir.trace import Node, from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
@@ -26,22 +25,14 @@ from lumijit.compiler.plan.program import STREAMING_FROM
 from lumijit.compiler.record import memory
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
+from lumijit.runtime.dtypes import FLOAT16, FLOAT32, UINT32
 from lumijit.runtime.errors import SizeError, SymbolicError
 
 if TYPE_CHECKING:
-    from lumijit.compiler.ir.ops.record import Op
+    pass
 
 REDUCE_BLOCK = 1 << 16
 SCAN_BLOCK = 1 << 14
-OPS: dict[str, Op] = {
-    "add": ar.ADD,
-    "mul": ar.MUL,
-    "min": ar.MIN,
-    "max": ar.MAX,
-    "and": lo.AND,
-    "or": lo.OR,
-}
 
 
 def evaluated(node: Node) -> Buffer:
@@ -86,13 +77,13 @@ def is_any_set(mask: Node) -> bool:
     return buffers.first_byte(found) != 0
 
 
-def reduce_symbolically(op: str, node: Node) -> Node:
-    """Combine all entries to one in the kernel that computes them."""
+def reduce_symbolically(op: str, node: Node, block: int = 0) -> Node:
+    """Combine all entries, or those of each block, in the kernel that computes them."""
     t = node.type
     if node.size == 0 or node.op is LITERAL:
-        return reduce(op, node)
+        return block_reduce(op, node, block) if block else reduce(op, node)
     if t is FLOAT16 and op in ("add", "mul"):
-        wide = reduce_symbolically(op, trace.cast_to(node, FLOAT32))
+        wide = reduce_symbolically(op, trace.cast_to(node, FLOAT32), block)
         return trace.cast_to(wide, FLOAT16)
     if trace.is_symbolic(node):
         raise SymbolicError(
@@ -102,8 +93,14 @@ def reduce_symbolically(op: str, node: Node) -> Node:
             "use lumijit.scatter_reduce on an array made before the region, and "
             "read it afterwards.",
         )
-    total = Holder(literal(t, t.wrap(identity(op, t))))
-    memory.scatter(total, node, literal(UINT32, 0), trace.make_true(1), op)
+    count = node.size // block if block else 1
+    total = Holder(literal(t, t.wrap(identity(op, t)), count))
+    place = literal(UINT32, 0)
+    if block:
+        place = trace.emit2(
+            ar.INT_DIV, trace.counter(node.size), literal(UINT32, block)
+        )
+    memory.scatter(total, node, place, trace.make_true(1), op)
     return total._node
 
 
@@ -251,8 +248,3 @@ def compress(mask: Node) -> Node:
     count.check_intact()
     total = int(buffers.as_numpy(count, UINT32, 1)[0])
     return from_buffer(UINT32, result, total)
-
-
-def is_reducible(dtype: DType) -> bool:
-    """Tell whether entries can be summed."""
-    return dtype is not BOOL

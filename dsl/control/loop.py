@@ -24,7 +24,7 @@ from lumijit.control.state import (
 )
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
-from lumijit.runtime.errors import StateError
+from lumijit.runtime.errors import ArrayValueError, StateError
 from lumijit.runtime.tracebacks import hides_frames
 
 
@@ -58,7 +58,8 @@ def while_loop(
         strict: raise an error if a Python object in the state changes.
         compress: drop finished elements after every iteration of an evaluated
             loop; None asks flag CompressLoops.
-        max_iterations: an upper bound on the iterations. It is not needed.
+        max_iterations: an upper bound on the iterations, for derivatives in reverse
+            mode. Nothing else needs or enforces it.
 
     Returns:
         The final state.
@@ -72,8 +73,8 @@ def while_loop(
     >>> dr.while_loop((i,), lambda i: i < n, lambda i: (i + 4,))[0]
     [12, 13, 10]
     """
-    del max_iterations
-    return run_loop(state, cond, body, labels, label, mode, strict, compress, True)
+    given = state, cond, body, labels, label, mode, strict, compress, True
+    return run_loop(*given, max_iterations)
 
 
 def run_loop(
@@ -96,7 +97,7 @@ def run_loop(
             f"'state' must be a tuple (got {type(state).__name__})",
             "write state=(a, b), or state=(a,) for a single variable.",
         )
-    del max_iterations
+    _check_bound(max_iterations)
     name = label or "while_loop"
     first: Any = None
     if trace.state.lane is not None:
@@ -114,6 +115,16 @@ def run_loop(
         body = watched(body, name, "the body", labels)
     given = mode, state, cond, body, labels, name, strict, compress, first
     return apart(partial(_vectorized, *given))
+
+
+def _check_bound(count: Any) -> None:
+    """Refuse a bound on the iterations that is none."""
+    if count is not None and (type(count) is not int or count < -1):
+        raise ArrayValueError(
+            "while_loop",
+            f"max_iterations is {count!r}",
+            "pass the largest number of iterations, an int; or None if it isn't known.",
+        )
 
 
 def _vectorized(

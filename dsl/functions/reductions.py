@@ -85,10 +85,7 @@ def reduce(op: ReduceOp, value: Any, axis: Axis = 0, mode: str | None = None) ->
 def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> Any:
     if not isinstance(op, ReduceOp):
         raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
-    if mode not in (None, "evaluated", "symbolic"):
-        raise ArrayValueError(
-            construct, f"mode is {mode!r}", "pass None, 'evaluated' or 'symbolic'."
-        )
+    check_strategy(mode, construct)
     if isinstance(value, ArrayBase):
         if op is ReduceOp.Identity:
             return value
@@ -151,7 +148,7 @@ def _along(
         if depth not in axes:
             return value
         combine = reductions.reduce
-        if mode == "symbolic" or (mode is None and _is_huge(value)):
+        if is_scattered(mode, value):
             combine = reductions.reduce_symbolically
         return wrap_flat(type(value), combine(op.trace_name, value._node))
     if isinstance(value, HostArray):
@@ -177,11 +174,23 @@ def _regrouped(value: Array, parts: list[Any]) -> Array:
     return require(value._spec.replaced(outer=outer), "lumijit.reduce")(*parts)
 
 
-def _is_huge(value: FlatArray) -> bool:
-    """Tell whether an array isn't in memory yet and would take a GiB there."""
+def check_strategy(mode: Any, construct: str) -> None:
+    """Refuse an unknown way to reduce the vectorized dimension."""
+    if mode not in (None, "evaluated", "symbolic"):
+        raise ArrayValueError(
+            construct, f"mode is {mode!r}", "pass None, 'evaluated' or 'symbolic'."
+        )
+
+
+def is_scattered(mode: str | None, value: FlatArray) -> bool:
+    """Tell whether an array is reduced by scattering, not once it is in memory.
+
+    If nobody says, that is for what isn't in memory yet and would take a GiB there.
+    """
     node = value._node
     size_bytes = node.size * node.type.size_bytes
-    return size_bytes >= HUGE_BYTES and value.state is VarState.Unevaluated
+    is_huge = size_bytes >= HUGE_BYTES and value.state is VarState.Unevaluated
+    return mode == "symbolic" or (mode is None and is_huge)
 
 
 def _neutral(

@@ -12,6 +12,7 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
+from lumijit.functions.reductions import check_strategy, is_scattered
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible
 from lumijit.host import HostArray
 from lumijit.nested import NestedArray
@@ -106,7 +107,9 @@ def block_reduce(
         op: how entries are combined.
         value: array or PyTree of arrays.
         block_size: number of entries in a block; it divides the size.
-        mode: None, "evaluated" or "symbolic"; all give the same result.
+        mode: "evaluated" computes the array first; "symbolic" adds the entries to
+            their blocks, in any order, in the kernel that computes them. None
+            chooses the latter for what would take a GiB of memory.
 
     Returns:
         Arrays of the same type with fewer entries.
@@ -119,6 +122,7 @@ def block_reduce(
     [2, 4]
     """
     construct = "lumijit.block_reduce"
+    check_strategy(mode, construct)
     if is_container(value):
         return tree_map(lambda v: block_reduce(op, v, block_size, mode), value)
     if not isinstance(value, ArrayBase):
@@ -143,7 +147,10 @@ def block_reduce(
             data = HOST_UPDATES[op].reduce(blocks, axis=1, dtype=blocks.dtype)
         return type(value)(data)
     _check_readable(value, construct)
-    node = reductions.block_reduce(op.trace_name, value._node, block_size)
+    combine = reductions.block_reduce
+    if is_scattered(mode, value):
+        combine = reductions.reduce_symbolically
+    node = combine(op.trace_name, value._node, block_size)
     return wrap_flat(type(value), node)
 
 
@@ -153,7 +160,7 @@ def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:
     Args:
         value: array or PyTree of arrays.
         block_size: number of entries in a block; it divides the size.
-        mode: strategy.
+        mode: strategy, as of `block_reduce`.
 
     Returns:
         Arrays of the same type with fewer entries.

@@ -15,7 +15,6 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.names import effects_of
-from lumijit.syntax.source import SourcePlace
 
 _OPAQUE = (gast.FunctionDef, gast.AsyncFunctionDef, gast.ClassDef, gast.Lambda)
 _PLAIN_COMPARISONS = (gast.Is, gast.IsNot, gast.In, gast.NotIn)
@@ -375,8 +374,3 @@ def _size_of(node: Any) -> int:
 
 def _no_arguments() -> Any:
     return build.function("f", [], []).args
-
-
-def place_of(node: Any) -> SourcePlace:
-    """Return the position of a syntax node."""
-    return SourcePlace.of(node)

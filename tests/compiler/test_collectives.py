@@ -27,7 +27,6 @@ from lumijit.runtime.dtypes import (
     FLOAT64,
     FLOATS,
     INT32,
-    INTS,
     UINT8,
     UINT32,
     VALUES,
@@ -306,11 +305,6 @@ def test_all_on_threads(threads: int) -> None:
         np.testing.assert_array_equal(sums, np.cumsum(values, dtype=np.uint32))
         places = data(reductions.compress(array(mask, BOOL)))
         np.testing.assert_array_equal(places, np.flatnonzero(mask))
-
-
-def test_every_type_can_be_reduced() -> None:
-    for t in VALUES:
-        assert reductions.is_reducible(t) == (t in (*INTS, *FLOATS))
 
 
 BLOCK = reductions.SCAN_BLOCK

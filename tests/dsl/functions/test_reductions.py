@@ -187,3 +187,37 @@ def test_products():
     v = scalar.Array3f(1, 2, 3)
     assert dr.dot(v, v) == 14
     assert list(dr.cross(v, scalar.Array3f(3, 2, 1))) == list(c)
+
+
+@pytest.mark.parametrize("mode", [None, "evaluated", "symbolic"])
+@pytest.mark.parametrize("op", [dr.ReduceOp.Add, dr.ReduceOp.Max, dr.ReduceOp.Mul])
+@pytest.mark.parametrize(
+    ("size", "block"), [(6, 3), (1001, 7), (5, 1), (4096, 64), (0, 2)]
+)
+def test_blocks_in_each_mode(mode, op, size, block):
+    x = dr.arange(UInt, size) * 7 + 3
+    found = dr.block_reduce(op, x, block, mode=mode)
+    combine = {"Add": np.add, "Max": np.maximum, "Mul": np.multiply}[op.name]
+    rows = np.array(x, np.uint32).reshape(-1, block)
+    np.testing.assert_array_equal(found, combine.reduce(rows, axis=1, dtype=np.uint32))
+
+
+@pytest.mark.parametrize("mode", ["evaluated", "symbolic"])
+def test_blocks_of_halves_are_summed_in_single_precision(mode):
+    x = dr.full(dr.llvm.Float16, 0.1, 4000)
+    rows = np.full((2, 2000), 0.1, np.float16).astype(np.float32)
+    found = dr.block_sum(x, 2000, mode=mode)
+    np.testing.assert_allclose(found, rows.sum(axis=1), rtol=1e-3)
+
+
+def test_a_symbolic_reduction_of_blocks_needs_no_memory_for_the_input():
+    x = dr.opaque(Float, 2, 64)
+    y = x * 3
+    total = dr.block_sum(y, 32, mode="symbolic")
+    assert list(total) == [192, 192]
+    assert y.state is dr.VarState.Unevaluated
+
+
+def test_blocks_refuse_unknown_modes():
+    with pytest.raises(ValueError, match="block_reduce: mode is 'eval'"):
+        dr.block_sum(Float(1, 2), 2, mode="eval")
