@@ -18,14 +18,17 @@ from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.thread.ptx import LOCAL_BYTES, PtxTarget
 from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.target import in_use
 from lumijit.compiler.record import local
 from lumijit.llvm import Bool, Float, Float16, Float64, Int, UInt
 from lumijit.runtime import nvptx
+from lumijit.runtime.config import settings
 from lumijit.runtime.dtypes import FLOAT32, UINT32
 from lumijit.runtime.errors import BackendError, KernelBuildError
 from tests.compiler.support import array, lit
 from tests.runtime.support import run_script
 from tests.targets import written_for
+from tests.tools import ptx
 
 SIZES = (1, 2, 63, 64, 65, 1000)
 
@@ -260,3 +263,14 @@ def test_what_a_target_lacks_is_named() -> None:
     expected = "target 'ptx': the kernel needs more than 512 KiB of local memory"
     with pytest.raises(BackendError, match=expected):
         PtxTarget().code(program, "kernel", kernels.target())
+
+
+def test_the_gallery_becomes_ptx(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "no_disk_cache", False)
+    former = in_use()
+    assert ptx.main(["--out", str(tmp_path), "--only", "quickstart"]) == 0
+    assert in_use() is former
+    assert ".entry" in (tmp_path / "quickstart0.ptx").read_text()
+    assert "1 kernels in" in capfd.readouterr().out

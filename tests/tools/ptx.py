@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.tools.ptx", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/ptx"))
     parser.add_argument("--processor", default=nvptx.PROCESSOR)
+    parser.add_argument("--only", choices=[p.TITLE for p in gallery.PICTURES])
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     former, settings.no_disk_cache = targets.in_use(), True
@@ -80,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels.use(target)
     try:
         for picture in gallery.PICTURES:
+            if options.only not in (None, picture.TITLE):
+                continue
             target.picture = picture.TITLE
             with tempfile.TemporaryDirectory() as folder:
                 words = ["--out", folder, "--size", str(SIZE), "--only", picture.TITLE]

@@ -8,7 +8,8 @@ target; what single operations become is in their records.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.mathlib import FUNCTIONS
@@ -18,22 +19,14 @@ from lumijit.compiler.ir.ops.logic import SELECT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
-    BRANCH,
-    CALL,
     CAST,
     COUNTER,
     EVALUATED,
-    GATHER,
-    GATHER_AT,
     LITERAL,
     LOCAL,
     LOCAL_READ,
     LOCAL_WRITE,
-    LOOP,
     PROJECT,
-    SCATTER,
-    SCATTER_ERROR,
-    SCATTER_INC,
     UNDEFINED,
     WRITTEN,
 )
@@ -49,9 +42,14 @@ from lumijit.runtime.dtypes import BOOL, DType
 _SINCOS = {m.SIN: 0, m.COS: 1}
 
 
-class Lowering(ABC):
-    """Writes one program as LLVM IR."""
+# What lowers a node of each op: it returns the value, or enters it itself.
+Methods = Mapping[Op, Callable[[Any, Node], "str | None"]]
 
+
+class Lowering(ABC):
+    """Writes a program as LLVM IR; `methods` are for what targets do in their ways."""
+
+    methods: Methods
     scratch: Scratch
     cancel_address: str
 
@@ -161,7 +159,7 @@ class Lowering(ABC):
         if op.lower is not None:
             self._compute(node, op)
         else:
-            value = _LOWER[op](self, node)
+            value = (_METHODS.get(op) or self.methods[op])(self, node)
             if value is not None:
                 self.values[node] = value
 
@@ -220,8 +218,6 @@ class Lowering(ABC):
             }
         return self._angles
 
-    # What targets do in their ways; what returns no value has none, or has entered it
-
     @abstractmethod
     def counter(self) -> str:
         """Return the index of the element."""
@@ -234,58 +230,18 @@ class Lowering(ABC):
     def store(self, node: Node, address: str) -> None:
         """Write a value to the element's entry of an array."""
 
-    @abstractmethod
-    def gather(self, node: Node) -> str | None:
-        """Lower an indexed read."""
 
-    @abstractmethod
-    def gather_at(self, node: Node) -> str:
-        """Lower an indexed read of an array of which a value is the address."""
-
-    @abstractmethod
-    def scatter(self, node: Node) -> None:
-        """Lower an indexed write."""
-
-    @abstractmethod
-    def scatter_inc(self, node: Node) -> str:
-        """Lower the counting up of an entry."""
-
-    @abstractmethod
-    def scatter_error(self, node: Node) -> str:
-        """Lower a sum whose rounding error is returned."""
-
-    @abstractmethod
-    def loop(self, node: Node) -> None:
-        """Lower a loop."""
-
-    @abstractmethod
-    def branch(self, node: Node) -> None:
-        """Lower a branch."""
-
-    @abstractmethod
-    def call(self, node: Node) -> None:
-        """Lower a call."""
-
-
-# What lowers a node of each structural op: it returns the value, or enters it itself.
-_LOWER: dict[Op, Callable[[Lowering, Node], str | None]] = {
+# What lowers the ops that are the same for all targets; see `Lowering.methods`.
+_METHODS: Methods = {
     LITERAL: Lowering._literal,
     EVALUATED: Lowering._evaluated,
     CAST: Lowering._convert,
     BITCAST: Lowering._convert,
     COUNTER: lambda low, node: low.counter(),
     UNDEFINED: lambda low, node: low.b.const(node.type, 0),
-    GATHER: lambda low, node: low.gather(node),
-    GATHER_AT: lambda low, node: low.gather_at(node),
-    SCATTER: lambda low, node: low.scatter(node),
-    SCATTER_INC: lambda low, node: low.scatter_inc(node),
-    SCATTER_ERROR: lambda low, node: low.scatter_error(node),
     LOCAL: lambda low, node: low.scratch.allocate(node),
     LOCAL_READ: lambda low, node: low.scratch.read(node),
     LOCAL_WRITE: lambda low, node: low.scratch.write(node),
-    LOOP: lambda low, node: low.loop(node),
-    BRANCH: lambda low, node: low.branch(node),
-    CALL: lambda low, node: low.call(node),
     PROJECT: lambda low, node: low.results[node.deps[0]][node.attr],
     WRITTEN: lambda low, node: None,
 }

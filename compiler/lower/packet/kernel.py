@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.ir.checked_reads import is_checked
-from lumijit.compiler.ir.ops.structural import GATHER, GATHER_AT, LOOP, REGIONS
+from lumijit.compiler.ir.ops.structural import (
+    BRANCH,
+    CALL,
+    GATHER,
+    GATHER_AT,
+    LOOP,
+    REGIONS,
+    SCATTER,
+    SCATTER_ERROR,
+    SCATTER_INC,
+)
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node
@@ -209,34 +219,14 @@ class PacketLowering(Lowering):
         align = min(64, b.width * t.size_bytes)
         b.line(f"store {ty} {value}, ptr {place}, align {align}{streaming}")
 
-    def gather(self, node: Node) -> None:
-        """Lower an indexed read."""
-        self.gathers.lower(node)
 
-    def gather_at(self, node: Node) -> str:
-        """Lower an indexed read of an array of which a value is the address."""
-        return self.gathers.read_at(node)
-
-    def scatter(self, node: Node) -> None:
-        """Lower an indexed write."""
-        self.access.scatter(node)
-
-    def scatter_inc(self, node: Node) -> str:
-        """Lower the counting up of an entry."""
-        return self.access.scatter_inc(node)
-
-    def scatter_error(self, node: Node) -> str:
-        """Lower a sum whose rounding error is returned."""
-        return self.access.scatter_error(node)
-
-    def loop(self, node: Node) -> None:
-        """Lower a loop."""
-        lower_loop(self.divergence, node)
-
-    def branch(self, node: Node) -> None:
-        """Lower a branch."""
-        self.divergence.branch(node)
-
-    def call(self, node: Node) -> None:
-        """Lower a call."""
-        lower_call(self.divergence, node)
+PacketLowering.methods = {
+    GATHER: lambda low, node: low.gathers.lower(node),
+    GATHER_AT: lambda low, node: low.gathers.read_at(node),
+    SCATTER: lambda low, node: low.access.scatter(node),
+    SCATTER_INC: lambda low, node: low.access.scatter_inc(node),
+    SCATTER_ERROR: lambda low, node: low.access.scatter_error(node),
+    LOOP: lambda low, node: lower_loop(low.divergence, node),
+    BRANCH: lambda low, node: low.divergence.branch(node),
+    CALL: lambda low, node: lower_call(low.divergence, node),
+}

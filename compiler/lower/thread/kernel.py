@@ -12,7 +12,17 @@ from collections.abc import Callable
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine
 from lumijit.compiler.ir.effects import Reduction
-from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.ops.structural import (
+    BRANCH,
+    CALL,
+    GATHER,
+    GATHER_AT,
+    LITERAL,
+    LOOP,
+    SCATTER,
+    SCATTER_ERROR,
+    SCATTER_INC,
+)
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.atomics import add_with_error, atomic, entry_address
 from lumijit.compiler.lower.common.demand import Demand
@@ -128,13 +138,11 @@ class ThreadLowering(Lowering):
             index = b.add(UINT32, index, int(node.attr))
         return self._read(node.type, entry_address(b, node.type, base, index))
 
-    def gather(self, node: Node) -> str:
-        """Lower an indexed read."""
+    def _gather(self, node: Node) -> str:
         base = self.addresses[node.deps[0]]
         return self._where(node.deps[2], node.type, lambda: self._entry(node, base))
 
-    def gather_at(self, node: Node) -> str:
-        """Lower an indexed read of an array of which a value is the address."""
+    def _gather_at(self, node: Node) -> str:
 
         def read() -> str:
             number = self.operand(node.deps[0])
@@ -151,8 +159,7 @@ class ThreadLowering(Lowering):
             self.b, root.type, base, self.operand(index)
         )
 
-    def scatter(self, node: Node) -> None:
-        """Lower an indexed write."""
+    def _scatter(self, node: Node) -> None:
         b = self.b
         reduction: Reduction = node.attr
         t, address = self._target(node)
@@ -173,7 +180,7 @@ class ThreadLowering(Lowering):
 
         self._where(node.deps[3], UINT32, write)
 
-    def scatter_inc(self, node: Node) -> str:
+    def _scatter_inc(self, node: Node) -> str:
         """Count an entry up, and return what it was before."""
         _, address = self._target(node)
 
@@ -183,7 +190,7 @@ class ThreadLowering(Lowering):
 
         return self._where(node.deps[2], UINT32, count)
 
-    def scatter_error(self, node: Node) -> str:
+    def _scatter_error(self, node: Node) -> str:
         """Add to an entry, and return what rounding took from the sum."""
         t, address = self._target(node)
         return self._where(
@@ -192,16 +199,14 @@ class ThreadLowering(Lowering):
             lambda: add_with_error(self.b, t, address(), self.operand(node.deps[1])),
         )
 
-    # Regions
 
-    def loop(self, node: Node) -> None:
-        """Lower a loop."""
-        control.lower_loop(self, node)
-
-    def branch(self, node: Node) -> None:
-        """Lower a branch."""
-        control.lower_branch(self, node)
-
-    def call(self, node: Node) -> None:
-        """Lower a call."""
-        control.lower_call(self, node)
+ThreadLowering.methods = {
+    GATHER: ThreadLowering._gather,
+    GATHER_AT: ThreadLowering._gather_at,
+    SCATTER: ThreadLowering._scatter,
+    SCATTER_INC: ThreadLowering._scatter_inc,
+    SCATTER_ERROR: ThreadLowering._scatter_error,
+    LOOP: control.lower_loop,
+    BRANCH: control.lower_branch,
+    CALL: control.lower_call,
+}

@@ -36,9 +36,9 @@ def code(kernel: dict[str, Any]) -> str:
 
 
 def packet(kernel: dict[str, Any]) -> list[str]:
-    """Return the instructions that a kernel executes once per packet, by name."""
-    text = code(kernel).split("packet:")[1]
-    return re.findall(r"= (?:call <\d+ x \w+> @llvm\.)?(\w+)", text)
+    """Return the instructions that a kernel executes per packet or thread, by name."""
+    text = re.split(r"\n(?:packet|element):", code(kernel))[1]
+    return re.findall(r"= (?:call [^@]+@llvm\.)?(\w+)", text)
 
 
 class Wave:

@@ -54,6 +54,7 @@ def test_the_last_lane_wins_in_each_component(size: int) -> None:
     assert target.numpy().tolist() == [0, 0, 0, last, 10 * last, 100 * last]
 
 
+@pytest.mark.packets("lanes of a packet write in step")
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_writes_to_the_same_entries_stay_in_order(size: int, mode: Any) -> None:
@@ -104,6 +105,7 @@ def test_arrays_of_several_types_under_several_masks(size: int) -> None:
     np.testing.assert_array_equal(count.numpy(), expected)
 
 
+@pytest.mark.packets("counts loops over lanes")
 def test_components_share_a_loop_over_lanes(
     each_target: TargetInfo, capsys: pytest.CaptureFixture[str]
 ) -> None:
