@@ -17,7 +17,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.dtypes import BOOL
-from lumijit.runtime.errors import SizeError, message
+from lumijit.runtime.errors import SizeError
 
 _new = cast(Any, object.__new__)
 
@@ -108,11 +108,9 @@ def _check_sizes(construct: str, operands: list[Any]) -> None:
     if len(sizes) > 1:
         listed = ", ".join(str(len(o)) for o in operands)
         raise SizeError(
-            message(
-                construct,
-                f"the operands have incompatible sizes ({listed})",
-                "use arrays of the same size; only size 1 broadcasts.",
-            )
+            construct,
+            f"the operands have incompatible sizes ({listed})",
+            "use arrays of the same size; only size 1 broadcasts.",
         )
 
 
@@ -156,10 +154,8 @@ def _one(cls: type[Any], value: Any) -> Any:
 def _flat(cls: type[Any], data: Any) -> Any:
     if data.ndim != 1:
         raise SizeError(
-            message(
-                cls.__name__,
-                f"the input has {data.ndim} dimensions (expected 1)",
-                "select one entry or flatten it first.",
-            )
+            cls.__name__,
+            f"the input has {data.ndim} dimensions (expected 1)",
+            "select one entry or flatten it first.",
         )
     return data

@@ -17,7 +17,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.dtypes import BOOL
-from lumijit.runtime.errors import ArrayTypeError, SizeError, message
+from lumijit.runtime.errors import ArrayTypeError, SizeError
 
 _new = cast(Any, object.__new__)
 
@@ -127,11 +127,9 @@ def _rows(construct: str, columns: list[list[Any]]) -> Any:
     if len(sizes) > 1:
         listed = ", ".join(str(len(c)) for c in columns)
         raise SizeError(
-            message(
-                construct,
-                f"the operands have incompatible numbers of items ({listed})",
-                "use arrays with the same number of items.",
-            )
+            construct,
+            f"the operands have incompatible numbers of items ({listed})",
+            "use arrays with the same number of items.",
         )
     size = sizes.pop() if sizes else 1
     wide = [c * size if len(c) != size else c for c in columns]
@@ -171,11 +169,9 @@ def _from_array(cls: type[Any], value: Array) -> list[Any]:
     mine, theirs = cls._spec.outer, value._spec.outer
     if len(theirs) > len(mine):
         raise ArrayTypeError(
-            message(
-                cls.__name__,
-                f"can't be made from {type(value).__name__}, which has more dimensions",
-                "select one of its items.",
-            )
+            cls.__name__,
+            f"can't be made from {type(value).__name__}, which has more dimensions",
+            "select one of its items.",
         )
     if len(theirs) < len(mine):
         return _repeated(cls, value)
@@ -190,12 +186,10 @@ def _from_numpy(cls: type[Any], data: Any) -> list[Any]:
         return _repeated(cls, data.item())
     if data.ndim > len(cls._spec.shape):
         raise ArrayTypeError(
-            message(
-                cls.__name__,
-                f"the NumPy array has {data.ndim} dimensions "
-                f"(expected {len(cls._spec.shape)})",
-                "the first dimensions must be the static ones of the type.",
-            )
+            cls.__name__,
+            f"the NumPy array has {data.ndim} dimensions "
+            f"(expected {len(cls._spec.shape)})",
+            "the first dimensions must be the static ones of the type.",
         )
     rows = [np.ascontiguousarray(row) for row in data]
     return _each(cls, rows)

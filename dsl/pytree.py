@@ -85,10 +85,11 @@ def tree_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
         return
     for key, child in children(value):
-        yield from tree_leaves(child, path + _step(value, key))
+        yield from tree_leaves(child, path + step(value, key))
 
 
-def _step(container: Any, key: Key) -> str:
+def step(container: Any, key: Key) -> str:
+    """Return what follows a container's name in that of a child."""
     if type(container) in (list, tuple, dict):
         return f"[{key!r}]"
     return f".{key}" if isinstance(key, str) else f"[{key}]"

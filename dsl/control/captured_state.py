@@ -94,8 +94,7 @@ class Outside:
         elif pytree.is_container(value):
             reach.ignore(value)
             for key, child in pytree.children(value):
-                is_name = isinstance(key, str) and type(value) is not dict
-                self.leave(child, f"{label}.{key}" if is_name else f"{label}[{key!r}]")
+                self.leave(child, label + pytree.step(value, key))
         else:
             reach.follow(value, label)
 

@@ -193,6 +193,4 @@ def _containers(value: Any, name: str) -> Iterator[tuple[str, type[Any]]]:
     elif pytree.is_container(value):
         yield name, type(value)
         for key, child in pytree.children(value):
-            named = isinstance(key, str) and type(value) is not dict
-            step = f".{key}" if named else f"[{key!r}]"
-            yield from _containers(child, name + step)
+            yield from _containers(child, name + pytree.step(value, key))

@@ -107,9 +107,7 @@ def _collect(
             _collect(item, f"{name}[{k}]", leaves, nested)
     elif pytree.is_container(value):
         for key, child in pytree.children(value):
-            named = isinstance(key, str) and type(value) is not dict
-            step = f".{key}" if named else f"[{key!r}]"
-            _collect(child, name + step, leaves, nested)
+            _collect(child, name + pytree.step(value, key), leaves, nested)
     else:
         leaves.append(Leaf(name, value))
 

@@ -18,10 +18,8 @@ from lumijit.runtime.history import JitBackend
 
 
 def flat_leaves(value: Any) -> Iterator[FlatArray]:
-    """Yield all flat traced arrays in a PyTree."""
-    for _, leaf in tree_leaves(value):
-        if isinstance(leaf, ArrayBase):
-            yield from (p for p in flat_parts(leaf) if isinstance(p, FlatArray))
+    """Return all flat traced arrays in a PyTree."""
+    return (holder for holder in _holders(value) if isinstance(holder, FlatArray))
 
 
 def _nodes(args: Any, construct: str) -> list[Node]:

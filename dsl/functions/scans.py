@@ -141,7 +141,7 @@ def block_reduce(
             f"the size {len(value)} is no multiple of the block size {block_size}",
             "choose a block size that divides the size.",
         )
-    if isinstance(value, HostArray):
+    if not isinstance(value, FlatArray):
         blocks = value._data.reshape(-1, block_size)
         with np.errstate(all="ignore"):
             data = HOST_UPDATES[op].reduce(blocks, axis=1, dtype=blocks.dtype)

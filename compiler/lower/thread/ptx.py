@@ -47,7 +47,7 @@ class PtxTarget(ThreadTarget):
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted; of the processor, nothing is assumed."""
-        info = replace(TargetInfo(), lanes_f32=1, is_gpu=True)
+        info = replace(TargetInfo(), lanes_f32=1)
         return super().plan(program, info)
 
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
