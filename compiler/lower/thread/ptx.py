@@ -6,8 +6,6 @@ GPUs lack. Translating it is up to `runtime.nvptx`; nothing here runs on a GPU y
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
@@ -47,8 +45,7 @@ class PtxTarget(ThreadTarget):
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted; of the processor, nothing is assumed."""
-        info = replace(TargetInfo(), lanes_f32=1)
-        return super().plan(program, info)
+        return super().plan(program, TargetInfo(lanes_f32=1))
 
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel."""
