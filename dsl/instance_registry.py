@@ -19,12 +19,12 @@ from lumijit.compiler.ir.ops.logic import AND, COPY, EQ, LT, SELECT, SHR
 from lumijit.compiler.ir.ops.structural import (
     GATHER,
     LITERAL,
+    LOOP,
     PROJECT,
     SCATTER,
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import Loop
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
@@ -260,7 +260,7 @@ def _may_be_stale(node: Node) -> bool:
 def _sources(region: Node, position: int) -> list[Node]:
     """Return what a region's result is taken from."""
     attr = region.attr
-    if not isinstance(attr, Loop):
+    if region.op is not LOOP:
         return [block.outputs[position] for block in attr.blocks]
     first, last = region.deps[position], attr.body.outputs[position]
     return [first] if last is attr.args[position] else [first, last]

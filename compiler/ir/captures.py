@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lumijit.compiler.ir import local_types
-from lumijit.compiler.ir.ops.record import region_operands
-from lumijit.compiler.ir.region_types import Loop, Region, attr_key
+from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
 from lumijit.compiler.ir.trace import Node, Scope
 
@@ -114,55 +113,3 @@ def shape(
         rows.append((node.op.index, node.type.index, attr, *refs))
     rows.append([known.get(root, id(root)) for root in roots])
     return rows, captures
-
-
-def recapture(node: Node) -> None:
-    """Find anew what a region refers to, after its nodes got other operands.
-
-    The arrays that it writes stay the same.
-    """
-    region = node.attr
-    heads = len(region.args) if isinstance(region, Loop) else 1
-    inside = {id(n) for block in region.blocks for n in block.nodes}
-    if isinstance(region, Loop):
-        inside.update(map(id, region.args))
-    values: dict[int, Node] = {}
-    pointers: dict[int, Node] = {}
-    for block in region.blocks:
-        for inner in block.nodes:
-            values.update((id(d), d) for d in value_deps(inner))
-            pointers.update((id(d), d) for d in source_deps(inner))
-        values.update((id(out), out) for out in block.outputs)
-    known = inside | set(map(id, node.deps[:heads]))
-    found = [n for key, n in values.items() if key not in known]
-    read = [n for key, n in pointers.items() if key not in inside]
-    targets = written_deps(node)
-    counts = heads + len(found), len(read), len(targets)
-    region.operands = region_operands(*counts)
-    node.deps = (*node.deps[:heads], *found, *read, *targets)
-    region.key = structure(region, node.deps)
-
-
-def structure(region: Region, deps: tuple[Node, ...]) -> Any:
-    """Describe a region's code by local indices; captures count from -1 down."""
-    # Keyed by nodes: asking for ids takes longer than hashing them.
-    known: dict[Node, int] = {d: -1 - k for k, d in enumerate(deps)}
-    count = 0
-    if isinstance(region, Loop):
-        for arg in region.args:
-            known[arg] = count
-            count += 1
-    rows: list[Any] = [type(region).__name__]
-    for block in region.blocks:
-        for node in block.nodes:
-            known[node] = count
-            count += 1
-            deps = node.deps
-            attr = None if node.attr is None else attr_key(node)
-            head = node.op.index, node.type.index, attr
-            if len(deps) == 2:
-                rows.append((*head, known[deps[0]], known[deps[1]]))
-            else:
-                rows.append((*head, *[known[d] for d in deps]))
-        rows.append(tuple([known[n] for n in block.outputs]))
-    return tuple(rows)

@@ -17,7 +17,6 @@ MODES = ("auto", "apart", "direct", "local", "no_conflicts", "permute", "expand"
 
 
 _new = cast(Any, object.__new__)
-CONSUMED = "consumed"
 
 
 class Holder:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import CONSUMED, MODES, OPERATIONS, Reduction
+from lumijit.compiler.ir.effects import MODES, OPERATIONS, Reduction
 from lumijit.compiler.ir.local_types import (
     LocalType,
     is_local,
@@ -21,6 +21,7 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
+    CONSUMED,
     COUNTER,
     EVALUATED,
     GATHER,
@@ -87,7 +88,7 @@ def _check_source(node: Node) -> None:
     require(not node.deps, "a source has no operands", node)
     is_stored = node.op in (EVALUATED, SYMBOLIC) and is_local(node)
     require(node.type in VALUES or is_stored, "a source holds values", node)
-    in_root = node.op is SYMBOLIC or node.scope is ROOT
+    in_root = node.op in (SYMBOLIC, CONSUMED) or node.scope is ROOT
     require(in_root, "a source belongs to the program", node)
 
 
@@ -183,7 +184,7 @@ def _check_scatter_error(node: Node) -> None:
     check_type(node, mask, BOOL, "mask")
     check_type(node, node, target.type, "result")
     check_size(node, (value, index, mask))
-    require(node.attr in (None, CONSUMED), "the attribute is a state", node)
+    require(node.attr is None, "such a write has no attribute", node)
 
 
 def _check_scatter_inc(node: Node) -> None:
@@ -195,7 +196,7 @@ def _check_scatter_inc(node: Node) -> None:
     check_type(node, mask, BOOL, "mask")
     check_type(node, node, UINT32, "result")
     check_size(node, (index, mask))
-    require(node.attr in (None, CONSUMED), "the attribute is a state", node)
+    require(node.attr is None, "such a write has no attribute", node)
 
 
 def _check_written(node: Node) -> None:
@@ -256,6 +257,7 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     LITERAL: _check_literal,
     COUNTER: _check_counter,
     UNDEFINED: _check_source,
+    CONSUMED: _check_source,
     EVALUATED: _check_evaluated,
     SYMBOLIC: _check_symbolic,
     CAST: _check_cast,

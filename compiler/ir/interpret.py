@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.ir.effects import CONSUMED, Reduction
+from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, stored_lanes
 from lumijit.compiler.ir.ops.record import Op, Role
 from lumijit.compiler.ir.ops.structural import (
@@ -206,7 +206,6 @@ class _Interpreter:
 
     def _target(self, effect: Node) -> Array:
         """Return the array that an effect changes: a copy at program level."""
-        assert effect.attr is not CONSUMED, "what it returned is gone"
         target = effect.deps[0]
         contents = self.memory.get(id(target))
         if contents is None:

@@ -10,13 +10,15 @@ from collections.abc import Iterable
 
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.ops.structural import (
+    CALL,
     EVALUATED,
     LITERAL,
+    LOOP,
     PROJECT,
     REGIONS,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import Block, Call, Loop
+from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import VOID
@@ -104,13 +106,13 @@ class _Printer:
         self.line(f"{text}{label} {{")
         self.depth += 1
         titles: tuple[str, ...]
-        if isinstance(region, Loop):
+        if node.op is LOOP:
             for arg, init in zip(region.args, node.deps, strict=False):
                 name = self.names[id(arg)] = f"%{len(self.names)}"
                 kind = f"{arg.type.short}[{arg.size}]"
                 self.line(f"{name} = argument {kind} from {self.operand(init)}")
             first, titles = len(region.args), ("while", "body")
-        elif isinstance(region, Call):
+        elif node.op is CALL:
             self.line(f"select {self.operand(node.deps[0])}")
             count = len(region.bodies)
             first, titles = 1, tuple(f"body {k + 1}" for k in range(count))

@@ -23,31 +23,22 @@ def check_region(node: Node, check_node: Rule) -> None:
     """Check a region and all inside; `check_node` checks one node."""
     region: Region = node.attr
     check_type(node, node, VOID, "region")
-    heads = 1
-    if node.op is LOOP:
-        require(isinstance(region, Loop), "the attribute is a Loop", node)
-        heads = len(region.args) if isinstance(region, Loop) else 0
-    elif node.op is CALL:
-        require(isinstance(region, Call), "the attribute is a Call", node)
-    else:
-        require(isinstance(region, Branch), "the attribute is a Branch", node)
+    require(isinstance(region, Region), "the attribute is a Region", node)
+    require(region.op is node.op, "the attribute is of the node's kind", node)
+    heads = len(region.args) if node.op is LOOP else 1
     groups = value_deps(node), source_deps(node), written_deps(node)
     is_ordered = heads <= len(groups[0]) and sum(groups, ()) == node.deps
     require(is_ordered, "operands are values, then sources, then targets", node)
     hash(region.key)
-    for entry in region.written:
-        version = entry()
-        if version is not None and version.op is WRITTEN:
-            require(version.deps[0] is node, "a region knows its versions", node)
     for dep in (*source_deps(node), *written_deps(node)):
         is_array = dep.scope is ROOT or dep.op is WRITTEN
         require(is_array, "an indexed array has entries", node)
     for dep in value_deps(node):
         fits = dep.size in (1, node.size)
         require(fits, "what a region reads has its size, or size 1", node)
-    if isinstance(region, Loop):
+    if node.op is LOOP:
         _check_loop(node, region, check_node)
-    elif isinstance(region, Call):
+    elif node.op is CALL:
         _check_call(node, region, check_node)
     else:
         _check_branch(node, region, check_node)

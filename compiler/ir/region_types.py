@@ -1,115 +1,94 @@
-"""What a region's attribute holds: its code in blocks, its arguments, its layout.
+"""What a region's attribute holds: its code in blocks, its arguments, its operands.
 
-Making regions is the work of `regions`; this is what the other passes read.
+Making regions is the work of `record.regions`; this is what the other passes read.
+Nothing changes a block or a region once it is made: other code is another region
+(`transform.rewriting`), which its node may have for attribute from then on. Who needs
+what was recorded (a derivative does) keeps the value of the attribute and the node's
+operands, and with these all nodes inside.
 """
 
 from __future__ import annotations
 
-from typing import Any
-from weakref import ref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
 
-from lumijit.compiler.ir.effects import CONSUMED, Reduction, joins
+from lumijit.compiler.ir.effects import Reduction, joins
 from lumijit.compiler.ir.ops.logic import AND, NOT
-from lumijit.compiler.ir.ops.record import Operands, without_targets
-from lumijit.compiler.ir.ops.structural import (
-    BITCAST,
-    CAST,
-    REGIONS,
-    WRITTEN,
-)
-from lumijit.compiler.ir.roles import is_effect, is_returning, read_deps
+from lumijit.compiler.ir.ops.record import Op, Operands, region_operands
+from lumijit.compiler.ir.ops.structural import BITCAST, CAST, REGIONS
 from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import BOOL
 
+Nodes = tuple[Node, ...]
 
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Straight-line code of a region: nodes in order, then its results."""
 
-    __slots__ = ("_weight", "is_consumed", "nodes", "outputs")
+    nodes: Nodes
+    outputs: Nodes
 
-    def __init__(
-        self,
-        nodes: tuple[Node, ...],
-        outputs: tuple[Node, ...],
-        is_consumed: bool = False,
-    ) -> None:
-        self.nodes = nodes
-        self.outputs = outputs
-        self.is_consumed = is_consumed
-        self._weight = 0
-
-    @property
+    @cached_property
     def weight(self) -> int:
         """How many operations there are, in regions inside as well."""
-        if not self._weight:
-            self._weight = sum(map(weight, self.nodes))
-        return self._weight
-
-    def pure(self) -> Block:
-        """Return the same code without its writes to memory.
-
-        What counters returned can't be had again: `is_consumed` tells that the code
-        refers to it.
-        """
-        rest = []
-        gone: set[int] = set()
-        for node in self.nodes:
-            if node.op in REGIONS:
-                if is_effect(node):
-                    node.deps = read_deps(node)
-                    node.attr = node.attr.without_effects()
-            elif is_effect(node) or node.op is WRITTEN:
-                if is_returning(node):
-                    node.attr = CONSUMED
-                gone.add(id(node))
-                continue
-            rest.append(node)
-        # What served the writes only goes with them: most of all, the positions
-        # that counters returned.
-        needed = set(map(id, self.outputs))
-        kept = []
-        for node in reversed(rest):
-            if id(node) in needed:
-                kept.append(node)
-                needed.update(map(id, node.deps))
-        nodes = tuple(reversed(kept))
-        is_consumed = self.is_consumed or not needed.isdisjoint(gone)
-        is_consumed |= any(n.op in REGIONS and n.attr.is_consumed for n in nodes)
-        return Block(nodes, self.outputs, is_consumed)
+        return sum(map(weight, self.nodes))
 
 
-class Loop:
-    """A while loop: `args` are its phis; `header` computes `header.outputs[0]`.
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A loop, a branch or a call.
 
-    deps of the node: initial values (one per argument), captured values, arrays read by
-    index, arrays written (`operands`).
+    A loop has symbolic arguments, which stand for its state; its blocks are a header,
+    which computes whether it goes on, and a body, which computes the next state. The
+    blocks of a branch are run where its condition holds, and elsewhere. Of a call's,
+    an element runs the one whose position plus 1 is its selector, a UInt32; for any
+    other number, nothing runs and the results are zero.
+
+    The operands of the node are the initial state, the condition or the selector, then
+    other captured values, arrays read by index, arrays written (`operands`). `key`
+    describes the code. What `is_consumed` can't run again, since it needs what a write
+    returned that has been carried out.
     """
 
-    __slots__ = (
-        "args",
-        "body",
-        "header",
-        "key",
-        "label",
-        "operands",
-        "written",
-    )
-    args: tuple[Node, ...]
-    header: Block
-    body: Block
-    operands: Operands
+    op: Op
+    args: Nodes
+    blocks: tuple[Block, ...]
     label: str
+    operands: Operands
     key: Any
-    written: list[ref[Node]]
+    is_consumed: bool = False
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The code blocks in order."""
-        return (self.header, self.body)
+    def header(self) -> Block:
+        """What a loop computes before each turn."""
+        return self.blocks[0]
+
+    @property
+    def body(self) -> Block:
+        """What a loop computes in each turn."""
+        return self.blocks[1]
+
+    @property
+    def true(self) -> Block:
+        """The side of a branch for elements that fulfil its condition."""
+        return self.blocks[0]
+
+    @property
+    def false(self) -> Block:
+        """The side of a branch for all other elements."""
+        return self.blocks[1]
+
+    @property
+    def bodies(self) -> tuple[Block, ...]:
+        """What a call calls."""
+        return self.blocks
 
     @property
     def terms(self) -> list[Node]:
-        """The conditions that must all hold for another turn."""
+        """The conditions that must all hold for another turn of a loop."""
         inside = set(map(id, self.header.nodes))
         found: dict[int, Node] = {}
         stack = list(self.header.outputs)
@@ -123,7 +102,7 @@ class Loop:
 
     @property
     def exits(self) -> dict[int, Node]:
-        """The positions of state that ends the loop when set, with the terms.
+        """The positions of state that ends a loop when set, with the terms.
 
         None if the header does more than compute: it runs once more when all lanes
         have left, and then no index needs to be right.
@@ -133,87 +112,54 @@ class Loop:
         found = {term.deps[0]: term for term in self.terms if term.op is NOT}
         return {k: found[arg] for k, arg in enumerate(self.args) if arg in found}
 
-    @property
-    def is_consumed(self) -> bool:
-        """Whether the results need counters as they were during an earlier run."""
-        return self.header.is_consumed or self.body.is_consumed
 
-    def without_effects(self) -> Loop:
-        """Return the same loop without its writes to memory."""
-        loop = Loop()
-        loop.args, loop.label = self.args, self.label
-        loop.header, loop.body = self.header.pure(), self.body.pure()
-        loop.operands = without_targets(self.operands)
-        loop.key, loop.written = ("pure", self.key), []
-        return loop
+# What a reader may expect of a region.
+Loop: TypeAlias = Region
+Branch: TypeAlias = Region
+Call: TypeAlias = Region
 
 
-class Branch:
-    """A conditional: deps[0] is the condition, then captures as in `Loop`."""
+def make_region(
+    op: Op,
+    args: Nodes,
+    blocks: Sequence[Block],
+    label: str,
+    operands: tuple[Sequence[Node], Sequence[Node], Sequence[Node]],
+    is_consumed: bool = False,
+) -> tuple[Region, Nodes]:
+    """Return a region and the operands of its node.
 
-    __slots__ = ("false", "key", "label", "operands", "true", "written")
-    true: Block
-    false: Block
-    operands: Operands
-    label: str
-    key: Any
-    written: list[ref[Node]]
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The code blocks in order."""
-        return (self.true, self.false)
-
-    @property
-    def is_consumed(self) -> bool:
-        """Whether the results need counters as they were during an earlier run."""
-        return self.true.is_consumed or self.false.is_consumed
-
-    def without_effects(self) -> Branch:
-        """Return the same branch without its writes to memory."""
-        branch = Branch()
-        branch.label = self.label
-        branch.true, branch.false = self.true.pure(), self.false.pure()
-        branch.operands = without_targets(self.operands)
-        branch.key, branch.written = ("pure", self.key), []
-        return branch
-
-
-class Call:
-    """A call of one of several bodies, chosen per element.
-
-    deps[0] is a UInt32: a body's position plus 1; for any other number, nothing runs
-    and the results are zero. Captures follow as in `Loop`.
+    `operands` are its values, the arrays it reads by index and those it writes.
     """
-
-    __slots__ = ("bodies", "key", "label", "operands", "written")
-    bodies: tuple[Block, ...]
-    operands: Operands
-    label: str
-    key: Any
-    written: list[ref[Node]]
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The code blocks in order."""
-        return self.bodies
-
-    @property
-    def is_consumed(self) -> bool:
-        """Whether the results need counters as they were during an earlier run."""
-        return any(body.is_consumed for body in self.bodies)
-
-    def without_effects(self) -> Call:
-        """Return the same call without its writes to memory."""
-        call = Call()
-        call.label = self.label
-        call.bodies = tuple(body.pure() for body in self.bodies)
-        call.operands = without_targets(self.operands)
-        call.key, call.written = ("pure", self.key), []
-        return call
+    values, sources, targets = operands
+    deps = (*values, *sources, *targets)
+    roles = region_operands(len(values), len(sources), len(targets))
+    key = _structure(op, args, blocks, deps)
+    return Region(op, args, tuple(blocks), label, roles, key, is_consumed), deps
 
 
-Region = Loop | Branch | Call
+def _structure(op: Op, args: Nodes, blocks: Sequence[Block], deps: Nodes) -> Any:
+    """Describe a region's code by local indices; operands count from -1 down."""
+    # Keyed by nodes: asking for ids takes longer than hashing them.
+    known: dict[Node, int] = {d: -1 - k for k, d in enumerate(deps)}
+    count = 0
+    for arg in args:
+        known[arg] = count
+        count += 1
+    rows: list[Any] = [op.name]
+    for block in blocks:
+        for node in block.nodes:
+            known[node] = count
+            count += 1
+            deps = node.deps
+            attr = None if node.attr is None else attr_key(node)
+            head = node.op.index, node.type.index, attr
+            if len(deps) == 2:
+                rows.append((*head, known[deps[0]], known[deps[1]]))
+            else:
+                rows.append((*head, *[known[d] for d in deps]))
+        rows.append(tuple([known[n] for n in block.outputs]))
+    return tuple(rows)
 
 
 def weight(node: Node) -> int:

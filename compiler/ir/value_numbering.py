@@ -163,6 +163,16 @@ def _is_equal(
     )
 
 
+def users(host: Node) -> list[Node]:
+    """Return the nodes that were noted to be made of a node, and still live."""
+    uses = host.uses
+    if uses is None:
+        return []
+    entries = uses.values() if type(uses) is Table else uses
+    found = [entry() for entry in ([uses] if type(uses) is ref else entries)]
+    return [node for node in found if node is not None]
+
+
 def note(host: Node, made: Node) -> None:
     """Let a new operation be found through its host."""
     uses = host.uses

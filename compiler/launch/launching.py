@@ -9,20 +9,23 @@ from collections.abc import Sequence
 from itertools import chain
 
 from lumijit.compiler.ir import local_types
-from lumijit.compiler.ir.effects import CONSUMED
 from lumijit.compiler.ir.ops.structural import (
+    CONSUMED,
     EVALUATED,
     LITERAL,
+    PROJECT,
     REGIONS,
     WRITTEN,
 )
-from lumijit.compiler.ir.roles import is_returning, read_deps
+from lumijit.compiler.ir.roles import is_returning
 from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.value_numbering import users
 from lumijit.compiler.launch import kernels, private_copies, transfer
 from lumijit.compiler.launch.kernels import Built, ir_of
 from lumijit.compiler.launch.starting import start
 from lumijit.compiler.plan.describe import Launch
 from lumijit.compiler.plan.program import Destination, Program, target_root
+from lumijit.compiler.transform.rewriting import without_effects
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.config import flags
 
@@ -186,8 +189,7 @@ def _written_versions(
     found = [n for n in versions if n.op is WRITTEN and id(n.deps[0]) in executed]
     for effect in launch.effects:
         if effect.op in REGIONS:
-            alive = [entry() for entry in effect.attr.written]
-            found += [n for n in alive if n is not None and n.op is WRITTEN]
+            found += [n for n in users(effect) if n.op is WRITTEN]
     bound = [(node, launch.written.get(id(target_root(node)))) for node in found]
     return [(n, memory_for(n) if buffer is None else buffer) for n, buffer in bound]
 
@@ -199,10 +201,11 @@ def _settle_effects(launch: Launch) -> None:
         settle(node, buffer)
     for effect in launch.effects:
         if effect.op in REGIONS:
-            effect.deps = read_deps(effect)
-            effect.attr = effect.attr.without_effects()
+            rest = [n for n in users(effect) if n.op is PROJECT]
+            if not set(rest) <= set(launch.outputs):
+                effect.attr, effect.deps = without_effects(effect)
         elif is_returning(effect):
-            effect.attr = CONSUMED
+            effect.op, effect.deps = CONSUMED, ()
 
 
 def is_idle() -> bool:

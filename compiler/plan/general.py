@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
 
-from lumijit.compiler.ir.captures import structure
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.ops.record import Op, region_operands
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     BRANCH,
     EVALUATED,
     LITERAL,
+    LOOP,
     PROJECT,
     REGIONS,
     SYMBOLIC,
 )
-from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region, attr_key
+from lumijit.compiler.ir.region_types import Block, Region, attr_key, make_region
 from lumijit.compiler.ir.roles import (
     is_effect,
     read_deps,
@@ -174,36 +174,24 @@ class _Copier:
 
     def _region(self, node: Node) -> Node:
         old: Region = node.attr
-        count = len(old.args) if isinstance(old, Loop) else 1
+        count = len(old.args) if old.op is LOOP else 1
         heads = [self.operand(d) for d in node.deps[:count]]
         captures = value_deps(node)[count:]
         kept = [self.copy(d) for d in captures if d.op is not LITERAL or is_baked(d)]
         self.used.append({})
-        if isinstance(old, Loop):
-            loop = Loop()
-            loop.args = tuple(self.copy(a) for a in old.args)
-            loop.header, loop.body = self._block(old.header), self._block(old.body)
-            new: Region = loop
-        elif isinstance(old, Branch):
-            new = branch = Branch()
-            branch.true, branch.false = self._block(old.true), self._block(old.false)
-        else:
-            new = call = Call()
-            call.bodies = tuple(self._block(body) for body in old.bodies)
+        args = tuple(self.copy(a) for a in old.args)
+        blocks = [self._block(block) for block in old.blocks]
         literals = self.used.pop().values()
         read = [self.copy(d) for d in source_deps(node)]
         written = [self.copy(d) for d in written_deps(node)]
-        values = (*heads, *kept, *literals)
-        deps = (*values, *read, *written)
-        new.label, new.written = old.label, []
-        new.operands = region_operands(len(values), len(read), len(written))
-        new.key = structure(new, deps)
+        roles = ([*heads, *kept, *literals], read, written)
+        new, deps = make_region(old.op, args, blocks, old.label, roles, old.is_consumed)
         return self._make(node, deps, new)
 
     def _block(self, block: Block) -> Block:
         nodes = tuple([self.copy(n) for n in block.nodes])
         outputs = tuple([self.operand(n) for n in block.outputs])
-        return Block(nodes, outputs, block.is_consumed)
+        return Block(nodes, outputs)
 
 
 def match(known: Program, program: Program) -> list[Source] | None:
@@ -296,14 +284,10 @@ class _Match:
 
     def _region(self, ours: Node, theirs: Node) -> bool:
         old, new = ours.attr, theirs.attr
-        if type(old) is not type(new):
+        if len(old.args) != len(new.args):
             return False
-        count = 1
-        if isinstance(old, Loop):
-            count = len(old.args)
-            if count != len(new.args):
-                return False
-            self.images.update(zip(map(id, old.args), new.args, strict=True))
+        count = len(old.args) if old.op is LOOP else 1
+        self.images.update(zip(map(id, old.args), new.args, strict=True))
         if len(old.blocks) != len(new.blocks):
             return False
         for a, b in zip(old.blocks, new.blocks, strict=True):

@@ -11,9 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-from lumijit.compiler.ir.effects import CONSUMED, Reduction
+from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import (
+    CONSUMED,
     EVALUATED,
     LITERAL,
     PROJECT,
@@ -101,6 +102,8 @@ class _Planner:
             if not node.deps:
                 if node.scope is not ROOT:
                     raise leaked_symbol(node)
+                if node.op is CONSUMED:
+                    raise _used_up()
                 phase[id(node)] = 0
             elif ready:
                 self._place(node)
@@ -120,8 +123,6 @@ class _Planner:
         Those that aren't computed yet get a node of their own first: another thread
         could find the one that is there by its value, and so refer to it later.
         """
-        if node.attr is CONSUMED:
-            raise _used_up()
         own = list(node.deps)
         targets = operands(node).targets
         own[targets] = map(_own, own[targets])

@@ -30,7 +30,7 @@ from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.record import memory, regions
-from lumijit.compiler.transform.copying import copy_nodes
+from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 
@@ -283,12 +283,12 @@ class Closures:
                             results[use.operand] = node
                         else:
                             replaced[id(use.user), use.operand] = node
-        made = copy_nodes(body.code.nodes, inner, replaced)
+        rewriter = Rewriter({}, replaced)
+        rewriter.copy(body.code.nodes, inner)
         body.outputs = tuple(
-            results.get(k) or made.get(id(out), out)
-            for k, out in enumerate(body.outputs)
+            results.get(k) or rewriter.image(out) for k, out in enumerate(body.outputs)
         )
-        body.effects = [made[id(effect)] for effect in body.effects]
+        body.effects = [rewriter.image(effect) for effect in body.effects]
         body.scope = inner
         body.changed()
 

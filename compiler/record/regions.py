@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
-from weakref import ref
 
-from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.captures import Captures, Code, in_order, structure
+from lumijit.compiler.ir import trace, value_numbering
+from lumijit.compiler.ir.captures import Captures, Code, in_order
 from lumijit.compiler.ir.ops.logic import COPY
-from lumijit.compiler.ir.ops.record import region_operands
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     BRANCH,
     CALL,
@@ -25,13 +24,13 @@ from lumijit.compiler.ir.ops.structural import (
     SYMBOLIC,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region
-from lumijit.compiler.ir.roles import read_deps
+from lumijit.compiler.ir.region_types import Block, make_region
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.launch import evaluate
-from lumijit.compiler.plan.program import iterate_all
 from lumijit.compiler.record import local
 from lumijit.compiler.record.writes import note_write
+from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
@@ -119,23 +118,23 @@ def _note_targets(inner: Scope, captures: Captures) -> None:
 
 
 def _finish(
-    region: Any,
-    op: Any,
+    op: Op,
+    args: tuple[Node, ...],
+    blocks: Sequence[Block],
     heads: tuple[Node, ...],
     captures: Captures,
     scopes: Sequence[Scope],
+    label: str,
 ) -> Node:
     """Make the region node in the current scope and publish its writes."""
     heads_ids = set(map(id, heads))
-    values = [n for k, n in captures.values.items() if k not in heads_ids]
-    pointers = list(captures.pointers.values())
+    values = [*heads]
+    values += [n for k, n in captures.values.items() if k not in heads_ids]
+    sources = list(captures.pointers.values())
     targets = list(captures.targets.values())
-    counts = len(heads) + len(values), len(pointers), len(targets)
-    region.operands = region_operands(*counts)
-    deps = (*heads, *values, *pointers, *targets)
-    region.key = structure(region, deps)
-    region.written = []
-    node = trace.make(op, VOID, _region_size(op, region, heads, values), deps, region)
+    size = _region_size(op, blocks, values)
+    region, deps = make_region(op, args, blocks, label, (values, sources, targets))
+    node = trace.make(op, VOID, size, deps, region)
     if node.size:
         _publish(node, scopes, targets)
     else:
@@ -145,21 +144,20 @@ def _finish(
 
 def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
     """Undo the writes of a region that runs over no elements."""
-    node.deps = read_deps(node)
-    node.attr = node.attr.without_effects()
+    node.attr, node.deps = without_effects(node)
     for inner in scopes:
         restore_writes(inner)
         forget(inner)
 
 
-def _region_size(op: Any, region: Region, heads: Any, values: list[Node]) -> int:
+def _region_size(op: Op, blocks: Sequence[Block], values: list[Node]) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
-    nodes = [n for block in region.blocks for n in block.nodes]
+    nodes = [n for block in blocks for n in block.nodes]
     # A version has the size of its array, however many elements write to it.
     inside = [n for n in nodes if n.op is not WRITTEN]
-    seen = {n.size for n in (*heads, *values, *inside)} - {1}
+    seen = {n.size for n in (*values, *inside)} - {1}
     if len(seen) > 1:
-        mixed = tuple(n for n in (*heads, *values, *inside) if n.size != 1)
+        mixed = tuple(n for n in (*values, *inside) if n.size != 1)
         raise trace.size_mismatch(op, mixed[:8])
     return seen.pop() if seen else 1
 
@@ -177,7 +175,7 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
         position = positions[id(original)]
         written = trace.make(WRITTEN, original.type, original.size, (node,), position)
         holder._advance(written)
-        node.attr.written.append(ref(written))
+        value_numbering.note(node, written)
         if current is trace.ROOT:
             evaluate.note_effect(written, original)
             note_write(holder, original)
@@ -231,17 +229,6 @@ def stand_in(node: Node) -> Node:
     return made
 
 
-def _replace(inner: Scope, nodes: tuple[Node, ...], stand_ins: dict[int, Node]) -> None:
-    """Put the nodes that others stood in for in their place, as targets of writes."""
-    for node in iterate_all(nodes):
-        if any(id(dep) in stand_ins for dep in node.deps):
-            node.deps = tuple(stand_ins.get(id(dep), dep) for dep in node.deps)
-    inner.writes = {
-        key: (holder, stand_ins.get(id(original), original))
-        for key, (holder, original) in inner.writes.items()
-    }
-
-
 def close_loop(
     inner: Scope,
     inits: tuple[Node, ...],
@@ -268,18 +255,23 @@ def close_loop(
     nodes = in_order((*inner.effects, *outputs), inner, done, captures)
     _check_reads(inner, captures.values)
     if stand_ins:
-        _replace(inner, nodes, stand_ins)
+        # These are targets of writes only.
+        rewriter = Rewriter(stand_ins)
+        nodes = tuple(rewriter.copy(nodes, inner))
+        outputs = tuple(map(rewriter.image, outputs))
+        inner.writes = {
+            key: (holder, rewriter.image(original))
+            for key, (holder, original) in inner.writes.items()
+        }
     _note_targets(inner, captures)
     used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
     used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)
     used.add(id(cond))
     kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
-    loop = Loop()
-    loop.args, loop.header = tuple(args[k] for k in kept), header
-    loop.body = Block(nodes, tuple(outputs[k] for k in kept))
-    loop.label = inner.label
+    body = Block(nodes, tuple(outputs[k] for k in kept))
     heads = tuple(inits[k] for k in kept)
-    node = _finish(loop, LOOP, heads, captures, [inner])
+    phis = tuple(args[k] for k in kept)
+    node = _finish(LOOP, phis, (header, body), heads, captures, [inner], inner.label)
     results = list(inits)
     for position, k in enumerate(kept):
         if outputs[k] is not args[k]:
@@ -305,10 +297,8 @@ def close_branch(
         nodes = in_order((*inner.effects, *outs), inner, set(), captures)
         _note_targets(inner, captures)
         blocks.append(Block(nodes, outs))
-    branch = Branch()
-    branch.true, branch.false = blocks
-    branch.label = scopes[0].label
-    node = _finish(branch, BRANCH, (cond,), captures, scopes)
+    label = scopes[0].label
+    node = _finish(BRANCH, (), blocks, (cond,), captures, scopes, label)
     results = []
     for k, (a, b) in enumerate(zip(*outputs, strict=True)):
         results.append(a if a is b else project(node, a.type, k))
@@ -330,19 +320,19 @@ def close_call(
     """
     _check_single_version([written])
     captures = Captures()
-    call = Call()
     blocks = []
     for code, outs in bodies:
         captures.include(code.captures)
         blocks.append(Block(code.nodes, outs))
     _note_targets(written, captures)
-    call.bodies = tuple(blocks)
-    call.label = label
-    node = _finish(call, CALL, (selector,), captures, [written])
+    node = _finish(CALL, (), blocks, (selector,), captures, [written], label)
     first = blocks[0].outputs
     return [project(node, out.type, k) for k, out in enumerate(first)]
 
 
 def project(region: Node, dtype: DType, position: int) -> Node:
-    """Make the node for one result of a region."""
-    return trace.make(PROJECT, dtype, region.size, (region,), position)
+    """Make the node for one result of a region, by which one that writes is found."""
+    made = trace.make(PROJECT, dtype, region.size, (region,), position)
+    if is_effect(region):
+        value_numbering.note(region, made)
+    return made

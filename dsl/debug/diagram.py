@@ -6,8 +6,7 @@ from typing import Any
 
 from lumijit.arrays import node_state
 from lumijit.compiler.ir.effects import Reduction
-from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS
-from lumijit.compiler.ir.region_types import Loop
+from lumijit.compiler.ir.ops.structural import LITERAL, LOOP, REGIONS
 from lumijit.compiler.ir.trace import Node
 from lumijit.debug.whos import live_nodes
 from lumijit.enums import VarState
@@ -101,7 +100,7 @@ class _Diagram:
         self._open(f"{node.op.name} {region.label}".strip(), depth)
         self.lines.append(f"{indent}  {text}")
         titles = ("true", "false")
-        if isinstance(region, Loop):
+        if node.op is LOOP:
             titles = ("while", "body")
             for arg in region.args:
                 self.draw(arg, depth + 1)
@@ -131,7 +130,7 @@ class _Diagram:
 def _parts(region: Node) -> list[Node]:
     """Return what is drawn inside of a region."""
     found = [node for block in region.attr.blocks for node in block.nodes]
-    if isinstance(region.attr, Loop):
+    if region.op is LOOP:
         found += region.attr.args
     return found
 

@@ -11,8 +11,10 @@ import pytest
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node, cast_to, emit2
 from lumijit.compiler.launch import evaluate
+from lumijit.compiler.plan.program import iterate_all
 from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import (
     INT32,
@@ -296,3 +298,40 @@ def test_results_that_need_a_used_up_counter() -> None:
     assert data(holder._node).tolist() == [20]
     with pytest.raises(SymbolicError, match="used up by an earlier kernel"):
         data(results[1])
+
+
+def test_what_was_recorded_stays() -> None:
+    """Evaluation takes the writes out of a region: of its node, not of the region."""
+    numbers = Holder(array(np.zeros(4), UINT32))
+    sums = Holder(array(np.zeros(8), UINT32))
+
+    def body(i: Node, found: Node) -> Nodes:
+        old = memory.scatter_inc(numbers, emit2(lo.AND, i, lit(UINT32, 3)), TRUE)
+        here = emit2(lo.LT, i, lit(UINT32, 2))
+
+        def write() -> Nodes:
+            memory.scatter(sums, emit2(ar.ADD, i, lit(UINT32, 1)), i, TRUE, "add")
+            return (emit2(ar.MUL, found, lit(UINT32, 3)),)
+
+        (new,) = branch(here, write, lambda: (found,), (sums,))
+        memory.scatter(sums, old, i, TRUE, "max")
+        return emit2(ar.ADD, i, lit(UINT32, 1)), new
+
+    start = trace.counter(8)
+    i, found = loop(
+        (lit(UINT32, 0, 8), start), lambda i, _: emit2(lo.LT, i, lit(UINT32, 4)), body
+    )
+    node = found.deps[0]
+    region, deps = node.attr, node.deps
+    recorded = [
+        (inner, inner.op, inner.deps, inner.attr) for inner in iterate_all([node])
+    ]
+    evaluate.evaluate([sums._node])
+    assert node.attr is not region
+    for inner, op, operands, attr in recorded[1:]:
+        assert (inner.op, inner.deps, inner.attr) == (op, operands, attr)
+    assert data(found).tolist() == [9 * k for k in range(8)]
+    assert data(i).tolist() == [4] * 8
+    assert is_effect(recorded[0][0]) is False
+    assert len(region.blocks) == 2
+    assert len(deps) > len(node.deps)

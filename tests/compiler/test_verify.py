@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,14 +147,19 @@ def _bad_projection() -> Node:
 def _reordered() -> Node:
     node = _loop()
     body = node.deps[0].attr.body
-    body.nodes = body.nodes[::-1]
+    _change_body(node.deps[0], nodes=body.nodes[::-1])
     return node
+
+
+def _change_body(node: Node, **changes: Any) -> None:
+    loop = node.attr
+    blocks = loop.header, replace(loop.body, **changes)
+    node.attr = replace(loop, blocks=blocks)
 
 
 def _changed_type() -> Node:
     node = _loop()
-    body = node.deps[0].attr.body
-    body.outputs = node.deps[0].attr.header.outputs
+    _change_body(node.deps[0], outputs=node.deps[0].attr.header.outputs)
     node.type = BOOL
     return node
 

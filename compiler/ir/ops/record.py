@@ -72,12 +72,6 @@ _SOURCE_FIRST = Operands(slice(1, None), slice(1), _NONE, _ALL)
 _TARGET_FIRST = Operands(slice(1, None), _NONE, slice(1), slice(1, None))
 
 
-def without_targets(operands: Operands) -> Operands:
-    """Return what is left of a region's operands if it writes to nothing."""
-    found = operands.values.stop, operands.sources.stop - operands.values.stop
-    return region_operands(*found, 0)
-
-
 @cache
 def region_operands(values: int, sources: int, targets: int) -> Operands:
     """Return what the operands of a region are, which come in this order."""

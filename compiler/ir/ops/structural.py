@@ -15,6 +15,7 @@ LITERAL = define("literal", 0, doc="A uniform constant; attr is its Python value
 COUNTER = define("counter", 0, doc="The index of the element, 0 … size - 1.")
 UNDEFINED = define("undefined", 0, doc="Contents nobody has written yet.")
 EVALUATED = define("evaluated", 0, doc="An array in memory; `buffer` holds it.")
+CONSUMED = define("consumed", 0, doc="What a write returned that was carried out.")
 SYMBOLIC = define("symbolic", 0, doc="A region's argument; attr is its position.")
 
 # Conversions (the result type is the node's own)
@@ -101,7 +102,7 @@ PROJECT = define(
     doc="One result of a region; attr is its position.",
 )
 
-LEAVES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, SYMBOLIC})
+LEAVES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, CONSUMED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
 # What waits for memory: reads by index, and all that is done with local buffers.
 READS = frozenset(

@@ -13,7 +13,6 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
     SYMBOLIC,
 )
-from lumijit.compiler.ir.region_types import Loop
 from lumijit.compiler.ir.roles import is_effect, value_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.program import Program
@@ -71,7 +70,7 @@ class Demand:
     def _enter(self, region: Node) -> None:
         """Want what a region does in any case: its decisions and its effects."""
         attr = region.attr
-        if isinstance(attr, Loop):
+        if region.op is LOOP:
             for term in attr.terms:
                 self._want(term)
         else:
@@ -86,7 +85,7 @@ class Demand:
         if position in found:
             return
         attr = region.attr
-        if isinstance(attr, Loop):
+        if region.op is LOOP:
             self._want(region.deps[position])
             self._want(attr.args[position])
             if attr.body.outputs[position] is attr.args[position]:

@@ -17,8 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lumijit.compiler.ir.local_types import is_local, local_deps
-from lumijit.compiler.ir.ops.structural import EVALUATED, LOCAL_WRITE, REGIONS
-from lumijit.compiler.ir.region_types import Call, Loop
+from lumijit.compiler.ir.ops.structural import (
+    CALL,
+    EVALUATED,
+    LOCAL_WRITE,
+    LOOP,
+    REGIONS,
+)
+from lumijit.compiler.ir.region_types import Loop
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
@@ -67,12 +73,12 @@ class Lifetimes:
 
     def _region(self, node: Node, free: set[Node]) -> None:
         region = node.attr
-        if isinstance(region, Loop):
+        if node.op is LOOP:
             self._loop(node, region, free)
             return
         self._note(node, free)
         owned = set(free)
-        if isinstance(region, Call):
+        if node.op is CALL:
             # What isn't free of these is copied before (`Scratch.homes`).
             before = region.bodies[-1].outputs
             wanted = (before[k] for k in self._demand.results(node))

@@ -1,0 +1,197 @@
+"""The same nodes with other operands, regions and their contents included.
+
+Nodes and regions that exist stay as they are: whoever wants other code makes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import (
+    CONSUMED,
+    GATHER_AT,
+    LOOP,
+    REGIONS,
+    WRITTEN,
+)
+from lumijit.compiler.ir.region_types import Block, Region, make_region
+from lumijit.compiler.ir.roles import (
+    is_effect,
+    operands,
+    read_deps,
+    source_deps,
+    value_deps,
+    written_deps,
+)
+from lumijit.compiler.ir.trace import Node, Scope
+
+Nodes = dict[int, Node]
+
+
+class Rewriter:
+    """Makes nodes again.
+
+    `images` are what stands for nodes, by the ids of the originals. `changes` are
+    other operands, by the id of a node and the operand's position; in place of an
+    array that is read by index stands its address. A copy has as many elements as its
+    operands. If it `is_pure`, regions lose their writes, and what only serves these.
+    """
+
+    def __init__(
+        self,
+        images: Nodes,
+        changes: Mapping[tuple[int, int], Node] | None = None,
+        is_pure: bool = False,
+    ) -> None:
+        self.images = images
+        self._changes = changes or {}
+        self._is_pure = is_pure
+        self._addresses: Nodes = {}
+
+    def copy(self, nodes: Iterable[Node], scope: Scope) -> list[Node]:
+        """Copy nodes of one scope, operands first, into a scope."""
+        made = []
+        for node in nodes:
+            copy = self.images[id(node)] = self._copy(node, scope)
+            made.append(copy)
+        return made
+
+    def image(self, node: Node) -> Node:
+        """Return what stands for a node."""
+        return self.images.get(id(node), node)
+
+    def _copy(self, node: Node, scope: Scope) -> Node:
+        if self._is_pure and node.op not in REGIONS and is_effect(node):
+            return _node(node, scope, (), CONSUMED)
+        deps = []
+        moved: Nodes = {}
+        sources = range(*operands(node).sources.indices(len(node.deps)))
+        for k, dep in enumerate(node.deps):
+            found = self._changes.get((id(node), k))
+            if k in sources:
+                found = found or self._addresses.get(id(dep))
+                if found is not None:
+                    moved[id(dep)] = found
+                # What is made inside and read by index is a written version.
+                found = None
+            deps.append(found or self.image(dep))
+        copy = _node(node, scope, tuple(deps))
+        if node.op in REGIONS:
+            self._region(node, copy, moved)
+        elif moved:
+            copy.op = GATHER_AT
+            copy.deps = (*moved.values(), *copy.deps[1:])
+        if copy.op is not WRITTEN and copy.size == 1:
+            copy.size = _lanes(value_deps(copy))
+        return copy
+
+    def _region(self, node: Node, copy: Node, addresses: Nodes) -> None:
+        """Give a copy of a region copies of its blocks.
+
+        The inner nodes refer to outer ones that images or the copy's operands replace.
+        """
+        region: Region = node.attr
+        outer = self.images, self._addresses
+        self.images, self._addresses = dict(self.images), addresses
+        values = value_deps(copy)
+        wide = _lanes((*values, *addresses.values()))
+        # An operand may be both a value, which has changed, and an array that is
+        # indexed. Of two values that were one node, `regions` means the last.
+        for old, new in zip(value_deps(node), values, strict=True):
+            self.images[id(old)] = new
+        scope = Scope(copy.scope, region.label, wide)
+        args = tuple(_node(arg, scope, ()) for arg in region.args)
+        for old, arg in zip(region.args, args, strict=True):
+            arg.size = wide if arg.size == 1 else arg.size
+            self.images[id(old)] = arg
+        blocks = []
+        for k, block in enumerate(region.blocks):
+            if k and region.op is not LOOP:
+                scope = Scope(copy.scope, region.label, wide)
+            nodes = _pure_nodes(block) if self._is_pure else block.nodes
+            made = tuple(self.copy(nodes, scope))
+            blocks.append(Block(made, tuple(map(self.image, block.outputs))))
+        self.images, self._addresses = outer
+        heads = values[: len(args) if region.op is LOOP else 1]
+        found = _captured(args, blocks, heads)
+        targets = () if self._is_pure else written_deps(copy)
+        copy.attr, copy.deps = make_region(
+            region.op,
+            args,
+            blocks,
+            region.label,
+            (*found, targets),
+            region.is_consumed or any(map(_is_consumed, blocks)),
+        )
+        copy.size = wide if node.size == 1 else node.size
+
+
+def _node(
+    node: Node, scope: Scope, deps: tuple[Node, ...], op: Op | None = None
+) -> Node:
+    attr = None if op else node.attr
+    copy = trace.make(op or node.op, node.type, node.size, deps, attr)
+    copy.scope = scope
+    return copy
+
+
+def _lanes(values: Iterable[Node]) -> int:
+    """Return for how many elements something is computed from values.
+
+    Unless all are uniform, that is their common size, which may be 0.
+    """
+    return next((dep.size for dep in values if dep.size != 1), 1)
+
+
+def _captured(
+    args: tuple[Node, ...], blocks: Iterable[Block], heads: tuple[Node, ...]
+) -> tuple[list[Node], list[Node]]:
+    """Find the values and the indexed arrays that blocks refer to; `heads` first."""
+    inside = set(map(id, args))
+    values: Nodes = {}
+    sources: Nodes = {}
+    for block in blocks:
+        for node in block.nodes:
+            inside.add(id(node))
+            values.update((id(d), d) for d in value_deps(node))
+            sources.update((id(d), d) for d in source_deps(node))
+        values.update((id(out), out) for out in block.outputs)
+    known = inside | set(map(id, heads))
+    found = [n for key, n in values.items() if key not in known]
+    read = [n for key, n in sources.items() if key not in inside]
+    return [*heads, *found], read
+
+
+def _pure_nodes(block: Block) -> list[Node]:
+    """Return the nodes of a block that its results need, if nothing is written.
+
+    What served the writes only goes with them: most of all, the positions that
+    counters returned.
+    """
+    needed = set(map(id, block.outputs))
+    kept = []
+    for node in reversed(block.nodes):
+        if id(node) in needed:
+            kept.append(node)
+            if node.op in REGIONS or not is_effect(node):
+                needed.update(map(id, read_deps(node)))
+    return kept[::-1]
+
+
+def _is_consumed(block: Block) -> bool:
+    return any(
+        n.op is CONSUMED or (n.op in REGIONS and n.attr.is_consumed)
+        for n in block.nodes
+    )
+
+
+def without_effects(node: Node) -> tuple[Region, tuple[Node, ...]]:
+    """Return a region without its writes to memory, and the operands of its node.
+
+    What writes returned can't be had again: in its place stands a consumed value.
+    """
+    (copy,) = Rewriter({}, is_pure=True).copy([node], node.scope)
+    region: Region = copy.attr
+    return region, copy.deps
