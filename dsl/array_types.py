@@ -12,10 +12,9 @@ import threading
 from functools import partial
 from typing import Any
 
-from lumijit import components, infix, operators
+from lumijit import components, function_operators, operators
 from lumijit.arrays import FlatArray
 from lumijit.complex_arrays import ComplexArray, ComplexHostArray
-from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.random import make_pcg32
 from lumijit.runtime.dtypes import (
@@ -34,6 +33,7 @@ from lumijit.runtime.dtypes import (
     VALUES,
     DType,
 )
+from lumijit.scalar_arrays import HostArray
 from lumijit.spec import (
     ANY_LENGTH,
     COMPLEX,
@@ -163,7 +163,7 @@ def declare_namespace(backend: Backend, is_diff: bool) -> list[str]:
             declare(spec, partial(_make, spec, name))
     members |= {name: members[short] for short, name in ALIASES.items()}
     _MEMBERS[specs[0].namespace] = members
-    infix.install()
+    function_operators.install()
     components.install()
     return sorted([*members, "PCG32"])
 

@@ -1,7 +1,7 @@
 """`ArrayBase`: what all array classes have in common.
 
 Owns the class itself, its properties and what storage classes must provide.
-Storage is in `arrays` (flat, traced), `host` (scalar namespace) and `nested`;
+Storage is in `arrays` (flat, traced), `scalar_arrays` (scalar namespace) and `nested`;
 operators are installed by `operators`, components by name (`v.x`) by `components`.
 """
 

@@ -15,12 +15,12 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.logic import EQ, NE
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.complex_math import RULES, TAKE_REALS
-from lumijit.host import HostArray
-from lumijit.host import wrap as wrap_host
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.scalar_arrays import HostArray
+from lumijit.scalar_arrays import wrap as wrap_host
 from lumijit.spec import DYNAMIC, find, require
 
 
@@ -33,7 +33,7 @@ class ComplexNumbers(ArrayBase):
         """Make an array of one value (a real one, too), or of the two parts."""
         if len(args) == 1:
             args = _arguments(args[0])
-        super().__init__(*args)  # type: ignore[call-arg]
+        super().__init__(*args)
 
     def _parts(self) -> tuple[Any, Any]:
         """Return the real and the imaginary parts as flat arrays."""

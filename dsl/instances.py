@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -194,7 +194,7 @@ def instance_array_t(arg: Any, base: type[Any], /) -> type[Any]:
         _DOMAINS[base] = Domain(base)
         _KINDS[base] = Kind("instance", holds=base)
     if spec is None or not spec.is_jit:
-        return _scalar_type(base)
+        return _scalar_type(cast(Any, base))
     spec = spec.flat(UINT32).replaced(kind=_KINDS[base])
     for each in (spec, spec.replaced(is_diff=not spec.is_diff)):
         declare(each, functools.partial(_make_type, base, each))

@@ -350,9 +350,24 @@ def _unary(op: Op, symbol: str) -> Callable[[Any], Any]:
     return operator
 
 
+def _special_operator(cls: Any, binary: Binary, is_reversed: bool) -> Operator:
+    """Operator of a kind with rules of its own, such as `Complex2f`."""
+    op, construct = binary.op, f"operator {binary.symbol}"
+    general = _general(binary, is_reversed)
+
+    def operator(self: Any, other: Any) -> Any:
+        if type(other) is cls:
+            return cls._combine(op, construct, (self, other))
+        return general(self, other)
+
+    return general if is_reversed else operator
+
+
 def _maker(cls: type[Any], accepts: bool) -> Any:
-    if not accepts or cls._spec.kind.is_special:
+    if not accepts:
         return None
+    if cls._spec.kind.is_special:
+        return _special_operator
     if issubclass(cls, FlatArray):
         return _flat_operator
     if issubclass(cls, NestedArray) and cls._spec.outer[0] >= 0:

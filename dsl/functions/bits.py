@@ -14,10 +14,10 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.apply import apply, bits_of_number
-from lumijit.host import HostArray
-from lumijit.host import wrap as wrap_host
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.scalar_arrays import HostArray
+from lumijit.scalar_arrays import wrap as wrap_host
 
 
 def _count(op: Op, construct: str, arg: Any) -> Array:

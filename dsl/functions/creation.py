@@ -16,8 +16,6 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.trace import Node
-from lumijit.host import HostArray
-from lumijit.host import wrap as wrap_host
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import default_of, make_struct, struct_fields
 from lumijit.runtime.dtypes import INT64, DType
@@ -26,6 +24,8 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
 )
+from lumijit.scalar_arrays import HostArray
+from lumijit.scalar_arrays import wrap as wrap_host
 from lumijit.spec import COMPLEX, DYNAMIC
 
 Shape = int | typing.Sequence[int]

@@ -21,7 +21,6 @@ from lumijit.compiler.ir.ops.arithmetic import MIN
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
 from lumijit.enums import ReduceMode
-from lumijit.host import HostArray
 from lumijit.indexing import check_bounds, host_places, known_position
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -31,6 +30,7 @@ from lumijit.runtime.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
     ArrayTypeError,
 )
+from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
 
 

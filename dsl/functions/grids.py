@@ -14,9 +14,9 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
 from lumijit.compiler.transform.substitution import at_positions
-from lumijit.host import HostArray
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.scalar_arrays import HostArray
 
 
 def meshgrid(*args: Array, indexing: str = "xy") -> tuple[Any, ...]:

@@ -22,11 +22,11 @@ from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp, VarState
 from lumijit.functions.apply import apply, not_numeric
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible
-from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.scalar_arrays import HostArray
 from lumijit.spec import require
 
 # Larger arrays are reduced where they are computed.

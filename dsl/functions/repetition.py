@@ -18,11 +18,11 @@ from lumijit.functions.creation import arange, empty
 from lumijit.functions.gathering import gather, index_array
 from lumijit.functions.scattering import scatter
 from lumijit.functions.sizes import shape
-from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.errors import ArrayValueError, SizeError
+from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC
 
 

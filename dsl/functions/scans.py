@@ -14,7 +14,6 @@ from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.reductions import check_strategy, is_scattered
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible
-from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
@@ -24,6 +23,7 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
 )
+from lumijit.scalar_arrays import HostArray
 from lumijit.spec import require
 
 

@@ -28,11 +28,11 @@ from lumijit.functions.gathering import (
     index_node,
     mask_array,
 )
-from lumijit.host import HostArray
 from lumijit.nested import NestedArray
 from lumijit.pytree import child_of, children, is_container
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError
+from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, ArraySpec, require
 
 
