@@ -12,6 +12,7 @@ import pytest
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node, emit2
 from lumijit.compiler.launch import named_kernels
@@ -37,13 +38,21 @@ from tests.compiler.support import Array, array, assert_same, data, lit, random_
 from tests.runtime.support import run_script
 
 SIZES = (1, 2, 63, 64, 65, 255, 257, 16383, 16384, 16385, 65535, 65536, 65537, 200_000)
+OPS = {
+    "add": ar.ADD,
+    "mul": ar.MUL,
+    "min": ar.MIN,
+    "max": ar.MAX,
+    "and": lo.AND,
+    "or": lo.OR,
+}
 IDS = {"ids": lambda t: t.short}
 
 
 def operations(t: DType) -> tuple[str, ...]:
     if t.is_bool:
         return ("and", "or")
-    return ("add", "mul", "min", "max") if t.is_float else tuple(reductions.OPS)
+    return ("add", "mul", "min", "max") if t.is_float else tuple(OPS)
 
 
 CASES = [
@@ -116,7 +125,7 @@ def test_reduce_of_nothing_is_neutral(op: str, t: DType) -> None:
     if t.is_bool:
         assert neutral[0] == (op == "and")
         return
-    both = emit2(reductions.OPS[op], array(neutral, t), value)
+    both = emit2(OPS[op], array(neutral, t), value)
     assert_same(data(both), data(value))
 
 
