@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 from lumijit.compiler.ir import local_types
 from lumijit.compiler.ir.ops.structural import (
@@ -141,14 +140,16 @@ def _queue(launch: Launch, barrier: int | None) -> None:
     size = launch.size
     if not size:
         return
-    built = launch.built
+    built, writes = launch.built, launch.results
+    if launch.written:
+        writes = [*writes, *launch.written.values()]
     start(
         built.kernel,
         launch.args,
         size,
         size if launch.is_inline else block_size(size, built),
         launch.is_inline,
-        chain(launch.results, launch.written.values()),
+        writes,
         report,
         launch,
         launch.started,
@@ -156,7 +157,8 @@ def _queue(launch: Launch, barrier: int | None) -> None:
         not built.has_loops,
         launch.slots,
     )
-    _finish(launch)
+    if launch.merges:
+        _finish(launch)
 
 
 def _finish(launch: Launch) -> None:
