@@ -37,7 +37,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import operand, written_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.runtime import buffers, workers
@@ -279,7 +279,7 @@ class _Interpreter:
         self.versions[id(node)] = [self.memory[id(target)] for target in targets]
 
     def _loop(self, node: Node, mask: Array) -> list[Array]:
-        loop: Loop = node.attr
+        loop: Region = node.attr
         lanes = (len(mask),)
         inits = node.deps[: len(loop.args)]
         values = [self.values[id(init)] for init in inits]
@@ -298,7 +298,7 @@ class _Interpreter:
             ]
 
     def _branch(self, node: Node, mask: Array) -> list[Array]:
-        branch: Branch = node.attr
+        branch: Region = node.attr
         chosen = np.broadcast_to(self.values[id(node.deps[0])], (len(mask),))
         sides = []
         for block, lanes in ((branch.true, chosen), (branch.false, ~chosen)):
@@ -307,7 +307,7 @@ class _Interpreter:
         return [np.where(chosen, yes, no) for yes, no in zip(*sides, strict=True)]
 
     def _call(self, node: Node, mask: Array) -> list[Array]:
-        call: Call = node.attr
+        call: Region = node.attr
         chosen = np.broadcast_to(self.values[id(node.deps[0])], (len(mask),))
         outputs = call.bodies[0].outputs
         results = [_zeros(out.type, len(mask)) for out in outputs]

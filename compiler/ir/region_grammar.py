@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lumijit.compiler.ir.ops.structural import CALL, LOOP, SYMBOLIC, WRITTEN
-from lumijit.compiler.ir.region_types import Block, Branch, Call, Loop, Region
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import (
     source_deps,
     target_of,
@@ -44,7 +44,7 @@ def check_region(node: Node, check_node: Rule) -> None:
         _check_branch(node, region, check_node)
 
 
-def _check_loop(node: Node, loop: Loop, check_node: Rule) -> None:
+def _check_loop(node: Node, loop: Region, check_node: Rule) -> None:
     count = len(loop.args)
     require(len(loop.body.outputs) == count, "every argument has a next value", node)
     require(len(loop.header.outputs) == 1, "a loop has one condition", node)
@@ -63,7 +63,7 @@ def _check_loop(node: Node, loop: Loop, check_node: Rule) -> None:
     _check_block(node, loop.body, scope, known, chain, check_node)
 
 
-def _check_branch(node: Node, branch: Branch, check_node: Rule) -> None:
+def _check_branch(node: Node, branch: Region, check_node: Rule) -> None:
     check_type(node, node.deps[0], BOOL, "condition")
     yes, no = branch.true.outputs, branch.false.outputs
     require(len(yes) == len(no), "both sides have as many results", node)
@@ -74,7 +74,7 @@ def _check_branch(node: Node, branch: Branch, check_node: Rule) -> None:
         _check_block(node, block, scope, set(), _Versions(node), check_node)
 
 
-def _check_call(node: Node, call: Call, check_node: Rule) -> None:
+def _check_call(node: Node, call: Region, check_node: Rule) -> None:
     check_type(node, node.deps[0], UINT32, "selector")
     require(bool(call.bodies), "a call has a body", node)
     first = call.bodies[0].outputs

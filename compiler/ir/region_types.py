@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction, joins
 from lumijit.compiler.ir.ops.logic import AND, NOT
@@ -111,12 +111,6 @@ class Region:
             return {}
         found = {term.deps[0]: term for term in self.terms if term.op is NOT}
         return {k: found[arg] for k, arg in enumerate(self.args) if arg in found}
-
-
-# What a reader may expect of a region.
-Loop: TypeAlias = Region
-Branch: TypeAlias = Region
-Call: TypeAlias = Region
 
 
 def make_region(

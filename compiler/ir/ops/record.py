@@ -28,7 +28,7 @@ Derivative = Callable[["Node", "Node"], "tuple[Node | None, ...]"]
 
 
 class Role(Enum):
-    """What an operand is to a node. Each but the last four is read as a value."""
+    """What an operand is to a node. Each but sources and targets is read as a value."""
 
     VALUE = "value"
     # Where an access takes place, and for which elements.

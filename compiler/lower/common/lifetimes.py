@@ -24,7 +24,7 @@ from lumijit.compiler.ir.ops.structural import (
     LOOP,
     REGIONS,
 )
-from lumijit.compiler.ir.region_types import Loop
+from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
@@ -86,7 +86,7 @@ class Lifetimes:
         for block in region.blocks:
             self._block(block.nodes, block.outputs, owned)
 
-    def _loop(self, node: Node, loop: Loop, free: set[Node]) -> None:
+    def _loop(self, node: Node, loop: Region, free: set[Node]) -> None:
         nodes = (*loop.header.nodes, *loop.body.nodes)
         inits = node.deps[: len(loop.args)]
         captured = {dep for inner in nodes for dep in local_deps(inner)}

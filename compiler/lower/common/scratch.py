@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, is_local, local_deps
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.region_types import Block, Loop
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.lower.common.lifetimes import Lifetimes
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 
@@ -266,7 +266,7 @@ class Scratch:
     def enter_loop(self, node: Node, buffers: list[int]) -> None:
         """Give the buffers in a loop's state their areas."""
         values = self.low.values
-        loop: Loop = node.attr
+        loop: Region = node.attr
         for k in buffers:
             init = node.deps[k]
             name = values[init]
@@ -276,7 +276,7 @@ class Scratch:
 
     def leave_body(self, node: Node, buffers: list[int], mask: str | None) -> None:
         """Copy what an iteration has not left in the area of its argument."""
-        loop: Loop = node.attr
+        loop: Region = node.attr
         outputs = {k: loop.body.outputs[k] for k in buffers}
         homes = {k: self.low.values[loop.args[k]] for k in buffers}
         self.leave_block(outputs, homes, mask)

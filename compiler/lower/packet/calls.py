@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.ops.structural import CALL
-from lumijit.compiler.ir.region_types import Block, Call
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.scratch import moved_by
 from lumijit.compiler.lower.packet.divergence import comment, is_flat
@@ -29,7 +29,7 @@ CHAIN = 8
 def lower_call(flow: Divergence, node: Node) -> None:
     """Lower a call and publish its wanted results."""
     assert node.op is CALL
-    call: Call = node.attr
+    call: Region = node.attr
     flow.widen_captures(node)
     if call.label:
         flow.b.line(f"; call: {comment(call.label)}")

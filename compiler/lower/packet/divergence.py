@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.structural import BRANCH, READS, REGIONS
-from lumijit.compiler.ir.region_types import Block, Branch
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
@@ -63,7 +63,7 @@ class Divergence:
 
     def branch(self, node: Node) -> None:
         """Lower a branch: both sides flat if they are cheap, else each under a test."""
-        branch: Branch = node.attr
+        branch: Region = node.attr
         self.widen_captures(node)
         condition = self.low.values[node.deps[0]]
         used = self.demand.results(node)
@@ -85,7 +85,7 @@ class Divergence:
 
     def _sides(self, node: Node, condition: str, used: list[int]) -> dict[int, str]:
         b = self.b
-        branch: Branch = node.attr
+        branch: Region = node.attr
         outer = self.low.mask
         outer_wide = None if outer is None else b.wide(outer)
         wide_condition = b.wide(condition)

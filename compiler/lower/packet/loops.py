@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.region_types import Loop
+from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.lower.packet.divergence import comment
 from lumijit.runtime.dtypes import BOOL
 
@@ -44,9 +44,9 @@ class Frame:
     stem: str
 
     @property
-    def loop(self) -> Loop:
+    def loop(self) -> Region:
         """The loop itself."""
-        loop: Loop = self.node.attr
+        loop: Region = self.node.attr
         return loop
 
     @property
@@ -91,7 +91,7 @@ def lower_loop(flow: Divergence, node: Node) -> None:
 
 def _frame(flow: Divergence, node: Node) -> Frame:
     low, b = flow.low, flow.b
-    loop: Loop = node.attr
+    loop: Region = node.attr
     needed = low.uniform.needed
     terms = loop.terms
     exits = {k: t for k, t in loop.exits.items() if t not in needed}

@@ -18,7 +18,7 @@ from lumijit.compiler.ir.ops.structural import (
     READS,
     REGIONS,
 )
-from lumijit.compiler.ir.region_types import Block, Loop
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.runtime.dtypes import DType
@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
 def shape(node: Node, demand: Demand, uniform: Collection[Node]) -> Shape:
     """Estimate the shape of a loop, given the nodes that scalars stand for."""
-    loop: Loop = node.attr
+    loop: Region = node.attr
     nodes = [n for block in loop.blocks for n in _flat(block, demand)]
     vectors = [n for n in nodes if n not in uniform]
     state = [a for a in loop.args if a in demand.wanted and not is_local(a)]
@@ -99,7 +99,7 @@ def _latency(node: Node) -> int:
 
 
 def _live(
-    loop: Loop, nodes: list[Node], state: list[Node], uniform: Collection[Node]
+    loop: Region, nodes: list[Node], state: list[Node], uniform: Collection[Node]
 ) -> float:
     """Return the most registers in use at once, if nodes are computed in order."""
     last: dict[Node, int] = {}

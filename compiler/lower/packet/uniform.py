@@ -36,7 +36,7 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER,
     SYMBOLIC,
 )
-from lumijit.compiler.ir.region_types import Loop
+from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.plan.program import is_baked
 from lumijit.runtime.dtypes import BOOL, FLOAT16, INT32, DType
 
@@ -177,7 +177,7 @@ def _roots(node: Node) -> Iterable[Node]:
     if op is SCATTER and node.attr.op != "identity":
         return (node.deps[2],)
     if op is LOOP:
-        loop: Loop = node.attr
+        loop: Region = node.attr
         return loop.terms
     return node.deps[:1] if op is BRANCH else ()
 
@@ -187,7 +187,7 @@ def _feeds(nodes: list[Node], passed: dict[Node, Node]) -> _Feeds:
     found: _Feeds = {}
     for node in nodes:
         if node.op is LOOP:
-            loop: Loop = node.attr
+            loop: Region = node.attr
             for k, arg in enumerate(loop.args):
                 # Whether lanes go on isn't told by those that do.
                 is_exit = k in loop.exits
@@ -202,7 +202,7 @@ def _feeds(nodes: list[Node], passed: dict[Node, Node]) -> _Feeds:
     return found
 
 
-def _going_on(loop: Loop, position: int, passed: dict[Node, Node]) -> Node:
+def _going_on(loop: Region, position: int, passed: dict[Node, Node]) -> Node:
     """Return what a loop's output is in the lanes that take no exit.
 
     A branch of which one side sets an exit is passed by the other side: `passed`

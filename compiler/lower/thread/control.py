@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.region_types import Branch, Call, Loop
+from lumijit.compiler.ir.region_types import Region
 
 if TYPE_CHECKING:
     from lumijit.compiler.ir.trace import Node
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def lower_branch(low: ThreadLowering, node: Node) -> None:
     """Lower a branch: one side is run."""
     b, branch = low.b, node.attr
-    assert isinstance(branch, Branch)
+    assert isinstance(branch, Region)
     condition = low.operand(node.deps[0])
     used = low.demand.results(node)
     join, starts = b.label("join"), [b.label("yes"), b.label("no")]
@@ -50,7 +50,7 @@ def _phi(low: ThreadLowering, node: Node, values: list[str], ends: list[str]) ->
 def lower_loop(low: ThreadLowering, node: Node) -> None:
     """Lower a loop, which Ctrl-C can end."""
     b, loop = low.b, node.attr
-    assert isinstance(loop, Loop)
+    assert isinstance(loop, Region)
     state = low.demand.results(node)
     buffers = [k for k in state if is_local(loop.args[k])]
     low.scratch.enter_loop(node, buffers)
@@ -97,7 +97,7 @@ def lower_call(low: ThreadLowering, node: Node) -> None:
     there. The last body returns the buffers as they were.
     """
     b, call = low.b, node.attr
-    assert isinstance(call, Call)
+    assert isinstance(call, Region)
     bodies = call.bodies
     used = low.demand.results(node)
     homes, outside = low.scratch.enter_call(node)

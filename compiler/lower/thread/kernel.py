@@ -8,6 +8,7 @@ after the other, and one of PTX in each thread (`ptx`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine
@@ -32,6 +33,7 @@ from lumijit.compiler.lower.thread import control
 from lumijit.compiler.plan.program import Program, target_root
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 
+T = TypeVar("T")
 # One element after the other.
 _KERNEL = """
 define void @{name}(i64 %begin, i64 %end, i32 %thread, ptr noalias %args) nounwind {{
@@ -117,19 +119,31 @@ class ThreadLowering(Lowering):
         place = self._own_address(node.type, address)
         self._write(node.type, place, self.operand(node))
 
-    def _where(self, mask: Node, t: DType, code: Callable[[], str]) -> str:
-        """Run code if a mask is set, and return its value; zero elsewhere."""
+    def _where(self, mask: Node, code: Callable[[], T]) -> tuple[T, str, str]:
+        """Run code if a mask is set.
+
+        Returns:
+            What the code returns, and the blocks that come from it and past it.
+        """
         b = self.b
+        before = b.current
         if mask.op is LITERAL and mask.attr:
-            return code()
-        zero, before = b.const(t, 0), b.current
+            return code(), "", before
         inside, after = b.label("inside"), b.label("after")
         b.branch_if(self.operand(mask), inside, after)
         b.block(inside)
         value, end = code(), b.current
         b.branch(after)
         b.block(after)
-        return b.emit(f"phi {t.llvm} [ {value}, %{end} ], [ {zero}, %{before} ]")
+        return value, end, before
+
+    def _value_where(self, mask: Node, t: DType, code: Callable[[], str]) -> str:
+        """Run code if a mask is set, and return its value; zero elsewhere."""
+        value, end, before = self._where(mask, code)
+        if not end:
+            return value
+        zero = self.b.const(t, 0)
+        return self.b.emit(f"phi {t.llvm} [ {value}, %{end} ], [ {zero}, %{before} ]")
 
     def _entry(self, node: Node, base: str) -> str:
         """Read the entry that an indexed read asks for."""
@@ -140,7 +154,9 @@ class ThreadLowering(Lowering):
 
     def _gather(self, node: Node) -> str:
         base = self.addresses[node.deps[0]]
-        return self._where(node.deps[2], node.type, lambda: self._entry(node, base))
+        return self._value_where(
+            node.deps[2], node.type, lambda: self._entry(node, base)
+        )
 
     def _gather_at(self, node: Node) -> str:
 
@@ -148,7 +164,7 @@ class ThreadLowering(Lowering):
             number = self.operand(node.deps[0])
             return self._entry(node, self.b.emit(f"inttoptr i64 {number} to ptr"))
 
-        return self._where(node.deps[2], node.type, read)
+        return self._value_where(node.deps[2], node.type, read)
 
     def _target(self, node: Node) -> tuple[DType, Callable[[], str]]:
         """Return the type of an array that is written to, and its entry's address."""
@@ -164,7 +180,7 @@ class ThreadLowering(Lowering):
         reduction: Reduction = node.attr
         t, address = self._target(node)
 
-        def write() -> str:
+        def write() -> None:
             item = self._stored(t, self.operand(node.deps[1]))
             place = address()
             element = t.memory_llvm
@@ -176,9 +192,8 @@ class ThreadLowering(Lowering):
                 b.line(f"store {element} {item}, ptr {place}")
             else:
                 atomic(b, reduction.op, t, place, item)
-            return "zeroinitializer"
 
-        self._where(node.deps[3], UINT32, write)
+        self._where(node.deps[3], write)
 
     def _scatter_inc(self, node: Node) -> str:
         """Count an entry up, and return what it was before."""
@@ -188,12 +203,12 @@ class ThreadLowering(Lowering):
             place = address()
             return self.b.emit(f"atomicrmw add ptr {place}, i32 1 monotonic, align 4")
 
-        return self._where(node.deps[2], UINT32, count)
+        return self._value_where(node.deps[2], UINT32, count)
 
     def _scatter_error(self, node: Node) -> str:
         """Add to an entry, and return what rounding took from the sum."""
         t, address = self._target(node)
-        return self._where(
+        return self._value_where(
             node.deps[3],
             t,
             lambda: add_with_error(self.b, t, address(), self.operand(node.deps[1])),
