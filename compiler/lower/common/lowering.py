@@ -1,8 +1,8 @@
 """What writing a program as LLVM IR has in common for all targets.
 
-Owns the values by node, the entry of the function, the arguments, and which method
-lowers which operation. How memory is accessed and what a region becomes is up to the
-target; what single operations become is in their records.
+Owns how arguments are loaded, and which method lowers which operation. How memory is
+accessed and what a region becomes is up to the target; what single operations become is
+in their records.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.outline import Outlined
 from lumijit.compiler.lower.common.scratch import Scratch
+from lumijit.compiler.lower.common.state import State
 from lumijit.compiler.plan.program import Program, is_baked, iterate_all
-from lumijit.compiler.plan.signature import Signature
 from lumijit.runtime.dtypes import BOOL, DType
 
 _SINCOS = {m.SIN: 0, m.COS: 1}
@@ -46,7 +46,7 @@ _SINCOS = {m.SIN: 0, m.COS: 1}
 Methods = Mapping[Op, Callable[[Any, Node], "str | None"]]
 
 
-class Lowering(ABC):
+class Lowering(State, ABC):
     """Writes a program as LLVM IR; `methods` are for what targets do in their ways."""
 
     methods: Methods
@@ -54,38 +54,14 @@ class Lowering(ABC):
     cancel_address: str
 
     def __init__(self, program: Program, demand: Demand, b: Builder) -> None:
-        self.program = program
-        self.signature = Signature.of(program)
-        self.demand = demand
-        self.b = b
-        self.entry: list[str] = []
-        self.values: dict[Node, str] = {}
-        self.addresses: dict[Node, str] = {}
-        # Where what is written to lies, by the first version of each array.
-        self.bases: dict[int, str] = {}
-        self.index_name = "%index"
+        super().__init__(program, demand, b)
         # The wanted results of each region, by position.
         self.results: dict[Node, dict[int, str]] = {}
         self.pairs: dict[Node, tuple[str, str]] = {}
-        self.loop_depth = 0
         self.outlined = Outlined(program)
         self._angles: set[Node] | None = None
 
     # The entry of the function
-
-    def in_entry(self, text: str) -> str:
-        """Append `%new = text` to the kernel's entry and return the name."""
-        name = self.b.name()
-        self.entry.append(f"  {name} = {text}")
-        return name
-
-    def slot_pointer(self, slot: int) -> str:
-        """Return the address of an argument slot."""
-        return self.in_entry(f"getelementptr i8, ptr %args, i64 {8 * slot}")
-
-    def load_slot(self, slot: int, ty: str) -> str:
-        """Load a scalar argument in the kernel's entry."""
-        return self.in_entry(f"load {ty}, ptr {self.slot_pointer(slot)}, align 8")
 
     def load_entry(self, dtype: DType, address: str) -> str:
         """Load an array's only entry in the kernel's entry."""
@@ -135,10 +111,6 @@ class Lowering(ABC):
         return parts + list(b.declarations.values())
 
     # Nodes
-
-    def operand(self, node: Node) -> str:
-        """Return the value of a node as an operand."""
-        return self.values[node]
 
     def block(self, block: Block) -> None:
         """Lower the nodes of a block."""

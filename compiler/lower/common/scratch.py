@@ -15,17 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, is_local, local_deps
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.region_types import Block, Region
+from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.lifetimes import Lifetimes
+from lumijit.compiler.lower.common.state import State
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.common.lowering import Lowering
 
 UNROLLED = 8
 
@@ -50,9 +47,9 @@ class Scratch:
     # What may be on a thread's stack.
     stack_bytes = 1 << 16
 
-    def __init__(self, lowering: Lowering) -> None:
-        self.low = lowering
-        self.b = lowering.b
+    def __init__(self, low: State) -> None:
+        self.low = low
+        self.b = low.b
         self.thread_bytes = 0
         self.areas: dict[str, Area] = {}
         self._reserved: list[Area] = []

@@ -10,13 +10,15 @@ entries are stored is in `stores`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.atomics import add_with_error, atomic, entry_address
 from lumijit.compiler.lower.packet.gathers import gather_call
-from lumijit.compiler.lower.packet.stores import Write
+from lumijit.compiler.lower.packet.state import PacketState
+from lumijit.compiler.lower.packet.stores import Stores, Write
+from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.compiler.plan.program import Destination, target_root
 from lumijit.runtime.dtypes import (
     BOOL,
@@ -24,10 +26,6 @@ from lumijit.runtime.dtypes import (
     UINT32,
     DType,
 )
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
 
 
 @dataclass
@@ -45,9 +43,11 @@ class LaneLoop:
 class Access:
     """The indirect writes of one packet kernel."""
 
-    def __init__(self, lowering: PacketLowering) -> None:
-        self.low = lowering
-        self.b = lowering.b
+    def __init__(self, low: PacketState, stores: Stores, uniform: Uniform) -> None:
+        self.low = low
+        self.b = low.b
+        self._stores = stores
+        self._uniform = uniform
         self.private: dict[int, tuple[str, str, str]] = {}
 
     def bind_target(self, target: Destination, slot: int) -> None:
@@ -68,9 +68,8 @@ class Access:
             low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
             for k in (2, 3, 4)
         )
-        lines, b.lines = b.lines, low.entry
-        lane_copy = b.binary("and", UINT32, low.lane_numbers(), ring)
-        b.lines = lines
+        with low.writing_entry():
+            lane_copy = b.binary("and", UINT32, low.lane_numbers(), ring)
         self.private[key] = (copies, lane_copy, dummy)
 
     def scatter(self, node: Node) -> None:
@@ -88,18 +87,18 @@ class Access:
         if t is BOOL:
             value = b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
         if reduction.op == "identity":
-            low.stores.add(node, root, Write(element, value, base, index))
+            self._stores.add(node, root, Write(element, value, base, index))
             return
-        low.stores.flush()
+        self._stores.flush()
         mask = b.narrow(low.under_mask(low.values[mask_node]))
         if id(root) in self.private:
-            is_one = low.uniform.scalar(index_node) is not None
+            is_one = self._uniform.scalar(index_node) is not None
             self._private_update(reduction.op, t, id(root), value, index, mask, is_one)
         elif reduction.mode == "no_conflicts":
             old = gather_call(self.b, element, ty, base, index, mask)
             new = combine(b, reduction.op, t, ty, old, value)
-            low.stores.add(node, root, Write(element, new, base, index))
-            low.stores.flush()
+            self._stores.add(node, root, Write(element, new, base, index))
+            self._stores.flush()
         else:
             merge = reduction.mode not in ("direct", "apart")
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)
@@ -219,7 +218,7 @@ class Access:
         """Update memory atomically, once per entry (`merge`) or per lane."""
         low, b = self.low, self.b
         w = b.width
-        outer = None if low.mask is None else b.wide(low.mask)
+        low.cross_mask()
         ty = b.memory_type(t)
         loop = self._open_lanes(self._mask_bits(mask))
         left = f"%{loop.left}"
@@ -233,7 +232,6 @@ class Access:
             item = self._lane(ty, value, loop.lane)
         atomic(b, op, t, entry_address(b, t, base, at), item)
         self._close_lanes(loop, served)
-        low.set_mask(outer)
 
     def scatter_inc(self, node: Node) -> str:
         """Count up entries atomically, once per distinct index in the packet."""
@@ -242,7 +240,7 @@ class Access:
         base = self.low.bases[id(target_root(target))]
         index = low.values[index_node]
         mask = b.narrow(low.under_mask(low.values[mask_node]))
-        outer = None if low.mask is None else b.wide(low.mask)
+        low.cross_mask()
         w = b.width
         vector = b.type(UINT32)
         numbers = f"%{b.label('old')}"
@@ -263,7 +261,6 @@ class Access:
             f"phi {vector} [ zeroinitializer, %{loop.before} ], "
             f"[ {numbers}.n, %{loop.latch} ]"
         )
-        low.set_mask(outer)
         return result
 
     def scatter_error(self, node: Node) -> str:
@@ -272,7 +269,7 @@ class Access:
         target, value_node, index_node, mask_node = node.deps
         root = target_root(target)
         t = root.type
-        outer = None if low.mask is None else b.wide(low.mask)
+        low.cross_mask()
         mask = b.narrow(low.under_mask(low.values[mask_node]))
         element, ty = t.memory_llvm, b.type(t)
         errors = low.in_entry(f"alloca {ty}, align 32")
@@ -287,7 +284,6 @@ class Access:
         left = f"%{loop.left}"
         negative = b.emit(f"sub i{b.width} 0, {left}")
         self._close_lanes(loop, b.emit(f"and i{b.width} {negative}, {left}"))
-        low.set_mask(outer)
         return b.emit(f"load {ty}, ptr {errors}, align 32")
 
     def _ranks(self, mask: str) -> str:

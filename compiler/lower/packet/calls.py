@@ -11,17 +11,12 @@ as they were.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lumijit.compiler.ir.ops.structural import CALL
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.scratch import moved_by
-from lumijit.compiler.lower.packet.divergence import comment, is_flat
+from lumijit.compiler.lower.packet.divergence import Divergence, comment, is_flat
 from lumijit.runtime.dtypes import UINT32
-
-if TYPE_CHECKING:
-    from lumijit.compiler.lower.packet.divergence import Divergence
 
 CHAIN = 8
 
@@ -33,7 +28,7 @@ def lower_call(flow: Divergence, node: Node) -> None:
     flow.widen_captures(node)
     if call.label:
         flow.b.line(f"; call: {comment(call.label)}")
-    homes, outside = flow.low.scratch.enter_call(node)
+    homes, outside = flow.scratch.enter_call(node)
     if is_flat(call.bodies, flow.demand):
         results = _flat(flow, node)
     elif len(call.bodies) <= CHAIN:
@@ -68,14 +63,13 @@ def _chain(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     """Try one body after the other; enter it if a lane wants it."""
     b, low = flow.b, flow.low
     used = [k for k in flow.demand.results(node) if k not in homes]
-    outer = low.mask
-    outer_wide = None if outer is None else b.wide(outer)
+    outer = low.cross_mask()
     selector = low.values[node.deps[0]]
-    if outer_wide is not None:
-        selector = b.select(UINT32, outer_wide, selector, 0)
+    if outer is not None:
+        selector = b.select(UINT32, outer, selector, 0)
     results = {k: b.const(node.attr.bodies[0].outputs[k].type, 0) for k in used}
     for position, body in enumerate(node.attr.bodies):
-        low.set_mask(outer_wide)
+        low.mask = outer
         chosen = b.wide(b.compare("eq", UINT32, selector, position + 1))
         low.forget(body)
         moved = moved_by(node, body, homes)
@@ -84,7 +78,7 @@ def _chain(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
         for k in used:
             t = body.outputs[k].type
             results[k] = b.select(t, chosen, found[k], results[k])
-    low.set_mask(outer_wide)
+    low.mask = outer
     return results
 
 
@@ -97,14 +91,13 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     bodies = node.attr.bodies
     used = [k for k in flow.demand.results(node) if k not in homes]
     types = {k: bodies[0].outputs[k].type for k in used}
-    outer = low.mask
-    outer_wide = None if outer is None else b.wide(outer)
+    outer = low.cross_mask()
     head, join, done = (b.label(s) for s in ("pick", "join", "done"))
     rest = b.label("rest")
     names = {k: b.label("r") for k in used}
     start = low.values[node.deps[0]]
-    if outer_wide is not None:
-        start = b.select(UINT32, outer_wide, start, 0)
+    if outer is not None:
+        start = b.select(UINT32, outer, start, 0)
     pre = b.current
     b.branch(head)
     b.block(head)
@@ -128,9 +121,9 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     crossing: list[dict[int, str]] = []
     for body, first in zip(bodies, starts, strict=True):
         b.block(first)
-        low.set_mask(wide)
+        low.mask = wide
         _body(flow, body)
-        low.scratch.leave_call(node, body, homes, wide)
+        flow.scratch.leave_call(node, body, homes, wide)
         crossing.append({k: flow.cross(body.outputs[k]) for k in used})
         ends.append(b.current)
         b.branch(join)
@@ -150,5 +143,5 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     b.line(f"%{rest}.n = bitcast {vector} {left} to {vector}")
     b.branch(head)
     b.block(done)
-    low.set_mask(outer_wide)
+    low.mask = outer
     return {k: flow.arrive(types[k], f"%{names[k]}") for k in used}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.structural import BRANCH, READS, REGIONS
@@ -18,10 +17,10 @@ from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.packet.scratch import Scratch
+from lumijit.compiler.lower.packet.state import PacketState
+from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.runtime.dtypes import BOOL, DType
-
-if TYPE_CHECKING:
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
 
 FLAT_BRANCH_COST = 24
 
@@ -29,10 +28,12 @@ FLAT_BRANCH_COST = 24
 class Divergence:
     """The control flow of one packet kernel."""
 
-    def __init__(self, lowering: PacketLowering) -> None:
-        self.low = lowering
-        self.b = lowering.b
-        self.demand = lowering.demand
+    def __init__(self, low: PacketState, uniform: Uniform, scratch: Scratch) -> None:
+        self.low = low
+        self.b = low.b
+        self.demand = low.demand
+        self.uniform = uniform
+        self.scratch = scratch
 
     def cross_type(self, t: DType) -> str:
         """Return the type in which a value crosses basic blocks."""
@@ -86,19 +87,18 @@ class Divergence:
     def _sides(self, node: Node, condition: str, used: list[int]) -> dict[int, str]:
         b = self.b
         branch: Region = node.attr
-        outer = self.low.mask
-        outer_wide = None if outer is None else b.wide(outer)
+        outer = self.low.cross_mask()
         wide_condition = b.wide(condition)
-        scalar = self.low.uniform.scalar(node.deps[0])
+        scalar = self.uniform.scalar(node.deps[0])
         if branch.label:
             b.line(f"; branch: {comment(branch.label)}")
-        passing = self.low.uniform.passing(node)
+        passing = self.uniform.passing(node)
         sides: list[dict[int, str]] = []
         for block, positive in ((branch.true, True), (branch.false, False)):
-            self.low.set_mask(outer_wide)
+            self.low.mask = outer
             if scalar is not None:
                 test = scalar if positive else b.emit(f"xor i1 {scalar}, true")
-                sides.append(self.side(block, test, outer_wide, used, {}, passing))
+                sides.append(self.side(block, test, outer, used, {}, passing))
                 continue
             chosen = wide_condition
             if not positive:
@@ -106,14 +106,14 @@ class Divergence:
             chosen = self.low.under_mask(chosen)
             test = b.any_lane(chosen)
             sides.append(self.side(block, test, b.wide(chosen), used, {}, passing))
-        self.low.set_mask(outer_wide)
+        self.low.mask = outer
         results = {}
-        free = self.low.scratch.free_areas(node)
+        free = self.scratch.free_areas(node)
         for k in used:
             output = branch.true.outputs[k]
             yes, no = sides[0][k], sides[1][k]
             if is_local(output):
-                results[k] = self.low.scratch.merge(wide_condition, yes, no, free)
+                results[k] = self.scratch.merge(wide_condition, yes, no, free)
             else:
                 results[k] = b.select(output.type, wide_condition, yes, no)
         return results
@@ -132,7 +132,7 @@ class Divergence:
         `homes` are the areas in which local buffers are to be left, if that matters;
         `passing` are results with which lanes go on as scalars (see `uniform`).
         """
-        b, uniform = self.b, self.low.uniform
+        b, uniform = self.b, self.uniform
         inside = set(block.nodes)
         direct = {
             k: self.low.values[block.outputs[k]]
@@ -147,11 +147,11 @@ class Divergence:
         start = b.current
         b.branch_if(test, enter, join)
         b.block(enter)
-        self.low.set_mask(mask)
+        self.low.mask = mask
         self.low.block(block)
         if homes:
             outputs = {k: block.outputs[k] for k in homes}
-            self.low.scratch.leave_block(outputs, homes, mask)
+            self.scratch.leave_block(outputs, homes, mask)
         for k in used:
             if is_local(block.outputs[k]):
                 direct[k] = self.low.values[block.outputs[k]]

@@ -9,17 +9,13 @@ one wide load per lane and a transposition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64, DType
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
 
 MAX_SPAN = 4
 _ALIGN = {"half": 2, "float": 4, "double": 8}
@@ -56,13 +52,13 @@ def gather_call(
 class Gathers:
     """The indirect reads of one packet kernel."""
 
-    def __init__(self, lowering: PacketLowering) -> None:
-        self.low = lowering
-        self.b = lowering.b
+    def __init__(self, low: PacketState) -> None:
+        self.low = low
+        self.b = low.b
         self._zero_name = ""
         self.families: dict[Key, list[Node]] = {}
-        for node in lowering.program.all_nodes():
-            is_wanted = node.op is GATHER and node in lowering.demand.wanted
+        for node in low.program.all_nodes():
+            is_wanted = node.op is GATHER and node in low.demand.wanted
             if is_wanted and node.type.size_bytes in (4, 8):
                 self.families.setdefault(_family(node), []).append(node)
         self.pairs = _pairs(self.families)

@@ -9,7 +9,7 @@ tells.
 
 from __future__ import annotations
 
-from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.checked_reads import is_checked
 from lumijit.compiler.ir.ops.structural import (
     BRANCH,
@@ -26,7 +26,6 @@ from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
-from lumijit.compiler.lower.common.lowering import Lowering
 from lumijit.compiler.lower.packet.access import Access
 from lumijit.compiler.lower.packet.calls import lower_call
 from lumijit.compiler.lower.packet.divergence import Divergence
@@ -34,16 +33,15 @@ from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.literals import Literals
 from lumijit.compiler.lower.packet.loops import lower_loop
 from lumijit.compiler.lower.packet.scratch import Scratch
+from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores
 from lumijit.compiler.lower.packet.uniform import Found, Uniform
 from lumijit.compiler.plan.program import Program
-from lumijit.runtime.dtypes import BOOL, INT32, UINT32, DType
+from lumijit.runtime.dtypes import BOOL, INT32, UINT32
 
 
-class PacketLowering(Lowering):
+class PacketLowering(PacketState):
     """Writes one program as LLVM IR."""
-
-    scratch: Scratch
 
     def __init__(
         self,
@@ -53,18 +51,15 @@ class PacketLowering(Lowering):
         width: int,
         target: TargetInfo,
     ) -> None:
-        super().__init__(program, demand, Builder(width, target))
-        self.mask: str | None = None
-        # The lanes that are elements: one at least.
-        self.tail_mask = ""
-        self.access = Access(self)
-        self.stores = Stores(self)
-        self.divergence = Divergence(self)
-        self.gathers = Gathers(self)
+        super().__init__(program, demand, width, target)
         self.literals = Literals(self)
-        self.stack: dict[tuple[str, str], str] = {}
-        self.scratch = Scratch(self)
-        self.uniform = Uniform(self, uniform)
+        self.stores = Stores(self)
+        self.gathers = Gathers(self)
+        self.uniform = Uniform(self, uniform, self.gathers)
+        self.access = Access(self, self.stores, self.uniform)
+        scratch = Scratch(self, self.uniform)
+        self.scratch = scratch
+        self.divergence = Divergence(self, self.uniform, scratch)
 
     # The kernel as a whole
 
@@ -79,8 +74,7 @@ class PacketLowering(Lowering):
         b.block("packet")
         b.line("%index = phi i64 [ %begin, %entry ], [ %next, %packet.end ]")
         if self._needs_tail_mask():
-            self.tail_mask = self._tail_mask()
-            self.set_mask(self.tail_mask)
+            self.mask = self.tail_mask = self._tail_mask()
         for node in program.nodes:
             self.node(node)
         self.stores.flush()
@@ -100,22 +94,6 @@ class PacketLowering(Lowering):
         parts += ["!0 = !{}", "!1 = !{i32 1}"]
         return "\n".join(parts) + "\n"
 
-    def on_stack(self, role: str, ty: str) -> str:
-        """Return the address of a vector of the kernel's stack."""
-        address = self.stack.get((role, ty))
-        if address is None:
-            address = self.in_entry(f"alloca {ty}, align 32")
-            self.stack[role, ty] = address
-        return address
-
-    def splat_in_entry(self, dtype: DType, scalar: str) -> str:
-        """Broadcast a scalar in the kernel's entry."""
-        b = self.b
-        lines, b.lines = b.lines, self.entry
-        result = b.splat(dtype, scalar)
-        b.lines = lines
-        return result
-
     def bind_literal(self, node: Node, slot: int) -> None:
         """Load a number in the kernel's entry, or note where it is."""
         if node in self.uniform.needed:
@@ -125,9 +103,8 @@ class PacketLowering(Lowering):
     def bind_entry(self, node: Node, scalar: str) -> None:
         """Spread an array's only entry in the kernel's entry."""
         self.uniform.scalars[node] = scalar
-        lines, self.b.lines = self.b.lines, self.entry
-        self.values[node] = self.uniform.spread(node.type, scalar)
-        self.b.lines = lines
+        with self.writing_entry():
+            self.values[node] = self.uniform.spread(node.type, scalar)
 
     def operand(self, node: Node) -> str:
         """Return the value of a node as an operand, loading a late literal."""
@@ -140,11 +117,6 @@ class PacketLowering(Lowering):
             or (n.op not in REGIONS and is_effect(n))
             for n in self.program.all_nodes()
         )
-
-    def lane_numbers(self) -> str:
-        """Return the constant vector 0 … W - 1."""
-        lanes = ", ".join(f"i32 {k}" for k in range(self.b.width))
-        return f"<{lanes}>"
 
     def counter(self) -> str:
         """Return the element index of every lane."""
@@ -159,20 +131,6 @@ class PacketLowering(Lowering):
         b.declarations["llvm.umin.i64"] = "declare i64 @llvm.umin.i64(i64, i64)"
         count = b.splat(INT32, b.emit(f"trunc i64 {most} to i32"))
         return b.compare("sgt", INT32, count, self.lane_numbers())
-
-    # Masks
-
-    def set_mask(self, mask: str | None) -> None:
-        """Make a mask that of the active lanes."""
-        self.mask = mask
-
-    def under_mask(self, mask: str) -> str:
-        """Combine a mask with the active lanes."""
-        if self.mask is None:
-            return mask
-        if mask == self.b.const(BOOL, True):
-            return self.mask
-        return self.b.binary("and", BOOL, mask, self.mask)
 
     # Nodes
 

@@ -9,17 +9,13 @@ of a kernel that computes little with each, and of the time to compile it.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lumijit.compiler.ir.ops.structural import LITERAL, LOOP, REGIONS
+from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.outline import with_depths
+from lumijit.compiler.lower.packet.state import PacketState
+from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Wide
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
-    from lumijit.compiler.plan.program import Program
-    from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import DType
 
 # With more literals than this, those of one use stay in memory.
 MANY_LITERALS = 32
@@ -30,10 +26,10 @@ MAX_WIDE_BYTES = 8192
 class Literals:
     """The numbers among the arguments of one packet kernel."""
 
-    def __init__(self, lowering: PacketLowering) -> None:
-        self.low = lowering
+    def __init__(self, low: PacketState) -> None:
+        self.low = low
         # The slots of those that are loaded late.
-        self.late: dict[Node, int] = dict.fromkeys(_of_one_use(lowering.program), -1)
+        self.late: dict[Node, int] = dict.fromkeys(_of_one_use(low.program), -1)
         # By bits of a number: the ranges of slots that are there as packets, too.
         self.wide: dict[int, Wide] = {}
         # By the same, where the packets begin in the argument block.
@@ -45,9 +41,8 @@ class Literals:
         if node in self.late:
             self.late[node] = slot
             return
-        lines, low.b.lines = low.b.lines, low.entry
-        low.values[node] = self._broadcast(node.type, slot)
-        low.b.lines = lines
+        with low.writing_entry():
+            low.values[node] = self._broadcast(node.type, slot)
 
     def value(self, node: Node) -> str | None:
         """Return a number that is loaded late; None for all other values."""

@@ -10,17 +10,13 @@ blended. State that the active lanes share has a phi as a scalar (`uniform`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.region_types import Region
-from lumijit.compiler.lower.packet.divergence import comment
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.packet.divergence import Divergence, comment
 from lumijit.runtime.dtypes import BOOL
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.packet.divergence import Divergence
 
 
 @dataclass
@@ -65,18 +61,18 @@ def lower_loop(flow: Divergence, node: Node) -> None:
     flow.widen_captures(node)
     frame = _frame(flow, node)
     loop, stem = frame.loop, frame.stem
-    low.scratch.enter_loop(node, frame.buffers)
+    flow.scratch.enter_loop(node, frame.buffers)
     active = _phis(flow, frame)
     # Lanes that have left aren't tested again: what they would read at an index that
     # the others share isn't theirs.
-    low.set_mask(active)
+    low.mask = active
     low.loop_depth += 1
     low.block(loop.header)
     running = _test(flow, frame, active)
     b.block(f"{stem}.body")
-    low.set_mask(running)
+    low.mask = running
     low.block(loop.body)
-    low.scratch.leave_body(node, frame.buffers, running)
+    flow.scratch.leave_body(node, frame.buffers, running)
     low.loop_depth -= 1
     b.branch(f"{stem}.latch")
     b.block(f"{stem}.latch")
@@ -84,7 +80,7 @@ def lower_loop(flow: Divergence, node: Node) -> None:
     b.branch(stem)
     b.block(f"{stem}.done")
     _enter_arguments(flow, frame)
-    low.set_mask(frame.outer)
+    low.mask = frame.outer
     state = {*frame.buffers, *frame.vectors, *frame.scalars}
     low.results[node] = {k: low.values[loop.args[k]] for k in state}
 
@@ -92,7 +88,7 @@ def lower_loop(flow: Divergence, node: Node) -> None:
 def _frame(flow: Divergence, node: Node) -> Frame:
     low, b = flow.low, flow.b
     loop: Region = node.attr
-    needed = low.uniform.needed
+    needed = flow.uniform.needed
     terms = loop.terms
     exits = {k: t for k, t in loop.exits.items() if t not in needed}
     apart = [t for t in terms if t not in needed and t not in exits.values()]
@@ -101,10 +97,11 @@ def _frame(flow: Divergence, node: Node) -> Frame:
     buffers = [k for k in state if is_local(loop.args[k])]
     scalars = [k for k in state if loop.args[k] in needed]
     vectors = [k for k in state if k not in buffers and (k not in scalars or k in kept)]
-    assert low.mask is not None
+    outer = low.cross_mask()
+    assert outer is not None
     return Frame(
         node,
-        b.wide(low.mask),
+        outer,
         apart,
         list(exits),
         [term for term in terms if term in needed],
@@ -118,7 +115,7 @@ def _frame(flow: Divergence, node: Node) -> Frame:
 
 def _phis(flow: Divergence, frame: Frame) -> str:
     """Open the header; return the mask of the lanes that are still in."""
-    low, b = flow.low, flow.b
+    b = flow.b
     node, loop = frame.node, frame.loop
     inits = {k: flow.cross(node.deps[k]) for k in frame.vectors}
     if loop.label:
@@ -135,8 +132,8 @@ def _phis(flow: Divergence, frame: Frame) -> str:
     for k, init in inits.items():
         phi(flow.cross_type(loop.args[k].type), init, frame.name(k))
     for k in frame.scalars:
-        arg, init = loop.args[k], low.uniform.scalars[node.deps[k]]
-        low.uniform.scalars[arg] = phi(arg.type.llvm, init, frame.name(k, "u"))
+        arg, init = loop.args[k], flow.uniform.scalars[node.deps[k]]
+        flow.uniform.scalars[arg] = phi(arg.type.llvm, init, frame.name(k, "u"))
     active = frame.outer
     if frame.has_mask:
         active = b.note_wide(phi(b.mask_type, first, frame.name("active")))
@@ -147,13 +144,13 @@ def _phis(flow: Divergence, frame: Frame) -> str:
 def _enter_arguments(flow: Divergence, frame: Frame) -> None:
     """Give the arguments the values that the current block finds in phis."""
     low, loop = flow.low, frame.loop
-    scalars = low.uniform.scalars
+    scalars = flow.uniform.scalars
     for k, arg in enumerate(loop.args):
         init = frame.node.deps[k]
         if k in frame.vectors:
             low.values[arg] = flow.arrive(arg.type, frame.name(k))
         elif k in frame.scalars:
-            low.values[arg] = low.uniform.spread(arg.type, scalars[arg])
+            low.values[arg] = flow.uniform.spread(arg.type, scalars[arg])
         elif loop.body.outputs[k] is arg and arg in flow.demand.wanted:
             low.values[arg] = low.values[init]
             if init in scalars:
@@ -171,7 +168,7 @@ def _test(flow: Divergence, frame: Frame, active: str) -> str:
     if frame.has_mask:
         goes_on = b.emit(f"and i1 {b.any_lane(running)}, {goes_on}")
     for term in frame.together:
-        goes_on = b.emit(f"and i1 {low.uniform.scalars[term]}, {goes_on}")
+        goes_on = b.emit(f"and i1 {flow.uniform.scalars[term]}, {goes_on}")
     b.branch_if(goes_on, f"{frame.stem}.body", f"{frame.stem}.done")
     return b.wide(running)
 
@@ -187,7 +184,7 @@ def _advance(flow: Divergence, frame: Frame, active: str, running: str) -> None:
         flow.cross_as(t, new, f"{frame.name(k)}.n")
     for k in frame.scalars:
         ty = loop.args[k].type.llvm
-        new = low.uniform.going_on(loop.body.outputs[k])
+        new = flow.uniform.going_on(loop.body.outputs[k])
         b.line(f"{frame.name(k, 'u')}.n = bitcast {ty} {new} to {ty}")
     if frame.has_mask:
         inside = _without(flow, running, [loop.body.outputs[k] for k in frame.exits])

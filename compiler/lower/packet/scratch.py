@@ -7,22 +7,24 @@ Where areas lie and what happens to whole buffers is in `common.scratch`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from lumijit.compiler.ir.local_types import CHUNK
+from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common import scratch
 from lumijit.compiler.lower.common.scratch import UNROLLED, Area, local_type_of
+from lumijit.compiler.lower.packet.state import PacketState
+from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
 
 
 class Scratch(scratch.Scratch):
     """The local buffers of one packet kernel."""
 
-    low: PacketLowering
+    low: PacketState
+
+    def __init__(self, low: PacketState, uniform: Uniform) -> None:
+        super().__init__(low)
+        self._known = uniform
 
     def bind(self, node: Node) -> None:
         """Find the lanes of a buffer in memory; a uniform one is spread to an area."""
@@ -51,16 +53,14 @@ class Scratch(scratch.Scratch):
 
     def for_entries(self, length: int, code: Callable[[str], None]) -> None:
         """Repeat code for every entry; if in a loop, the mask goes along."""
-        low = self.low
-        if length > UNROLLED and low.mask is not None:
-            low.set_mask(self.b.wide(low.mask))
+        if length > UNROLLED:
+            self.low.cross_mask()
         super().for_entries(length, code)
 
     def _uniform(self, index: Node, last: int) -> str | None:
         """Return the entry that all lanes access, if there is just one."""
-        uniform = self.low.uniform
-        scalar = uniform.scalar(index)
-        return None if scalar is None else uniform.within(scalar, last)
+        scalar = self._known.scalar(index)
+        return None if scalar is None else self._known.within(scalar, last)
 
     def _lane_address(self, area: Area, places: str, lane: int) -> str:
         b = self.b

@@ -11,7 +11,6 @@ are in `access`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.effects import joins
@@ -26,10 +25,8 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import BOOL, UINT32
-
-if TYPE_CHECKING:
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
 
 # What may be computed while writes wait: it neither writes nor reads by index.
 _PASSING = {LITERAL, EVALUATED, CAST, BITCAST, COUNTER, UNDEFINED, WRITTEN}
@@ -48,8 +45,8 @@ class Write:
 class Stores:
     """The plain writes of one packet kernel."""
 
-    def __init__(self, lowering: PacketLowering) -> None:
-        self.low = lowering
+    def __init__(self, low: PacketState) -> None:
+        self.low = low
         self.waiting: list[Write] = []
         self.targets: set[Node] = set()
         self.mask = ""
@@ -85,7 +82,7 @@ class Stores:
         b = low.b
         self.waiting = []
         self.targets = set()
-        outer = None if low.mask is None else b.wide(low.mask)
+        low.cross_mask()
         bits = b.emit(f"bitcast {b.type(BOOL)} {b.narrow(self.mask)} to i{b.width}")
         if low.program.has_loops and low.loop_depth == 0:
             self._by_lane(writes, bits)
@@ -101,7 +98,6 @@ class Stores:
             self._by_lane(writes, bits)
             b.branch(done)
             b.block(done)
-        low.set_mask(outer)
 
     def _by_lane(self, writes: list[Write], bits: str) -> None:
         """Write the lanes that are set in an integer of bits, one by one."""

@@ -7,14 +7,10 @@ of reading all lanes in a row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lumijit.compiler.ir.ops.structural import EVALUATED
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import UINT32, DType
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
 
 
 def is_table(node: Node) -> bool:
@@ -23,7 +19,7 @@ def is_table(node: Node) -> bool:
 
 
 def read_table(
-    low: PacketLowering, dtype: DType, base: str, index: str, offsets: list[int]
+    low: PacketState, dtype: DType, base: str, index: str, offsets: list[int]
 ) -> list[str]:
     """Read the entries at `index` plus each of the offsets.
 
@@ -38,7 +34,7 @@ def read_table(
         A vector for each of the offsets.
     """
     b = low.b
-    outer = None if low.mask is None else b.wide(low.mask)
+    low.cross_mask()
     positions, ty = b.type(UINT32), b.type(dtype)
     first = b.emit(f"extractelement {positions} {index}, i32 0")
     differs = b.compare("ne", UINT32, index, b.splat(UINT32, first))
@@ -71,14 +67,13 @@ def read_table(
     apart = [b.emit(f"load {ty}, ptr {address}, align 32") for address in found]
     b.branch(done)
     b.block(done)
-    low.set_mask(outer)
     return [
         b.emit(f"phi {ty} [ {x}, %{one} ], [ {y}, %{end} ]")
         for x, y in zip(same, apart, strict=True)
     ]
 
 
-def _entry(low: PacketLowering, element: str, base: str, at: str, offset: int) -> str:
+def _entry(low: PacketState, element: str, base: str, at: str, offset: int) -> str:
     b = low.b
     place = b.emit(f"getelementptr {element}, ptr {base}, i64 {at}")
     if offset:

@@ -18,7 +18,8 @@ to the last bit on every target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.ops.logic import SELECT
@@ -37,16 +38,12 @@ from lumijit.compiler.ir.ops.structural import (
     SYMBOLIC,
 )
 from lumijit.compiler.ir.region_types import Region
-from lumijit.compiler.plan.program import is_baked
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.packet.gathers import Gathers
+from lumijit.compiler.lower.packet.state import PacketState
+from lumijit.compiler.plan.program import Program, is_baked
 from lumijit.runtime.dtypes import BOOL, FLOAT16, INT32, DType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.common.demand import Demand
-    from lumijit.compiler.lower.packet.kernel import PacketLowering
-    from lumijit.compiler.plan.program import Program
 
 # Operations on floats that cost more than this may differ in the last bit.
 EXACT_COST = 4
@@ -63,14 +60,15 @@ class Found(NamedTuple):
 class Uniform:
     """The uniform values of one kernel that are of use, and their scalars."""
 
-    def __init__(self, lowering: PacketLowering, found: Found) -> None:
-        self.low = lowering
+    def __init__(self, low: PacketState, found: Found, gathers: Gathers) -> None:
+        self.low = low
+        self._gathers = gathers
         self.needed = found.nodes
         # Results of branches that lanes in a loop go on with: as what they leave.
         self.passed = found.passed
         self.scalars: dict[Node, str] = {}
-        self._builder = Builder(0, lowering.b.target)
-        self._builder.declarations = lowering.b.declarations
+        self._builder = Builder(0, low.b.target)
+        self._builder.declarations = low.b.declarations
 
     def scalar(self, node: Node) -> str | None:
         """Return what a node is in every active lane, or None if they differ."""
@@ -122,7 +120,7 @@ class Uniform:
         if op is GATHER:
             _, index, mask = node.deps
             entry = self.scalars[index], self.scalars[mask]
-            return self.low.gathers.read_one(node, *entry)
+            return self._gathers.read_one(node, *entry)
         b, outer = self._builder, self.low.b
         b.lines, b._next = outer.lines, outer._next
         args = [self.scalars[dep] for dep in node.deps]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.region_types import Region
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.compiler.lower.thread.kernel import ThreadLowering
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.lowering import Lowering
 
 
-def lower_branch(low: ThreadLowering, node: Node) -> None:
+def lower_branch(low: Lowering, node: Node) -> None:
     """Lower a branch: one side is run."""
     b, branch = low.b, node.attr
     assert isinstance(branch, Region)
@@ -40,14 +36,14 @@ def lower_branch(low: ThreadLowering, node: Node) -> None:
     low.results[node] = found
 
 
-def _phi(low: ThreadLowering, node: Node, values: list[str], ends: list[str]) -> str:
+def _phi(low: Lowering, node: Node, values: list[str], ends: list[str]) -> str:
     """Join what blocks have computed; `node` has the type."""
     incoming = zip(values, ends, strict=True)
     pairs = ", ".join(f"[ {value}, %{end} ]" for value, end in incoming)
     return low.b.emit(f"phi {node.type.llvm} {pairs}")
 
 
-def lower_loop(low: ThreadLowering, node: Node) -> None:
+def lower_loop(low: Lowering, node: Node) -> None:
     """Lower a loop, which Ctrl-C can end."""
     b, loop = low.b, node.attr
     assert isinstance(loop, Region)
@@ -90,7 +86,7 @@ def lower_loop(low: ThreadLowering, node: Node) -> None:
     low.results[node] = {k: low.values[loop.args[k]] for k in state}
 
 
-def lower_call(low: ThreadLowering, node: Node) -> None:
+def lower_call(low: Lowering, node: Node) -> None:
     """Lower a call: one body is run, or none; then the results are zero.
 
     Results that are local buffers get their areas before, and every body leaves them

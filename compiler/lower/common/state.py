@@ -1,0 +1,44 @@
+"""The code of a kernel while it is written: its entry, its arguments, its values.
+
+All parts of a lowering share it. What nodes become is up to `lowering`.
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.signature import Signature
+
+
+class State:
+    """The text of a kernel so far, and the values by node."""
+
+    def __init__(self, program: Program, demand: Demand, b: Builder) -> None:
+        self.program = program
+        self.signature = Signature.of(program)
+        self.demand = demand
+        self.b = b
+        self.entry: list[str] = []
+        self.values: dict[Node, str] = {}
+        self.addresses: dict[Node, str] = {}
+        # Where what is written to lies, by the first version of each array.
+        self.bases: dict[int, str] = {}
+        self.index_name = "%index"
+        self.loop_depth = 0
+
+    def in_entry(self, text: str) -> str:
+        """Append `%new = text` to the kernel's entry and return the name."""
+        name = self.b.name()
+        self.entry.append(f"  {name} = {text}")
+        return name
+
+    def load_slot(self, slot: int, ty: str) -> str:
+        """Load a scalar argument in the kernel's entry."""
+        address = self.in_entry(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+        return self.in_entry(f"load {ty}, ptr {address}, align 8")
+
+    def operand(self, node: Node) -> str:
+        """Return the value of a node as an operand."""
+        return self.values[node]

@@ -1,0 +1,65 @@
+"""What all parts of a packet kernel share: the mask of active lanes, and the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.lowering import Lowering
+from lumijit.compiler.plan.program import Program
+from lumijit.runtime.dtypes import BOOL, DType
+
+
+class PacketState(Lowering):
+    """The state of a packet kernel while it is written."""
+
+    def __init__(
+        self, program: Program, demand: Demand, width: int, target: TargetInfo
+    ) -> None:
+        super().__init__(program, demand, Builder(width, target))
+        #: The active lanes; None if all are.
+        self.mask: str | None = None
+        #: The lanes that are elements: one at least.
+        self.tail_mask = ""
+        self._stack: dict[tuple[str, str], str] = {}
+
+    def under_mask(self, mask: str) -> str:
+        """Combine a mask with the active lanes."""
+        if self.mask is None:
+            return mask
+        if mask == self.b.const(BOOL, True):
+            return self.mask
+        return self.b.binary("and", BOOL, mask, self.mask)
+
+    def cross_mask(self) -> str | None:
+        """Bring the mask into the form that other blocks take, and return it."""
+        if self.mask is not None:
+            self.mask = self.b.wide(self.mask)
+        return self.mask
+
+    @contextmanager
+    def writing_entry(self) -> Iterator[None]:
+        """Have the builder append to the kernel's entry."""
+        lines, self.b.lines = self.b.lines, self.entry
+        yield
+        self.b.lines = lines
+
+    def splat_in_entry(self, dtype: DType, scalar: str) -> str:
+        """Broadcast a scalar in the kernel's entry."""
+        with self.writing_entry():
+            return self.b.splat(dtype, scalar)
+
+    def on_stack(self, role: str, ty: str) -> str:
+        """Return the address of a vector of the kernel's stack."""
+        address = self._stack.get((role, ty))
+        if address is None:
+            address = self.in_entry(f"alloca {ty}, align 32")
+            self._stack[role, ty] = address
+        return address
+
+    def lane_numbers(self) -> str:
+        """Return the constant vector 0 … W - 1."""
+        lanes = ", ".join(f"i32 {k}" for k in range(self.b.width))
+        return f"<{lanes}>"
