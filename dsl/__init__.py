@@ -55,6 +55,30 @@ from lumijit.debug.profile import profile_mark as profile_mark
 from lumijit.debug.profile import profile_range as profile_range
 from lumijit.debug.run_lane import run_lane as run_lane
 from lumijit.debug.whos import whos as whos
+from lumijit.derivatives.gradients import accum_grad as accum_grad
+from lumijit.derivatives.gradients import clear_grad as clear_grad
+from lumijit.derivatives.gradients import detach as detach
+from lumijit.derivatives.gradients import disable_grad as disable_grad
+from lumijit.derivatives.gradients import enable_grad as enable_grad
+from lumijit.derivatives.gradients import grad as grad
+from lumijit.derivatives.gradients import grad_enabled as grad_enabled
+from lumijit.derivatives.gradients import install as _install_derivatives
+from lumijit.derivatives.gradients import replace_grad as replace_grad
+from lumijit.derivatives.gradients import set_grad as set_grad
+from lumijit.derivatives.gradients import set_grad_enabled as set_grad_enabled
+from lumijit.derivatives.propagation import ADFlag as ADFlag
+from lumijit.derivatives.propagation import ADMode as ADMode
+from lumijit.derivatives.propagation import backward as backward
+from lumijit.derivatives.propagation import backward_from as backward_from
+from lumijit.derivatives.propagation import backward_to as backward_to
+from lumijit.derivatives.propagation import enqueue as enqueue
+from lumijit.derivatives.propagation import forward as forward
+from lumijit.derivatives.propagation import forward_from as forward_from
+from lumijit.derivatives.propagation import forward_to as forward_to
+from lumijit.derivatives.propagation import traverse as traverse
+from lumijit.derivatives.scopes import isolate_grad as isolate_grad
+from lumijit.derivatives.scopes import resume_grad as resume_grad
+from lumijit.derivatives.scopes import suspend_grad as suspend_grad
 from lumijit.enums import ReduceMode as ReduceMode
 from lumijit.enums import ReduceOp as ReduceOp
 from lumijit.enums import VarState as VarState
@@ -256,6 +280,7 @@ from lumijit.type_traits import value_t as value_t
 __version__ = _version.VERSION
 
 _install_control()
+_install_derivatives()
 _relax_collector()
 
 _MODULES = ("auto", "llvm", "pytree", "scalar")

@@ -61,7 +61,7 @@ class FlatArray(Holder, ArrayBase):
         return wrap(type(self), trace.select(mask._node, self._node, other._node))
 
     def _cast(self, cls: type[Any]) -> Array:
-        return wrap(cls, trace.cast_to(self._node, cls._spec.dtype))
+        return wrap(cls, _converted(self, cls))
 
     def _assign(self, other: Array) -> None:
         self._become(other._node)
@@ -192,7 +192,7 @@ def node_of(cls: type[Any], value: Any) -> Node:
 def _array_node(cls: type[Any], value: Array) -> Node:
     spec = value._spec
     if isinstance(value, FlatArray):
-        return trace.cast_to(value._node, cls._spec.dtype)
+        return _converted(value, cls)
     if not spec.is_jit and len(spec.outer) == 1:
         return data_node(initialize.convert(value._view(), cls._spec.dtype))
     raise ArrayTypeError(
@@ -200,6 +200,14 @@ def _array_node(cls: type[Any], value: Array) -> Node:
         f"can't be made from the nested array type {type(value).__name__}",
         "use lumijit.ravel, or select one component.",
     )
+
+
+def _converted(value: FlatArray, cls: type[Any]) -> Node:
+    """Return a node of the type of a class, which may not track derivatives."""
+    node = trace.cast_to(value._node, cls._spec.dtype)
+    if node.vertex is not None and not cls._spec.is_diff:
+        return trace.detached(node)
+    return node
 
 
 def _foreign_node(cls: type[Any], value: Any) -> Node:

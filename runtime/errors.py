@@ -62,6 +62,10 @@ class StateError(LumijitError, RuntimeError, TypeError):
     """The state of a loop, branch or call is inconsistent."""
 
 
+class DerivativeError(LumijitError, RuntimeError, TypeError):
+    """A derivative that isn't defined, or that would be wrong."""
+
+
 class RecursionBoundError(LumijitError, RecursionError):
     """A function calls itself under array conditions, without or past a bound."""
 

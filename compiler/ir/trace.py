@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from lumijit.compiler.ir import value_numbering
-from lumijit.compiler.ir.ops.logic import AND, SELECT
+from lumijit.compiler.ir import value_numbering, vertices
+from lumijit.compiler.ir.ops.logic import AND, COPY, SELECT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
@@ -51,6 +51,7 @@ class Node:
         "size",
         "type",
         "uses",
+        "vertex",
     )
     op: Op
     type: DType
@@ -61,6 +62,8 @@ class Node:
     scope: Scope
     # What `value_numbering` finds equal operations by.
     uses: Any
+    # How derivatives flow here; None where nothing is tracked.
+    vertex: Any
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.type.name}[{self.size}]>"
@@ -118,6 +121,7 @@ _watched: Variable[dict[int, Any] | None] = Variable("watched", None)
 _lane: Variable[Any] = Variable("lane", None)
 _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
 _current_scope = _scope.get
+_variables = vertices.variables
 
 
 class _State:
@@ -195,6 +199,7 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.buffer = None
     node.scope = _current_scope()
     node.uses = None
+    node.vertex = None
     return node
 
 
@@ -304,6 +309,8 @@ def append(
     if size is None:
         size = broadcast_size(op, deps)
     node = make(op, dtype, size, deps, attr)
+    if _variables and not vertices.note(node):
+        return node
     if host.uses is None:
         host.uses = ref(node)
     else:
@@ -352,6 +359,9 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.buffer = None
     made.scope = scope
     made.uses = None
+    made.vertex = None
+    if _variables and not (a.vertex is b.vertex is None or vertices.note(made)):
+        return made
     if host.uses is None:
         host.uses = ref(made)
     else:
@@ -403,6 +413,21 @@ def resized(node: Node, size: int) -> Node:
             "resize", f"can't resize an array of {node.size} entries to {size}"
         )
     return select(make_true(size), node, node)
+
+
+def copied(node: Node) -> Node:
+    """Return another node of the same contents, with the same derivatives."""
+    copy = make(COPY, node.type, node.size, (node,), None)
+    if node.vertex is not None:
+        vertices.track(copy, COPY, copy.deps)
+    return copy
+
+
+def detached(node: Node) -> Node:
+    """Return a node of the same contents to which no derivatives flow."""
+    if node.vertex is None:
+        return node
+    return make(COPY, node.type, node.size, (node,), None)
 
 
 def make_true(size: int) -> Node:

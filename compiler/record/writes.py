@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import sys
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder, Reduction
-from lumijit.compiler.ir.ops.logic import COPY
-from lumijit.compiler.ir.ops.structural import LITERAL, SCATTER, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.ops.structural import (
+    CONSUMED,
+    LITERAL,
+    SCATTER,
+    SCATTER_ERROR,
+    UNDEFINED,
+    WRITTEN,
+)
 from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.launch import evaluate
 from lumijit.runtime.config import flags
@@ -78,10 +84,27 @@ def append_effect(holder: Holder, effect: Node) -> None:
         scope.effects.append(effect)
         scope.writes.setdefault(id(holder), (holder, target))
     written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
+    if vertices.variables and effect.op in (SCATTER, SCATTER_ERROR):
+        _track(written, effect)
     holder._advance(written)
     if scope is ROOT:
         evaluate.note_effect(written, target)
         note_write(holder, target)
+
+
+def _track(written: Node, effect: Node) -> None:
+    """Have a version remember what it was written of.
+
+    Unless derivatives need the contents of before, something else stands for them: who
+    refers to the array would have it copied.
+    """
+    target, value, index, mask = effect.deps
+    how = effect.attr or Reduction("add", "auto")
+    if how.op in ("identity", "add"):
+        stand_in = trace.make(CONSUMED, target.type, target.size, (), None)
+        stand_in.vertex = target.vertex
+        target = stand_in
+    vertices.track(written, SCATTER, (target, value, index, mask), how)
 
 
 def _references(holder: Holder) -> int:
@@ -113,7 +136,7 @@ def claim(holder: Holder) -> None:
         del node
         if _references(holder) > _UNSHARED + kept:
             node = holder._node
-            holder._rehouse(trace.make(COPY, node.type, node.size, (node,), None))
+            holder._rehouse(trace.copied(node))
 
 
 def _note_renewed(node: Node, renewed: Node) -> None:

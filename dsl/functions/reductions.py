@@ -14,6 +14,7 @@ import numpy as np
 from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler.derive import collectives
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
@@ -147,7 +148,7 @@ def _along(
     if isinstance(value, FlatArray):
         if depth not in axes:
             return value
-        combine = reductions.reduce
+        combine = collectives.reduce
         if is_scattered(mode, value):
             combine = reductions.reduce_symbolically
         return wrap_flat(type(value), combine(op.trace_name, value._node))

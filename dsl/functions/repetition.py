@@ -11,7 +11,6 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
-from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
@@ -185,5 +184,5 @@ def _copied(value: Any) -> Any:
         return value._copy() if is_buffer else value
     node = value._node
     if node.op is not LITERAL:
-        node = trace.make(COPY, node.type, node.size, (node,), None)
+        node = trace.copied(node)
     return wrap_flat(type(value), node)

@@ -8,6 +8,7 @@ import numpy as np
 
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, symbolic_error
+from lumijit.compiler.derive import collectives
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
@@ -55,7 +56,7 @@ def prefix_sum(value: Any, exclusive: bool = True, axis: int | None = 0) -> Any:
     check_reducible(ReduceOp.Add, value._spec, construct)
     if isinstance(value, FlatArray):
         _check_readable(value, construct)
-        return wrap_flat(type(value), reductions.prefix_sum(value._node, exclusive))
+        return wrap_flat(type(value), collectives.prefix_sum(value._node, exclusive))
     if isinstance(value, HostArray):
         with np.errstate(all="ignore"):
             total = np.cumsum(value._data, dtype=value._data.dtype)
@@ -147,7 +148,7 @@ def block_reduce(
             data = HOST_UPDATES[op].reduce(blocks, axis=1, dtype=blocks.dtype)
         return type(value)(data)
     _check_readable(value, construct)
-    combine = reductions.block_reduce
+    combine = collectives.block_reduce
     if is_scattered(mode, value):
         combine = reductions.reduce_symbolically
     node = combine(op.trace_name, value._node, block_size)

@@ -13,7 +13,7 @@ from lumijit.base import Array
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.functions.apply import apply, promoted, unary_function
-from lumijit.functions.elementwise import clip, fma, maximum, minimum, rcp, sqrt
+from lumijit.functions.elementwise import fma, maximum, minimum, rcp, sqrt
 from lumijit.functions.selection import isinf, isnan, select
 
 sin = unary_function(
@@ -246,7 +246,8 @@ def safe_sqrt(arg: Any, /) -> Array:
     >>> dr.safe_sqrt(-1.0)
     0.0
     """
-    return sqrt(maximum(0.0, arg))
+    # At the ends, too, the derivative is that of the constant: 0, not infinity.
+    return sqrt(select(arg <= 0, 0.0, arg))
 
 
 def safe_asin(arg: Any, /) -> Array:
@@ -262,7 +263,7 @@ def safe_asin(arg: Any, /) -> Array:
     >>> dr.safe_asin(2.0)
     1.5707963267948966
     """
-    return asin(clip(arg, -1.0, 1.0))
+    return asin(_within_unit(arg))
 
 
 def safe_acos(arg: Any, /) -> Array:
@@ -278,7 +279,12 @@ def safe_acos(arg: Any, /) -> Array:
     >>> dr.safe_acos(2.0)
     0.0
     """
-    return acos(clip(arg, -1.0, 1.0))
+    return acos(_within_unit(arg))
+
+
+def _within_unit(arg: Any) -> Any:
+    """Clip to [-1, 1], with no derivative at the ends."""
+    return select(arg <= -1, -1.0, select(arg >= 1, 1.0, arg))
 
 
 def rad2deg(arg: Any, /) -> Array:

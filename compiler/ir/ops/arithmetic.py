@@ -10,7 +10,7 @@ import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.division import divide, high_product
-from lumijit.compiler.ir.ops.record import define, widened
+from lumijit.compiler.ir.ops.record import CONSTANT, OF_INTEGERS, define, widened
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
     FLOAT16,
@@ -198,6 +198,11 @@ def _np_max(x: Array, y: Array) -> Array:
     return np.where(x > y, x, y)
 
 
+def _sign(x: Any) -> Any:
+    """Return -1, 0 or 1 in a derivative: 0 is what the peers agree on at 0."""
+    return (x > 0).select(1, (x < 0).select(x.like(-1), 0))
+
+
 ADD = define(
     "add",
     2,
@@ -205,6 +210,7 @@ ADD = define(
     reference=_wrapping(np.add),
     lower=widened(lambda b, t, x, y: b.add(t, x, y)),
     commutative=True,
+    derivative=(lambda r, x, y: 1, lambda r, x, y: 1),
     doc="x + y",
 )
 SUB = define(
@@ -213,6 +219,7 @@ SUB = define(
     accepts=ARITHMETIC,
     reference=_wrapping(np.subtract),
     lower=widened(lambda b, t, x, y: b.sub(t, x, y)),
+    derivative=(lambda r, x, y: 1, lambda r, x, y: -1),
     doc="x - y",
 )
 MUL = define(
@@ -222,6 +229,7 @@ MUL = define(
     reference=_wrapping(np.multiply),
     lower=widened(lambda b, t, x, y: b.mul(t, x, y)),
     commutative=True,
+    derivative=(lambda r, x, y: y, lambda r, x, y: x),
     doc="x * y",
 )
 DIV = define(
@@ -231,6 +239,7 @@ DIV = define(
     reference=_wrapping(np.divide),
     lower=widened(lambda b, t, x, y: b.fdiv(t, x, y)),
     cost=4,
+    derivative=(lambda r, x, y: 1 / y, lambda r, x, y: -r / y),
     doc="x / y of floats",
 )
 INT_DIV = define(
@@ -240,6 +249,7 @@ INT_DIV = define(
     reference=_wrapping(_np_div),
     lower=_int_div,
     cost=12,
+    derivative=OF_INTEGERS,
     doc="x / y of integers, rounded towards zero; x / 0 is 0",
 )
 MOD = define(
@@ -250,6 +260,7 @@ MOD = define(
     lower=widened(_mod),
     own_rounding=True,
     cost=14,
+    derivative=(lambda r, x, y: 1, lambda r, x, y: -(x / y).map(TRUNC)),
     doc="remainder of the division rounded towards zero",
 )
 MULHI = define(
@@ -260,6 +271,7 @@ MULHI = define(
     lower=high_product,
     commutative=True,
     cost=4,
+    derivative=OF_INTEGERS,
     doc="the high half of the full product",
 )
 FMA = define(
@@ -268,6 +280,7 @@ FMA = define(
     accepts=ARITHMETIC,
     reference=_wrapping(_np_fma),
     lower=_fma,
+    derivative=(lambda r, x, y, z: y, lambda r, x, y, z: x, lambda r, x, y, z: 1),
     doc="x * y + z, rounded once",
 )
 NEG = define(
@@ -276,6 +289,7 @@ NEG = define(
     accepts=ARITHMETIC,
     reference=_wrapping(np.negative),
     lower=widened(lambda b, t, x: b.neg(t, x)),
+    derivative=(lambda r, x: -1,),
     doc="-x",
 )
 ABS = define(
@@ -284,6 +298,7 @@ ABS = define(
     accepts=ARITHMETIC,
     reference=_wrapping(np.abs),
     lower=widened(_abs),
+    derivative=(lambda r, x: _sign(x),),
     doc="|x|",
 )
 MIN = define(
@@ -292,6 +307,7 @@ MIN = define(
     accepts=ARITHMETIC,
     reference=_np_min,
     lower=widened(_min),
+    derivative=(lambda r, x, y: x <= y, lambda r, x, y: ~(x <= y)),
     doc="x if x < y else y",
 )
 MAX = define(
@@ -300,6 +316,7 @@ MAX = define(
     accepts=ARITHMETIC,
     reference=_np_max,
     lower=widened(_max),
+    derivative=(lambda r, x, y: x > y, lambda r, x, y: ~(x > y)),
     doc="x if x > y else y",
 )
 SQRT = define(
@@ -309,6 +326,7 @@ SQRT = define(
     reference=_wrapping(np.sqrt),
     lower=widened(lambda b, t, x: b.unary_intrinsic("sqrt", t, x)),
     cost=4,
+    derivative=(lambda r, x: 0.5 / r,),
     doc="square root",
 )
 RCP = define(
@@ -318,6 +336,7 @@ RCP = define(
     reference=_wrapping(lambda x: (1 / x).astype(x.dtype)),
     lower=widened(lambda b, t, x: b.fdiv(t, 1.0, x)),
     cost=4,
+    derivative=(lambda r, x: -r * r,),
     doc="1 / x",
 )
 RSQRT = define(
@@ -328,6 +347,7 @@ RSQRT = define(
     lower=widened(_rsqrt),
     own_rounding=True,
     cost=8,
+    derivative=(lambda r, x: -0.5 * r * r * r,),
     doc="1 / sqrt(x)",
 )
 FLOOR = define(
@@ -336,6 +356,7 @@ FLOOR = define(
     accepts=FLOATS,
     reference=np.floor,
     lower=widened(lambda b, t, x: b.unary_intrinsic("floor", t, x)),
+    derivative=CONSTANT,
     doc="largest integer <= x",
 )
 CEIL = define(
@@ -344,6 +365,7 @@ CEIL = define(
     accepts=FLOATS,
     reference=np.ceil,
     lower=widened(lambda b, t, x: b.unary_intrinsic("ceil", t, x)),
+    derivative=CONSTANT,
     doc="smallest integer >= x",
 )
 TRUNC = define(
@@ -352,6 +374,7 @@ TRUNC = define(
     accepts=FLOATS,
     reference=np.trunc,
     lower=widened(lambda b, t, x: b.unary_intrinsic("trunc", t, x)),
+    derivative=CONSTANT,
     doc="x rounded towards zero",
 )
 ROUND = define(
@@ -360,6 +383,7 @@ ROUND = define(
     accepts=FLOATS,
     reference=np.rint,
     lower=widened(lambda b, t, x: b.unary_intrinsic("rint", t, x)),
+    derivative=CONSTANT,
     doc="x rounded to nearest, halves to even",
 )
 COPYSIGN = define(
@@ -368,6 +392,10 @@ COPYSIGN = define(
     accepts=FLOATS + SIGNED_INTS,
     reference=_np_copysign,
     lower=widened(_copysign),
+    derivative=(
+        lambda r, x, y: _sign(x) * x.like(1).map(COPYSIGN, y),
+        lambda r, x, y: 0,
+    ),
     doc="|x| with the sign of y",
 )
 MULSIGN = define(
@@ -376,5 +404,6 @@ MULSIGN = define(
     accepts=FLOATS + SIGNED_INTS,
     reference=_np_mulsign,
     lower=widened(_mulsign),
+    derivative=(lambda r, x, y: x.like(1).map(MULSIGN, y), lambda r, x, y: 0),
     doc="x times the sign of y",
 )

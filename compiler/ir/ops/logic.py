@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.ir.ops.record import define
+from lumijit.compiler.ir.ops.record import OF_INTEGERS, define
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
     BOOL,
@@ -104,6 +104,7 @@ EQ = define(
     reference=np.equal,
     lower=_compare("oeq", "eq", "eq"),
     commutative=True,
+    derivative=OF_INTEGERS,
     doc="x == y",
 )
 NE = define(
@@ -114,6 +115,7 @@ NE = define(
     reference=np.not_equal,
     lower=_compare("une", "ne", "ne"),
     commutative=True,
+    derivative=OF_INTEGERS,
     doc="x != y",
 )
 LT = define(
@@ -123,6 +125,7 @@ LT = define(
     result=BOOL,
     reference=np.less,
     lower=_compare("olt", "ult", "slt"),
+    derivative=OF_INTEGERS,
     doc="x < y",
 )
 INSIDE = define(
@@ -132,6 +135,7 @@ INSIDE = define(
     result=BOOL,
     reference=np.less,
     lower=_compare("olt", "ult", "slt"),
+    derivative=OF_INTEGERS,
     doc="whether an index x lies in an array of y entries",
 )
 LE = define(
@@ -141,6 +145,7 @@ LE = define(
     result=BOOL,
     reference=np.less_equal,
     lower=_compare("ole", "ule", "sle"),
+    derivative=OF_INTEGERS,
     doc="x <= y",
 )
 GT = define(
@@ -150,6 +155,7 @@ GT = define(
     result=BOOL,
     reference=np.greater,
     lower=_compare("ogt", "ugt", "sgt"),
+    derivative=OF_INTEGERS,
     doc="x > y",
 )
 GE = define(
@@ -159,6 +165,7 @@ GE = define(
     result=BOOL,
     reference=np.greater_equal,
     lower=_compare("oge", "uge", "sge"),
+    derivative=OF_INTEGERS,
     doc="x >= y",
 )
 SELECT = define(
@@ -167,6 +174,7 @@ SELECT = define(
     accepts=VALUES,
     reference=lambda m, x, y: np.where(m, x, y),
     lower=lambda b, t, m, x, y: b.select(t, m, x, y),
+    derivative=(lambda r, m, x, y: 0, lambda r, m, x, y: m, lambda r, m, x, y: ~m),
     doc="x where the mask m is set, else y",
 )
 COPY = define(
@@ -175,6 +183,7 @@ COPY = define(
     accepts=VALUES,
     reference=lambda x: x,
     lower=lambda b, t, x: x,
+    derivative=(lambda r, x: 1,),
     doc="x as a value of its own, so that it can be written to",
 )
 AND = define(
@@ -184,6 +193,7 @@ AND = define(
     reference=np.bitwise_and,
     lower=_bitwise("and"),
     commutative=True,
+    derivative=OF_INTEGERS,
     doc="x & y",
 )
 OR = define(
@@ -193,6 +203,7 @@ OR = define(
     reference=np.bitwise_or,
     lower=_bitwise("or"),
     commutative=True,
+    derivative=OF_INTEGERS,
     doc="x | y",
 )
 XOR = define(
@@ -202,6 +213,7 @@ XOR = define(
     reference=np.bitwise_xor,
     lower=_bitwise("xor"),
     commutative=True,
+    derivative=OF_INTEGERS,
     doc="x ^ y",
 )
 NOT = define(
@@ -210,6 +222,7 @@ NOT = define(
     accepts=_BITS,
     reference=np.invert,
     lower=lambda b, t, x: b.binary("xor", t, x, 1 if t.is_bool else -1),
+    derivative=OF_INTEGERS,
     doc="~x",
 )
 SHL = define(
@@ -218,6 +231,7 @@ SHL = define(
     accepts=INTS,
     reference=_np_shift(np.left_shift),
     lower=_shl,
+    derivative=OF_INTEGERS,
     doc="x << y, with y taken modulo the number of bits",
 )
 SHR = define(
@@ -226,6 +240,7 @@ SHR = define(
     accepts=INTS,
     reference=_np_shift(np.right_shift),
     lower=_shr,
+    derivative=OF_INTEGERS,
     doc="x >> y, with y taken modulo the number of bits; keeps the sign",
 )
 ROTL = define(
@@ -234,6 +249,7 @@ ROTL = define(
     accepts=INTS,
     reference=_np_rotate(1),
     lower=_rotate("fshl"),
+    derivative=OF_INTEGERS,
     doc="the bits of x moved up, those beyond the top in again from below; y as in shl",
 )
 ROTR = define(
@@ -242,6 +258,7 @@ ROTR = define(
     accepts=INTS,
     reference=_np_rotate(-1),
     lower=_rotate("fshr"),
+    derivative=OF_INTEGERS,
     doc="the bits of x moved down, those below the bottom in again from above",
 )
 SHL_BY = define(
@@ -250,6 +267,7 @@ SHL_BY = define(
     accepts=INTS,
     reference=lambda x, n: np.left_shift(x, x.dtype.type(n)),
     lower=lambda b, t, x, n: b.binary("shl", t, x, n),
+    derivative=OF_INTEGERS,
     doc="x << attr: shifts by a constant are part of the code",
 )
 SHR_BY = define(
@@ -258,6 +276,7 @@ SHR_BY = define(
     accepts=INTS,
     reference=lambda x, n: np.right_shift(x, x.dtype.type(n)),
     lower=lambda b, t, x, n: b.binary("ashr" if t.is_signed else "lshr", t, x, n),
+    derivative=OF_INTEGERS,
     doc="x >> attr: shifts by a constant are part of the code",
 )
 POPCNT = define(
@@ -267,6 +286,7 @@ POPCNT = define(
     reference=_per_bit(lambda v, bits: bin(v).count("1")),
     lower=lambda b, t, x: b.unary_intrinsic("ctpop", t, x),
     cost=4,
+    derivative=OF_INTEGERS,
     doc="number of set bits",
 )
 LZCNT = define(
@@ -276,6 +296,7 @@ LZCNT = define(
     reference=_per_bit(lambda v, bits: bits - v.bit_length()),
     lower=_count_zeros("ctlz"),
     cost=4,
+    derivative=OF_INTEGERS,
     doc="number of leading zero bits",
 )
 TZCNT = define(
@@ -285,6 +306,7 @@ TZCNT = define(
     reference=_per_bit(lambda v, bits: (v & -v).bit_length() - 1 if v else bits),
     lower=_count_zeros("cttz"),
     cost=4,
+    derivative=OF_INTEGERS,
     doc="number of trailing zero bits",
 )
 BREV = define(
@@ -294,5 +316,6 @@ BREV = define(
     reference=_per_bit(lambda v, bits: int(f"{v:0{bits}b}"[::-1], 2)),
     lower=lambda b, t, x: b.unary_intrinsic("bitreverse", t, x),
     cost=4,
+    derivative=OF_INTEGERS,
     doc="the bits in reverse order",
 )

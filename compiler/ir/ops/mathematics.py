@@ -14,7 +14,8 @@ import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.mathlib import FUNCTIONS
-from lumijit.compiler.ir.ops.record import Op, define, widened
+from lumijit.compiler.ir.ops.arithmetic import RSQRT
+from lumijit.compiler.ir.ops.record import Op, Partial, define, widened
 from lumijit.runtime.dtypes import FLOATS, DType
 
 Array = Any
@@ -77,8 +78,10 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(y == 0.5, root, np.power(x, y))
 
 
-def _function(name: str, reference: Callable[..., Array], doc: str, cost: int) -> Op:
-    arity = 2 if name in ("atan2", "power") else 1
+def _function(
+    name: str, reference: Callable[..., Array], doc: str, cost: int, *partials: Partial
+) -> Op:
+    arity = len(partials)
 
     def lower(b: Builder, t: DType, *args: str) -> str:
         return str(FUNCTIONS[name](b, t, *args))
@@ -91,29 +94,116 @@ def _function(name: str, reference: Callable[..., Array], doc: str, cost: int) -
         lower=widened(lower),
         own_rounding=True,
         cost=cost,
+        derivative=partials,
         doc=doc,
     )
 
 
-SIN = _function("sin", np.sin, "sine", 16)
-COS = _function("cos", np.cos, "cosine", 16)
-TAN = _function("tan", np.tan, "tangent", 24)
-ASIN = _function("asin", np.arcsin, "inverse sine", 20)
-ACOS = _function("acos", np.arccos, "inverse cosine", 20)
-ATAN = _function("atan", np.arctan, "inverse tangent", 20)
-ATAN2 = _function("atan2", np.arctan2, "angle of the point (y, x) in its quadrant", 26)
-SINH = _function("sinh", np.sinh, "hyperbolic sine", 24)
-COSH = _function("cosh", np.cosh, "hyperbolic cosine", 24)
-TANH = _function("tanh", np.tanh, "hyperbolic tangent", 24)
-ASINH = _function("asinh", np.arcsinh, "inverse hyperbolic sine", 30)
-ACOSH = _function("acosh", np.arccosh, "inverse hyperbolic cosine", 30)
-ATANH = _function("atanh", np.arctanh, "inverse hyperbolic tangent", 30)
-EXP = _function("exp", np.exp, "e to the power x", 14)
-EXP2 = _function("exp2", np.exp2, "2 to the power x", 12)
-LOG = _function("log", np.log, "natural logarithm", 20)
-LOG2 = _function("log2", np.log2, "logarithm to base 2", 20)
-POWER = _function("power", _power, "x to the power y", 50)
-CBRT = _function("cbrt", np.cbrt, "cube root", 24)
-ERF = _function("erf", _entrywise(math.erf), "error function", 30)
-ERFINV = _function("erfinv", _entrywise(_erfinv), "inverse error function", 40)
-LGAMMA = _function("lgamma", _entrywise(_lgamma), "logarithm of |gamma(x)|", 60)
+def _by_base(x: Any, y: Any) -> Any:
+    """Return y x^(y - 1), and 0 for an exponent of 0 whatever the base."""
+    return (y == 0).select(0, y * x.map(POWER, y - 1))
+
+
+def _by_exponent(r: Any, x: Any) -> Any:
+    """Return x^y log(x), and 0 where the power is 0 (at a base of 0)."""
+    return (r == 0).select(r, r * x.map(LOG))
+
+
+# Bernoulli numbers B(2k) / 2k of the digamma function's series, the highest first.
+_DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+_SHIFTS = 8
+
+
+def _digamma(x: Any) -> Any:
+    """Return the derivative of log(gamma(x)): its series for large arguments.
+
+    Small ones are shifted by the recurrence, those below 0 reflected.
+    """
+    is_low = x <= 0
+    z = is_low.select(1 - x, x)
+    shifted = z.like(0)
+    for k in range(_SHIFTS):
+        shifted = shifted + 1 / (z + k)
+    z = z + _SHIFTS
+    square = 1 / (z * z)
+    tail = square.like(0)
+    for factor in _DIGAMMA:
+        tail = (tail + factor) * square
+    value = z.map(LOG) - 0.5 / z - tail - shifted
+    return is_low.select(value - math.pi / (x * math.pi).map(TAN), value)
+
+
+SIN = _function("sin", np.sin, "sine", 16, lambda r, x: x.map(COS))
+COS = _function("cos", np.cos, "cosine", 16, lambda r, x: -x.map(SIN))
+TAN = _function("tan", np.tan, "tangent", 24, lambda r, x: r * r + 1)
+ASIN = _function(
+    "asin", np.arcsin, "inverse sine", 20, lambda r, x: (1 - x * x).map(RSQRT)
+)
+ACOS = _function(
+    "acos", np.arccos, "inverse cosine", 20, lambda r, x: -(1 - x * x).map(RSQRT)
+)
+ATAN = _function("atan", np.arctan, "inverse tangent", 20, lambda r, x: 1 / (x * x + 1))
+ATAN2 = _function(
+    "atan2",
+    np.arctan2,
+    "angle of the point (y, x) in its quadrant",
+    26,
+    lambda r, y, x: x / (x * x + y * y),
+    lambda r, y, x: -y / (x * x + y * y),
+)
+SINH = _function("sinh", np.sinh, "hyperbolic sine", 24, lambda r, x: x.map(COSH))
+COSH = _function("cosh", np.cosh, "hyperbolic cosine", 24, lambda r, x: x.map(SINH))
+TANH = _function("tanh", np.tanh, "hyperbolic tangent", 24, lambda r, x: 1 - r * r)
+ASINH = _function(
+    "asinh",
+    np.arcsinh,
+    "inverse hyperbolic sine",
+    30,
+    lambda r, x: (x * x + 1).map(RSQRT),
+)
+ACOSH = _function(
+    "acosh",
+    np.arccosh,
+    "inverse hyperbolic cosine",
+    30,
+    lambda r, x: (x - 1).map(RSQRT) * (x + 1).map(RSQRT),
+)
+ATANH = _function(
+    "atanh", np.arctanh, "inverse hyperbolic tangent", 30, lambda r, x: 1 / (1 - x * x)
+)
+EXP = _function("exp", np.exp, "e to the power x", 14, lambda r, x: r)
+EXP2 = _function("exp2", np.exp2, "2 to the power x", 12, lambda r, x: r * math.log(2))
+LOG = _function("log", np.log, "natural logarithm", 20, lambda r, x: 1 / x)
+LOG2 = _function(
+    "log2", np.log2, "logarithm to base 2", 20, lambda r, x: (1 / math.log(2)) / x
+)
+POWER = _function(
+    "power",
+    _power,
+    "x to the power y",
+    50,
+    lambda r, x, y: _by_base(x, y),
+    lambda r, x, y: _by_exponent(r, x),
+)
+CBRT = _function("cbrt", np.cbrt, "cube root", 24, lambda r, x: 1 / (3 * r * r))
+ERF = _function(
+    "erf",
+    _entrywise(math.erf),
+    "error function",
+    30,
+    lambda r, x: (2 / math.sqrt(math.pi)) * (-x * x).map(EXP),
+)
+ERFINV = _function(
+    "erfinv",
+    _entrywise(_erfinv),
+    "inverse error function",
+    40,
+    lambda r, x: (math.sqrt(math.pi) / 2) * (r * r).map(EXP),
+)
+LGAMMA = _function(
+    "lgamma",
+    _entrywise(_lgamma),
+    "logarithm of |gamma(x)|",
+    60,
+    lambda r, x: _digamma(x),
+)

@@ -12,19 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, VALUES, DType
 
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-
 Reference = Callable[..., Any]
 Lower = Callable[..., str]
-#: From a node and the derivative by its result to those by its operands, None where
-#: there is none.
-Derivative = Callable[["Node", "Node"], "tuple[Node | None, ...]"]
+#: The derivative of a result by one operand, from the result and all operands: a
+#: factor, which may be a Python number, or a mask of where the result is the operand
+#: itself. What it gets has operators, and `map(op)` for others (`derive.values`).
+Partial = Callable[..., Any]
 
 
 class Role(Enum):
@@ -80,6 +78,17 @@ def region_operands(values: int, sources: int, targets: int) -> Operands:
     return Operands(slice(values), slice(values, end), written, slice(end))
 
 
+@dataclass(frozen=True)
+class NotDifferentiable:
+    """Why derivatives end at an operation: its results count as constants."""
+
+    why: str
+
+
+OF_INTEGERS = NotDifferentiable("integers and masks have no derivatives")
+CONSTANT = NotDifferentiable("it is constant but for jumps")
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """One operation of the trace.
@@ -110,7 +119,8 @@ class Op:
     results: int = 1
     #: Whether nodes are numbered (attr) in the order in which they have to happen.
     is_ordered: bool = False
-    derivative: Derivative | None = None
+    #: By each operand; None where `derive.rules` has a rule for the whole.
+    derivative: tuple[Partial, ...] | NotDifferentiable | None = None
     index: int = field(default=-1)
 
     def __repr__(self) -> str:

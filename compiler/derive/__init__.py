@@ -1,0 +1,1 @@
+"""Derivatives of traces: rules for operations and regions, and their traversal."""

@@ -1,0 +1,157 @@
+"""Sums of derivatives that arrive at one node, and their size.
+
+An adjoint may be known under a mask only: what comes back through `select` counts
+where its operand was taken. Elsewhere it may be anything, also NaN, so masks travel
+along and are applied when two adjoints meet, or where one is used otherwise.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import permutations
+from typing import Any
+
+from lumijit.compiler.derive.values import literal
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.ops.logic import AND, NOT
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.record import memory
+from lumijit.compiler.record.reductions import reduce_symbolically
+from lumijit.runtime.dtypes import VOID
+
+
+class Adjoint:
+    """A derivative with respect to a node of some type and size, as far as known."""
+
+    __slots__ = ("like", "mask", "size", "value")
+
+    def __init__(self, like: Node | Vertex, value: Node | None = None) -> None:
+        self.like = like
+        self.size = like.size
+        self.value = value
+        self.mask: Node | None = None
+
+    def add(self, value: Node, mask: Node | None = None) -> None:
+        """Add a derivative, which counts where the mask is set."""
+        if self.value is None:
+            self.value, self.mask = value, mask
+            return
+        if value is self.value and _are_opposite(mask, self.mask):
+            self.mask = None
+            return
+        if mask is not self.mask:
+            value = _under(mask, value)
+            self.value, self.mask = _under(self.mask, self.value), None
+        self.value = trace.emit2(ADD, self.value, value)
+
+    def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
+        """Add a derivative by each element to an entry of this one."""
+        total = Holder(self.complete())
+        memory.update(total, value, index, mask, "add", mode)
+        self.value, self.mask = total._node, None
+
+    def replace(self, value: Node) -> None:
+        """Take another derivative in place of this one."""
+        self.value, self.mask = value, None
+
+    def known(self) -> Node | None:
+        """Return the sum so far; None if nothing has arrived."""
+        if self.value is None:
+            return None
+        return self.complete()
+
+    def complete(self) -> Node:
+        """Return the sum, of the size of what it is with respect to.
+
+        Inside of a region, each element has a part, also of what is one for all.
+        """
+        if self.value is None:
+            return trace.literal(self.like.type, 0.0, self.size)
+        value = _under(self.mask, self.value)
+        if value.size != self.size and trace.state.scope is trace.ROOT:
+            value = _fitted(value, self.size)
+        self.value, self.mask = value, None
+        return value
+
+
+class Bundle:
+    """The adjoints of all results of one operation, which has several."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: dict[int, Adjoint] = {}
+
+    def part(self, position: int, like: Node | Vertex) -> Adjoint:
+        """Return the adjoint of one result."""
+        return self.parts.setdefault(position, Adjoint(like))
+
+    def complete(self) -> Bundle:
+        """Return the adjoints themselves."""
+        return self
+
+
+def adjoint_of(vertex: Vertex) -> Adjoint | Bundle:
+    """Return a place for what arrives at a vertex."""
+    if vertex.type is VOID:
+        return Bundle()
+    return Adjoint(vertex, vertex.grad)
+
+
+class Places:
+    """Where derivatives arrive, and which vertex is the next to pass them on.
+
+    That is the one made last: all that depends on it has been there before.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Vertex, Any]] = {}
+        self._waiting: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def at(self, vertex: Vertex) -> Any:
+        """Return the adjoint of a vertex, so far."""
+        known = self._known.get(vertex.serial)
+        if known is None:
+            known = self._known[vertex.serial] = vertex, adjoint_of(vertex)
+            heapq.heappush(self._waiting, -vertex.serial)
+        return known[1]
+
+    def pop(self) -> tuple[Vertex, Any]:
+        """Return the next vertex and its adjoint, which is complete."""
+        return self._known.pop(-heapq.heappop(self._waiting))
+
+
+def under_both(first: Node | None, second: Node | None) -> Node | None:
+    """Combine two masks, of which None is everywhere."""
+    if first is None or second is None:
+        return first or second
+    return trace.emit2(AND, first, second)
+
+
+def _are_opposite(first: Node | None, second: Node | None) -> bool:
+    """Tell whether of two masks one is set where the other isn't."""
+    if first is None or second is None:
+        return False
+    return any(a.op is NOT and a.deps[0] is b for a, b in permutations((first, second)))
+
+
+def _under(mask: Node | None, value: Node) -> Node:
+    if mask is None:
+        return value
+    return trace.select(mask, value, literal(0, value))
+
+
+def _fitted(value: Node, size: int) -> Node:
+    """Give a derivative the size of its variable; one entry got the sum of all."""
+    if size == 1:
+        return reduce_symbolically("add", value)
+    if value.op is LITERAL:
+        return trace.literal(value.type, value.attr, size)
+    return trace.resized(value, size)

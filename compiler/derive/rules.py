@@ -1,0 +1,286 @@
+"""How derivatives pass each operation, forward (`push`) and in reverse (`pull`).
+
+Elementwise operations have their partial derivatives on their records; here are the
+rules for what moves values between elements, and how both are applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lumijit.compiler.derive.adjoints import Adjoint, under_both
+from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.derive.values import Value, literal
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
+from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
+from lumijit.compiler.ir.ops.structural import CAST, GATHER, SCATTER
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.vertices import Rule
+from lumijit.compiler.record import memory
+from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.errors import DerivativeError
+
+#: Adds to the derivatives by operands: their adjoints, by position; the derivative by
+#: the result.
+Pull = Callable[[Step, dict[int, Adjoint], Node], None]
+#: The derivative of the result from those of operands, by position.
+Push = Callable[[Step, dict[int, Node]], Node]
+
+
+def pull(step: Step, into: dict[int, Adjoint], by: Adjoint) -> None:
+    """Pass the derivative by a result on to the operands, whose adjoints are given."""
+    op = step.op
+    if isinstance(op, Op) and isinstance(op.derivative, tuple):
+        _pull_elementwise(step, into, by, op.derivative)
+    else:
+        _rule(step).pull(step, into, by.complete())
+
+
+def push(step: Step, tangents: dict[int, Node]) -> Node:
+    """Return the derivative of a result from those of the operands."""
+    op = step.op
+    if isinstance(op, Op) and isinstance(op.derivative, tuple):
+        return _push_elementwise(step, tangents, op.derivative)
+    found: Node = _rule(step).push(step, tangents)
+    return found
+
+
+def _rule(step: Step) -> Rule:
+    op = step.op
+    if isinstance(op, Rule):
+        return op
+    assert op is not None
+    rule = RULES.get(op)
+    if rule is None:
+        why = "there is no rule for it"
+        if isinstance(op.derivative, NotDifferentiable):
+            why = op.derivative.why
+        raise DerivativeError(
+            f"derivative of {op.name}",
+            f"the operation can't be differentiated: {why}",
+            "leave it out of what is differentiated with lumijit.detach, or give it "
+            "a derivative of its own with lumijit.CustomOp.",
+        )
+    return rule
+
+
+def _partial(step: Step, k: int, partials: tuple[Any, ...]) -> Any:
+    values = [Value(dep) for dep in step.deps]
+    return partials[k](Value(step.result), *values)
+
+
+def _pull_elementwise(
+    step: Step, into: dict[int, Adjoint], by: Adjoint, partials: tuple[Any, ...]
+) -> None:
+    if by.value is not None and by.value.size != step.size:
+        by.complete()
+    value, mask = by.value, by.mask
+    assert value is not None
+    for k, adjoint in into.items():
+        partial = _partial(step, k, partials)
+        if not isinstance(partial, Value):
+            if partial:
+                adjoint.add(_times(value, partial), mask)
+        elif partial.node.type is BOOL:
+            adjoint.add(value, under_both(partial.node, mask))
+        else:
+            adjoint.add(trace.emit2(MUL, value, partial.node), mask)
+
+
+def _times(value: Node, factor: float) -> Node:
+    if factor == 1:
+        return value
+    if factor == -1:
+        return (-Value(value)).node
+    return (Value(value) * factor).node
+
+
+def _push_elementwise(
+    step: Step, tangents: dict[int, Node], partials: tuple[Any, ...]
+) -> Node:
+    total: Node | None = None
+    for k, tangent in tangents.items():
+        partial = _partial(step, k, partials)
+        if not isinstance(partial, Value):
+            term = _times(tangent, partial)
+        elif partial.node.type is BOOL:
+            term = trace.select(partial.node, tangent, literal(0, tangent))
+        else:
+            term = trace.emit2(MUL, tangent, partial.node)
+        total = term if total is None else trace.emit2(ADD, total, term)
+    assert total is not None
+    return total
+
+
+# Conversions
+
+
+def _pull_cast(step: Step, into: dict[int, Adjoint], by: Node) -> None:
+    for adjoint in into.values():
+        adjoint.add(trace.cast_to(by, step.deps[0].type))
+
+
+def _push_cast(step: Step, tangents: dict[int, Node]) -> Node:
+    return trace.cast_to(tangents[0], step.type)
+
+
+# Reads by index
+
+
+def _index(step: Step) -> Node:
+    """Return the positions that a gather reads: its constant is part of them."""
+    index = step.deps[1]
+    if not step.attr:
+        return index
+    return trace.emit2(ADD, index, trace.literal(UINT32, step.attr))
+
+
+def _pull_gather(step: Step, into: dict[int, Adjoint], by: Node) -> None:
+    for adjoint in into.values():
+        adjoint.scatter(by, _index(step), step.deps[2], step.mode)
+
+
+def _push_gather(step: Step, tangents: dict[int, Node]) -> Node:
+    source = trace.resized(tangents[0], step.deps[0].size)
+    return memory.entries(source, _index(step), step.deps[2])
+
+
+# Writes. The operands are target, value, index and mask. The target is a stand-in if
+# the rule doesn't read it, so that the write can take place in its memory.
+
+
+def _pull_scatter(step: Step, into: dict[int, Adjoint], by: Node) -> None:
+    target, value, index, mask = step.deps
+    op = step.attr.op
+    if 1 in into:
+        at = memory.entries(by, index, mask)
+        into[1].add(_through_update(step, at, value))
+    if 0 in into:
+        if op == "identity":
+            rest = Holder(by)
+            zero = literal(0, by)
+            memory.update(rest, zero, index, mask, "identity", "auto")
+            by = rest._node
+        elif op in ("min", "max"):
+            kept = Value(target) == Value(step.result)
+            by = kept.select(Value(by), 0).node
+        elif op == "mul":
+            by = (Value(by) * _factors(step).others(Value(target))).node
+        into[0].add(by)
+
+
+def _through_update(step: Step, by: Node, value: Node) -> Node:
+    """Return the derivative by the values written, from that of what they hit."""
+    op = step.attr.op
+    if op in ("identity", "add"):
+        return by
+    _, _, index, mask = step.deps
+    if op == "mul":
+        return (Value(by) * _factors(step).others(Value(value), index, mask)).node
+    found = memory.entries(step.result, index, mask)
+    return (Value(value) == Value(found)).select(Value(by), 0).node
+
+
+class _Factors:
+    """The product of all factors but one, for each entry, zeros counted apart."""
+
+    def __init__(self, product: Node, zeros: Node) -> None:
+        self._product = product
+        self._zeros = zeros
+
+    def others(self, one: Value, index: Any = None, mask: Any = None) -> Value:
+        """Return the product without one of its factors."""
+        product, zeros = self._product, self._zeros
+        if index is not None:
+            product = memory.entries(product, index, mask)
+            zeros = memory.entries(zeros, index, mask)
+        return product_without(one, Value(product), Value(zeros))
+
+
+def product_without(one: Value, product: Value, zeros: Value) -> Value:
+    """Return a product without a factor, given that of all others than zeros."""
+    is_zero = one == 0
+    rest = is_zero.select(product, product / is_zero.select(1, one))
+    others = is_zero.select(zeros - 1, zeros)
+    return (others == 0).select(rest, 0)
+
+
+def _factors(step: Step) -> _Factors:
+    target, value, index, mask = (Value(dep) for dep in step.deps)
+    parts = []
+    for factor, op in ((without_zeros, "mul"), (zero_count, "add")):
+        holder = Holder(trace.resized(factor(target).node, step.size))
+        memory.update(holder, factor(value).node, index.node, mask.node, op)
+        parts.append(holder._node)
+    return _Factors(*parts)
+
+
+def without_zeros(value: Value) -> Value:
+    """Return the values, with 1 in place of 0."""
+    return (value == 0).select(1, value)
+
+
+def zero_count(value: Value) -> Value:
+    """Return 1 where a value is 0, else 0."""
+    return (value == 0).select(value.like(1), 0)
+
+
+def _push_scatter(step: Step, tangents: dict[int, Node]) -> Node:
+    target, value, index, mask = step.deps
+    op = step.attr.op
+    size = step.size
+    before = tangents.get(0, literal(0, value))
+    change = tangents.get(1, literal(0, value))
+    if op in ("min", "max"):
+        result = step.result
+        found = memory.entries(result, index, mask)
+        change = (Value(value) == Value(found)).select(Value(change), 0).node
+        before = (Value(target) == Value(result)).select(Value(before), 0).node
+    elif op == "mul":
+        factors = _factors(step)
+        change = (Value(change) * factors.others(Value(value), index, mask)).node
+        before = (Value(before) * factors.others(Value(target))).node
+    after = Holder(trace.resized(before, size))
+    how = "identity" if op == "identity" else "add"
+    memory.update(after, change, index, mask, how, step.attr.mode)
+    return after._node
+
+
+RULES: dict[Op, Rule] = {
+    CAST: Rule("cast", _pull_cast, _push_cast),
+    GATHER: Rule("gather", _pull_gather, _push_gather),
+    SCATTER: Rule("scatter", _pull_scatter, _push_scatter),
+}
+
+
+# Results of operations that have several, whose node is of type VOID.
+
+
+def _pull_result(step: Step, into: dict[int, Any], by: Node) -> None:
+    into[0].part(step.attr, step.vertex).add(by)
+
+
+def _push_result(step: Step, tangents: dict[int, Any]) -> Node:
+    tangent: Node | None = tangents[0].get(step.attr)
+    if tangent is None:
+        return trace.literal(step.type, 0.0, step.size)
+    return tangent
+
+
+RESULT = Rule("result", _pull_result, _push_result)
+
+
+def _pull_all(step: Step, into: dict[int, Adjoint], by: Node) -> None:
+    for adjoint in into.values():
+        adjoint.add(by)
+
+
+def _push_all(step: Step, tangents: dict[int, Node]) -> Node:
+    return next(iter(tangents.values()))
+
+
+# A value whose derivatives are those of another.
+REPLACED = Rule("replace_grad", _pull_all, _push_all)

@@ -1,0 +1,39 @@
+"""Making nodes variables, and giving values the derivatives of others."""
+
+from __future__ import annotations
+
+from lumijit.compiler.derive.rules import REPLACED
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.record.writes import claim
+
+
+def enable(holder: Holder) -> None:
+    """Make what a holder stands for a variable, for itself alone.
+
+    Literals become a computed value, so that what is made of them isn't folded.
+    """
+    node = holder._node
+    if node.vertex is not None:
+        return
+    if node.op is LITERAL or trace.state.scope is not trace.ROOT:
+        holder._rehouse(_copy(node))
+    else:
+        del node
+        claim(holder)
+    vertices.add_variable(holder._node)
+
+
+def with_derivatives_of(value: Node, source: Node) -> Node:
+    """Return a value with the derivatives of another in place of its own."""
+    size = trace.broadcast_size(COPY, (value, source))
+    result = _copy(trace.resized(value, size))
+    vertices.track(result, REPLACED, (source,))
+    return result
+
+
+def _copy(node: Node) -> Node:
+    return trace.make(COPY, node.type, node.size, (node,), None)

@@ -1,0 +1,211 @@
+"""What derivatives need to know of a node: how it was computed, and its gradient.
+
+A node that depends on a tracked variable has a `Vertex`, one that doesn't has None, and
+there derivatives end: a detached value is another node of the same contents. Vertices
+remember operation and operands, which a node forgets once it is computed. Nodes with a
+vertex are never found by value numbering, so that each operation of the program has one
+of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `derive`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
+from lumijit.runtime.contexts import Variable
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ir.trace import Node
+    from lumijit.runtime.dtypes import DType
+
+_serials = itertools.count(1)
+_PRUNE_FROM = 16
+
+
+class Rule:
+    """How a value that no operation of the trace computes depends on others.
+
+    `pull` and `push` are as those of `derive.rules`.
+    """
+
+    __slots__ = ("name", "pull", "push")
+
+    def __init__(self, name: str, pull: Any, push: Any) -> None:
+        self.name = name
+        self.pull = pull
+        self.push = push
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Vertex:
+    """One value in the graph of derivatives.
+
+    `inputs` are the operands through which derivatives flow, by position; a variable
+    has none. `deps` are all operands as they were. `serial` grows from operands to
+    results. `users` are weak references to the vertices computed from this one.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attr",
+        "deps",
+        "grad",
+        "inputs",
+        "label",
+        "mode",
+        "op",
+        "result",
+        "scope",
+        "serial",
+        "size",
+        "type",
+        "users",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        op: Op | Rule | None,
+        deps: tuple[Node, ...],
+        inputs: tuple[int, ...],
+        attr: Any = None,
+    ) -> None:
+        self.op = op
+        self.deps = deps
+        self.inputs = inputs
+        self.attr = attr
+        self.type: DType = node.type
+        self.size: int = node.size
+        self.serial = next(_serials)
+        # Of an operation with several results: those by position.
+        self.grad: Any = None
+        self.scope = node.scope
+        self.result = ref(node)
+        self.users: list[ref[Vertex]] = []
+        # How updates of a read array's gradient are combined; a name for diagrams.
+        self.mode = "auto"
+        self.label: str | None = None
+        for position in inputs:
+            _note_user(deps[position].vertex, self)
+
+    @property
+    def parents(self) -> list[Vertex]:
+        """The vertices of the operands through which derivatives flow."""
+        return [self.deps[k].vertex for k in self.inputs]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a traversal has cleared what the value depends on."""
+        return self.op is None and self.serial not in variables
+
+    def cut(self) -> None:
+        """Forget what the value depends on."""
+        self.deps = self.inputs = ()
+        self.op = self.attr = None
+
+
+def _note_user(vertex: Vertex, user: Vertex) -> None:
+    users = vertex.users
+    users.append(ref(user))
+    # Where the length is a power of two, so that this takes constant time on average.
+    count = len(users)
+    if count >= _PRUNE_FROM and not count & (count - 1):
+        vertex.users = [entry for entry in users if entry() is not None]
+
+
+# The variables that are tracked, while they live: where it is empty, nothing is.
+variables: dict[int, ref[Vertex]] = {}
+
+
+class Selection:
+    """A set of vertices: those that are listed, or all but those."""
+
+    __slots__ = ("is_complement", "serials")
+
+    def __init__(self, is_complement: bool, serials: frozenset[int]) -> None:
+        self.is_complement = is_complement
+        self.serials = set(serials)
+
+    def __contains__(self, vertex: Vertex) -> bool:
+        return (vertex.serial in self.serials) != self.is_complement
+
+    def altered(self, vertices: list[Vertex], is_added: bool) -> Selection:
+        """Return the set with, or without, some vertices."""
+        made = Selection(self.is_complement, frozenset(self.serials))
+        for vertex in vertices:
+            made.include(vertex, is_added)
+        return made
+
+    def include(self, vertex: Vertex, is_added: bool = True) -> None:
+        """Take a vertex in, or out."""
+        if is_added != self.is_complement:
+            self.serials.add(vertex.serial)
+        else:
+            self.serials.discard(vertex.serial)
+
+
+NOTHING = Selection(False, frozenset())
+EVERYTHING = Selection(True, frozenset())
+# Through which vertices derivatives are tracked at present; None means all.
+_selected: Variable[Selection | None] = Variable("selected", None)
+selected = _selected.get
+selecting = _selected.during
+
+
+def is_tracked(node: Node) -> bool:
+    """Tell whether derivatives flow to a node at present."""
+    if node.vertex is None:
+        return False
+    chosen = selected()
+    return chosen is None or node.vertex in chosen
+
+
+def add_variable(node: Node) -> None:
+    """Make a node a variable, with respect to which others can be differentiated."""
+    chosen = selected()
+    if chosen is not None and not chosen.is_complement and not chosen.serials:
+        return
+    vertex = node.vertex = Vertex(node, None, (), ())
+    # What was computed of it before isn't tracked.
+    node.uses = None
+    key = vertex.serial
+    variables[key] = ref(vertex, lambda _: variables.pop(key, None))
+    if chosen is not None:
+        chosen.include(vertex)
+
+
+def track(
+    node: Node, op: Op | Rule, deps: tuple[Node, ...], attr: Any = None
+) -> Vertex | None:
+    """Have a new node remember what it is computed of, if derivatives flow there."""
+    chosen = selected()
+    inputs = [k for k, dep in enumerate(deps) if dep.vertex is not None]
+    if chosen is not None:
+        inputs = [k for k in inputs if deps[k].vertex in chosen]
+    if not inputs:
+        return None
+    vertex = node.vertex = Vertex(node, op, deps, tuple(inputs), attr)
+    if chosen is not None:
+        chosen.include(vertex)
+    return vertex
+
+
+def note(node: Node) -> bool:
+    """Track a new elementwise node; tell whether value numbering may find it."""
+    op = node.op
+    if not node.type.is_float or type(op.derivative) is NotDifferentiable:
+        return True
+    for dep in node.deps:
+        if dep.vertex is not None:
+            track(node, op, node.deps, node.attr)
+            return False
+    return True
+
+
+def next_serial() -> int:
+    """Return a number below those of all vertices to come."""
+    return next(_serials)

@@ -1,0 +1,322 @@
+"""Variables and their gradients: tracking, reading, setting, replacing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
+from lumijit.compiler.derive import tracking
+from lumijit.compiler.derive.traversal import gradient
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.trace import Node
+from lumijit.functions.apply import promoted
+from lumijit.functions.evaluation import flat_leaves
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.pytree import child_of, children, is_container, tree_map
+from lumijit.runtime.errors import ArrayTypeError, SizeError
+from lumijit.type_traits import detached_t
+
+
+def tracked_leaves(*values: Any) -> Iterator[FlatArray]:
+    """Return the flat arrays in PyTrees that can be tracked."""
+    for leaf in flat_leaves(list(values)):
+        if leaf._spec.is_diff and leaf._spec.dtype.is_float:
+            yield leaf
+
+
+def enable_grad(*args: Any) -> None:
+    """Track derivatives with respect to arrays from here on.
+
+    Args:
+        *args: arrays and PyTrees; arrays of floats of an `.ad` namespace are tracked,
+            other leaves stay as they are. Copies made before aren't tracked.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> x.grad
+    [2, 4]
+    """
+    for leaf in tracked_leaves(*args):
+        tracking.enable(leaf)
+
+
+def disable_grad(*args: Any) -> None:
+    """Stop tracking derivatives with respect to arrays.
+
+    Args:
+        *args: arrays and PyTrees; changed. What was computed of them stays tracked.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.disable_grad(x)
+    >>> dr.grad_enabled(x)
+    False
+    """
+    for leaf in tracked_leaves(*args):
+        leaf._become(trace.detached(leaf._node))
+
+
+def set_grad_enabled(arg: Any, value: bool, /) -> None:
+    """Track derivatives with respect to arrays, or no longer.
+
+    Args:
+        arg: array or PyTree.
+        value: whether to track.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1)
+    >>> dr.set_grad_enabled(x, True)
+    >>> dr.grad_enabled(x)
+    True
+    """
+    if value:
+        enable_grad(arg)
+    else:
+        disable_grad(arg)
+
+
+def grad_enabled(*args: Any) -> bool:
+    """Tell whether derivatives of any of some arrays are tracked.
+
+    Args:
+        *args: arrays and PyTrees.
+
+    Returns:
+        Whether that is so, also with what `suspend_grad` says.
+
+    >>> import lumijit as dr
+    >>> dr.grad_enabled(dr.llvm.ad.Float(1))
+    False
+    """
+    return any(vertices.is_tracked(leaf._node) for leaf in tracked_leaves(*args))
+
+
+def _mapped(value: Any, function: Any, preserve_type: bool) -> Any:
+    """Give the arrays of a PyTree other nodes, and types without derivatives."""
+    if is_container(value):
+        return tree_map(lambda v: _mapped(v, function, preserve_type), value)
+    if not isinstance(value, ArrayBase):
+        return value
+    cls = type(value)
+    if not preserve_type and cls._spec.is_diff:
+        cls = detached_t(cls)
+    if isinstance(value, NestedArray):
+        items = [_mapped(v, function, preserve_type) for v in value._items]
+        return wrap_nested(cls, items)
+    if isinstance(value, FlatArray):
+        return wrap(cls, function(value._node))
+    return value._copy()
+
+
+def detach(arg: Any, preserve_type: bool = True) -> Any:
+    """Return the same values, of which no derivatives are tracked.
+
+    Args:
+        arg: array or PyTree; other objects are returned as they are.
+        preserve_type: whether arrays keep their types; otherwise those without
+            derivatives, such as `llvm.Float`, take the place of `llvm.ad.Float`.
+
+    Returns:
+        The detached values.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.grad_enabled(dr.detach(x) + 1)
+    False
+    """
+    return _mapped(arg, trace.detached, preserve_type)
+
+
+def grad(arg: Any, preserve_type: bool = True) -> Any:
+    """Return the gradients that have arrived at arrays.
+
+    Args:
+        arg: array or PyTree.
+        preserve_type: as for `detach`.
+
+    Returns:
+        Values of the structure and size of `arg`; 0 for what isn't tracked.
+
+    >>> import lumijit as dr
+    >>> dr.grad(dr.llvm.ad.Float(1, 2))
+    [0, 0]
+    """
+    if not isinstance(arg, ArrayBase) and not is_container(arg):
+        return type(arg)(0) if isinstance(arg, (int, float)) else arg
+    return _mapped(arg, _gradient, preserve_type)
+
+
+def _gradient(node: Node) -> Node:
+    if not node.type.is_float:
+        return trace.literal(node.type, node.type.wrap(0), node.size)
+    return gradient(node)
+
+
+def clear_grad(*args: Any) -> None:
+    """Set the gradients of arrays to zero.
+
+    Args:
+        *args: arrays and PyTrees.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.set_grad(x, 3)
+    >>> dr.clear_grad(x)
+    >>> x.grad
+    [0]
+    """
+    for leaf in tracked_leaves(*args):
+        if leaf._node.vertex is not None:
+            leaf._node.vertex.grad = None
+
+
+def set_grad(target: Any, source: Any) -> None:
+    """Give arrays other gradients.
+
+    Args:
+        target: array or PyTree; arrays that aren't tracked are left alone.
+        source: the gradients: a PyTree of the same structure, or what broadcasts.
+
+    Raises:
+        SizeError: if a gradient has another size than its array.
+        ArrayTypeError: if it can't be converted to the array's type.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.set_grad(x, 5)
+    >>> x.grad
+    [5, 5]
+    """
+    clear_grad(target)
+    accum_grad(target, source)
+
+
+def accum_grad(target: Any, source: Any) -> None:
+    """Add to the gradients of arrays.
+
+    Args:
+        target: array or PyTree; arrays that aren't tracked are left alone.
+        source: what to add: a PyTree of the same structure, or what broadcasts.
+
+    Raises:
+        SizeError: if a gradient has another size than its array.
+        ArrayTypeError: if it can't be converted to the array's type.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.accum_grad(x, [1, 2])
+    >>> dr.accum_grad(x, 10)
+    >>> x.grad
+    [11, 12]
+    """
+    _accumulate(target, source)
+
+
+def _accumulate(target: Any, source: Any) -> None:
+    if is_container(target):
+        for key, part in children(target):
+            spread = child_of(target, source, key) if is_container(source) else source
+            _accumulate(part, spread)
+        return
+    if not isinstance(target, ArrayBase) or not grad_enabled(target):
+        return
+    cls = type(target)
+    if not isinstance(source, cls):
+        source = _converted(cls, source)
+    if isinstance(target, NestedArray):
+        for mine, theirs in zip(target._items, source._items, strict=True):
+            _accumulate(mine, theirs)
+        return
+    _add_gradient(target, trace.detached(source._node))
+
+
+def _converted(cls: Any, source: Any) -> Any:
+    try:
+        return cls(source)
+    except ArrayTypeError as error:
+        raise ArrayTypeError(
+            "lumijit.accum_grad",
+            f"the gradient has type {type(source).__name__!r} "
+            f"(expected {cls.__name__})",
+            "pass a number or an array of that type.",
+        ) from error
+
+
+def _add_gradient(target: FlatArray, change: Node) -> None:
+    vertex = target._node.vertex
+    if change.size not in (1, vertex.size):
+        raise SizeError(
+            "lumijit.accum_grad",
+            f"the gradient has {change.size} entries, the array {vertex.size}",
+            "pass a gradient of the array's size, or of one entry.",
+        )
+    if vertex.grad is not None:
+        change = trace.emit2(ADD, vertex.grad, change)
+    vertex.grad = trace.resized(change, vertex.size)
+
+
+def replace_grad(arg0: Any, arg1: Any, /) -> Any:
+    """Return the values of one array with the derivatives of another.
+
+    Args:
+        arg0: array, number or PyTree: the values.
+        arg1: array or PyTree, of the same structure: the derivatives.
+
+    Returns:
+        The combination, of the promoted type.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> x = Float(2)
+    >>> dr.enable_grad(x)
+    >>> y = dr.replace_grad(1, x * x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([1], [4])
+    """
+    if is_container(arg0):
+        return tree_map(replace_grad, arg0, arg1)
+    if not isinstance(arg0, ArrayBase) and not isinstance(arg1, ArrayBase):
+        return arg0
+    value, source = promoted("lumijit.replace_grad", arg0, arg1)
+    cls: Any = type(arg1) if isinstance(arg1, ArrayBase) else type(arg0)
+    value, source = (v if isinstance(v, ArrayBase) else cls(v) for v in (value, source))
+    if type(value) is not type(source):
+        value = type(source)(value)
+    return _replaced(value, source)
+
+
+def _replaced(value: Any, source: Any) -> Any:
+    if isinstance(value, NestedArray):
+        pairs = zip(value._items, source._items, strict=True)
+        return wrap_nested(type(value), [_replaced(a, b) for a, b in pairs])
+    if not isinstance(value, FlatArray):
+        return value
+    node = tracking.with_derivatives_of(value._node, source._node)
+    return wrap(type(value), node)
+
+
+def _index_ad(self: FlatArray) -> int:
+    vertex = self._node.vertex
+    return 0 if vertex is None else int(vertex.serial)
+
+
+def install() -> None:
+    """Give arrays the properties that concern derivatives."""
+    about = "The gradient that has arrived: see `lumijit.grad` and `lumijit.set_grad`."
+    ArrayBase.grad = property(grad, set_grad, doc=about)
+    doc = "A number that identifies the value among those tracked; 0 if it isn't."
+    FlatArray.index_ad = property(_index_ad, doc=doc)

@@ -1,0 +1,268 @@
+"""Forward and reverse mode: which vertices take part, and the pass itself."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from lumijit.compiler.derive import traversal
+from lumijit.compiler.derive.traversal import Clearing
+from lumijit.compiler.ir import vertices
+from lumijit.compiler.ir.vertices import Vertex
+from lumijit.derivatives.gradients import grad, set_grad, tracked_leaves
+from lumijit.functions.evaluation import flat_leaves
+from lumijit.runtime.errors import ArrayTypeError, DerivativeError
+from lumijit.runtime.named_enum import NamedEnum
+
+
+class ADMode(NamedEnum):
+    """The direction in which derivatives are propagated.
+
+    >>> import lumijit as dr
+    >>> dr.ADMode.Forward
+    ADMode.Forward
+    """
+
+    Primal = 0
+    Forward = 1
+    Backward = 2
+
+
+class ADFlag(enum.IntFlag):
+    """What a traversal clears, and what it tolerates.
+
+    `ClearEdges`: the connections it went along. `ClearInput`: gradients of vertices
+    from which it started. `ClearInterior`: those of vertices on the way.
+    `ClearVertices`: both. `AllowNoGrad`: no error if there is nothing to do.
+    `TrackDerivatives`: what is computed is tracked again, for derivatives of
+    derivatives; together with `ClearNone`, as a rule.
+
+    >>> import lumijit as dr
+    >>> dr.ADFlag.ClearVertices == dr.ADFlag.ClearInput | dr.ADFlag.ClearInterior
+    True
+    """
+
+    ClearNone = 0
+    ClearEdges = 1
+    ClearInput = 2
+    ClearInterior = 4
+    ClearVertices = 6
+    Default = 7
+    AllowNoGrad = 8
+    TrackDerivatives = 16
+
+
+_NO_PRIMAL = "pass lumijit.ADMode.Forward or lumijit.ADMode.Backward."
+
+
+def _is_forward(mode: Any, construct: str) -> bool:
+    if not isinstance(mode, ADMode) or mode is ADMode.Primal:
+        raise ArrayTypeError(construct, f"mode is {mode!r}", _NO_PRIMAL)
+    return mode is ADMode.Forward
+
+
+def _vertices(args: Any) -> list[Vertex]:
+    leaves = tracked_leaves(*args)
+    return [leaf._node.vertex for leaf in leaves if vertices.is_tracked(leaf._node)]
+
+
+def enqueue(mode: ADMode, *args: Any) -> None:
+    """Have variables take part in the next traversal.
+
+    Args:
+        mode: along which edges to look for them: from the arguments to what depends
+            on them (Forward), or to what they depend on (Backward).
+        *args: arrays and PyTrees from which to start.
+
+    Raises:
+        ArrayTypeError: if the mode is another.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> y = 3 * x
+    >>> dr.set_grad(x, 1)
+    >>> dr.enqueue(dr.ADMode.Backward, y)
+    >>> dr.traverse(dr.ADMode.Forward)
+    >>> y.grad
+    [3]
+    """
+    traversal.enqueue(_vertices(args), _is_forward(mode, "lumijit.enqueue"))
+
+
+def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagate gradients along what has been enqueued.
+
+    Args:
+        mode: the direction.
+        flags: what to clear.
+
+    Raises:
+        ArrayTypeError: if the mode is another.
+        DerivativeError: if an operation on the way can't be differentiated.
+
+    >>> import lumijit as dr
+    >>> dr.traverse(dr.ADMode.Backward)
+    """
+    chosen = ADFlag(flags)
+    clearing = Clearing(
+        edges=ADFlag.ClearEdges in chosen,
+        inputs=ADFlag.ClearInput in chosen,
+        interior=ADFlag.ClearInterior in chosen,
+    )
+    is_tracked = ADFlag.TrackDerivatives in chosen
+    traversal.traverse(_is_forward(mode, "lumijit.traverse"), clearing, is_tracked)
+
+
+def _check(construct: str, args: Any, flags: ADFlag | int) -> None:
+    """Raise unless derivatives can flow from, or to, one of the arguments."""
+    if ADFlag.AllowNoGrad in ADFlag(flags):
+        return
+    found = _vertices(args)
+    if found:
+        if all(v.is_cut for v in found):
+            raise DerivativeError(
+                construct,
+                "what the argument was computed of has been cleared: an earlier "
+                "traversal has gone along there",
+                "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, or "
+                "compute the argument again.",
+            )
+        return
+    raise DerivativeError(
+        construct,
+        "the argument doesn't depend on any variable that is tracked: " + _reason(args),
+        "call lumijit.enable_grad on a variable before it is used, or pass "
+        "flags=lumijit.ADFlag.Default | lumijit.ADFlag.AllowNoGrad.",
+    )
+
+
+def _reason(args: Any) -> str:
+    """Say why probably nothing is tracked."""
+    leaves = list(flat_leaves(list(args)))
+    if not leaves:
+        return "there is no traced array in it"
+    types = sorted({type(leaf).__name__ for leaf in leaves})
+    if not any(leaf._spec.dtype.is_float for leaf in leaves):
+        return f"its entries are no floats ({', '.join(types)})"
+    if not any(leaf._spec.is_diff for leaf in leaves):
+        names = sorted({leaf._spec.namespace for leaf in leaves})
+        return f"arrays of lumijit.{names[0]} aren't tracked, those of its .ad are"
+    if any(leaf._node.vertex is not None for leaf in leaves):
+        return "tracking is suspended here (lumijit.suspend_grad)"
+    if not vertices.variables:
+        return "nothing is tracked at all (lumijit.enable_grad)"
+    return (
+        "it was computed before tracking began, detached or computed under "
+        "lumijit.suspend_grad, or by operations without derivatives"
+    )
+
+
+def _from(mode: ADMode, construct: str, arg: Any, flags: ADFlag | int) -> None:
+    _check(construct, (arg,), flags)
+    set_grad(arg, 1)
+    enqueue(mode, arg)
+    traverse(mode, flags)
+
+
+def _to(mode: ADMode, construct: str, args: Any, flags: ADFlag | int) -> Any:
+    _check(construct, args, flags)
+    is_forward = mode is ADMode.Forward
+    enqueue(ADMode.Backward if is_forward else ADMode.Forward, *args)
+    traverse(mode, flags)
+    return grad(args[0]) if len(args) == 1 else tuple(grad(a) for a in args)
+
+
+def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Set the gradient of a variable to 1 and propagate it to all that depends on it.
+
+    Args:
+        arg: array or PyTree.
+        flags: what to clear; `AllowNoGrad` to do nothing without an error.
+
+    Raises:
+        DerivativeError: if `arg` isn't tracked, or an operation has no derivative.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> dr.forward_from(x)
+    >>> y.grad
+    [6]
+    """
+    _from(ADMode.Forward, "lumijit.forward_from", arg, flags)
+
+
+forward = forward_from
+
+
+def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Set the gradient of a result to 1 and propagate it to all it depends on.
+
+    Args:
+        arg: array or PyTree.
+        flags: what to clear; `AllowNoGrad` to do nothing without an error.
+
+    Raises:
+        DerivativeError: if `arg` isn't tracked, or an operation has no derivative.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward_from(x * x)
+    >>> x.grad
+    [6]
+    """
+    _from(ADMode.Backward, "lumijit.backward_from", arg, flags)
+
+
+backward = backward_from
+
+
+def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
+    """Propagate gradients that have been set on variables to some results.
+
+    Args:
+        *args: arrays and PyTrees: the results.
+        flags: what to clear; `AllowNoGrad` to do nothing without an error.
+
+    Returns:
+        The gradients of the results: one, or a tuple.
+
+    Raises:
+        DerivativeError: if no argument is tracked, or an operation has no derivative.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> dr.set_grad(x, 10)
+    >>> dr.forward_to(y)
+    [60]
+    """
+    return _to(ADMode.Forward, "lumijit.forward_to", args, flags)
+
+
+def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
+    """Propagate gradients that have been set on results to some variables.
+
+    Args:
+        *args: arrays and PyTrees: the variables.
+        flags: what to clear; `AllowNoGrad` to do nothing without an error.
+
+    Returns:
+        The gradients of the variables: one, or a tuple.
+
+    Raises:
+        DerivativeError: if no argument is tracked, or an operation has no derivative.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> dr.set_grad(y, 10)
+    >>> dr.backward_to(x)
+    [60]
+    """
+    return _to(ADMode.Backward, "lumijit.backward_to", args, flags)
