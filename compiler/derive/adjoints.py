@@ -50,19 +50,17 @@ class Adjoint:
 
     def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
         """Add a derivative by each element to an entry of this one."""
-        total = Holder(self.complete())
+        total = self.opened()
         memory.update(total, value, index, mask, "add", mode)
-        self.value, self.mask = total._node, None
+        self.close(total)
 
-    def replace(self, value: Node) -> None:
-        """Take another derivative in place of this one."""
-        self.value, self.mask = value, None
+    def opened(self) -> Holder:
+        """Return a holder of the sum so far, to which regions may add by index."""
+        return Holder(self.complete())
 
-    def known(self) -> Node | None:
-        """Return the sum so far; None if nothing has arrived."""
-        if self.value is None:
-            return None
-        return self.complete()
+    def close(self, holder: Holder) -> None:
+        """Take what was added to an opened sum."""
+        self.value, self.mask = holder._node, None
 
     def complete(self) -> Node:
         """Return the sum, of the size of what it is with respect to.
@@ -95,20 +93,15 @@ class Bundle:
         return self
 
 
-def adjoint_of(vertex: Vertex) -> Adjoint | Bundle:
-    """Return a place for what arrives at a vertex."""
-    if vertex.type is VOID:
-        return Bundle()
-    return Adjoint(vertex, vertex.grad)
-
-
 class Places:
     """Where derivatives arrive, and which vertex is the next to pass them on.
 
     That is the one made last: all that depends on it has been there before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_inside: bool = False) -> None:
+        # Gradients that are there belong to the program, not to a region's code.
+        self._is_inside = is_inside
         self._known: dict[int, tuple[Vertex, Any]] = {}
         self._waiting: list[int] = []
 
@@ -119,9 +112,14 @@ class Places:
         """Return the adjoint of a vertex, so far."""
         known = self._known.get(vertex.serial)
         if known is None:
-            known = self._known[vertex.serial] = vertex, adjoint_of(vertex)
+            known = self._known[vertex.serial] = vertex, self._new(vertex)
             heapq.heappush(self._waiting, -vertex.serial)
         return known[1]
+
+    def _new(self, vertex: Vertex) -> Adjoint | Bundle:
+        if vertex.type is VOID:
+            return Bundle()
+        return Adjoint(vertex, None if self._is_inside else vertex.grad)
 
     def pop(self) -> tuple[Vertex, Any]:
         """Return the next vertex and its adjoint, which is complete."""

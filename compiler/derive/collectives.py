@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.rules import (
+    RULES,
+    Rule,
     product_without,
     without_zeros,
     zero_count,
@@ -18,9 +20,12 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.ops.arithmetic import INT_DIV, SUB
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.ir.vertices import Rule
+from lumijit.compiler.ir.vertices import Dependence
 from lumijit.compiler.record import memory, reductions
 from lumijit.runtime.dtypes import UINT32
+
+REDUCE = Dependence("reduce")
+PREFIX_SUM = Dependence("prefix_sum")
 
 
 def reduce(op: str, node: Node) -> Node:
@@ -41,10 +46,10 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
     return _tracked(result, PREFIX_SUM, node, exclusive)
 
 
-def _tracked(result: Node, rule: Rule, node: Node, attr: object) -> Node:
+def _tracked(result: Node, how: Dependence, node: Node, attr: object) -> Node:
     # One literal may stand for many results: that of empty arrays.
     if node.vertex is not None and result is not node and result.op is not LITERAL:
-        vertices.track(result, rule, (node,), attr)
+        vertices.track(result, how, (node,), attr)
     return result
 
 
@@ -107,5 +112,5 @@ def _push_prefix_sum(step: Step, tangents: dict[int, Node]) -> Node:
     return prefix_sum(tangent, step.attr)
 
 
-REDUCE = Rule("reduce", _pull_reduce, _push_reduce)
-PREFIX_SUM = Rule("prefix_sum", _pull_prefix_sum, _push_prefix_sum)
+RULES[REDUCE] = Rule(_pull_reduce, _push_reduce)
+RULES[PREFIX_SUM] = Rule(_pull_prefix_sum, _push_prefix_sum)

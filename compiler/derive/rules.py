@@ -7,6 +7,7 @@ rules for what moves values between elements, and how both are applied.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from lumijit.compiler.derive.adjoints import Adjoint, under_both
@@ -18,16 +19,16 @@ from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.compiler.ir.ops.structural import CAST, GATHER, SCATTER
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.ir.vertices import Rule
+from lumijit.compiler.ir.vertices import REGION_WRITE, RESULT, Dependence
 from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import DerivativeError
 
 #: Adds to the derivatives by operands: their adjoints, by position; the derivative by
 #: the result.
-Pull = Callable[[Step, dict[int, Adjoint], Node], None]
+Pull = Callable[[Step, dict[int, Any], Any], None]
 #: The derivative of the result from those of operands, by position.
-Push = Callable[[Step, dict[int, Node]], Node]
+Push = Callable[[Step, dict[int, Any]], Any]
 
 
 def pull(step: Step, into: dict[int, Adjoint], by: Adjoint) -> None:
@@ -48,15 +49,24 @@ def push(step: Step, tangents: dict[int, Node]) -> Node:
     return found
 
 
+@dataclass(frozen=True)
+class Rule:
+    """How derivatives pass an operation that moves values between elements."""
+
+    pull: Pull
+    push: Push
+
+
+RULES: dict[Op | Dependence, Rule] = {}
+
+
 def _rule(step: Step) -> Rule:
     op = step.op
-    if isinstance(op, Rule):
-        return op
     assert op is not None
     rule = RULES.get(op)
     if rule is None:
         why = "there is no rule for it"
-        if isinstance(op.derivative, NotDifferentiable):
+        if isinstance(op, Op) and isinstance(op.derivative, NotDifferentiable):
             why = op.derivative.why
         raise DerivativeError(
             f"derivative of {op.name}",
@@ -249,13 +259,6 @@ def _push_scatter(step: Step, tangents: dict[int, Node]) -> Node:
     return after._node
 
 
-RULES: dict[Op, Rule] = {
-    CAST: Rule("cast", _pull_cast, _push_cast),
-    GATHER: Rule("gather", _pull_gather, _push_gather),
-    SCATTER: Rule("scatter", _pull_scatter, _push_scatter),
-}
-
-
 # Results of operations that have several, whose node is of type VOID.
 
 
@@ -270,9 +273,6 @@ def _push_result(step: Step, tangents: dict[int, Any]) -> Node:
     return tangent
 
 
-RESULT = Rule("result", _pull_result, _push_result)
-
-
 def _pull_all(step: Step, into: dict[int, Adjoint], by: Node) -> None:
     for adjoint in into.values():
         adjoint.add(by)
@@ -282,5 +282,25 @@ def _push_all(step: Step, tangents: dict[int, Node]) -> Node:
     return next(iter(tangents.values()))
 
 
+def _refuse_write(step: Step, *_: object) -> Any:
+    raise DerivativeError(
+        "derivative of a write",
+        "a symbolic loop, branch or call writes to the array by index, which can't be "
+        "differentiated",
+        "return the values and write them afterwards, or use evaluated mode "
+        "(mode='evaluated').",
+    )
+
+
 # A value whose derivatives are those of another.
-REPLACED = Rule("replace_grad", _pull_all, _push_all)
+REPLACED = Dependence("replace_grad")
+RULES.update(
+    {
+        CAST: Rule(_pull_cast, _push_cast),
+        GATHER: Rule(_pull_gather, _push_gather),
+        SCATTER: Rule(_pull_scatter, _push_scatter),
+        RESULT: Rule(_pull_result, _push_result),
+        REPLACED: Rule(_pull_all, _push_all),
+        REGION_WRITE: Rule(_refuse_write, _refuse_write),
+    }
+)

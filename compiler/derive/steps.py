@@ -6,28 +6,30 @@ stand for the operands wherever the region's derivative repeats its code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.ir.vertices import Rule, Vertex
+from lumijit.compiler.ir.vertices import Dependence, Vertex
 from lumijit.runtime.dtypes import DType
-
-Image = Callable[[Node], Node]
 
 
 class Step:
     """A vertex, and what stands for the nodes that it refers to."""
 
-    def __init__(self, vertex: Vertex, image: Image | None = None) -> None:
+    def __init__(self, vertex: Vertex, images: dict[int, Node] | None = None) -> None:
         self.vertex = vertex
-        self.image = image
+        # By the ids of what was recorded.
+        self.images = images or {}
+
+    def image(self, node: Node) -> Node:
+        """Return what stands for a node."""
+        return self.images.get(id(node), node)
 
     @property
-    def op(self) -> Op | Rule | None:
+    def op(self) -> Op | Dependence | None:
         """The operation."""
         return self.vertex.op
 
@@ -54,8 +56,6 @@ class Step:
     @cached_property
     def deps(self) -> tuple[Node, ...]:
         """The operands."""
-        if self.image is None:
-            return self.vertex.deps
         return tuple(map(self.image, self.vertex.deps))
 
     @cached_property
@@ -63,6 +63,6 @@ class Step:
         """The result; it is computed again if nobody holds it any more."""
         node = self.vertex.result()
         if node is not None:
-            return node if self.image is None else self.image(node)
+            return self.image(node)
         assert isinstance(self.op, Op)
         return trace.append(self.op, self.type, self.deps, self.attr, self.size)

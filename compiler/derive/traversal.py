@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lumijit.compiler.derive import rules
+from lumijit.compiler.derive import branching, loops, rules
 from lumijit.compiler.derive.adjoints import Adjoint, Places
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.runtime.contexts import Variable
 
 Found = dict[int, Vertex]
+rules.RULES.update({BRANCH: branching.RULE, CALL: branching.RULE, LOOP: loops.RULE})
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,9 @@ class Value:
     def __and__(self, other: Any) -> Value:
         return self.map(lo.AND, other)
 
+    def __or__(self, other: Any) -> Value:
+        return self.map(lo.OR, other)
+
     def __lt__(self, other: Any) -> Value:
         return self.map(lo.LT, other)
 

@@ -10,6 +10,7 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -24,21 +25,22 @@ _serials = itertools.count(1)
 _PRUNE_FROM = 16
 
 
-class Rule:
-    """How a value that no operation of the trace computes depends on others.
+class Dependence:
+    """How a value depends on others where no operation of the trace says it."""
 
-    `pull` and `push` are as those of `derive.rules`.
-    """
+    __slots__ = ("name",)
 
-    __slots__ = ("name", "pull", "push")
-
-    def __init__(self, name: str, pull: Any, push: Any) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.pull = pull
-        self.push = push
 
     def __repr__(self) -> str:
         return self.name
+
+
+# One result of an operation that has several, whose node is of type VOID.
+RESULT = Dependence("result")
+# An array that a region wrote to.
+REGION_WRITE = Dependence("write in a region")
 
 
 class Vertex:
@@ -69,7 +71,7 @@ class Vertex:
     def __init__(
         self,
         node: Node,
-        op: Op | Rule | None,
+        op: Op | Dependence | None,
         deps: tuple[Node, ...],
         inputs: tuple[int, ...],
         attr: Any = None,
@@ -178,8 +180,36 @@ def add_variable(node: Node) -> None:
         chosen.include(vertex)
 
 
+def add_argument(node: Node) -> None:
+    """Track what depends on an argument of a region, unless nothing is tracked."""
+    chosen = selected()
+    if chosen is not None and not chosen.is_complement and not chosen.serials:
+        return
+    vertex = node.vertex = Vertex(node, None, (), ())
+    if chosen is not None:
+        chosen.include(vertex)
+
+
+def outside(nodes: Iterable[Node], depth: int) -> list[Node]:
+    """Return the tracked nodes, up to a depth of scopes, that others depend on."""
+    found: dict[int, Node] = {}
+    seen: set[int] = set()
+    stack = [node for node in nodes if node.vertex is not None]
+    while stack:
+        node = stack.pop()
+        vertex = node.vertex
+        if vertex.serial in seen:
+            continue
+        seen.add(vertex.serial)
+        if vertex.scope.depth <= depth:
+            found[vertex.serial] = node
+        else:
+            stack.extend([vertex.deps[k] for k in vertex.inputs])
+    return list(found.values())
+
+
 def track(
-    node: Node, op: Op | Rule, deps: tuple[Node, ...], attr: Any = None
+    node: Node, op: Op | Dependence, deps: tuple[Node, ...], attr: Any = None
 ) -> Vertex | None:
     """Have a new node remember what it is computed of, if derivatives flow there."""
     chosen = selected()

@@ -56,7 +56,11 @@ def close_call(
     wanted = len(bodies[0].outputs)
     for k, body in enumerate(bodies):
         body.outputs += tuple(versions[k] for _, versions in buffers)
-    groups = group(bodies, flags.merge_functions)
+    # What is merged or moved is other nodes, of which derivatives know nothing.
+    is_tracked = any(
+        n.vertex is not None for b in bodies for n in (*b.code.nodes, *b.outputs)
+    )
+    groups = group(bodies, flags.merge_functions and not is_tracked)
     closures = Closures(groups, count)
     active = trace.emit2(AND, active, trace.emit2(LT, index, _number(count)))
     selector = _select(index, active, count, groups, closures)
@@ -64,7 +68,7 @@ def close_call(
     kept = [found.body for found in groups]
     common: dict[int, Node] = {}
     chosen = _is_set(selector)
-    if flags.optimize_calls and len(kept) > 1:
+    if flags.optimize_calls and len(kept) > 1 and not is_tracked:
         common = _common_results(kept, chosen)
     results = _close(selector, kept, set(common), before, written, label)
     for k, node in common.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lumijit.compiler.ir import trace, value_numbering
+from lumijit.compiler.ir import trace, value_numbering, vertices
 from lumijit.compiler.ir.captures import Captures, Code, in_order
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.record import Op
@@ -21,10 +21,13 @@ from lumijit.compiler.ir.ops.structural import (
     CALL,
     LOOP,
     PROJECT,
+    REGIONS,
+    SCATTER,
+    SCATTER_ERROR,
     SYMBOLIC,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import Block, make_region
+from lumijit.compiler.ir.region_types import Block, Nodes, make_region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.launch import evaluate
@@ -109,7 +112,10 @@ class reopened:
 
 def argument(dtype: DType, size: int, position: int) -> Node:
     """Make a symbolic argument of the current scope."""
-    return trace.make(SYMBOLIC, dtype, size, (), position)
+    made = trace.make(SYMBOLIC, dtype, size, (), position)
+    if vertices.variables and dtype.is_float:
+        vertices.add_argument(made)
+    return made
 
 
 def _note_targets(inner: Scope, captures: Captures) -> None:
@@ -135,11 +141,37 @@ def _finish(
     size = _region_size(op, blocks, values)
     region, deps = make_region(op, args, blocks, label, (values, sources, targets))
     node = trace.make(op, VOID, size, deps, region)
+    if vertices.variables:
+        _track(node, heads, blocks)
     if node.size:
         _publish(node, scopes, targets)
     else:
         _drop_effects(node, scopes)
     return node
+
+
+def _track(node: Node, heads: Nodes, blocks: Sequence[Block]) -> None:
+    """Have a region's node remember what its results depend on.
+
+    That is the heads of its operands and tracked nodes outside, which may be others
+    than its captures: a value can have the derivatives of another.
+    """
+    outputs = [out for block in blocks for out in block.outputs]
+    written = [dep for block in blocks for dep in _tracked_writes(block.nodes)]
+    found = vertices.outside([*outputs, *written], node.scope.depth)
+    vertices.track(node, node.op, (*heads, *found), node.attr)
+
+
+def _tracked_writes(nodes: Iterable[Node]) -> list[Node]:
+    """Return the tracked values that are written to arrays."""
+    found = []
+    for node in nodes:
+        if node.op in (SCATTER, SCATTER_ERROR):
+            found += [dep for dep in node.deps[1:2] if dep.vertex is not None]
+        elif node.op in REGIONS and is_effect(node):
+            inside = [_tracked_writes(block.nodes) for block in node.attr.blocks]
+            found += [dep for deps in inside for dep in deps]
+    return found
 
 
 def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
@@ -174,6 +206,8 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     for key, (holder, original) in holders.items():
         position = positions[id(original)]
         written = trace.make(WRITTEN, original.type, original.size, (node,), position)
+        if node.vertex is not None or original.vertex is not None:
+            _track_written(written, node, original)
         holder._advance(written)
         value_numbering.note(node, written)
         if current is trace.ROOT:
@@ -183,6 +217,14 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
             current.writes.setdefault(key, (holder, original))
     for inner in scopes:
         forget(inner)
+
+
+def _track_written(written: Node, region: Node, original: Node) -> None:
+    """Track an array that a region wrote to, if derivatives flow to it there."""
+    values = [d for block in region.attr.blocks for d in _tracked_writes(block.nodes)]
+    if original.vertex is not None or values:
+        deps = (original, *vertices.outside(values, region.scope.depth))
+        vertices.track(written, vertices.REGION_WRITE, deps)
 
 
 def forget(inner: Scope) -> None:
@@ -275,7 +317,8 @@ def close_loop(
     results = list(inits)
     for position, k in enumerate(kept):
         if outputs[k] is not args[k]:
-            results[k] = project(node, args[k].type, position)
+            is_tracked = any(n.vertex is not None for n in (inits[k], outputs[k]))
+            results[k] = project(node, args[k].type, position, is_tracked)
     local.enter_results(buffers, results[count:])
     return node, results[:count]
 
@@ -301,7 +344,8 @@ def close_branch(
     node = _finish(BRANCH, (), blocks, (cond,), captures, scopes, label)
     results = []
     for k, (a, b) in enumerate(zip(*outputs, strict=True)):
-        results.append(a if a is b else project(node, a.type, k))
+        is_tracked = any(n.vertex is not None for n in (a, b))
+        results.append(a if a is b else project(node, a.type, k, is_tracked))
     local.enter_versions(buffers, results[count:])
     return node, results[:count]
 
@@ -326,13 +370,18 @@ def close_call(
         blocks.append(Block(code.nodes, outs))
     _note_targets(written, captures)
     node = _finish(CALL, (), blocks, (selector,), captures, [written], label)
-    first = blocks[0].outputs
-    return [project(node, out.type, k) for k, out in enumerate(first)]
+    columns = enumerate(zip(*(block.outputs for block in blocks), strict=True))
+    return [
+        project(node, outs[0].type, k, any(n.vertex is not None for n in outs))
+        for k, outs in columns
+    ]
 
 
-def project(region: Node, dtype: DType, position: int) -> Node:
+def project(region: Node, dtype: DType, position: int, is_tracked: bool) -> Node:
     """Make the node for one result of a region, by which one that writes is found."""
     made = trace.make(PROJECT, dtype, region.size, (region,), position)
+    if is_tracked and region.vertex is not None and dtype.is_float:
+        vertices.track(made, vertices.RESULT, (region,), position)
     if is_effect(region):
         value_numbering.note(region, made)
     return made

@@ -1,0 +1,181 @@
+"""The derivative of a branch is a branch, that of a call a call.
+
+Each side is repeated and differentiated in a side of its own. What lies outside gets
+the derivatives by values as results, and those by entries of arrays in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lumijit.compiler.derive import blocks
+from lumijit.compiler.derive.adjoints import Bundle
+from lumijit.compiler.derive.blocks import Outer
+from lumijit.compiler.derive.rules import Rule
+from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.captures import Code
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.ops.structural import BRANCH, GATHER, REGIONS
+from lumijit.compiler.ir.region_types import Block, Region
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.record import regions
+
+Results = list[Node | None]
+
+
+class Surroundings:
+    """What a region depends on outside, while its derivative is traced.
+
+    `into` are the adjoints of operands, by position, from `first` on.
+    """
+
+    def __init__(self, step: Step, into: dict[int, Any], first: int) -> None:
+        deps = step.vertex.deps
+        self.into = {deps[k].vertex.serial: a for k, a in into.items() if k >= first}
+        self.vertices = [deps[k].vertex for k in into if k >= first]
+        indexed = _indexed(step.attr)
+        self._holders: dict[int, Holder] = {
+            serial: holder
+            for serial, adjoint in self.into.items()
+            if serial in indexed and (holder := adjoint.opened()) is not None
+        }
+        self._outer: dict[int, Outer] = {}
+
+    def enter(self) -> None:
+        """Begin with another block."""
+        self._outer = {}
+
+    def at(self, vertex: Vertex) -> Outer:
+        """Return the adjoint of a vertex, for the present block."""
+        holder = self._holders.get(vertex.serial)
+        return self._outer.setdefault(vertex.serial, Outer(vertex, holder))
+
+    def values(self) -> Results:
+        """Return what the present block adds to each vertex by values."""
+        outer = (self._outer.get(vertex.serial) for vertex in self.vertices)
+        return [None if found is None else found.value for found in outer]
+
+    def leave(self, results: Iterable[Node | None]) -> None:
+        """Hand over the sums, and what was added in memory."""
+        for serial, holder in self._holders.items():
+            self.into[serial].close(holder)
+        for vertex, result in zip(self.vertices, results, strict=True):
+            if result is not None:
+                self.into[vertex.serial].add(result)
+
+
+def _indexed(region: Region) -> set[int]:
+    """Return the vertices of arrays that a region reads by index."""
+    found: set[int] = set()
+    for block in region.blocks:
+        for node in block.nodes:
+            if node.op is GATHER and node.deps[0].vertex is not None:
+                found.add(node.deps[0].vertex.serial)
+            elif node.op in REGIONS:
+                found |= _indexed(node.attr)
+    return found
+
+
+def filled(columns: list[Results], like: list[Any]) -> tuple[list[int], list[Any]]:
+    """Return which results some block has, and these of each block, 0 for none."""
+    kept = [k for k in range(len(like)) if any(c[k] is not None for c in columns)]
+    rows = [
+        tuple(column[k] or trace.literal(like[k].type, 0.0) for k in kept)
+        for column in columns
+    ]
+    return kept, rows
+
+
+def spread(kept: list[int], results: Iterable[Node], count: int) -> Results:
+    """Put results at their positions again."""
+    found: Results = [None] * count
+    for k, node in zip(kept, results, strict=True):
+        found[k] = node
+    return found
+
+
+Differentiate = Callable[[Block], Results]
+
+
+def trace_sides(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
+    """Trace the derivative of each block of a branch or a call; return the results."""
+    if step.op is BRANCH:
+        return _branch(step, like, differentiate)
+    return _call(step, like, differentiate)
+
+
+def _branch(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
+    region: Region = step.attr
+    cond = step.deps[0]
+    label = f"derivative of {region.label or 'if_stmt'}"
+    with regions.scope(label, step.size) as first:
+        yes = differentiate(region.true)
+    regions.restore_writes(first)
+    with regions.scope(label, step.size, [first]) as second:
+        no = differentiate(region.false)
+    regions.restore_writes(second)
+    kept, rows = filled([yes, no], like)
+    if not kept and not first.writes and not second.writes:
+        return [None] * len(like)
+    _, results = regions.close_branch(cond, (first, second), (rows[0], rows[1]))
+    return spread(kept, results, len(like))
+
+
+def _call(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
+    region: Region = step.attr
+    label = f"derivative of {region.label or 'call'}"
+    found = []
+    writes: dict[int, Any] = {}
+    with regions.scope(label, step.size) as inner:
+        for block in region.bodies:
+            results = differentiate(block)
+            found.append((results, inner.effects))
+            regions.restore_writes(inner)
+            inner.claimed.update((key, n) for key, (_, n) in inner.writes.items())
+            writes.update(inner.writes)
+            inner.effects, inner.writes = [], {}
+        inner.writes = writes
+    kept, rows = filled([results for results, _ in found], like)
+    if not kept and not writes:
+        return [None] * len(like)
+    bodies = [
+        (Code((*effects, *row), inner), row)
+        for (_, effects), row in zip(found, rows, strict=True)
+    ]
+    made = regions.close_call(step.deps[0], bodies, inner, label)
+    return spread(kept, made, len(like))
+
+
+def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
+    seeds = {k: part.complete() for k, part in by.parts.items()}
+    outside = Surroundings(step, into, 1)
+    depth = step.vertex.scope.depth
+
+    def differentiate(block: Block) -> Results:
+        outside.enter()
+        images = dict(step.images)
+        blocks.reverse(block.outputs, seeds, (), depth, images, outside.at)
+        return outside.values()
+
+    outside.leave(trace_sides(step, outside.vertices, differentiate))
+
+
+def _push(step: Step, tangents: dict[int, Node]) -> dict[int, Node]:
+    deps = step.vertex.deps
+    known = {deps[k].vertex.serial: t for k, t in tangents.items()}
+    depth = step.vertex.scope.depth
+    outputs = step.attr.blocks[0].outputs
+
+    def differentiate(block: Block) -> Results:
+        images = dict(step.images)
+        found = blocks.forward(block.outputs, known, (), depth, images)
+        return [found.get(k) for k in range(len(outputs))]
+
+    results = trace_sides(step, list(outputs), differentiate)
+    return {k: node for k, node in enumerate(results) if node is not None}
+
+
+RULE = Rule(_pull, _push)
