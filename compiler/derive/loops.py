@@ -98,10 +98,10 @@ def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
         finals, sums = _repeated_turns(loop, starts, outside)
     else:
         finals, sums = _undone_turns(loop, starts, needed, outside)
+    outside.leave(sums)
     for k, node in finals.items():
         if k in into:
             into[k].add(node)
-    outside.leave(sums)
 
 
 def _analyzed(

@@ -14,7 +14,7 @@ import numpy as np
 
 from lumijit.compiler.ir import local_types, trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.ops.logic import AND, COPY, LT
+from lumijit.compiler.ir.ops.logic import AND, LT
 from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.ir.roles import target_of
 from lumijit.compiler.ir.trace import Node
@@ -230,7 +230,7 @@ def _own(node: Node) -> Node:
     """Return an equal node that stands for nothing else."""
     if node.op is LITERAL:
         return trace.make_root(LITERAL, node.type, node.size, node.attr)
-    return trace.make(COPY, node.type, node.size, (node,), None)
+    return trace.copied(node)
 
 
 def _effects(found: Iterable[writes.Writes]) -> Iterator[Node]:

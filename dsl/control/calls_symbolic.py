@@ -8,7 +8,7 @@ from typing import Any
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.ops.logic import AND, COPY
+from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import calls, local, regions
@@ -74,7 +74,7 @@ def _hide_literals(call: Invocation) -> None:
     for leaf in call.leaves:
         if leaf.is_array and leaf.value._node.op is LITERAL:
             node = leaf.value._node
-            hidden = trace.make(COPY, node.type, node.size, (node,), None)
+            hidden = trace.copied(node)
             leaf.value = wrap(type(leaf.value), hidden)
     call.values = [leaf.value for leaf in call.leaves]
 
