@@ -55,6 +55,8 @@ from lumijit.debug.profile import profile_mark as profile_mark
 from lumijit.debug.profile import profile_range as profile_range
 from lumijit.debug.run_lane import run_lane as run_lane
 from lumijit.debug.whos import whos as whos
+from lumijit.derivatives.custom import CustomOp as CustomOp
+from lumijit.derivatives.custom import custom as custom
 from lumijit.derivatives.gradients import accum_grad as accum_grad
 from lumijit.derivatives.gradients import clear_grad as clear_grad
 from lumijit.derivatives.gradients import detach as detach

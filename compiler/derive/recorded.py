@@ -28,7 +28,7 @@ def traced_loop(
     """Trace a loop over nodes and return the final state."""
     with regions.scope(label, width, is_loop=True) as inner:
         args = tuple(
-            regions.argument(node.type, width if node.size == 1 else node.size, k)
+            regions.argument(node.type, width if node.size == 1 else node.size, k, node)
             for k, node in enumerate(inits)
         )
         condition = cond(args)

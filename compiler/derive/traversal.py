@@ -3,21 +3,30 @@
 First the vertices that take part are collected (`enqueue`), then derivatives pass
 from one to the next in the order of their serial numbers (`traverse`). What this
 computes is traced as any other program. Nothing here recurses.
+
+A traversal inside of a region goes as far as the region: gradients of what lies
+outside are added up in memory (`_Border`), and passed on once the region is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from lumijit.compiler.derive import branching, loops, rules
 from lumijit.compiler.derive.adjoints import Adjoint, Places
+from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.record import memory, regions
 from lumijit.runtime.contexts import Variable
+from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.errors import DerivativeError
 
 Found = dict[int, Vertex]
 rules.RULES.update({BRANCH: branching.RULE, CALL: branching.RULE, LOOP: loops.RULE})
@@ -45,14 +54,17 @@ class Isolation:
 
 _queue: Variable[Found | None] = Variable("queue", None)
 _isolation: Variable[Isolation | None] = Variable("isolation", None)
+# What nested traversals have left for the one that is running.
+_arrivals: Variable[Found | None] = Variable("arrivals", None)
 isolating = _isolation.during
 
 
 def _users(vertex: Vertex) -> Iterator[Vertex]:
+    scope = trace.state.scope
     for entry in vertex.users:
         user = entry()
         # What a region computes of it inside belongs to the region's own derivative.
-        if user is not None and user.inputs and user.scope is vertex.scope:
+        if user is not None and user.inputs and user.scope in (vertex.scope, scope):
             yield user
 
 
@@ -69,11 +81,19 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
             stack.extend(_users(vertex))
         elif vertex.serial >= start:
             stack.extend(vertex.parents)
+            if _is_argument(vertex):
+                stack.append(vertex.attr)
     return found
+
+
+def _is_argument(vertex: Vertex) -> bool:
+    """Tell whether a vertex is a loop's variable that was tracked before the loop."""
+    return vertex.op is None and isinstance(vertex.attr, Vertex)
 
 
 def enqueue(seeds: list[Vertex], is_forward: bool) -> None:
     """Have the vertices that can be reached from seeds take part in the next pass."""
+    resume()
     isolation = _isolation.get()
     start = isolation.start if isolation is not None else 0
     known = _queue.get() or {}
@@ -101,6 +121,9 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
 def _forward(found: Found, clearing: Clearing) -> None:
     passed = [found[serial] for serial in sorted(found)]
     for vertex in passed:
+        if _is_argument(vertex) and vertex.attr.grad is not None:
+            vertex.grad = vertex.attr.grad
+            continue
         parents = {k: vertex.deps[k].vertex for k in vertex.inputs}
         tangents = {
             k: parent.grad
@@ -108,12 +131,8 @@ def _forward(found: Found, clearing: Clearing) -> None:
             if parent.serial in found and parent.grad is not None
         }
         if tangents:
-            pushed = rules.push(Step(vertex), tangents)
-            if isinstance(pushed, Node):
-                arrived = Adjoint(vertex, vertex.grad)
-                arrived.add(pushed)
-                pushed = arrived.complete()
-            vertex.grad = pushed
+            with regions.reopened(vertex.scope):
+                _push(vertex, tangents)
     sources = {p.serial: p for v in passed for p in v.parents if p.serial in found}
     for source in sources.values():
         is_interior = any(p.serial in found for p in source.parents)
@@ -125,44 +144,141 @@ def _forward(found: Found, clearing: Clearing) -> None:
                 vertex.cut()
 
 
+def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
+    pushed = rules.push(Step(vertex), tangents)
+    if isinstance(pushed, Node):
+        arrived = Adjoint(vertex, vertex.grad)
+        arrived.add(pushed)
+        pushed = arrived.complete()
+    vertex.grad = pushed
+
+
+class _Border:
+    """The gradients of what lies outside of the region that is being traced."""
+
+    def __init__(self) -> None:
+        self._depth = trace.state.scope.depth
+        self._outer: dict[int, tuple[Vertex, Outer]] = {}
+
+    def has(self, vertex: Vertex) -> bool:
+        """Tell whether a vertex lies outside."""
+        return vertex.scope.depth < self._depth or _is_argument(vertex)
+
+    def at(self, vertex: Vertex) -> Outer:
+        """Return the adjoint of a vertex outside."""
+        if vertex.scope.depth == self._depth:
+            # Unless it stays what it was, closing the loop refuses this.
+            vertex.grad = trace.literal(vertex.type, 0.0)
+            return self.at(vertex.attr)
+        if vertex.scope.depth:
+            raise _too_deep()
+        known = self._outer.get(vertex.serial)
+        if known is None:
+            total = postponed.setdefault(vertex.serial, (vertex, _sum_of(vertex)))[1]
+            known = self._outer[vertex.serial] = vertex, Outer(vertex, total)
+        return known[1]
+
+    def settle(self) -> None:
+        """Add what was computed element by element to the sums in memory."""
+        for vertex, outer in self._outer.values():
+            value = outer.value
+            if value is not None:
+                place = trace.literal(UINT32, 0)
+                if vertex.size > 1:
+                    place = trace.counter(vertex.size)
+                holder = postponed[vertex.serial][1]
+                memory.update(holder, value, place, trace.make_true(1), "add")
+
+
+def _too_deep() -> DerivativeError:
+    return DerivativeError(
+        "lumijit.traverse",
+        "the traversal goes from a region inside of another one to a value of the "
+        "outer one, which can't hold a gradient",
+        "differentiate where the value was computed, or make it outside of both.",
+    )
+
+
+# Variables to which gradients were added inside of regions, with the sums.
+postponed: dict[int, tuple[Vertex, Holder]] = {}
+
+
+def _sum_of(vertex: Vertex) -> Holder:
+    with regions.reopened(trace.ROOT):
+        return Adjoint(vertex, vertex.grad).opened()
+
+
+def resume() -> None:
+    """Pass on the gradients that were added inside of regions, which are over."""
+    if not postponed or trace.state.scope is not trace.ROOT:
+        return
+    found = list(postponed.values())
+    postponed.clear()
+    for vertex, total in found:
+        vertex.grad = total._node
+    _go_on({vertex.serial: vertex for vertex, _ in found})
+
+
+def _go_on(found: Found) -> None:
+    """Have gradients that arrived somewhere passed on, by who is running if any."""
+    arrivals = _arrivals.get()
+    if arrivals is not None:
+        arrivals.update(found)
+        return
+    isolation = _isolation.get()
+    start = isolation.start if isolation is not None else 0
+    with vertices.selecting(vertices.NOTHING):
+        _backward(_collect(found.values(), False, start), Clearing())
+
+
 def _backward(found: Found, clearing: Clearing) -> None:
     isolation = _isolation.get()
     start = isolation.start if isolation is not None else 0
-    places = Places()
-    seeds = {serial for serial, v in found.items() if v.grad is not None}
-    for serial in seeds:
-        places.at(found[serial])
-    while places:
-        vertex, adjoint = places.pop()
-        serial = vertex.serial
-        into = {}
-        if serial >= start:
-            parents = ((k, vertex.deps[k].vertex) for k in vertex.inputs)
-            into = {k: places.at(p) for k, p in parents if p.serial in found}
-        elif vertex.inputs and isolation is not None:
-            isolation.postponed[serial] = vertex
-        if not into:
-            vertex.grad = adjoint.complete()
-            continue
-        rules.pull(Step(vertex), into, adjoint)
-        is_seed = serial in seeds
-        if clearing.inputs if is_seed else clearing.interior:
-            vertex.grad = None
-        else:
-            vertex.grad = adjoint.complete()
-        if clearing.edges:
-            vertex.cut()
+    arrivals: Found = {}
+    with _arrivals.during(arrivals):
+        places = Places()
+        border = _Border()
+        seeds = {serial for serial, v in found.items() if v.grad is not None}
+        for serial in seeds:
+            if not border.has(found[serial]):
+                places.at(found[serial])
+        while places:
+            vertex, adjoint = places.pop()
+            serial = vertex.serial
+            into = {}
+            if serial >= start:
+                parents = ((k, vertex.deps[k].vertex) for k in vertex.inputs)
+                into = {
+                    k: border.at(p) if border.has(p) else places.at(p)
+                    for k, p in parents
+                    if p.serial in found
+                }
+            elif vertex.inputs and isolation is not None:
+                isolation.postponed[serial] = vertex
+            if not into:
+                vertex.grad = adjoint.complete()
+                continue
+            rules.pull(Step(vertex), into, adjoint)
+            is_cleared = clearing.inputs if serial in seeds else clearing.interior
+            vertex.grad = None if is_cleared else adjoint.complete()
+            if clearing.edges:
+                vertex.cut()
+            for other in arrivals.values():
+                found.update(_collect([other], False, start))
+                places.at(other)
+            arrivals.clear()
+        border.settle()
 
 
 def leave(isolation: Isolation) -> None:
     """Propagate what had to wait for the end of an isolated part, now left."""
     if isolation.postponed:
-        enqueue(list(isolation.postponed.values()), False)
-        traverse(False, Clearing())
+        _go_on(isolation.postponed)
 
 
 def gradient(node: Node) -> Node:
     """Return the gradient of a node: zeros where nothing has arrived."""
+    resume()
     vertex = node.vertex
     if vertex is None or vertex.grad is None:
         return trace.literal(node.type, 0.0, node.size)

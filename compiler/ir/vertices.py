@@ -180,12 +180,17 @@ def add_variable(node: Node) -> None:
         chosen.include(vertex)
 
 
-def add_argument(node: Node) -> None:
-    """Track what depends on an argument of a region, unless nothing is tracked."""
+def add_argument(node: Node, initial: Node | None) -> None:
+    """Track what depends on an argument of a region, unless nothing is tracked.
+
+    Its attribute is the vertex of what it begins with.
+    """
     chosen = selected()
     if chosen is not None and not chosen.is_complement and not chosen.serials:
         return
     vertex = node.vertex = Vertex(node, None, (), ())
+    if initial is not None and is_tracked(initial):
+        vertex.attr = initial.vertex
     if chosen is not None:
         chosen.include(vertex)
 

@@ -37,7 +37,7 @@ from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
-from lumijit.runtime.errors import StateError, SymbolicError
+from lumijit.runtime.errors import DerivativeError, StateError, SymbolicError
 
 
 class scope:
@@ -110,11 +110,13 @@ class reopened:
         _enter(self._outer)
 
 
-def argument(dtype: DType, size: int, position: int) -> Node:
-    """Make a symbolic argument of the current scope."""
+def argument(
+    dtype: DType, size: int, position: int, initial: Node | None = None
+) -> Node:
+    """Make a symbolic argument of the current scope, which begins as `initial`."""
     made = trace.make(SYMBOLIC, dtype, size, (), position)
     if vertices.variables and dtype.is_float:
-        vertices.add_argument(made)
+        vertices.add_argument(made, initial)
     return made
 
 
@@ -291,6 +293,8 @@ def close_loop(
     inits = (*inits, *(b.initial for b in buffers))
     args = (*args, *(b.argument for b in buffers))
     outputs = (*outputs, *(b.output for b in buffers))
+    for arg, out in zip(args, outputs, strict=True):
+        _check_isolated(arg, out, inner.label)
     captures = Captures()
     done = set(args)
     header = Block(in_order([cond], inner, done, captures), (cond,))
@@ -321,6 +325,21 @@ def close_loop(
             results[k] = project(node, args[k].type, position, is_tracked)
     local.enter_results(buffers, results[count:])
     return node, results[:count]
+
+
+def _check_isolated(arg: Node, output: Node, label: str) -> None:
+    """Refuse to lose the gradient that a traversal in a loop's body has brought.
+
+    It is that of the loop's start if the variable stays what it is.
+    """
+    if arg.vertex is not None and arg.vertex.grad is not None and output is not arg:
+        raise DerivativeError(
+            label or "while_loop",
+            "a traversal in the body reaches a loop variable that the loop changes and "
+            "that was tracked before the loop, so its gradient would be lost",
+            "detach the variable where the body differentiates, or differentiate the "
+            "loop from outside.",
+        )
 
 
 def close_branch(

@@ -140,7 +140,7 @@ class SymbolicLoop:
             node = value._node
             if k not in self.constant:
                 size = self.sizes.get(k, self.width) if node.size == 1 else node.size
-                args[k] = regions.argument(node.type, size, len(args))
+                args[k] = regions.argument(node.type, size, len(args), node)
                 if size == node.size:
                     inner.tables[id(args[k])] = node
                 node = args[k]

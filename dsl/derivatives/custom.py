@@ -1,0 +1,352 @@
+"""Operations whose derivatives a program defines itself: `CustomOp`, `custom`."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
+from lumijit.compiler.derive import custom as derive
+from lumijit.compiler.derive import traversal
+from lumijit.compiler.derive.traversal import Isolation
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.trace import Node
+from lumijit.derivatives.gradients import detach, tracked_leaves
+from lumijit.functions.evaluation import flat_leaves
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.pytree import child_of, children, is_container, rebuild
+from lumijit.runtime.errors import ArrayTypeError, DerivativeError
+
+
+class CustomOp:
+    """Base class of operations with derivatives of their own.
+
+    A subclass defines `eval`, and `forward` and `backward` for the modes in which it is
+    to be differentiated; `custom` applies it. What `eval` keeps in attributes can be
+    used in these.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> class Square(dr.CustomOp):
+    ...     def eval(self, x):
+    ...         self.x = x
+    ...         return x * x
+    ...     def forward(self):
+    ...         self.set_grad_out(2 * self.x * self.grad_in("x"))
+    ...     def backward(self):
+    ...         self.set_grad_in("x", 2 * self.x * self.grad_out())
+    >>> x = Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(dr.custom(Square, x))
+    >>> x.grad
+    [6]
+    """
+
+    def __init__(self) -> None:
+        self._implicit: tuple[list[Any], list[Any]] = ([], [])
+        self._run: _Run | None = None
+
+    def eval(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the results from arguments that aren't tracked."""
+        raise _missing(self, "eval")
+
+    def forward(self) -> None:
+        """Compute derivatives of the results: `grad_in`, then `set_grad_out`."""
+        raise _missing(self, "forward")
+
+    def backward(self) -> None:
+        """Compute derivatives by the arguments: `grad_out`, then `set_grad_in`."""
+        raise _missing(self, "backward")
+
+    def name(self) -> str:
+        """Return the name by which diagrams show the operation."""
+        return type(self).__name__
+
+    def grad_out(self) -> Any:
+        """Return the gradient of the results, of their structure; in `backward`."""
+        return self._current("grad_out").grad_out()
+
+    def set_grad_out(self, value: Any, /) -> None:
+        """Add to the gradient of the results; in `forward`."""
+        self._current("set_grad_out").set_grad_out(value)
+
+    def grad_in(self, name: str | int, /) -> Any:
+        """Return the gradient of an argument, by name or position; in `forward`."""
+        return self._current("grad_in").grad_in(name)
+
+    def set_grad_in(self, name: str | int, value: Any, /) -> None:
+        """Add to the gradient of an argument, by name or position; in `backward`."""
+        self._current("set_grad_in").set_grad_in(name, value)
+
+    def add_input(self, value: Any, /) -> None:
+        """Say, in `eval`, that the results depend on a value that is no argument."""
+        self._implicit[0].append(value)
+
+    def add_output(self, value: Any, /) -> None:
+        """Say, in `eval`, that a value depends on the arguments that is no result."""
+        self._implicit[1].append(value)
+
+    def _current(self, function: str) -> _Run:
+        if self._run is None:
+            raise DerivativeError(
+                f"{type(self).__name__}.{function}",
+                "there are no gradients outside of forward() and backward()",
+                "call it in one of these.",
+            )
+        return self._run
+
+
+def _missing(op: CustomOp, function: str) -> DerivativeError:
+    name = type(op).__name__
+    why = "isn't defined" if function == "eval" else "has no derivative in this mode"
+    return DerivativeError(
+        f"{name}.{function}",
+        f"the operation {name!r} {why}",
+        f"define the method {function!r}.",
+    )
+
+
+class _Run:
+    """The gradients of one call of `forward` or `backward`."""
+
+    def __init__(
+        self, operation: _Operation, before: dict[int, Node], is_forward: bool
+    ) -> None:
+        self._operation = operation
+        self._before = before
+        self._is_forward = is_forward
+        self.after: dict[int, Node] = {}
+        self.is_set = False
+
+    def grad_out(self) -> Any:
+        """Return the gradients of the results."""
+        self._check("grad_out", False)
+        return _gradients(self._operation.result, self._operation.outputs, self._before)
+
+    def grad_in(self, name: str | int) -> Any:
+        """Return the gradients of an argument."""
+        self._check("grad_in", True)
+        argument = self._operation.argument(name)
+        return _gradients(argument, self._operation.inputs, self._before)
+
+    def set_grad_out(self, value: Any) -> None:
+        """Add to the gradients of the results."""
+        self._check("set_grad_out", True)
+        self._add(self._operation.result, value, self._operation.outputs)
+
+    def set_grad_in(self, name: str | int, value: Any) -> None:
+        """Add to the gradients of an argument."""
+        self._check("set_grad_in", False)
+        self._add(self._operation.argument(name), value, self._operation.inputs)
+
+    def _check(self, function: str, is_forward: bool) -> None:
+        if self._is_forward is not is_forward:
+            mode = "forward" if is_forward else "backward"
+            raise DerivativeError(
+                f"CustomOp.{function}",
+                f"it can be used in {mode}() only",
+                "use grad_in and set_grad_out in forward(), grad_out and set_grad_in "
+                "in backward().",
+            )
+
+    def _add(self, target: Any, value: Any, known: dict[int, int]) -> None:
+        self.is_set = True
+        if is_container(target):
+            for key, part in children(target):
+                spread = child_of(target, value, key) if is_container(value) else value
+                self._add(part, spread, known)
+            return
+        if not isinstance(target, ArrayBase):
+            return
+        wide = value if type(value) is type(target) else type(target)(value)
+        if isinstance(target, NestedArray):
+            for part, other in zip(target._items, wide._items, strict=True):
+                self._add(part, other, known)
+            return
+        position = known.get(id(target))
+        if position is None:
+            return
+        node = trace.detached(wide._node)
+        before = self.after.get(position)
+        self.after[position] = (
+            node if before is None else trace.emit2(ADD, before, node)
+        )
+
+
+def _gradients(value: Any, known: dict[int, int], found: dict[int, Node]) -> Any:
+    """Return a PyTree with gradients in place of its arrays."""
+    if is_container(value):
+        return rebuild(value, [_gradients(v, known, found) for _, v in children(value)])
+    if isinstance(value, NestedArray):
+        items = [_gradients(v, known, found) for v in value._items]
+        return wrap_nested(type(value), items)
+    if not isinstance(value, FlatArray):
+        return 0.0 if isinstance(value, (int, float)) else value
+    node = found.get(known.get(id(value), -1))
+    if node is None:
+        node = trace.literal(value._spec.dtype, value._spec.dtype.wrap(0), len(value))
+    return wrap(type(value), node)
+
+
+class _Operation:
+    """One application of a `CustomOp`: arguments, results, what it has kept."""
+
+    def __init__(self, op: CustomOp, args: Any, kwargs: Any) -> None:
+        self.op = op
+        self._args = inspect.signature(op.eval).bind(*args, **kwargs)
+        self._args.apply_defaults()
+        inner = {k: detach(v) for k, v in self._args.arguments.items()}
+        bound = inspect.BoundArguments(self._args.signature, inner)  # type: ignore[arg-type]
+        self.result = detach(op.eval(*bound.args, **bound.kwargs))
+        implicit, extra = op._implicit
+        found = list(tracked_leaves(dict(self._args.arguments), implicit))
+        self.inputs = {id(leaf): k for k, leaf in enumerate(found)}
+        outputs = list(flat_leaves([self.result, extra]))
+        self.outputs = {id(leaf): k for k, leaf in enumerate(outputs)}
+        self._extra = extra
+        self._kept = list(flat_leaves([v for v in vars(op).values() if v is not extra]))
+        self._arrays = found
+        nodes = derive.attach(
+            self,
+            [leaf._node for leaf in found],
+            [leaf._node for leaf in self._kept],
+            [leaf._node for leaf in outputs],
+        )
+        # The results proper are other objects, as users may change theirs.
+        self.nodes = dict(zip(self.outputs, nodes, strict=True))
+        for leaf in flat_leaves(extra):
+            leaf._become(self.nodes[id(leaf)])
+
+    def results(self) -> Any:
+        """Return what the user gets."""
+        return _with_nodes(self.result, self.nodes)
+
+    def argument(self, name: str | int) -> Any:
+        """Return an argument by name, or one of `*args` by position."""
+        arguments = self._args.arguments
+        if isinstance(name, str) and name in arguments:
+            return arguments[name]
+        if isinstance(name, int):
+            for key, parameter in self._args.signature.parameters.items():
+                rest = arguments[key]
+                is_rest = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+                if is_rest and name < len(rest):
+                    return rest[name]
+        for key, parameter in self._args.signature.parameters.items():
+            is_rest = parameter.kind is inspect.Parameter.VAR_KEYWORD
+            if is_rest and name in arguments[key]:
+                return arguments[key][name]
+        raise ArrayTypeError(
+            type(self.op).__name__,
+            f"eval() has no argument {name!r} (it has {', '.join(arguments)})",
+            "pass the name of a parameter, or a position among *args.",
+        )
+
+    def pull(self, grads: dict[int, Node], kept: Sequence[Node]) -> dict[int, Node]:
+        """Have the derivatives by the inputs computed."""
+        return self._run(grads, kept, False)
+
+    def push(self, grads: dict[int, Node], kept: Sequence[Node]) -> dict[int, Node]:
+        """Have the derivatives of the outputs computed."""
+        return self._run(grads, kept, True)
+
+    def _run(
+        self, grads: dict[int, Node], kept: Sequence[Node], is_forward: bool
+    ) -> dict[int, Node]:
+        op = self._with_kept(kept)
+        run = op._run = _Run(self, grads, is_forward)
+        isolation = Isolation()
+        try:
+            with vertices.selecting(None), traversal.isolating(isolation):
+                if is_forward:
+                    op.forward()
+                else:
+                    op.backward()
+        finally:
+            op._run = None
+        traversal.leave(isolation)
+        if not run.is_set and self._arrays and not isolation.postponed:
+            self._check_set(op, is_forward)
+        return run.after
+
+    def _check_set(self, op: CustomOp, is_forward: bool) -> None:
+        """Refuse a derivative that nobody has given; implicit ones may be all."""
+        if any(op._implicit):
+            return
+        mode, wanted = ("forward", "out") if is_forward else ("backward", "in")
+        raise DerivativeError(
+            f"{type(op).__name__}.{mode}",
+            f"it has set no gradient (set_grad_{wanted} wasn't called)",
+            f"call self.set_grad_{wanted}, with 0 if there is no dependence.",
+        )
+
+    def _with_kept(self, kept: Sequence[Node]) -> CustomOp:
+        """Return the operation with what stands for the arrays it has kept.
+
+        These are others where the derivative of a region repeats its code.
+        """
+        nodes = {
+            id(leaf): node
+            for leaf, node in zip(self._kept, kept, strict=True)
+            if leaf._node is not node
+        }
+        if not nodes:
+            return self.op
+        op = copy.copy(self.op)
+        for key, value in vars(self.op).items():
+            if not key.startswith("_"):
+                setattr(op, key, _with_nodes(value, nodes))
+        return op
+
+
+def _with_nodes(value: Any, nodes: dict[int, Node]) -> Any:
+    """Return a PyTree of new arrays, which have other nodes if these are given."""
+    if is_container(value):
+        return rebuild(value, [_with_nodes(v, nodes) for _, v in children(value)])
+    if isinstance(value, NestedArray):
+        return wrap_nested(type(value), [_with_nodes(v, nodes) for v in value._items])
+    if not isinstance(value, FlatArray):
+        return value
+    return wrap(type(value), nodes.get(id(value), value._node))
+
+
+def custom(cls: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
+    """Apply an operation that defines its own derivatives.
+
+    Args:
+        cls: subclass of `CustomOp`.
+        *args: arguments of its `eval`, which gets them detached.
+        **kwargs: likewise, by name.
+
+    Returns:
+        What `eval` returns, tracked if an argument is, or an implicit input.
+
+    Raises:
+        ArrayTypeError: if `cls` is no such class.
+        DerivativeError: in a traversal, if the class doesn't define its mode or sets
+            no gradient.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> class Identity(dr.CustomOp):
+    ...     def eval(self, x):
+    ...         return x
+    >>> dr.custom(Identity, Float(1, 2))
+    [1, 2]
+    """
+    if not (isinstance(cls, type) and issubclass(cls, CustomOp)):
+        raise ArrayTypeError(
+            "lumijit.custom",
+            f"the first argument is {cls!r}",
+            "pass a subclass of lumijit.CustomOp.",
+        )
+    op = cls.__new__(cls)
+    CustomOp.__init__(op)
+    op.__init__()  # type: ignore[misc]
+    return _Operation(op, args, kwargs).results()
