@@ -113,7 +113,7 @@ def _needs_write() -> DerivativeError:
 
 def _operands(found: Iterable[Vertex]) -> list[Node]:
     """Return the nodes that the rules of vertices may ask for."""
-    nodes = []
+    nodes: list[Node] = []
     for vertex in found:
         nodes.extend(vertex.deps)
         result = vertex.result()

@@ -31,7 +31,7 @@ Pull = Callable[[Step, dict[int, Any], Any], None]
 Push = Callable[[Step, dict[int, Any]], Any]
 
 
-def pull(step: Step, into: dict[int, Adjoint], by: Adjoint) -> None:
+def pull(step: Step, into: dict[int, Any], by: Any) -> None:
     """Pass the derivative by a result on to the operands, whose adjoints are given."""
     op = step.op
     if isinstance(op, Op) and isinstance(op.derivative, tuple):
@@ -83,7 +83,7 @@ def _partial(step: Step, k: int, partials: tuple[Any, ...]) -> Any:
 
 
 def _pull_elementwise(
-    step: Step, into: dict[int, Adjoint], by: Adjoint, partials: tuple[Any, ...]
+    step: Step, into: dict[int, Any], by: Adjoint, partials: tuple[Any, ...]
 ) -> None:
     if by.value is not None and by.value.size != step.size:
         by.complete()

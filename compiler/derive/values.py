@@ -88,7 +88,7 @@ class Value:
     def __gt__(self, other: Any) -> Value:
         return self.map(lo.GT, other)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
         return self.map(lo.EQ, other)
 
 

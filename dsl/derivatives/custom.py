@@ -202,7 +202,7 @@ class _Operation:
         self._args = inspect.signature(op.eval).bind(*args, **kwargs)
         self._args.apply_defaults()
         inner = {k: detach(v) for k, v in self._args.arguments.items()}
-        bound = inspect.BoundArguments(self._args.signature, inner)  # type: ignore[arg-type]
+        bound = inspect.BoundArguments(self._args.signature, inner)
         self.result = detach(op.eval(*bound.args, **bound.kwargs))
         implicit, extra = op._implicit
         found = list(tracked_leaves(dict(self._args.arguments), implicit))

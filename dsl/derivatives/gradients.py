@@ -240,7 +240,8 @@ def _accumulate(target: Any, source: Any) -> None:
         for mine, theirs in zip(target._items, source._items, strict=True):
             _accumulate(mine, theirs)
         return
-    _add_gradient(target, trace.detached(source._node))
+    if isinstance(target, FlatArray):
+        _add_gradient(target, trace.detached(source._node))
 
 
 def _converted(cls: Any, source: Any) -> Any:
@@ -317,6 +318,9 @@ def _index_ad(self: FlatArray) -> int:
 def install() -> None:
     """Give arrays the properties that concern derivatives."""
     about = "The gradient that has arrived: see `lumijit.grad` and `lumijit.set_grad`."
-    ArrayBase.grad = property(grad, set_grad, doc=about)
     doc = "A number that identifies the value among those tracked; 0 if it isn't."
-    FlatArray.index_ad = property(_index_ad, doc=doc)
+    for cls, name, made in (
+        (ArrayBase, "grad", property(grad, set_grad, doc=about)),
+        (FlatArray, "index_ad", property(_index_ad, doc=doc)),
+    ):
+        setattr(cls, name, made)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.division import divide, high_product
-from lumijit.compiler.ir.ops.record import CONSTANT, OF_INTEGERS, define, widened
+from lumijit.compiler.ir.ops.record import CONSTANT, OF_INTEGERS, Op, define, widened
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
     FLOAT16,
@@ -368,7 +368,7 @@ CEIL = define(
     derivative=CONSTANT,
     doc="smallest integer >= x",
 )
-TRUNC = define(
+TRUNC: Op = define(
     "trunc",
     1,
     accepts=FLOATS,
@@ -386,7 +386,7 @@ ROUND = define(
     derivative=CONSTANT,
     doc="x rounded to nearest, halves to even",
 )
-COPYSIGN = define(
+COPYSIGN: Op = define(
     "copysign",
     2,
     accepts=FLOATS + SIGNED_INTS,
@@ -398,7 +398,7 @@ COPYSIGN = define(
     ),
     doc="|x| with the sign of y",
 )
-MULSIGN = define(
+MULSIGN: Op = define(
     "mulsign",
     2,
     accepts=FLOATS + SIGNED_INTS,

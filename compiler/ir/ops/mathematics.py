@@ -134,7 +134,7 @@ def _digamma(x: Any) -> Any:
 
 
 SIN = _function("sin", np.sin, "sine", 16, lambda r, x: x.map(COS))
-COS = _function("cos", np.cos, "cosine", 16, lambda r, x: -x.map(SIN))
+COS: Op = _function("cos", np.cos, "cosine", 16, lambda r, x: -x.map(SIN))
 TAN = _function("tan", np.tan, "tangent", 24, lambda r, x: r * r + 1)
 ASIN = _function(
     "asin", np.arcsin, "inverse sine", 20, lambda r, x: (1 - x * x).map(RSQRT)
@@ -152,7 +152,7 @@ ATAN2 = _function(
     lambda r, y, x: -y / (x * x + y * y),
 )
 SINH = _function("sinh", np.sinh, "hyperbolic sine", 24, lambda r, x: x.map(COSH))
-COSH = _function("cosh", np.cosh, "hyperbolic cosine", 24, lambda r, x: x.map(SINH))
+COSH: Op = _function("cosh", np.cosh, "hyperbolic cosine", 24, lambda r, x: x.map(SINH))
 TANH = _function("tanh", np.tanh, "hyperbolic tangent", 24, lambda r, x: 1 - r * r)
 ASINH = _function(
     "asinh",
