@@ -21,6 +21,7 @@ class DType:
         "bits",
         "index",
         "is_bool",
+        "is_differentiable",
         "is_float",
         "is_int",
         "is_signed",
@@ -52,6 +53,8 @@ class DType:
         self.size_bytes: Final = (bits + 7) // 8
         self.is_bool: Final = kind == "b"
         self.is_float: Final = kind == "f"
+        # Whether values of the type may depend on variables smoothly.
+        self.is_differentiable = kind == "f"
         self.is_int: Final = kind in "iup"
         self.is_signed: Final = kind in "if"
 

@@ -77,12 +77,16 @@ class Adjoint:
 
 
 class Bundle:
-    """The adjoints of all results of one operation, which has several."""
+    """The adjoints of all results of one operation, which has several.
 
-    __slots__ = ("parts",)
+    `targets` are those of arrays that a region writes to, by the ids of these.
+    """
+
+    __slots__ = ("parts", "targets")
 
     def __init__(self) -> None:
         self.parts: dict[int, Adjoint] = {}
+        self.targets: dict[int, Node] = {}
 
     def part(self, position: int, like: Node | Vertex) -> Adjoint:
         """Return the adjoint of one result."""

@@ -8,15 +8,18 @@ vertices that were recorded. What lies outside of the code is the caller's busin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lumijit.compiler.derive import rules
-from lumijit.compiler.derive.adjoints import Adjoint, Places
+from lumijit.compiler.derive.adjoints import Adjoint, Bundle, Places
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.ops.structural import CONSUMED
+from lumijit.compiler.ir.ops.structural import CONSUMED, REGIONS, SCATTER, WRITTEN
+from lumijit.compiler.ir.region_types import Block
+from lumijit.compiler.ir.roles import is_effect, target_of, written_deps
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory
@@ -91,15 +94,9 @@ def repeat(
     nodes = in_order(inside, home, set(args), Captures())
     todo = [n for n in nodes if id(n) not in images and n.op is not CONSUMED]
     is_tracking = vertices.selected() is not vertices.NOTHING
-    rewriter = Rewriter(images, is_pure=True)
-    for node in todo:
-        (copy,) = rewriter.copy([node], trace.state.scope)
-        if copy.op is CONSUMED:
-            raise _needs_write()
-        if is_tracking and node.vertex is not None:
-            step = Step(node.vertex, images)
-            if step.op is not None:
-                vertices.track(copy, step.op, step.deps, step.attr)
+    rewriter = Rewriter(images, is_pure=True, is_tracking=is_tracking)
+    if any(copy.op is CONSUMED for copy in rewriter.copy(todo, trace.state.scope)):
+        raise _needs_write()
 
 
 def _needs_write() -> DerivativeError:
@@ -133,9 +130,66 @@ def _check(vertex: Vertex, args: Sequence[Node]) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Seeds:
+    """What is known of the derivatives by what a region has computed.
+
+    Those by its results, by position, and by arrays that it writes to, by their ids.
+    """
+
+    results: Mapping[int, Node]
+    targets: Mapping[int, Node]
+
+    @staticmethod
+    def of(by: Bundle) -> Seeds:
+        """Return those that have arrived at a region."""
+        parts = {k: part.complete() for k, part in by.parts.items()}
+        return Seeds(parts, by.targets)
+
+
+def _writes(block: Block, targets: Mapping[int, Node]) -> list[tuple[Node, Node]]:
+    """Return the writes of a block, with the derivatives by their targets."""
+    found = []
+    for node in block.nodes:
+        for target in written_deps(node) if is_effect(node) else ():
+            while target.op is WRITTEN and target.scope is node.scope:
+                target = target_of(target)
+            by = targets.get(id(target))
+            if by is not None and node.op in REGIONS:
+                found.append((node, by))
+            elif by is not None:
+                if node.op is not SCATTER or node.attr.op != "add":
+                    raise _not_added(node)
+                found.append((node, by))
+    return found
+
+
+def _not_added(node: Node) -> DerivativeError:
+    return DerivativeError(
+        "derivative of a write",
+        "a symbolic loop, branch or call replaces entries of the array, and only what "
+        f"is added there can be differentiated (it is a {node.op.name})",
+        "use lumijit.scatter_add, return the values and write them afterwards, or use "
+        "evaluated mode (mode='evaluated').",
+    )
+
+
+def _seed_writes(
+    found: Iterable[tuple[Node, Node]], images: Images, place: Outside
+) -> None:
+    """Begin with the derivatives by the values that are added to arrays."""
+    for node, by in found:
+        if node.vertex is not None:
+            bundle = place(node.vertex)
+            bundle.targets.update((id(t), by) for t in written_deps(node))
+        elif node.op is SCATTER and node.deps[1].vertex is not None:
+            index, mask = (images.get(id(dep), dep) for dep in node.deps[2:])
+            place(node.deps[1].vertex).add(memory.entries(by, index, mask))
+
+
 def reverse(
-    outputs: Sequence[Node],
-    seeds: Mapping[int, Node],
+    block: Block,
+    seeds: Seeds,
     args: Sequence[Node],
     depth: int,
     images: Images,
@@ -144,8 +198,8 @@ def reverse(
     """Pass derivatives by results of recorded code on to what it was computed of.
 
     Args:
-        outputs: the results.
-        seeds: the derivatives by results, by position.
+        block: the code.
+        seeds: the derivatives by what it computes.
         args: the arguments of the region; `images` has what stands for them.
         depth: how deep the scope around the region is.
         images: what stands for nodes; grows.
@@ -154,18 +208,22 @@ def reverse(
     Returns:
         The adjoints of vertices inside that depend on nothing, by serial number.
     """
-    wanted = [outputs[k] for k in seeds]
-    repeat(
-        _inside(_operands(inner_vertices(wanted, depth)), depth), args, depth, images
-    )
+    outputs = block.outputs
+    written = _writes(block, seeds.targets)
+    wanted = [outputs[k] for k in seeds.results]
+    wanted += [n if n.op in REGIONS else n.deps[1] for n, _ in written]
+    needed = _operands(inner_vertices(wanted, depth))
+    needed += [dep for n, _ in written if n.op is SCATTER for dep in n.deps[2:]]
+    repeat(_inside(needed, depth), args, depth, images)
     places = Places(is_inside=True)
 
     def place(vertex: Vertex) -> Any:
         return places.at(vertex) if vertex.scope.depth > depth else outside(vertex)
 
-    for k, seed in seeds.items():
+    for k, seed in seeds.results.items():
         if outputs[k].vertex is not None:
             place(outputs[k].vertex).add(seed)
+    _seed_writes(written, images, place)
     found: dict[int, Adjoint] = {}
     while places:
         vertex, adjoint = places.pop()

@@ -29,10 +29,14 @@ Results = list[Node | None]
 class Surroundings:
     """What a region depends on outside, while its derivative is traced.
 
-    `into` are the adjoints of operands, by position, from `first` on.
+    `into` are the adjoints of operands, by position, from `first` on; `targets` those
+    of arrays that the region writes to.
     """
 
-    def __init__(self, step: Step, into: dict[int, Any], first: int) -> None:
+    def __init__(
+        self, step: Step, into: dict[int, Any], first: int, by: Bundle
+    ) -> None:
+        self.targets = by.targets
         deps = step.vertex.deps
         self.into = {deps[k].vertex.serial: a for k, a in into.items() if k >= first}
         self.vertices = [deps[k].vertex for k in into if k >= first]
@@ -150,14 +154,14 @@ def _call(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
 
 
 def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
-    seeds = {k: part.complete() for k, part in by.parts.items()}
-    outside = Surroundings(step, into, 1)
+    seeds = blocks.Seeds.of(by)
+    outside = Surroundings(step, into, 1, by)
     depth = step.vertex.scope.depth
 
     def differentiate(block: Block) -> Results:
         outside.enter()
         images = dict(step.images)
-        blocks.reverse(block.outputs, seeds, (), depth, images, outside.at)
+        blocks.reverse(block, seeds, (), depth, images, outside.at)
         return outside.values()
 
     outside.leave(trace_sides(step, outside.vertices, differentiate))

@@ -91,7 +91,7 @@ def _push(step: Step, tangents: dict[int, Node]) -> dict[int, Node]:
 def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
     loop = Recorded(step)
     seeds = {k: part.complete() for k, part in by.parts.items()}
-    outside = Surroundings(step, into, len(loop.args))
+    outside = Surroundings(step, into, len(loop.args), by)
     active, needed, is_sum = _analyzed(loop, seeds, outside)
     starts = {k: seeds.get(k, _zero(loop.args[k])) for k in active}
     if is_sum:

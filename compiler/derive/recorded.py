@@ -73,12 +73,14 @@ class Recorded:
         return [images.get(id(node), node) for node in nodes]
 
     def reverse(
-        self, state: dict[int, Node], seeds: dict[int, Node], outside: Surroundings
+        self, state: dict[int, Node], by: dict[int, Node], outside: Surroundings
     ) -> dict[int, Adjoint]:
         """Differentiate a turn; return the adjoints of the arguments, by position."""
         outside.enter()
+        seeds = blocks.Seeds(by, outside.targets)
+        images = self.images(state)
         found = blocks.reverse(
-            self.outputs, seeds, self.args, self.depth, self.images(state), outside.at
+            self.region.body, seeds, self.args, self.depth, images, outside.at
         )
         serials = {a.vertex.serial: k for k, a in enumerate(self.args) if a.vertex}
         return {serials[s]: adjoint for s, adjoint in found.items() if s in serials}

@@ -17,7 +17,14 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
-from lumijit.compiler.ir.ops.structural import CAST, GATHER, SCATTER
+from lumijit.compiler.ir.ops.structural import (
+    CAST,
+    GATHER,
+    LOCAL,
+    LOCAL_READ,
+    LOCAL_WRITE,
+    SCATTER,
+)
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import REGION_WRITE, RESULT, Dependence
 from lumijit.compiler.record import memory
@@ -282,11 +289,31 @@ def _push_all(step: Step, tangents: dict[int, Node]) -> Node:
     return next(iter(tangents.values()))
 
 
-def _refuse_write(step: Step, *_: object) -> Any:
+def _refuse_local(step: Step, *_: object) -> Any:
     raise DerivativeError(
-        "derivative of a write",
-        "a symbolic loop, branch or call writes to the array by index, which can't be "
-        "differentiated",
+        "derivative of local memory",
+        "what lies in a local buffer can't be differentiated",
+        "keep what is differentiated in variables, or detach what is written to the "
+        "buffer.",
+    )
+
+
+# Arrays that a region wrote to, of the array before and the region. What is added to
+# entries leaves the derivatives by these as they are.
+
+
+def _pull_region_write(step: Step, into: dict[int, Any], by: Node) -> None:
+    if 0 in into:
+        into[0].add(by)
+    if 1 in into:
+        into[1].targets[step.attr] = by
+
+
+def _push_region_write(step: Step, tangents: dict[int, Any]) -> Any:
+    raise DerivativeError(
+        "forward derivative of a write",
+        "a symbolic loop, branch or call writes to the array by index, which can be "
+        "differentiated in reverse mode only",
         "return the values and write them afterwards, or use evaluated mode "
         "(mode='evaluated').",
     )
@@ -301,6 +328,9 @@ RULES.update(
         SCATTER: Rule(_pull_scatter, _push_scatter),
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),
-        REGION_WRITE: Rule(_refuse_write, _refuse_write),
+        REGION_WRITE: Rule(_pull_region_write, _push_region_write),
+        **dict.fromkeys(
+            (LOCAL, LOCAL_READ, LOCAL_WRITE), Rule(_refuse_local, _refuse_local)
+        ),
     }
 )

@@ -38,6 +38,7 @@ class LocalType(DType):
             "v",
         )
         self.element = element
+        self.is_differentiable = element.is_float
         self.length = length
 
 

@@ -10,7 +10,7 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -98,6 +98,14 @@ class Vertex:
     def parents(self) -> list[Vertex]:
         """The vertices of the operands through which derivatives flow."""
         return [self.deps[k].vertex for k in self.inputs]
+
+    def copied(self, node: Node, image: Callable[[Node], Node]) -> None:
+        """Give a copy of the vertex's node a vertex, among copies of other nodes."""
+        attr = node.attr if node.op is self.op else self.attr
+        deps = tuple(map(image, self.deps))
+        inputs = tuple(k for k in self.inputs if deps[k].vertex is not None)
+        if inputs or not self.inputs:
+            node.vertex = Vertex(node, self.op, deps, inputs, attr)
 
     @property
     def is_cut(self) -> bool:
@@ -217,8 +225,8 @@ def track(
     node: Node, op: Op | Dependence, deps: tuple[Node, ...], attr: Any = None
 ) -> Vertex | None:
     """Have a new node remember what it is computed of, if derivatives flow there."""
-    chosen = selected()
     inputs = [k for k, dep in enumerate(deps) if dep.vertex is not None]
+    chosen = selected()
     if chosen is not None:
         inputs = [k for k in inputs if deps[k].vertex in chosen]
     if not inputs:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType, local_type
 from lumijit.compiler.ir.ops.structural import (
@@ -103,7 +103,9 @@ def allocate(element: DType, length: int, value: Node | None = None) -> Buffer:
     dtype = local_type(element, length)
     deps = () if value is None else (value,)
     size = 1 if value is None else value.size
-    return Buffer(trace.make(LOCAL, dtype, size, deps, next(_serials)))
+    made = trace.make(LOCAL, dtype, size, deps, next(_serials))
+    vertices.track(made, LOCAL, deps)
+    return Buffer(made)
 
 
 def copy(holder: Buffer) -> Buffer:
@@ -139,6 +141,8 @@ def _enter(holder: Buffer) -> None:
             size = max(before.size, scope.width, holder.width)
             argument = trace.make(SYMBOLIC, before.type, size, (), 0)
             argument.scope = scope
+            if vertices.variables and before.type.is_differentiable:
+                vertices.add_argument(argument, before)
         scope.locals[key] = Carried(holder, argument)
         if argument is not None:
             holder._become(argument)
@@ -188,6 +192,7 @@ def write(holder: Buffer, value: Node, index: Node, mask: Node) -> None:
     if is_off or holder.type.length == 0:
         return
     made = trace.make(LOCAL_WRITE, buffer.type, size, deps, next(_serials))
+    vertices.track(made, LOCAL_WRITE, deps)
     _publish(holder, made)
 
 

@@ -31,7 +31,7 @@ from lumijit.compiler.ir.region_types import Block, Nodes, make_region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.launch import evaluate
-from lumijit.compiler.record import local
+from lumijit.compiler.record import local, writes
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.config import flags
@@ -115,7 +115,7 @@ def argument(
 ) -> Node:
     """Make a symbolic argument of the current scope, which begins as `initial`."""
     made = trace.make(SYMBOLIC, dtype, size, (), position)
-    if vertices.variables and dtype.is_float:
+    if vertices.variables and dtype.is_differentiable:
         vertices.add_argument(made, initial)
     return made
 
@@ -225,8 +225,8 @@ def _track_written(written: Node, region: Node, original: Node) -> None:
     """Track an array that a region wrote to, if derivatives flow to it there."""
     values = [d for block in region.attr.blocks for d in _tracked_writes(block.nodes)]
     if original.vertex is not None or values:
-        deps = (original, *vertices.outside(values, region.scope.depth))
-        vertices.track(written, vertices.REGION_WRITE, deps)
+        deps = (writes.stand_in(original), region)
+        vertices.track(written, vertices.REGION_WRITE, deps, id(original))
 
 
 def forget(inner: Scope) -> None:
@@ -302,7 +302,7 @@ def close_loop(
     _check_reads(inner, captures.values)
     if stand_ins:
         # These are targets of writes only.
-        rewriter = Rewriter(stand_ins)
+        rewriter = Rewriter(stand_ins, is_tracking=True)
         nodes = tuple(rewriter.copy(nodes, inner))
         outputs = tuple(map(rewriter.image, outputs))
         inner.writes = {
@@ -399,7 +399,7 @@ def close_call(
 def project(region: Node, dtype: DType, position: int, is_tracked: bool) -> Node:
     """Make the node for one result of a region, by which one that writes is found."""
     made = trace.make(PROJECT, dtype, region.size, (region,), position)
-    if is_tracked and region.vertex is not None and dtype.is_float:
+    if is_tracked and region.vertex is not None and dtype.is_differentiable:
         vertices.track(made, vertices.RESULT, (region,), position)
     if is_effect(region):
         value_numbering.note(region, made)

@@ -101,10 +101,15 @@ def _track(written: Node, effect: Node) -> None:
     target, value, index, mask = effect.deps
     how = effect.attr or Reduction("add", "auto")
     if how.op in ("identity", "add"):
-        stand_in = trace.make(CONSUMED, target.type, target.size, (), None)
-        stand_in.vertex = target.vertex
-        target = stand_in
+        target = stand_in(target)
     vertices.track(written, SCATTER, (target, value, index, mask), how)
+
+
+def stand_in(target: Node) -> Node:
+    """Return what has the derivatives of an array, but not its contents."""
+    made = trace.make(CONSUMED, target.type, target.size, (), None)
+    made.vertex = target.vertex
+    return made
 
 
 def _references(holder: Holder) -> int:

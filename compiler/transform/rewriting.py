@@ -36,7 +36,8 @@ class Rewriter:
     `images` are what stands for nodes, by the ids of the originals. `changes` are
     other operands, by the id of a node and the operand's position; in place of an
     array that is read by index stands its address. A copy has as many elements as its
-    operands. If it `is_pure`, regions lose their writes, and what only serves these.
+    operands. If it `is_pure`, regions lose their writes, and what only serves these. If
+    it `is_tracking`, copies have derivatives as their originals do.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class Rewriter:
         images: Nodes,
         changes: Mapping[tuple[int, int], Node] | None = None,
         is_pure: bool = False,
+        is_tracking: bool = False,
     ) -> None:
         self.images = images
         self._changes = changes or {}
         self._is_pure = is_pure
+        self._is_tracking = is_tracking
         self._addresses: Nodes = {}
 
     def copy(self, nodes: Iterable[Node], scope: Scope) -> list[Node]:
@@ -55,8 +58,13 @@ class Rewriter:
         made = []
         for node in nodes:
             copy = self.images[id(node)] = self._copy(node, scope)
+            self._track(node, copy)
             made.append(copy)
         return made
+
+    def _track(self, node: Node, copy: Node) -> None:
+        if self._is_tracking and node.vertex is not None:
+            node.vertex.copied(copy, self.image)
 
     def image(self, node: Node) -> Node:
         """Return what stands for a node."""
@@ -106,6 +114,7 @@ class Rewriter:
         for old, arg in zip(region.args, args, strict=True):
             arg.size = wide if arg.size == 1 else arg.size
             self.images[id(old)] = arg
+            self._track(old, arg)
         blocks = []
         for k, block in enumerate(region.blocks):
             if k and region.op is not LOOP:
