@@ -274,6 +274,7 @@ from lumijit.type_traits import reinterpret_array_t as reinterpret_array_t
 from lumijit.type_traits import replace_shape_t as replace_shape_t
 from lumijit.type_traits import replace_type_t as replace_type_t
 from lumijit.type_traits import scalar_t as scalar_t
+from lumijit.type_traits import tensor_t as tensor_t
 from lumijit.type_traits import uint32_array_t as uint32_array_t
 from lumijit.type_traits import uint64_array_t as uint64_array_t
 from lumijit.type_traits import uint_array_t as uint_array_t

@@ -40,6 +40,7 @@ from lumijit.spec import (
     FLAT,
     KINDS,
     STATIC,
+    TENSOR,
     ArraySpec,
     Backend,
     Kind,
@@ -50,6 +51,7 @@ from lumijit.spec import (
     registered,
     require,
 )
+from lumijit.tensors import TensorArray
 
 SUFFIXES: dict[DType, str] = {
     BOOL: "b",
@@ -77,9 +79,15 @@ _STORAGE: dict[Kind, type[Any]] = {
     STATIC: NestedArray,
     ANY_LENGTH: NestedArray,
     COMPLEX: ComplexArray,
+    TENSOR: TensorArray,
 }
 # Where one dimension is all there is.
-_HOST_STORAGE = {STATIC: HostArray, ANY_LENGTH: HostArray, COMPLEX: ComplexHostArray}
+_HOST_STORAGE: dict[Kind, type[Any]] = {
+    STATIC: HostArray,
+    ANY_LENGTH: HostArray,
+    COMPLEX: ComplexHostArray,
+    TENSOR: TensorArray,
+}
 _MEMBERS: dict[str, dict[str, ArraySpec]] = {}
 # One class per spec, also where threads ask for it at once.
 _lock = threading.RLock()
@@ -156,6 +164,7 @@ def declare_namespace(backend: Backend, is_diff: bool) -> list[str]:
         ArraySpec(backend, is_diff, dtype, outer, kind)
         for kind in KINDS
         for outer, dtype in kind.types
+        if kind is not TENSOR or bool(outer) != backend.is_jit
     ]
     members = {_name(spec): spec for spec in specs}
     for name, spec in members.items():

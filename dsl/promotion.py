@@ -177,7 +177,7 @@ def _join_spec(
     seen.backend = _joined_backend(seen.backend, spec.backend, construct)
     seen.is_diff = seen.is_diff or spec.is_diff
     _join_dtype(seen, spec.dtype)
-    if spec.kind.is_special and not is_nested:
+    if spec.kind.is_dominant and not is_nested:
         _join_special(seen, spec.kind, construct)
     if not is_nested:
         seen.outer = broadcast_outer(seen.outer, spec.outer, construct)

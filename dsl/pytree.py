@@ -107,6 +107,8 @@ def rebuild(value: Any, items: list[Any]) -> Any:
     if cls is dict:
         found = dict(zip(sorted(value, key=repr), items, strict=True))
         return {key: found[key] for key in value}
+    if hasattr(cls, "_rebuilt"):
+        return value._rebuilt(items)
     names = list(struct_fields(value) or ())
     return _new_struct(cls, dict(zip(names, items, strict=True)), value)
 

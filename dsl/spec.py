@@ -41,7 +41,9 @@ class Kind:
     """What the entries of an array mean together: a row of the table of kinds.
 
     `types` are the dimensions and entries for which namespaces have types, named after
-    `pattern`. `holds` is the Python class of the objects for which entries stand.
+    `pattern`. Of a special kind, products mean more than products of entries.
+    `is_dominant`: ordinary arrays become of this kind where both meet.
+    `holds` is the Python class of the objects for which entries stand.
     The storage class of each kind is in `array_types`.
     """
 
@@ -49,6 +51,7 @@ class Kind:
     pattern: str = ""
     types: tuple[tuple[tuple[int, ...], DType], ...] = ()
     is_special: bool = False
+    is_dominant: bool = False
     holds: type[Any] | None = None
 
 
@@ -67,9 +70,13 @@ ANY_LENGTH = Kind(
     (*product([(DYNAMIC,)], VALUES),),
 )
 COMPLEX = Kind(
-    "complex", "Complex2{suffix}", (*product([(2,)], FLOATS),), is_special=True
+    "complex", "Complex2{suffix}", (*product([(2,)], FLOATS),), True, is_dominant=True
 )
-KINDS = (FLAT, STATIC, ANY_LENGTH, COMPLEX)
+# What is said of a tensor's dimensions is that of its entries, in a flat array.
+TENSOR = Kind(
+    "tensor", "TensorX{suffix}", (*product([(), (DYNAMIC,)], VALUES),), is_dominant=True
+)
+KINDS = (FLAT, STATIC, ANY_LENGTH, COMPLEX, TENSOR)
 
 
 def plain_kind(outer: tuple[int, ...]) -> Kind:

@@ -11,7 +11,7 @@ from lumijit import initialize, promotion
 from lumijit.enums import VarType
 from lumijit.runtime.dtypes import ALL, DType, same_bits
 from lumijit.runtime.errors import ArrayTypeError
-from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
+from lumijit.spec import DYNAMIC, TENSOR, ArraySpec, python_type, require
 from lumijit.traits import dtype_of, spec_of, type_of
 
 
@@ -55,18 +55,32 @@ def leaf_t(arg: Any, /) -> type[Any]:
     (<class 'lumijit.llvm.Float'>, <class 'float'>)
     """
     spec = spec_of(arg)
-    return type_of(arg) if spec is None else _found(spec.replaced(outer=()))
+    return type_of(arg) if spec is None else _found(spec.flat(spec.dtype))
 
 
 def array_t(arg: Any, /) -> type[Any]:
-    """Return the ordinary array type with the same components; others unchanged.
+    """Return the ordinary array type with the same entries; others unchanged.
 
     >>> import lumijit as dr
     >>> dr.array_t(dr.llvm.Complex2f), dr.array_t(dr.llvm.Float)
     (<class 'lumijit.llvm.Array2f'>, <class 'lumijit.llvm.Float'>)
     """
     spec = spec_of(arg)
-    return _found(spec.plain()) if spec and spec.kind.is_special else type_of(arg)
+    return _found(spec.plain()) if spec and spec.kind.is_dominant else type_of(arg)
+
+
+def tensor_t(arg: Any, /) -> type[Any]:
+    """Return the tensor type with the same entries; other types unchanged.
+
+    >>> import lumijit as dr
+    >>> dr.tensor_t(dr.llvm.Array3f)
+    <class 'lumijit.llvm.TensorXf'>
+    """
+    spec = spec_of(arg)
+    if spec is None:
+        return type_of(arg)
+    outer = () if spec.is_jit else (DYNAMIC,)
+    return _found(spec.replaced(outer=outer, kind=TENSOR))
 
 
 def detached_t(arg: Any, /) -> type[Any]:

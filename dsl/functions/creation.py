@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import typing
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from lumijit.runtime.errors import (
 )
 from lumijit.scalar_arrays import HostArray
 from lumijit.scalar_arrays import wrap as wrap_host
-from lumijit.spec import COMPLEX, DYNAMIC
+from lumijit.spec import COMPLEX, DYNAMIC, TENSOR
 
 Shape = int | typing.Sequence[int]
 # Makes a node of a type and a size; the last argument is the value of its entries.
@@ -175,8 +176,7 @@ def _make(
 
         return _filled(construct, dtype, sizes, value, make_node or default)
     if issubclass(dtype, (bool, int, float)):
-        for size in shape if isinstance(shape, (list, tuple)) else (shape,):
-            _size(size, construct)
+        check_dimensions(construct, shape)
         return dtype(value)
     fields = struct_fields(dtype)
     if fields is not None:
@@ -228,8 +228,16 @@ def _size(size: Any, construct: str) -> int:
     return trace.check_size(number, construct)
 
 
-def _sizes(construct: str, cls: type[Any], shape: Shape) -> list[int]:
+def check_dimensions(construct: str, shape: Any) -> tuple[int, ...]:
+    """Return a shape, or a single size, as a tuple of sizes that can be."""
+    sizes = shape if isinstance(shape, (list, tuple)) else (shape,)
+    return tuple(_size(n, construct) for n in sizes)
+
+
+def _sizes(construct: str, cls: type[Any], shape: Shape) -> Sequence[int]:
     """Return all dimensions of the array to make."""
+    if cls._spec.kind is TENSOR:
+        return check_dimensions(construct, shape)
     static = cls._spec.shape
     if isinstance(shape, (list, tuple)):
         sizes = [_size(n, construct) for n in shape]
@@ -252,9 +260,17 @@ def _sizes(construct: str, cls: type[Any], shape: Shape) -> list[int]:
 
 
 def _filled(
-    construct: str, cls: type[Any], sizes: list[int], value: Any, make_node: MakeNode
+    construct: str,
+    cls: Any,
+    sizes: Sequence[int],
+    value: Any,
+    make_node: MakeNode,
 ) -> Array:
     entry = cls._spec.dtype
+    if cls._spec.kind is TENSOR:
+        count = math.prod(sizes)
+        flat = _filled(construct, cls._flat_class(), (count,), value, make_node)
+        return cls._of(flat, sizes)
     if issubclass(cls, FlatArray):
         return wrap_flat(cls, make_node(entry, sizes[0], value))
     values = _by_component(construct, cls, value, sizes[0])
@@ -327,6 +343,8 @@ def arange(
     """
     construct = "lumijit.arange"
     _check_one_dimensional(construct, dtype)
+    if dtype._spec.kind is TENSOR:
+        return dtype(arange(dtype.DRJIT_STRUCT["array"], start, stop, step, size=size))
     if size is not None and (start, stop, step) != (None, None, 1):
         raise ArrayTypeError(
             construct,
@@ -401,6 +419,8 @@ def linspace(
     """
     construct = "lumijit.linspace"
     _check_one_dimensional(construct, dtype)
+    if dtype._spec.kind is TENSOR:
+        return dtype(linspace(dtype.DRJIT_STRUCT["array"], start, stop, num, endpoint))
     entry = dtype._spec.dtype
     if not entry.is_float:
         raise ArrayTypeError(

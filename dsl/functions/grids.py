@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.arrays import FlatArray
-from lumijit.base import Array, ArrayBase
+from lumijit.base import Array
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
@@ -43,7 +43,7 @@ def meshgrid(*args: Array, indexing: str = "xy") -> tuple[Any, ...]:
             construct, f"indexing is {indexing!r}", "pass 'xy' or 'ij'."
         )
     for arg in args:
-        if not isinstance(arg, ArrayBase) or len(arg._spec.shape) != 1:
+        if not isinstance(arg, (FlatArray, HostArray)):
             raise ArrayTypeError(
                 construct,
                 f"an argument has type {type(arg).__name__!r}",

@@ -28,7 +28,7 @@ from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.scalar_arrays import HostArray
-from lumijit.spec import require
+from lumijit.spec import TENSOR, require
 
 # Larger arrays are reduced where they are computed.
 HUGE_BYTES = 1 << 30
@@ -91,6 +91,8 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
         if op is ReduceOp.Identity:
             return value
         check_reducible(op, value._spec, construct)
+        if value._spec.kind is TENSOR:
+            return _whole_tensor(construct, op, value, axis, mode)
         return _along(op, value, _axes(axis, value.ndim, construct), mode)
     if initialize.is_number(value):
         is_bitwise = op in (ReduceOp.And, ReduceOp.Or)
@@ -104,6 +106,20 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
             construct, f"sequences have no axis {axis}", "use axis 0 or None."
         )
     return _fold_sequence(construct, op, value, axis, mode)
+
+
+def _whole_tensor(
+    construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any
+) -> Any:
+    """Combine all entries of a tensor to one without dimensions."""
+    if _axes(axis, value.ndim, construct) != set(range(value.ndim)):
+        raise ArrayValueError(
+            construct,
+            "a tensor can't be reduced along some of its axes",
+            "pass axis=None to combine all entries.",
+        )
+    cls = type(value)
+    return cls(_reduce(construct, op, value.array, 0, mode), ())
 
 
 def _fold_sequence(

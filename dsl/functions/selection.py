@@ -53,7 +53,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
             f"the condition has type {type(mask).__name__!r} (expected a mask)",
             "use a comparison, e.g. 'x != 0'.",
         )
-    if is_container(a) and type(a) is type(b):
+    if is_container(a) and type(a) is type(b) and not isinstance(a, ArrayBase):
         return tree_map(lambda x, y: select(mask, x, y), a, b)
     if not _has_entries(a) and not _has_entries(b):
         return _agreed(a, b)

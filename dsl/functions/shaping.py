@@ -73,7 +73,13 @@ def ravel(array: Any, order: str = "A") -> Array:
     spec = array._spec
     if len(spec.shape) == 1:
         if spec.shape == (DYNAMIC,):
-            return array
+            if array.ndim > 1 and order == "F":
+                raise ArrayValueError(
+                    construct,
+                    "order 'F' isn't supported for tensors",
+                    "leave it out, or pass 'C'.",
+                )
+            return array.array
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(array)
     if not spec.is_jit:
         data = np.ravel(array._view(), order=ordering)

@@ -1,0 +1,254 @@
+"""Tensors: `TensorXf` and its siblings, arrays of any number of dimensions.
+
+Owns how they are made, read and combined. The entries lie in a flat array, in
+row-major order; that and a shape is all there is. In PyTrees a tensor is a container
+of its entries, so what takes PyTrees (evaluation, control flow, derivatives) takes
+tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lumijit import initialize, printing
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.enums import VarState
+from lumijit.functions.creation import check_dimensions, full
+from lumijit.functions.repetition import concat
+from lumijit.functions.selection import select
+from lumijit.functions.shaping import ravel
+from lumijit.functions.sizes import shape as shape_of
+from lumijit.runtime.dtypes import BOOL
+from lumijit.runtime.errors import ArrayTypeError, SizeError
+from lumijit.spec import TENSOR, find
+
+Shape = tuple[int, ...]
+
+
+class TensorArray(ArrayBase):
+    """A flat array (`array`) and the shape of what it holds."""
+
+    DRJIT_STRUCT: ClassVar[dict[str, type[Any]]]
+    _flat: Any
+    _shape: Shape
+
+    def __init_subclass__(cls) -> None:
+        """Find the class of the entries."""
+        cls.DRJIT_STRUCT = {"array": find(cls._spec.plain()) or ArrayBase}
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an instance, of a concrete class only."""
+        del args, kwargs
+        return super().__new__(cls)
+
+    def __init__(self, array: Any = (), shape: Any = None) -> None:
+        """Make a tensor of a number, a sequence, a NumPy array or another array.
+
+        With a shape, `array` has the entries in row-major order.
+        """
+        self._flat, self._shape = _entries(type(self), array)
+        if shape is not None:
+            wanted = check_dimensions(type(self).__name__, shape)
+            if len(self._flat) != math.prod(wanted):
+                raise SizeError(
+                    type(self).__name__,
+                    f"the input has {len(self._flat)} entries, and a tensor of shape "
+                    f"{wanted} {math.prod(wanted)}",
+                    "pass as many entries as the shape has.",
+                )
+            self._shape = wanted
+
+    @classmethod
+    def _flat_class(cls) -> Any:
+        return cls.DRJIT_STRUCT["array"]
+
+    @classmethod
+    def _of(cls, flat: Array, shape: Shape) -> Any:
+        """Return a tensor of a shape; one entry stands for all."""
+        tensor = object.__new__(cls)
+        tensor._flat = flat
+        if len(flat) != math.prod(shape):
+            everywhere = full(cls._mask._flat_class(), True, math.prod(shape))
+            tensor._flat = select(everywhere, flat, flat)
+        tensor._shape = shape
+        return tensor
+
+    def _rebuilt(self, items: list[Any]) -> Any:
+        """Return a tensor of this shape for other entries, as PyTrees ask for."""
+        (flat,) = items
+        spec = getattr(flat, "_spec", None)
+        cls: Any = None if spec is None else find(spec.replaced(kind=TENSOR))
+        if cls is None or type(flat) is not cls._flat_class():
+            raise ArrayTypeError(
+                type(self).__name__,
+                f"the entries can't become a {type(flat).__name__!r}",
+                "apply the function to the entries, '.array'.",
+            )
+        if len(flat) not in (1, len(self._flat)):
+            raise SizeError(
+                type(self).__name__,
+                f"the number of entries can't change from {len(self._flat)} to "
+                f"{len(flat)}, as the shape is {self._shape}",
+                "apply the function to the entries, '.array'.",
+            )
+        return cls._of(flat, self._shape)
+
+    def _map(self, op: Op, *others: Array) -> Array:
+        shape = _common_shape(op.name, (self, *others))
+        cls = self._mask if op.result is BOOL else type(self)
+        return cls._of(self._flat._map(op, *[o._flat for o in others]), shape)
+
+    def _select(self, mask: Array, other: Array) -> Array:
+        shape = _common_shape("select", (mask, self, other))
+        return self._of(self._flat._select(mask._flat, other._flat), shape)
+
+    def _cast(self, cls: type[Any]) -> Array:
+        return cls._of(self._flat._cast(cls._flat_class()), self._shape)
+
+    def _assign(self, other: Array) -> None:
+        self._flat, self._shape = other._flat, other._shape
+
+    def _copy(self) -> Array:
+        return self._of(self._flat._copy(), self._shape)
+
+    def _is_symbolic(self) -> bool:
+        return bool(self._flat._is_symbolic())
+
+    def _raw_shape(self) -> Shape:
+        return self._shape
+
+    def _states(self) -> set[VarState]:
+        return {self._flat.state}
+
+    def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
+        entries: np.ndarray[Any, Any] = self._flat.numpy()
+        return entries.reshape(self._shape)
+
+    def _view(self) -> np.ndarray[Any, Any]:
+        entries: np.ndarray[Any, Any] = self._flat._view()
+        return entries.reshape(self._shape)
+
+    def _text(self, limit: int, spec: str = "") -> str:
+        if self._is_symbolic():
+            return f"{type(self).__name__}[<symbolic>]"
+        return printing.format_array(self._view(), limit, spec=spec)
+
+    @property
+    def array(self) -> Array:
+        """The entries as a flat array, the very one of the tensor."""
+        return self._flat
+
+    @array.setter
+    def array(self, value: Array) -> None:
+        self._flat = self._rebuilt([value])._flat
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self._shape)
+
+    def __len__(self) -> int:
+        """Return the size of the first dimension."""
+        if not self._shape:
+            raise SizeError(
+                f"len({type(self).__name__})",
+                "a tensor without dimensions has no length",
+                "ask for the length of its entries, '.array'.",
+            )
+        return self._shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Refuse what isn't there yet."""
+        raise _not_indexed(self)
+
+    def __getitem__(self, key: Any) -> Array:
+        """Refuse what isn't there yet."""
+        raise _not_indexed(self)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Refuse what isn't there yet."""
+        raise _not_indexed(self)
+
+    def __bool__(self) -> bool:
+        """Convert a mask of at most one entry; evaluates it."""
+        return bool(self._flat)
+
+    def __float__(self) -> float:
+        """Return the only entry as a Python float; evaluates it."""
+        return float(self.item())
+
+    def __int__(self) -> int:
+        """Return the only entry as a Python int, rounded towards zero."""
+        return int(self.item())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the contents; evaluates them."""
+        return type(self), (self._view().copy(),)
+
+
+def _not_indexed(tensor: TensorArray) -> ArrayTypeError:
+    return ArrayTypeError(
+        f"{type(tensor).__name__}[…]",
+        "tensors can't be indexed",
+        "index their entries, '.array', which lie in row-major order.",
+    )
+
+
+def _common_shape(construct: str, operands: tuple[Any, ...]) -> Shape:
+    """Return the shape of a result; an operand of one entry goes with any other."""
+    shapes = [o._shape for o in operands]
+    if len({s for s in shapes if math.prod(s) != 1}) > 1:
+        listed = ", ".join(map(str, shapes))
+        raise SizeError(
+            construct,
+            f"the tensors have different shapes ({listed})",
+            "use tensors of one shape, or of one entry.",
+        )
+    return np.broadcast_shapes(*shapes)
+
+
+def _entries(cls: Any, value: Any) -> tuple[Any, Shape]:
+    """Return the entries of what a tensor is made from, and their shape."""
+    flat = cls._flat_class()
+    if isinstance(value, TensorArray):
+        return flat(value._flat), value._shape
+    if initialize.is_number(value):
+        return flat(value), ()
+    if isinstance(value, ArrayBase):
+        entries = flat(ravel(value.array, "C"))
+        return entries, value.array.shape
+    if isinstance(value, (*initialize.SEQUENCES, Iterator)):
+        return _sequence(cls, list(value))
+    if initialize.offers_array(value):
+        data = initialize.host_array(value, cls.__name__)
+        return flat(data.reshape(-1)), data.shape
+    raise initialize.unsupported(cls.__name__, value)
+
+
+def _sequence(cls: Any, values: list[Any]) -> tuple[Any, Shape]:
+    """Convert nested sequences of numbers and arrays."""
+    shape = shape_of(values)
+    leaves = _leaves(values)
+    if all(initialize.is_number(v) for v in leaves):
+        flat = cls._flat_class()(leaves)
+    else:
+        flat = concat([_entries(cls, v)[0] for v in leaves])
+    if len(flat) != math.prod(shape):
+        raise SizeError(
+            cls.__name__,
+            "the input is ragged: its items differ in shape",
+            "give all items the same shape.",
+        )
+    return flat, shape
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Return what is in nested sequences, in order."""
+    if not isinstance(value, (list, tuple)):
+        return [value]
+    return [leaf for item in value for leaf in _leaves(item)]
