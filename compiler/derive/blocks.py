@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from lumijit.compiler.derive import rules
 from lumijit.compiler.derive.adjoints import Adjoint, Bundle, Places
@@ -27,7 +27,16 @@ from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime.errors import DerivativeError
 
 Images = dict[int, Node]
-Outside = Callable[[Vertex], Any]
+
+
+class Outside(Protocol):
+    """The surroundings of a region."""
+
+    def has(self, vertex: Vertex) -> bool:
+        """Tell whether a vertex isn't computed in the region."""
+
+    def at(self, vertex: Vertex) -> Any:
+        """Return its adjoint."""
 
 
 class Outer:
@@ -175,7 +184,7 @@ def _not_added(node: Node) -> DerivativeError:
 
 
 def _seed_writes(
-    found: Iterable[tuple[Node, Node]], images: Images, place: Outside
+    found: Iterable[tuple[Node, Node]], images: Images, place: Callable[[Vertex], Any]
 ) -> None:
     """Begin with the derivatives by the values that are added to arrays."""
     for node, by in found:
@@ -203,7 +212,7 @@ def reverse(
         args: the arguments of the region; `images` has what stands for them.
         depth: how deep the scope around the region is.
         images: what stands for nodes; grows.
-        outside: returns the adjoint of a vertex outside of the region.
+        outside: has the adjoints of vertices outside of the region.
 
     Returns:
         The adjoints of vertices inside that depend on nothing, by serial number.
@@ -218,7 +227,7 @@ def reverse(
     places = Places(is_inside=True)
 
     def place(vertex: Vertex) -> Any:
-        return places.at(vertex) if vertex.scope.depth > depth else outside(vertex)
+        return outside.at(vertex) if outside.has(vertex) else places.at(vertex)
 
     for k, seed in seeds.results.items():
         if outputs[k].vertex is not None:

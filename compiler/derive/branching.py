@@ -29,17 +29,27 @@ Results = list[Node | None]
 class Surroundings:
     """What a region depends on outside, while its derivative is traced.
 
-    `into` are the adjoints of operands, by position, from `first` on; `targets` those
-    of arrays that the region writes to.
+    `into` are the adjoints of operands, by position. Of the first operands, the heads,
+    those count that stand for an argument which never changes (`fixed`, by position).
+    `targets` are the derivatives by arrays that the region writes to.
     """
 
     def __init__(
-        self, step: Step, into: dict[int, Any], first: int, by: Bundle
+        self,
+        step: Step,
+        into: dict[int, Any],
+        by: Bundle,
+        heads: int = 1,
+        fixed: dict[int, Vertex] | None = None,
     ) -> None:
+        self._depth = step.vertex.scope.depth
         self.targets = by.targets
         deps = step.vertex.deps
-        self.into = {deps[k].vertex.serial: a for k, a in into.items() if k >= first}
-        self.vertices = [deps[k].vertex for k in into if k >= first]
+        known = {k: deps[k].vertex for k in into if k >= heads}
+        known |= {k: vertex for k, vertex in (fixed or {}).items() if k in into}
+        self._fixed = {vertex.serial for vertex in (fixed or {}).values()}
+        self.vertices = list(known.values())
+        self.into = {vertex.serial: into[k] for k, vertex in known.items()}
         indexed = _indexed(step.attr)
         self._holders: dict[int, Holder] = {
             serial: holder
@@ -47,6 +57,10 @@ class Surroundings:
             if serial in indexed and (holder := adjoint.opened()) is not None
         }
         self._outer: dict[int, Outer] = {}
+
+    def has(self, vertex: Vertex) -> bool:
+        """Tell whether a vertex lies outside, or stays the same."""
+        return vertex.scope.depth <= self._depth or vertex.serial in self._fixed
 
     def enter(self) -> None:
         """Begin with another block."""
@@ -155,13 +169,13 @@ def _call(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
 
 def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
     seeds = blocks.Seeds.of(by)
-    outside = Surroundings(step, into, 1, by)
+    outside = Surroundings(step, into, by)
     depth = step.vertex.scope.depth
 
     def differentiate(block: Block) -> Results:
         outside.enter()
         images = dict(step.images)
-        blocks.reverse(block, seeds, (), depth, images, outside.at)
+        blocks.reverse(block, seeds, (), depth, images, outside)
         return outside.values()
 
     outside.leave(trace_sides(step, outside.vertices, differentiate))

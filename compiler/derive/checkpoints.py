@@ -116,26 +116,29 @@ class Checkpoints:
     def _run(self, slots: Slots) -> tuple[Value, Value]:
         """Run the loop; return the number of turns and the spacing's logarithm."""
         loop = self.loop
-        count = len(loop.args)
+        count = len(loop.state)
         zero = trace.literal(UINT32, 0)
 
         def body(args: Nodes) -> Nodes:
-            state = dict(enumerate(args[:count]))
+            state = dict(zip(loop.state, args[:count], strict=True))
             turn, shift = Value(args[count]), Value(args[count + 1])
             mask = _number(1).map(SHL, shift) - 1
             is_full = (turn & mask) == 0
             is_full = is_full & (turn.map(SHR, shift) == 1 << self.bits)
             shift = self._thinned(slots, is_full, shift)
             mask = _number(1).map(SHL, shift) - 1
-            slots.write(state, turn.map(SHR, shift), (turn & mask) == 0)
+            kept = {k: state[k] for k in self.kept}
+            slots.write(kept, turn.map(SHR, shift), (turn & mask) == 0)
             after = loop.turn(state)
             return [*after.values(), (turn + 1).node, shift.node]
 
         results = traced_loop(
             loop.label,
             loop.width,
-            [*loop.inits, zero, zero],
-            lambda args: loop.condition(args[:count]),
+            [*loop.inits.values(), zero, zero],
+            lambda args: loop.condition(
+                dict(zip(loop.state, args[:count], strict=True))
+            ),
             body,
         )
         return Value(results[count]), Value(results[count + 1])

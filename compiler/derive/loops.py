@@ -9,93 +9,91 @@ Neither needs to know how often the loop runs, so both work inside of other regi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.derive import blocks
-from lumijit.compiler.derive.adjoints import Adjoint, Bundle
+from lumijit.compiler.derive.adjoints import Bundle
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.checkpoints import Checkpoints
-from lumijit.compiler.derive.recorded import Recorded, traced_loop
+from lumijit.compiler.derive.recorded import (
+    Nodes,
+    Recorded,
+    State,
+    stand_in,
+    traced_loop,
+)
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.trace import Node
-
-Nodes = Sequence[Node]
-
-
-def _zero(like: Any, size: int = 1) -> Node:
-    return trace.literal(like.type, like.type.wrap(0), size)
+from lumijit.compiler.ir.vertices import Vertex
 
 
-def _push(step: Step, tangents: dict[int, Node]) -> dict[int, Node]:
+def _zero(like: Node | Vertex) -> Node:
+    return trace.literal(like.type, like.type.wrap(0))
+
+
+def _keyed(keys: Iterable[int], nodes: Nodes) -> State:
+    return dict(zip(keys, nodes, strict=True))
+
+
+def _push(step: Step, tangents: State) -> State:
     loop = Recorded(step)
     deps = step.vertex.deps
     count = len(loop.args)
-    outer = {deps[k].vertex.serial: t for k, t in tangents.items() if k >= count}
-    active = {k for k in tangents if k < count}
+    known = {deps[k].vertex.serial: t for k, t in tangents.items() if k >= count}
+    known |= {v.serial: tangents[k] for k, v in loop.fixed.items() if k in tangents}
+    active = _changing(loop, known, {k for k in tangents if k in loop.inits})
+    if not active:
+        return {}
+    starts = [tangents.get(k, _zero(loop.args[k])) for k in active]
+    count = len(loop.state)
+
+    def body(args: Nodes) -> Nodes:
+        state = _keyed(loop.state, args[:count])
+        changes = loop.forward(state, known, _keyed(active, args[count:]))
+        after = loop.turn(state)
+        tangents = [changes.get(k, _zero(loop.args[k])) for k in active]
+        return [*after.values(), *tangents]
+
+    results = traced_loop(
+        loop.label,
+        loop.width,
+        [*loop.inits.values(), *starts],
+        lambda args: loop.condition(_keyed(loop.state, args[:count])),
+        body,
+    )
+    return _keyed(active, results[count:])
+
+
+def _changing(loop: Recorded, known: State, active: set[int]) -> list[int]:
+    """Return the state whose forward derivatives may be other than 0."""
     while True:
-        chosen = sorted(active)
         found: set[int] = set()
 
-        def differentiate(args: Nodes, chosen: list[int] = chosen) -> dict[int, Node]:
-            """Return the tangents of a turn's results."""
-            mine = dict(zip(chosen, args[count:], strict=True))
-            known = {loop.args[k].vertex.serial: t for k, t in mine.items()}
-            images = loop.images(dict(enumerate(args[:count])))
-            return blocks.forward(
-                loop.outputs, {**outer, **known}, loop.args, loop.depth, images
-            )
-
         def look(
-            args: dict[int, Node],
-            chosen: list[int] = chosen,
-            found: set[int] = found,
+            state: State, active: set[int] = active, found: set[int] = found
         ) -> Nodes:
-            stand_ins = [
-                trace.make(args[k].op, args[k].type, args[k].size, (), count)
-                for k in chosen
-            ]
-            results = differentiate([*args.values(), *stand_ins], chosen)
+            tangents = {k: stand_in(loop.args[k]) for k in active}
+            results = loop.forward(state, known, tangents)
             found.update(results)
             return list(results.values())
 
         loop.trial(look)
         if found <= active:
-            break
-        active |= found
-    if not active:
-        return {}
-
-    def body(args: Nodes) -> Nodes:
-        after = loop.turn(dict(enumerate(args[:count])))
-        changes = differentiate(args)
-        return [
-            *after.values(),
-            *(changes.get(k, _zero(loop.args[k])) for k in chosen),
-        ]
-
-    starts = [tangents.get(k, _zero(loop.args[k])) for k in chosen]
-    results = traced_loop(
-        loop.label,
-        loop.width,
-        [*loop.inits, *starts],
-        lambda args: loop.condition(args[:count]),
-        body,
-    )
-    return dict(zip(chosen, results[count:], strict=True))
+            return sorted(active)
+        active = active | found
 
 
 def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
     loop = Recorded(step)
+    outside = Surroundings(step, into, by, len(loop.args), loop.fixed)
     seeds = {k: part.complete() for k, part in by.parts.items()}
-    outside = Surroundings(step, into, len(loop.args), by)
-    active, needed, is_sum = _analyzed(loop, seeds, outside)
+    active, needed, is_sum = _analyzed(loop, set(seeds), outside)
     starts = {k: seeds.get(k, _zero(loop.args[k])) for k in active}
     if is_sum:
-        finals, sums = _repeated_turns(loop, starts, outside)
+        finals, sums = starts, _repeated_turns(loop, starts, outside)
     else:
         finals, sums = _undone_turns(loop, starts, needed, outside)
     outside.leave(sums)
@@ -105,93 +103,74 @@ def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
 
 
 def _analyzed(
-    loop: Recorded, seeds: dict[int, Node], outside: Surroundings
+    loop: Recorded, active: set[int], outside: Surroundings
 ) -> tuple[list[int], set[int], bool]:
     """Find out which state has derivatives, which state these need, and the way.
 
     The way is that of sums if each turn passes derivatives on as they are.
     """
-    active = set(seeds)
     while True:
-        found: dict[int, Adjoint] = {}
-        marks: dict[int, Node] = {}
+        marks = {k: stand_in(loop.args[k]) for k in active}
+        found: dict[int, Any] = {}
 
         def look(
-            args: dict[int, Node],
-            found: dict[int, Adjoint] = found,
-            marks: dict[int, Node] = marks,
-            active: set[int] = active,
+            state: State, marks: State = marks, found: dict[int, Any] = found
         ) -> Nodes:
-            for k in active:
-                like = args[k]
-                marks[k] = trace.make(like.op, like.type, like.size, (), len(args))
-            found.update(loop.reverse(args, marks, outside))
-            changes = [a.complete() for a in found.values()]
-            return [*changes, *(v for v in outside.values() if v is not None)]
+            adjoints = loop.reverse(state, marks, outside)
+            found.update((k, a.complete()) for k, a in adjoints.items())
+            return [*found.values(), *filter(None, outside.values())]
 
-        needed, _ = loop.trial(look)
+        needed = loop.trial(look)
         if set(found) <= active:
             break
         active = active | set(found)
-    is_sum = all(k in found and found[k].value is marks[k] for k in active)
+    is_sum = all(found.get(k) is mark for k, mark in marks.items())
     return sorted(active), needed, is_sum
 
 
-class _Sums:
-    """The derivatives by values outside, which grow from turn to turn."""
-
-    def __init__(self, outside: Surroundings) -> None:
-        self._outside = outside
-        self.starts = [_zero(vertex) for vertex in outside.vertices]
-
-    def added(self, sums: Nodes) -> list[Node]:
-        """Return the sums with what the present turn adds to each."""
-        pairs = zip(sums, self._outside.values(), strict=True)
-        return [s if v is None else trace.emit2(ADD, s, v) for s, v in pairs]
+def _added(sums: Nodes, outside: Surroundings) -> list[Node]:
+    """Return the derivatives by values outside, with what the present turn adds."""
+    pairs = zip(sums, outside.values(), strict=True)
+    return [s if v is None else trace.emit2(ADD, s, v) for s, v in pairs]
 
 
-def _repeated_turns(
-    loop: Recorded, starts: dict[int, Node], outside: Surroundings
-) -> tuple[dict[int, Node], list[Node]]:
+def _repeated_turns(loop: Recorded, by: State, outside: Surroundings) -> list[Node]:
     """Differentiate a loop that sums up, in the order of its turns."""
-    sums = _Sums(outside)
-    count = len(loop.args)
+    count = len(loop.state)
 
     def body(args: Nodes) -> Nodes:
-        state = dict(enumerate(args[:count]))
-        after = loop.turn(state)
-        loop.reverse(state, starts, outside)
-        return [*after.values(), *sums.added(args[count:])]
+        state = _keyed(loop.state, args[:count])
+        loop.reverse(state, by, outside)
+        sums = _added(args[count:], outside)
+        return [*loop.turn(state).values(), *sums]
 
     results = traced_loop(
         loop.label,
         loop.width,
-        [*loop.inits, *sums.starts],
-        lambda args: loop.condition(args[:count]),
+        [*loop.inits.values(), *map(_zero, outside.vertices)],
+        lambda args: loop.condition(_keyed(loop.state, args[:count])),
         body,
     )
-    return starts, results[count:]
+    return results[count:]
 
 
 def _undone_turns(
-    loop: Recorded, starts: dict[int, Node], needed: set[int], outside: Surroundings
-) -> tuple[dict[int, Node], list[Node]]:
+    loop: Recorded, starts: State, needed: set[int], outside: Surroundings
+) -> tuple[State, list[Node]]:
     """Differentiate a loop from its last turn to the first."""
-    sums = _Sums(outside)
-    active = list(starts)
-    count = len(active)
-    checkpoints = Checkpoints(loop, loop.closure(needed))
+    count = len(starts)
 
-    def undo(state: dict[int, Node], args: Nodes) -> Nodes:
-        seeds = dict(zip(active, args[:count], strict=True))
-        found = loop.reverse(state, seeds, outside)
+    def undo(state: State, args: Nodes) -> Nodes:
+        found = loop.reverse(state, _keyed(starts, args[:count]), outside)
         passed = [
-            found[k].complete() if k in found else _zero(loop.args[k]) for k in active
+            found[k].complete() if k in found else _zero(loop.args[k]) for k in starts
         ]
-        return [*passed, *sums.added(args[count:])]
+        return [*passed, *_added(args[count:], outside)]
 
-    results = checkpoints.undo([*starts.values(), *sums.starts], undo)
-    return dict(zip(active, results[:count], strict=True)), results[count:]
+    checkpoints = Checkpoints(loop, loop.closure(needed))
+    sums = map(_zero, outside.vertices)
+    results = checkpoints.undo([*starts.values(), *sums], undo)
+    return _keyed(starts, results[:count]), results[count:]
 
 
 RULE = Rule(_pull, _push)

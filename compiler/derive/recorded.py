@@ -9,13 +9,15 @@ from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.ops.structural import REGIONS
+from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import read_deps
 from lumijit.compiler.ir.trace import Node, Scope
+from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
 
 Nodes = Sequence[Node]
+State = dict[int, Node]
 
 
 def traced_loop(
@@ -27,91 +29,116 @@ def traced_loop(
 ) -> list[Node]:
     """Trace a loop over nodes and return the final state."""
     with regions.scope(label, width, is_loop=True) as inner:
-        args = tuple(
-            regions.argument(node.type, width if node.size == 1 else node.size, k, node)
-            for k, node in enumerate(inits)
-        )
+        args = []
+        for k, node in enumerate(inits):
+            size = width if node.size == 1 else node.size
+            args.append(regions.argument(node.type, size, k, node))
         condition = cond(args)
         with trace.masked_only(None):
             outputs = tuple(body(args))
-    _, results = regions.close_loop(inner, tuple(inits), args, condition, outputs)
+    _, results = regions.close_loop(
+        inner, tuple(inits), tuple(args), condition, outputs
+    )
     return results
 
 
 class Recorded:
-    """A loop as it was recorded, and how to repeat its parts."""
+    """A loop as it was recorded, and how to repeat its parts.
+
+    Its state, by the positions of arguments, are those that a turn changes; in place
+    of the others (`fixed`) stands what they begin with.
+    """
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.region: Region = step.attr
         self.args = self.region.args
         self.outputs = self.region.body.outputs
-        self.inits = step.deps[: len(self.args)]
         self.depth = step.vertex.scope.depth
         self.label = f"derivative of {self.region.label or 'while_loop'}"
         self.width = step.size
+        inits = dict(enumerate(step.deps[: len(self.args)]))
+        pairs = zip(self.args, self.outputs, strict=True)
+        self.state = [k for k, (arg, out) in enumerate(pairs) if out is not arg]
+        self.inits = {k: inits.pop(k) for k in self.state}
+        self._images = step.images | {id(self.args[k]): n for k, n in inits.items()}
+        self.fixed: dict[int, Vertex] = {
+            k: self.args[k].vertex for k in inits if self.args[k].vertex is not None
+        }
 
-    def images(self, state: dict[int, Node]) -> blocks.Images:
-        """Return what stands for nodes if arguments, by position, are these."""
-        found = dict(self.step.images)
-        found.update((id(self.args[k]), node) for k, node in state.items())
-        return found
+    def images(self, state: State) -> blocks.Images:
+        """Return what stands for nodes if the state, or a part, is this."""
+        return self._images | {id(self.args[k]): node for k, node in state.items()}
 
-    def condition(self, state: Nodes) -> Node:
+    def condition(self, state: State) -> Node:
         """Repeat the header: whether there is another turn."""
         (cond,) = self.region.header.outputs
-        return self._repeated([cond], dict(enumerate(state)))[0]
+        return self._repeated([cond], state)[0]
 
-    def turn(self, state: dict[int, Node]) -> dict[int, Node]:
-        """Repeat the body for some of the state, by position."""
+    def turn(self, state: State) -> State:
+        """Repeat the body for some of the state."""
         outputs = [self.outputs[k] for k in state]
         return dict(zip(state, self._repeated(outputs, state), strict=True))
 
-    def _repeated(self, nodes: Nodes, state: dict[int, Node]) -> list[Node]:
+    def _repeated(self, nodes: Nodes, state: State) -> list[Node]:
         images = self.images(state)
         blocks.repeat(nodes, self.args, self.depth, images)
         return [images.get(id(node), node) for node in nodes]
 
     def reverse(
-        self, state: dict[int, Node], by: dict[int, Node], outside: Surroundings
+        self, state: State, by: State, outside: Surroundings
     ) -> dict[int, Adjoint]:
-        """Differentiate a turn; return the adjoints of the arguments, by position."""
+        """Differentiate a turn; return the adjoints of the state."""
         outside.enter()
         seeds = blocks.Seeds(by, outside.targets)
         images = self.images(state)
         found = blocks.reverse(
-            self.region.body, seeds, self.args, self.depth, images, outside.at
+            self.region.body, seeds, self.args, self.depth, images, outside
         )
-        serials = {a.vertex.serial: k for k, a in enumerate(self.args) if a.vertex}
-        return {serials[s]: adjoint for s, adjoint in found.items() if s in serials}
+        vertices = {k: self.args[k].vertex for k in self.state}
+        return {
+            k: found[vertex.serial]
+            for k, vertex in vertices.items()
+            if vertex is not None and vertex.serial in found
+        }
 
-    def trial(self, run: Callable[[dict[int, Node]], Nodes]) -> tuple[set[int], Nodes]:
-        """Trace code of a turn to look at; return which arguments it needs, and it."""
+    def forward(self, state: State, known: dict[int, Node], tangents: State) -> State:
+        """Differentiate a turn, given the derivatives of state and of `known`."""
+        mine = {self.args[k].vertex.serial: t for k, t in tangents.items()}
+        found = blocks.forward(
+            self.outputs, known | mine, self.args, self.depth, self.images(state)
+        )
+        return {k: found[k] for k in self.state if k in found}
+
+    def trial(self, run: Callable[[State], Nodes]) -> set[int]:
+        """Trace code of a turn only to see which state it needs."""
         with regions.scope(self.label, self.width, is_loop=True) as inner:
-            args = {
-                k: trace.make(a.op, a.type, a.size, (), k)
-                for k, a in enumerate(self.args)
-            }
+            state = {k: stand_in(self.args[k]) for k in self.state}
             with trace.masked_only(None):
-                results = run(args)
+                results = run(state)
             effects = list(inner.effects)
         regions.restore_writes(inner)
         regions.forget(inner)
         needed = _reached((*results, *effects), inner)
-        return {k for k, arg in args.items() if id(arg) in needed}, results
+        return {k for k, node in state.items() if id(node) in needed}
 
     def closure(self, needed: set[int]) -> list[int]:
-        """Return the state that computes itself, and what is needed, turn by turn."""
+        """Return the state that is needed, and what it is computed of in turn."""
         while True:
-            state = sorted(needed)
-            more, _ = self.trial(
-                lambda args, state=state: [  # type: ignore[misc]
-                    self._repeated([self.outputs[k]], args)[0] for k in state
-                ]
-            )
+            outputs = [self.outputs[k] for k in sorted(needed)]
+
+            def run(state: State, outputs: Nodes = outputs) -> Nodes:
+                return self._repeated(outputs, state)
+
+            more = self.trial(run)
             if more <= needed:
-                return state
+                return sorted(needed)
             needed = needed | more
+
+
+def stand_in(like: Node) -> Node:
+    """Return an argument that is only looked at."""
+    return trace.make(SYMBOLIC, like.type, like.size, (), None)
 
 
 def _reached(nodes: Nodes, scope: Scope) -> set[int]:
