@@ -9,12 +9,14 @@ packages `scalar`, `llvm`, `llvm.ad` and `auto` hold the results.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from lumijit import components, function_operators, operators
 from lumijit.arrays import FlatArray
 from lumijit.complex_arrays import ComplexArray, ComplexHostArray
+from lumijit.control.recorded_loop import Loop, PlainLoop
 from lumijit.nested import NestedArray
 from lumijit.random import make_pcg32
 from lumijit.runtime.dtypes import (
@@ -89,6 +91,11 @@ _HOST_STORAGE: dict[Kind, type[Any]] = {
     TENSOR: TensorArray,
 }
 _MEMBERS: dict[str, dict[str, ArraySpec]] = {}
+# What a namespace has besides arrays, by name: how it is made for one.
+_OTHERS: dict[str, Callable[[str], Any]] = {
+    "PCG32": lambda namespace: make_pcg32(_MEMBERS[namespace]["UInt64"]),
+    "Loop": lambda namespace: PlainLoop if namespace == "scalar" else Loop,
+}
 # One class per spec, also where threads ask for it at once.
 _lock = threading.RLock()
 
@@ -174,7 +181,7 @@ def declare_namespace(backend: Backend, is_diff: bool) -> list[str]:
     _MEMBERS[specs[0].namespace] = members
     function_operators.install()
     components.install()
-    return sorted([*members, "PCG32"])
+    return sorted([*members, *_OTHERS])
 
 
 def member(namespace: str, name: str, members: dict[str, Any]) -> Any:
@@ -186,8 +193,8 @@ def member(namespace: str, name: str, members: dict[str, Any]) -> Any:
     spec = _MEMBERS[namespace].get(name)
     if spec is not None:
         found: Any = find(spec)
-    elif name == "PCG32":
-        found = make_pcg32(_MEMBERS[namespace]["UInt64"])
+    elif name in _OTHERS:
+        found = _OTHERS[name](namespace)
     else:
         raise AttributeError(f"module 'lumijit.{namespace}' has no attribute {name!r}")
     with _lock:
