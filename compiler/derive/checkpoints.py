@@ -38,11 +38,10 @@ def _number(value: int) -> Value:
 class Slots:
     """States by number, for each element."""
 
-    def __init__(self, like: dict[int, Node], width: int, bits: int) -> None:
-        self._buffers: dict[int, Buffer] = {}
-        for k, node in like.items():
-            zero = trace.literal(node.type, node.type.wrap(0), width)
-            self._buffers[k] = local.allocate(node.type, 1 << bits, zero)
+    def __init__(self, like: dict[int, Node], bits: int) -> None:
+        self._buffers: dict[int, Buffer] = {
+            k: local.allocate(node.type, 1 << bits) for k, node in like.items()
+        }
 
     def write(self, state: dict[int, Node], slot: Value, mask: Value) -> None:
         """Keep a state where the mask is set."""
@@ -79,8 +78,8 @@ class Checkpoints:
         """
         loop = self.loop
         like = {k: loop.args[k] for k in self.kept}
-        coarse = Slots(like, loop.width, self.bits)
-        fine = Slots(like, loop.width, self.bits)
+        coarse = Slots(like, self.bits)
+        fine = Slots(like, self.bits)
         turns, shift = self._run(coarse)
         # How far apart the fine slots are, as a logarithm.
         stride = (shift.map(MAX, self.bits)) - self.bits
@@ -125,7 +124,8 @@ class Checkpoints:
             mask = _number(1).map(SHL, shift) - 1
             is_full = (turn & mask) == 0
             is_full = is_full & (turn.map(SHR, shift) == 1 << self.bits)
-            shift = self._thinned(slots, is_full, shift)
+            self._thin(slots, is_full)
+            shift = is_full.select(shift + 1, shift)
             mask = _number(1).map(SHL, shift) - 1
             kept = {k: state[k] for k in self.kept}
             slots.write(kept, turn.map(SHR, shift), (turn & mask) == 0)
@@ -143,7 +143,7 @@ class Checkpoints:
         )
         return Value(results[count]), Value(results[count + 1])
 
-    def _thinned(self, slots: Slots, is_full: Value, shift: Value) -> Value:
+    def _thin(self, slots: Slots, is_full: Value) -> None:
         """Keep every other state where the slots are full."""
         loop = self.loop
         last = 1 << (self.bits - 1)
@@ -154,20 +154,16 @@ class Checkpoints:
             return [(slot + 1).node]
 
         with regions.scope(loop.label, loop.width) as yes:
-            one = trace.literal(UINT32, 1)
             traced_loop(
                 loop.label,
                 loop.width,
-                [one],
+                [trace.literal(UINT32, 1)],
                 lambda args: (Value(args[0]) < last).node,
                 move,
             )
-            more = (shift + 1).node
         with regions.scope(loop.label, loop.width, [yes]) as no:
             pass
-        pair = ((more,), (shift.node,))
-        _, results = regions.close_branch(is_full.node, (yes, no), pair)
-        return Value(results[0])
+        regions.close_branch(is_full.node, (yes, no), ((), ()))
 
     def _advance(
         self,
