@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -172,6 +172,18 @@ class Builder:
         """Jump on a scalar `i1`."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
+    def repeat(self, count: int, code: Callable[[str], None]) -> None:
+        """Write a loop: code for 0 … count - 1, an `i64`."""
+        before, head, done = self.current, self.label("repeat"), self.label("repeated")
+        self.branch(head)
+        self.block(head)
+        k = f"%{self.label('k')}"
+        self.line(f"{k} = phi i64 [ 0, %{before} ], [ {k}.n, %{head} ]")
+        code(k)
+        self.line(f"{k}.n = add i64 {k}, 1")
+        self.branch_if(self.emit(f"icmp ult i64 {k}.n, {count}"), head, done)
+        self.block(done)
+
     # Masks
 
     @property
@@ -193,8 +205,6 @@ class Builder:
             return mask
         if mask.startswith("splat (i1"):
             return self.const(INT32, -1 if "true" in mask else 0)
-        if mask.startswith("splat (i32"):
-            return mask
         found = self._wide_of.get(mask)
         if found is None:
             found = self.convert("sext", BOOL, mask, INT32)
@@ -280,6 +290,24 @@ class Builder:
         )
         return self.note_wide(result) if t is BOOL else result
 
+    def blend(self, ty: str, mask: str, x: str, y: str = "zeroinitializer") -> str:
+        """Blend values of a spelled type, such as those of memory, by a mask."""
+        chosen = f"{self.type(BOOL)} {self.narrow(mask)}"
+        return self.emit(f"select {chosen}, {ty} {x}, {ty} {y}")
+
+    def to_memory(self, t: DType, value: str) -> str:
+        """Return a value as it is in memory, where masks are bytes."""
+        if t is not BOOL:
+            return value
+        masks = f"{self.type(BOOL)} {self.narrow(value)}"
+        return self.emit(f"zext {masks} to {self.memory_type(BOOL)}")
+
+    def from_memory(self, t: DType, raw: str) -> str:
+        """Return what a value in memory is."""
+        if t is not BOOL:
+            return raw
+        return self.emit(f"icmp ne {self.memory_type(BOOL)} {raw}, zeroinitializer")
+
     def convert(self, instr: str, source: DType, value: Operand, to: DType) -> str:
         """Write a conversion instruction such as `sitofp`, `zext`, `bitcast`."""
         return self.emit(
@@ -336,6 +364,12 @@ class Builder:
             f"<{self.width} x i32> zeroinitializer"
         )
 
+    def shuffle(self, ty: str, x: str, y: str, picks: Sequence[int]) -> str:
+        """Pick lanes of two vectors of one spelled type."""
+        spelled = ", ".join(f"i32 {k}" for k in picks)
+        mask = f"<{len(picks)} x i32> <{spelled}>"
+        return self.emit(f"shufflevector {ty} {x}, {ty} {y}, {mask}")
+
     def any_lane(self, mask: str) -> str:
         """Reduce a mask to a scalar `i1`: is it set in any lane."""
         width = self.width
@@ -358,12 +392,8 @@ class Builder:
         half = width // 2
         parts = []
         for start in (0, half):
-            picks = ", ".join(f"i32 {start + k}" for k in range(half))
-            parts.append(
-                self.emit(
-                    f"shufflevector {ty} {wide}, {ty} poison, <{half} x i32> <{picks}>"
-                )
-            )
+            picks = range(start, start + half)
+            parts.append(self.shuffle(ty, wide, "poison", picks))
         return self.emit(f"or <{half} x i32> {parts[0]}, {parts[1]}")
 
     # Casts between value types

@@ -56,7 +56,7 @@ def combine_lanes(b: Builder, op: str, t: DType, ty: str, value: str, mask: str)
     neutral = b.const(t, identity(op, t))
     if t is BOOL:
         neutral = f"splat (i8 {int(bool(identity(op, t)))})"
-    masked = b.emit(f"select {b.type(BOOL)} {mask}, {ty} {value}, {ty} {neutral}")
+    masked = b.blend(ty, mask, value, neutral)
     suffix = f"v{b.width}" + (f"f{t.bits}" if t.is_float else element)
     if t.is_float and op in ("add", "mul"):
         name = f"llvm.vector.reduce.f{op}.{suffix}"

@@ -38,10 +38,8 @@ def check_region(node: Node, check_node: Rule) -> None:
         require(fits, "what a region reads has its size, or size 1", node)
     if node.op is LOOP:
         _check_loop(node, region, check_node)
-    elif node.op is CALL:
-        _check_call(node, region, check_node)
     else:
-        _check_branch(node, region, check_node)
+        _check_choice(node, region, check_node)
 
 
 def _check_loop(node: Node, loop: Region, check_node: Rule) -> None:
@@ -63,27 +61,20 @@ def _check_loop(node: Node, loop: Region, check_node: Rule) -> None:
     _check_block(node, loop.body, scope, known, chain, check_node)
 
 
-def _check_branch(node: Node, branch: Region, check_node: Rule) -> None:
-    check_type(node, node.deps[0], BOOL, "condition")
-    yes, no = branch.true.outputs, branch.false.outputs
-    require(len(yes) == len(no), "both sides have as many results", node)
-    for a, b in zip(yes, no, strict=True):
-        check_type(node, b, a.type, "other side's result")
-    for block in branch.blocks:
+def _check_choice(node: Node, region: Region, check_node: Rule) -> None:
+    """Check a branch or a call: one block is run, as the first operand says."""
+    is_call = node.op is CALL
+    check_type(node, node.deps[0], UINT32 if is_call else BOOL, "selector")
+    has_blocks = len(region.blocks) == 2 or (is_call and region.blocks)
+    require(has_blocks, "a branch has two sides, and a call a body", node)
+    first = region.blocks[0].outputs
+    for block in region.blocks:
+        fits = len(block.outputs) == len(first)
+        require(fits, "blocks have as many results", node)
+        for a, b in zip(first, block.outputs, strict=True):
+            check_type(node, b, a.type, "other block's result")
         scope = _block_scope(node, block.nodes)
         _check_block(node, block, scope, set(), _Versions(node), check_node)
-
-
-def _check_call(node: Node, call: Region, check_node: Rule) -> None:
-    check_type(node, node.deps[0], UINT32, "selector")
-    require(bool(call.bodies), "a call has a body", node)
-    first = call.bodies[0].outputs
-    for body in call.bodies:
-        require(len(body.outputs) == len(first), "bodies have as many results", node)
-        for a, b in zip(first, body.outputs, strict=True):
-            check_type(node, b, a.type, "other body's result")
-        scope = _block_scope(node, body.nodes)
-        _check_block(node, body, scope, set(), _Versions(node), check_node)
 
 
 def _block_scope(node: Node, inside: Iterable[Node]) -> Scope | None:

@@ -7,6 +7,7 @@ launch: each answer is two look-ups and a slice.
 from __future__ import annotations
 
 from lumijit.compiler.ir.ops.record import Operands, Role
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
 
 
@@ -54,3 +55,8 @@ def operand(node: Node, role: Role) -> Node:
 def target_of(version: Node) -> Node:
     """Return the array that a version is of, as it was before the write."""
     return written_deps(version.deps[0])[version.attr or 0]
+
+
+def is_true(mask: Node) -> bool:
+    """Tell whether a mask is known to be set everywhere."""
+    return mask.op is LITERAL and bool(mask.attr)

@@ -45,13 +45,5 @@ def _repeat(node: Node, index: Node, made: dict[int, Node]) -> Node:
         return index
     if node.op is LITERAL:
         return trace.literal(node.type, node.attr)
-    deps = [made.get(id(d), d) for d in node.deps]
-    if node.op is CAST:
-        return trace.cast_to(deps[0], node.type)
-    if node.op is BITCAST:
-        return trace.bitcast_to(deps[0], node.type)
-    if len(deps) == 1:
-        return trace.emit1(node.op, deps[0])
-    if len(deps) == 2:
-        return trace.emit2(node.op, deps[0], deps[1])
-    return trace.emit3(node.op, deps[0], deps[1], deps[2])
+    deps = tuple(made.get(id(d), d) for d in node.deps)
+    return trace.append(node.op, node.type, deps, node.attr)

@@ -11,16 +11,23 @@ import pytest
 
 from lumijit.compiler.ir import effects, trace
 from lumijit.compiler.ir.grammar import check_node
+from lumijit.compiler.ir.local_types import local_type
 from lumijit.compiler.ir.ops.arithmetic import ADD, FLOOR, MUL
 from lumijit.compiler.ir.ops.logic import LT, SELECT, SHL_BY
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
     COUNTER,
     GATHER,
+    GATHER_AT,
     LITERAL,
+    LOCAL,
+    LOCAL_READ,
     PROJECT,
     SCATTER,
+    SCATTER_ERROR,
+    SCATTER_INC,
     WRITTEN,
 )
 from lumijit.compiler.ir.trace import Node
@@ -34,10 +41,11 @@ from lumijit.compiler.plan.verify import (
     verify_program,
 )
 from lumijit.compiler.record import memory, regions
-from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32, VOID
+from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32, VOID, DType
 from tests.compiler.support import Holder, array, branch, lit, loop
 
 TRUE = trace.make_true(1)
+ADDS = effects.Reduction("add", "auto")
 
 
 def floats(size: int = 8) -> Node:
@@ -81,10 +89,7 @@ BROKEN: dict[str, Callable[[], Node]] = {
     "the index has the right type": lambda: made(
         GATHER, FLOAT32, 8, floats(), floats(), TRUE
     ),
-    "the attribute is a Reduction": lambda: made(
-        SCATTER, VOID, 8, floats(), floats(), trace.counter(8), TRUE
-    ),
-    "the reduction is known": lambda: made(
+    "a write is a known reduction": lambda: made(
         SCATTER,
         VOID,
         8,
@@ -95,14 +100,26 @@ BROKEN: dict[str, Callable[[], Node]] = {
         attr=effects.Reduction("xor", "auto"),
     ),
     "a version comes from an effect": lambda: made(WRITTEN, FLOAT32, 8, floats()),
-    "a projection depends on a region": lambda: made(
+    "a projection is a result of a region": lambda: made(
         PROJECT, FLOAT32, 8, floats(), attr=0
     ),
+    "the value has the right type": lambda: made(
+        SCATTER, VOID, 8, floats(), trace.counter(8), trace.counter(8), TRUE, attr=ADDS
+    ),
+    "the address has the right type": lambda: made(
+        GATHER_AT, FLOAT32, 8, floats(), trace.counter(8), TRUE
+    ),
+    "what is added to an index is a number": lambda: made(
+        GATHER, FLOAT32, 8, floats(), trace.counter(8), TRUE, attr="1"
+    ),
+    "local memory has buffers": lambda: made(
+        LOCAL_READ, FLOAT32, 8, floats(), trace.counter(8), TRUE, attr=1
+    ),
+    "its attribute is its serial": lambda: made(LOCAL, local_type(FLOAT32, 4), 8),
     "the size is in range": lambda: made(LITERAL, INT32, -1, attr=0),
     "the memory of an evaluated node holds it": lambda: _too_large(),
     "only evaluated nodes have memory": lambda: _with_memory(),
     "no node depends on itself": lambda: _cycle(),
-    "the region has that result": lambda: _bad_projection(),
     "operands are computed before, or captured": lambda: _reordered(),
     "effects follow the order of versions": lambda: _skipped_version(),
     "the next value has the right type": lambda: _changed_type(),
@@ -136,12 +153,6 @@ def _loop() -> Node:
         lambda x: (trace.emit2(ADD, trace.emit2(MUL, x, two), two),),
     )
     return result
-
-
-def _bad_projection() -> Node:
-    node = _loop()
-    node.attr = 1
-    return node
 
 
 def _reordered() -> Node:
@@ -190,6 +201,33 @@ def test_broken_rule(rule: str) -> None:
     evaluate._pending.scheduled.clear()
     assert caught.value.rule == rule
     assert caught.value.node.op.name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "type_", "target"),
+    [(SCATTER_INC, FLOAT32, FLOAT32), (SCATTER_ERROR, UINT32, UINT32)],
+)
+def test_counters_are_uint32_and_errors_floats(
+    op: Op, type_: DType, target: DType
+) -> None:
+    value = (array(range(8), target),) if op is SCATTER_ERROR else ()
+    node = made(op, type_, 8, array(range(8), target), *value, trace.counter(8), TRUE)
+    with pytest.raises(VerificationError, match="the operation takes this type"):
+        check_node(node)
+
+
+def test_values_of_a_region_have_no_entries() -> None:
+    with regions.scope():
+        arg = regions.argument(FLOAT32, 8, 0)
+        with pytest.raises(VerificationError, match="an indexed array has entries"):
+            check_node(made(GATHER, FLOAT32, 8, arg, trace.counter(8), TRUE))
+
+
+def test_results_of_regions() -> None:
+    node = _loop()
+    node.attr = 1
+    with pytest.raises(VerificationError, match="is a result of a region"):
+        verify([node])
 
 
 def test_right_traces() -> None:

@@ -83,7 +83,7 @@ def _fabs(b: Builder, t: DType, value: str) -> str:
     return b.emit(f"call {t.memory_llvm} @{name}({t.memory_llvm} {value})")
 
 
-def entry_address(b: Builder, t: DType, base: str, index: str) -> str:
+def entry_address(b: Builder, element: str, base: str, index: str) -> str:
     """Return the address of an entry, given its index as an `i32`."""
     offset = b.emit(f"zext i32 {index} to i64")
-    return b.emit(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
+    return b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")

@@ -79,7 +79,7 @@ class Outlined:
             pieces = [_piece(b, dtype, a, start, width) for a in args]
             passed = ", ".join(f"{ty} {piece}" for piece in pieces)
             parts.append(b.emit(f"call fastcc {result} @{name}({passed})"))
-        return _joined(b, op.result_type(dtype).llvm, parts, width)
+        return joined(b, op.result_type(dtype).llvm, parts, width)
 
     def _function(
         self, outer: Builder, op: Op, dtype: DType, name: str, arity: int, width: int
@@ -99,19 +99,17 @@ def _piece(b: Builder, dtype: DType, value: str, start: int, width: int) -> str:
     """Take some lanes of a value."""
     if width == b.width:
         return value
-    ty = b.type(dtype)
-    picks = ", ".join(f"i32 {start + k}" for k in range(width))
-    return b.emit(f"shufflevector {ty} {value}, {ty} poison, <{width} x i32> <{picks}>")
+    picks = range(start, start + width)
+    return b.shuffle(b.type(dtype), value, "poison", picks)
 
 
-def _joined(b: Builder, scalar: str, parts: list[str], width: int) -> str:
+def joined(b: Builder, scalar: str, parts: list[str], width: int) -> str:
     """Put vectors together to one, in pairs."""
     while len(parts) > 1:
         ty = f"<{width} x {scalar}>"
         width *= 2
-        picks = ", ".join(f"i32 {k}" for k in range(width))
         parts = [
-            b.emit(f"shufflevector {ty} {x}, {ty} {y}, <{width} x i32> <{picks}>")
+            b.shuffle(ty, x, y, range(width))
             for x, y in zip(parts[::2], parts[1::2], strict=True)
         ]
     return parts[0]

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, is_local, local_deps
-from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.region_types import Block, Region
+from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.lifetimes import Lifetimes
 from lumijit.compiler.lower.common.state import State
-from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.dtypes import UINT32, DType
 
 UNROLLED = 8
 
@@ -128,21 +128,11 @@ class Scratch:
 
     def for_entries(self, length: int, code: Callable[[str], None]) -> None:
         """Repeat code for every entry: written out if they are few, else a loop."""
-        b = self.b
         if length <= UNROLLED:
             for k in range(length):
                 code(str(k))
             return
-        before, head, done = b.current, b.label("entries"), b.label("copied")
-        b.branch(head)
-        b.block(head)
-        entry = f"%{b.label('entry')}"
-        b.line(f"{entry} = phi i64 [ 0, %{before} ], [ {entry}.n, %{head} ]")
-        code(entry)
-        b.line(f"{entry}.n = add i64 {entry}, 1")
-        more = b.emit(f"icmp ult i64 {entry}.n, {length}")
-        b.branch_if(more, head, done)
-        b.block(done)
+        self.b.repeat(length, code)
 
     def _address(self, area: Area, entry: str) -> str:
         b = self.b
@@ -178,8 +168,7 @@ class Scratch:
             value = self._load_entry(source, entry)
             if mask is not None:
                 old = self._load_entry(target, entry)
-                chosen = f"{b.type(BOOL)} {b.narrow(mask)}"
-                value = b.emit(f"select {chosen}, {ty} {value}, {ty} {old}")
+                value = b.blend(ty, mask, value, old)
             self._store_entry(target, entry, value)
 
         self.for_entries(source.dtype.length, copy)
@@ -197,34 +186,19 @@ class Scratch:
         area = self._new_area(local_type_of(node))
         self.low.values[node] = area.base
         if node.deps:
-            value = self._stored(area, self.low.values[node.deps[0]])
+            value = self.b.to_memory(area.element, self.low.values[node.deps[0]])
             self.for_entries(
                 area.dtype.length, lambda entry: self._store_entry(area, entry, value)
             )
-
-    def _stored(self, area: Area, value: str) -> str:
-        """Return a value as it is in memory."""
-        b = self.b
-        if area.element is not BOOL:
-            return value
-        ty = b.memory_type(area.element)
-        return b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
 
     def read(self, node: Node) -> None:
         """Lower a read of an entry."""
         low, b = self.low, self.b
         buffer, index, mask = node.deps
         area = self.areas[low.values[buffer]]
-        ty = b.memory_type(area.element)
         value = self.read_entries(area, index)
-        if not (mask.op is LITERAL and mask.attr):
-            chosen = b.narrow(low.values[mask])
-            value = b.emit(
-                f"select {b.type(BOOL)} {chosen}, {ty} {value}, {ty} zeroinitializer"
-            )
-        if area.element is BOOL:
-            value = b.emit(f"icmp ne {ty} {value}, zeroinitializer")
-        low.values[node] = value
+        value = low.cleared(b.memory_type(area.element), value, mask)
+        low.values[node] = b.from_memory(area.element, value)
 
     def write(self, node: Node) -> None:
         """Lower a write of an entry."""
@@ -235,9 +209,8 @@ class Scratch:
             name = self._duplicate(name)
         low.values[node] = name
         area = self.areas[name]
-        self.write_entries(
-            area, index, self._stored(area, low.operand(value_node)), mask
-        )
+        value = self.b.to_memory(area.element, low.operand(value_node))
+        self.write_entries(area, index, value, mask)
 
     def read_entries(self, area: Area, index: Node) -> str:
         """Read the entry that each lane asks for; out of bounds, the last one."""
@@ -247,7 +220,7 @@ class Scratch:
     def write_entries(self, area: Area, index: Node, value: str, mask: Node) -> None:
         """Write entries; what is idle or out of bounds goes to the one too many."""
         place = self.low.operand(index)
-        if not (mask.op is LITERAL and mask.attr):
+        if not is_true(mask):
             chosen = self.low.operand(mask)
             place = self.b.select(UINT32, chosen, place, area.dtype.length)
         self._store_entry(area, self._entry(place, area.dtype.length), value)

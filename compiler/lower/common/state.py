@@ -6,6 +6,7 @@ All parts of a lowering share it. What nodes become is up to `lowering`.
 from __future__ import annotations
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
@@ -42,3 +43,7 @@ class State:
     def operand(self, node: Node) -> str:
         """Return the value of a node as an operand."""
         return self.values[node]
+
+    def cleared(self, ty: str, value: str, mask: Node) -> str:
+        """Set the lanes of a value to zero that a mask leaves out."""
+        return value if is_true(mask) else self.b.blend(ty, self.values[mask], value)

@@ -12,10 +12,13 @@ from __future__ import annotations
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
+from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.outline import joined
+from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
-from lumijit.runtime.dtypes import BOOL, INT32, UINT32, UINT64, DType
+from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 
 MAX_SPAN = 4
 _ALIGN = {"half": 2, "float": 4, "double": 8}
@@ -90,7 +93,7 @@ class Gathers:
         columns = read_table(low, t, base, index, offsets)
         for node in nodes:
             column = columns[offsets.index(_offset(node))]
-            low.values[node] = self._cleared(node, column, b.type(t))
+            low.values[node] = low.cleared(b.type(t), column, node.deps[2])
 
     def _index(self, node: Node) -> str:
         """Return the index, offset included. Sums wrap around as they were checked."""
@@ -100,17 +103,6 @@ class Gathers:
     def _safe_index(self, index: str, active: str) -> str:
         """Let idle lanes point to entry 0."""
         return self.b.select(UINT32, active, index, 0)
-
-    def _cleared(self, node: Node, value: str, ty: str) -> str:
-        """Set the lanes to zero that the node's own mask leaves out."""
-        b = self.b
-        mask = node.deps[2]
-        if mask.op is LITERAL and mask.attr:
-            return value
-        chosen = b.narrow(self.low.values[mask])
-        return b.emit(
-            f"select {b.type(BOOL)} {chosen}, {ty} {value}, {ty} zeroinitializer"
-        )
 
     def _active(self, node: Node) -> str:
         """Return the lanes that read. Elsewhere, the index may be any number.
@@ -138,7 +130,7 @@ class Gathers:
             return gather_call(b, t.llvm, ty, base, index, b.narrow(active))
         index = self._safe_index(self._index(node), active)
         raw = self._read_lanes(t.llvm, base, index)
-        return self._cleared(node, raw, ty)
+        return low.cleared(ty, raw, node.deps[2])
 
     def _read_masks(self, node: Node, base: str, active: str) -> str:
         """Read bytes into lanes of 32 bits, where masks live."""
@@ -154,7 +146,7 @@ class Gathers:
             words = self._read_lanes("i8", base, index, "i32")
         found = b.compare("ne", UINT32, words, 0)
         mask = node.deps[2]
-        if b.target.has_masks or (mask.op is LITERAL and mask.attr):
+        if b.target.has_masks or is_true(mask):
             return found
         return b.binary("and", BOOL, found, low.values[mask])
 
@@ -189,29 +181,22 @@ class Gathers:
         t = node.type
         active = low.under_mask(low.values[node.deps[2]])
         # Idle lanes read the arguments, which are there in any case.
-        somewhere = b.splat(UINT64, self._arguments_address())
+        somewhere = b.splat(UINT64, low.in_entry("ptrtoint ptr %args to i64"))
         bases = b.select(UINT64, active, low.values[node.deps[0]], somewhere)
         index = low.values[node.deps[1]]
         if _offset(node):
             index = b.add(UINT32, index, _offset(node))
         index = b.select(UINT32, active, index, 0)
-        ty = f"<{b.width} x {t.memory_llvm}>"
-        raw = "poison"
-        for lane in range(b.width):
-            base = b.emit(f"extractelement {b.type(UINT64)} {bases}, i32 {lane}")
-            start = b.emit(f"inttoptr i64 {base} to ptr")
-            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
-            wide = b.emit(f"zext i32 {at} to i64")
-            place = b.emit(f"getelementptr {t.memory_llvm}, ptr {start}, i64 {wide}")
-            entry = b.emit(f"load {t.memory_llvm}, ptr {place}")
-            raw = b.emit(
-                f"insertelement {ty} {raw}, {t.memory_llvm} {entry}, i32 {lane}"
-            )
-        raw = self._cleared(node, raw, ty)
-        return b.emit(f"icmp ne {ty} {raw}, zeroinitializer") if t is BOOL else raw
+        element = t.memory_llvm
 
-    def _arguments_address(self) -> str:
-        return self.low.in_entry("ptrtoint ptr %args to i64")
+        def read(lane: int) -> str:
+            base = lane_of(b, b.type(UINT64), bases, lane)
+            start = b.emit(f"inttoptr i64 {base} to ptr")
+            place = lane_address(b, element, start, index, lane)
+            return b.emit(f"load {element}, ptr {place}")
+
+        raw = each_lane(b, element, read)
+        return b.from_memory(t, low.cleared(b.memory_type(t), raw, node.deps[2]))
 
     def _read_lanes(
         self, element: str, base: str, index: str, into: str | None = None
@@ -221,23 +206,13 @@ class Gathers:
         Entries may go `into` lanes of a wider type.
         """
         b = self.b
-        into = into or element
-        result = "poison"
-        for lane in range(b.width):
-            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
-            wide = b.emit(f"zext i32 {at} to i64")
-            address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
-            entry = b.emit(f"load {element}, ptr {address}")
-            if into != element:
-                entry = b.emit(f"zext {element} {entry} to {into}")
-            result = b.emit(
-                f"insertelement <{b.width} x {into}> {result}, {into} {entry}, "
-                f"i32 {lane}"
-            )
-        return result
 
-    def _shifted(self, base: str, element: str, offset: int) -> str:
-        return self.b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
+        def read(lane: int) -> str:
+            address = lane_address(b, element, base, index, lane)
+            entry = b.emit(f"load {element}, ptr {address}")
+            return b.emit(f"zext {element} {entry} to {into}") if into else entry
+
+        return each_lane(b, into or element, read)
 
     def _read_together(self, nodes: list[Node]) -> None:
         """Read neighbouring entries under one mask with one load per lane."""
@@ -248,11 +223,11 @@ class Gathers:
         index = self._safe_index(low.values[first.deps[1]], self._active(first))
         base = low.addresses[first.deps[0]]
         if _offset(first):
-            base = self._shifted(base, t.llvm, _offset(first))
+            base = b.emit(f"getelementptr {t.llvm}, ptr {base}, i64 {_offset(first)}")
         columns = self._read_rows(t, base, index, offsets)
         for node in nodes:
             column = columns[_offset(node) - _offset(first)]
-            low.values[node] = self._cleared(node, column, b.type(t))
+            low.values[node] = low.cleared(b.type(t), column, node.deps[2])
 
     def _read_pair(self, first: Node, second: Node) -> None:
         """Read entries `b` and `b + 1`, of which only one may lie inside.
@@ -266,11 +241,11 @@ class Gathers:
         index = self._safe_index(low.values[first.deps[1]], self._active(first))
         base = low.addresses[first.deps[0]]
         columns = self._read_rows(t, base, index, {0, 1})
-        low.values[first] = self._cleared(first, columns[0], b.type(t))
+        low.values[first] = low.cleared(b.type(t), columns[0], first.deps[2])
         found, mask = columns[1], first.deps[2]
         if mask.op is not LITERAL:
             found = b.select(t, low.values[mask], found, columns[0])
-        low.values[second] = self._cleared(second, found, b.type(t))
+        low.values[second] = low.cleared(b.type(t), found, second.deps[2])
 
     def _ensure(self, node: Node) -> None:
         """Lower a mask that differs in comparisons of an index from one that is."""
@@ -293,15 +268,10 @@ class Gathers:
             w = b.width
             ty = f"<{2 * w} x {t.llvm}>"
             flat = b.emit(f"bitcast {b.type(UINT64)} {pairs} to {ty}")
-            return {
-                k: _shuffle(b, ty, flat, flat, [2 * lane + k for lane in range(w)])
-                for k in offsets
-            }
+            return {k: b.shuffle(ty, flat, flat, range(k, 2 * w, 2)) for k in offsets}
         rows = []
         for lane in range(b.width):
-            at = b.emit(f"extractelement {b.type(INT32)} {index}, i32 {lane}")
-            wide = b.emit(f"zext i32 {at} to i64")
-            address = b.emit(f"getelementptr {t.llvm}, ptr {base}, i64 {wide}")
+            address = lane_address(b, t.llvm, base, index, lane)
             rows.append(
                 b.emit(f"load <{span} x {t.llvm}>, ptr {address}, align {t.size_bytes}")
             )
@@ -334,11 +304,6 @@ def _pairs(families: dict[Key, list[Node]]) -> dict[Node, tuple[Node, Node]]:
     return pairs
 
 
-def _shuffle(b: Builder, ty: str, x: str, y: str, picks: list[int]) -> str:
-    spelled = ", ".join(f"i32 {p}" for p in picks)
-    return b.emit(f"shufflevector {ty} {x}, {ty} {y}, <{len(picks)} x i32> <{spelled}>")
-
-
 def _transpose(
     b: Builder, element: str, rows: list[str], span: int, wanted: set[int]
 ) -> dict[int, str]:
@@ -351,15 +316,7 @@ def _transpose(
             groups[component].append(_column(b, ty, part, component))
     result = {}
     for component, pieces in groups.items():
-        width = span
-        while len(pieces) > 1:
-            piece = f"<{width} x {element}>"
-            width *= 2
-            pieces = [
-                _shuffle(b, piece, x, y, list(range(width)))
-                for x, y in zip(pieces[::2], pieces[1::2], strict=True)
-            ]
-        result[component] = pieces[0]
+        result[component] = joined(b, element, pieces, span)
     return result
 
 
@@ -367,12 +324,12 @@ def _column(b: Builder, ty: str, rows: list[str], component: int) -> str:
     """Take one component of two or four short vectors."""
     span = len(rows)
     if span == 2:
-        return _shuffle(b, ty, rows[0], rows[1], [component, span + component])
+        return b.shuffle(ty, rows[0], rows[1], [component, span + component])
     low = 0 if component < 2 else 2
     # The same shuffles of row pairs serve two components; LLVM sees that.
     picks = [low, span + low, low + 1, span + low + 1]
-    first = _shuffle(b, ty, rows[0], rows[1], picks)
-    second = _shuffle(b, ty, rows[2], rows[3], picks)
+    first = b.shuffle(ty, rows[0], rows[1], picks)
+    second = b.shuffle(ty, rows[2], rows[3], picks)
     half = 0 if component == low else 2
     picks = [half, half + 1, span + half, span + half + 1]
-    return _shuffle(b, ty, first, second, picks)
+    return b.shuffle(ty, first, second, picks)

@@ -37,7 +37,7 @@ from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores
 from lumijit.compiler.lower.packet.uniform import Found, Uniform
 from lumijit.compiler.plan.program import Program
-from lumijit.runtime.dtypes import BOOL, INT32, UINT32
+from lumijit.runtime.dtypes import INT32, UINT32
 
 
 class PacketLowering(PacketState):
@@ -158,18 +158,14 @@ class PacketLowering(PacketState):
         )
         ty = b.memory_type(t)
         raw = b.emit(f"load {ty}, ptr {address}, align {t.size_bytes}")
-        if t is BOOL:
-            return b.emit(f"icmp ne {ty} {raw}, zeroinitializer")
-        return raw
+        return b.from_memory(t, raw)
 
     def store(self, node: Node, address: str) -> None:
         """Write a value to the lanes' entries of an array."""
         b = self.b
         t = node.type
-        value = self.values[node]
+        value = b.to_memory(t, self.values[node])
         ty = b.memory_type(t)
-        if t is BOOL:
-            value = b.emit(f"zext {b.type(BOOL)} {b.narrow(value)} to {ty}")
         place = b.emit(
             f"getelementptr {t.memory_llvm}, ptr {address}, i64 {self.index_name}"
         )

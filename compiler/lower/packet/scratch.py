@@ -12,9 +12,10 @@ from lumijit.compiler.ir.local_types import CHUNK
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common import scratch
 from lumijit.compiler.lower.common.scratch import UNROLLED, Area, local_type_of
+from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.uniform import Uniform
-from lumijit.runtime.dtypes import BOOL, INT32, UINT32
+from lumijit.runtime.dtypes import BOOL, UINT32
 
 
 class Scratch(scratch.Scratch):
@@ -65,10 +66,8 @@ class Scratch(scratch.Scratch):
     def _lane_address(self, area: Area, places: str, lane: int) -> str:
         b = self.b
         element = area.element.memory_llvm
-        at = b.emit(f"extractelement {b.type(INT32)} {places}, i32 {lane}")
-        wide = b.emit(f"zext i32 {at} to i64")
         mine = b.emit(f"getelementptr {element}, ptr {area.base}, i64 {lane}")
-        return b.emit(f"getelementptr {element}, ptr {mine}, i64 {wide}")
+        return lane_address(b, element, mine, places, lane)
 
     def read_entries(self, area: Area, index: Node) -> str:
         """Read the entry that each lane asks for; out of bounds, the last one."""
@@ -80,15 +79,15 @@ class Scratch(scratch.Scratch):
     def _read_lanes(self, area: Area, index: str) -> str:
         """Read one entry per lane; out of bounds, whatever the last one holds."""
         b = self.b
-        ty, element = b.memory_type(area.element), area.element.memory_llvm
+        element = area.element.memory_llvm
         last = b.binary_intrinsic("umin", UINT32, index, area.dtype.length - 1)
         places = b.mul(UINT32, last, area.stride)
-        value = "poison"
-        for lane in range(b.width):
+
+        def read(lane: int) -> str:
             address = self._lane_address(area, places, lane)
-            entry = b.emit(f"load {element}, ptr {address}")
-            value = b.emit(f"insertelement {ty} {value}, {element} {entry}, i32 {lane}")
-        return value
+            return b.emit(f"load {element}, ptr {address}")
+
+        return each_lane(b, element, read)
 
     def write_entries(self, area: Area, index: Node, value: str, mask: Node) -> None:
         """Write entries; what is idle or out of bounds goes to the one too many."""
@@ -100,8 +99,7 @@ class Scratch(scratch.Scratch):
             if not is_all:
                 ty = b.memory_type(area.element)
                 old = self._load_entry(area, entry)
-                chosen = f"{b.type(BOOL)} {b.narrow(active)}"
-                value = b.emit(f"select {chosen}, {ty} {value}, {ty} {old}")
+                value = b.blend(ty, active, value, old)
             self._store_entry(area, entry, value)
             return
         places = low.values[index]
@@ -117,5 +115,5 @@ class Scratch(scratch.Scratch):
         places = b.mul(UINT32, last, area.stride)
         for lane in range(b.width):
             address = self._lane_address(area, places, lane)
-            item = b.emit(f"extractelement {ty} {value}, i32 {lane}")
+            item = lane_of(b, ty, value, lane)
             b.line(f"store {element} {item}, ptr {address}")

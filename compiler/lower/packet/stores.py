@@ -14,22 +14,13 @@ from dataclasses import dataclass
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.effects import joins
-from lumijit.compiler.ir.ops.structural import (
-    BITCAST,
-    CAST,
-    COUNTER,
-    EVALUATED,
-    LITERAL,
-    SCATTER,
-    UNDEFINED,
-    WRITTEN,
-)
+from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.lower.common.atomics import entry_address
+from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
-from lumijit.runtime.dtypes import BOOL, UINT32
-
-# What may be computed while writes wait: it neither writes nor reads by index.
-_PASSING = {LITERAL, EVALUATED, CAST, BITCAST, COUNTER, UNDEFINED, WRITTEN}
+from lumijit.runtime.dtypes import UINT32
 
 
 @dataclass
@@ -56,7 +47,7 @@ class Stores:
     def before(self, node: Node) -> None:
         """Write what waits, unless lowering a node can't notice that it does."""
         op = node.op
-        if op.lower is None and op not in _PASSING and op is not SCATTER:
+        if op in READS or op in REGIONS or (is_effect(node) and op is not SCATTER):
             self.flush()
 
     def add(self, node: Node, target: Node, write: Write) -> None:
@@ -83,7 +74,7 @@ class Stores:
         self.waiting = []
         self.targets = set()
         low.cross_mask()
-        bits = b.emit(f"bitcast {b.type(BOOL)} {b.narrow(self.mask)} to i{b.width}")
+        bits = mask_bits(b, b.narrow(self.mask))
         if low.program.has_loops and low.loop_depth == 0:
             self._by_lane(writes, bits)
         else:
@@ -110,26 +101,14 @@ class Stores:
                 known[write.index] = self._put(role, b.type(UINT32), write.index)
             ty = f"<{b.width} x {write.element}>"
             vectors.append(self._put(f"items{k}", ty, write.value))
-        lanes, done = b.label("lanes"), b.label("done")
-        left = b.emit(f"zext i{b.width} {bits} to i64") if b.width < 64 else bits
-        before = b.current
-        if b.origin(self.mask) == self.low.tail_mask:
-            b.branch(lanes)
-        else:
-            b.branch_if(b.emit(f"icmp ne i64 {left}, 0"), lanes, done)
-        b.block(lanes)
-        b.line(f"%{lanes}.l = phi i64 [ {left}, %{before} ], [ %{lanes}.n, %{lanes} ]")
-        b.declarations["llvm.cttz.i64"] = "declare i64 @llvm.cttz.i64(i64, i1)"
-        lane = b.emit(f"call i64 @llvm.cttz.i64(i64 %{lanes}.l, i1 true)")
+        is_set = b.origin(self.mask) == self.low.tail_mask
+        loop = LaneLoop(b, bits, is_set)
+        lane = loop.lane
         places = {key: _entry(b, "i32", at, lane) for key, at in known.items()}
         for write, vector in zip(writes, vectors, strict=True):
             item = _entry(b, write.element, vector, lane)
             _store(b, write.element, item, write.base, places[write.index])
-        less = b.emit(f"add i64 %{lanes}.l, -1")
-        b.line(f"%{lanes}.n = and i64 %{lanes}.l, {less}")
-        more = b.emit(f"icmp ne i64 %{lanes}.n, 0")
-        b.branch_if(more, lanes, done)
-        b.block(done)
+        loop.close()
 
     def _put(self, role: str, ty: str, vector: str) -> str:
         """Put a vector into memory, from where single lanes are read fast."""
@@ -140,9 +119,8 @@ class Stores:
 
 def _all_lanes(b: Builder, write: Write) -> None:
     for lane in range(b.width):
-        at = b.emit(f"extractelement {b.type(UINT32)} {write.index}, i32 {lane}")
-        ty = f"<{b.width} x {write.element}>"
-        item = b.emit(f"extractelement {ty} {write.value}, i32 {lane}")
+        at = lane_of(b, b.type(UINT32), write.index, lane)
+        item = lane_of(b, f"<{b.width} x {write.element}>", write.value, lane)
         _store(b, write.element, item, write.base, at)
 
 
@@ -152,6 +130,5 @@ def _entry(b: Builder, element: str, address: str, lane: str) -> str:
 
 
 def _store(b: Builder, element: str, item: str, base: str, at: str) -> None:
-    wide = b.emit(f"zext i32 {at} to i64")
-    address = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+    address = entry_address(b, element, base, at)
     b.line(f"store {element} {item}, ptr {address}")

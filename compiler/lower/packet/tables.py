@@ -39,8 +39,8 @@ def read_table(
     first = b.emit(f"extractelement {positions} {index}, i32 0")
     differs = b.compare("ne", UINT32, index, b.splat(UINT32, first))
     some = b.any_lane(differs)
-    labels = [b.label(s) for s in ("one", "spread", "lanes", "spread.end", "read")]
-    one, spread, lanes, end, done = labels
+    labels = [b.label(s) for s in ("one", "spread", "read")]
+    one, spread, done = labels
     places = low.on_stack("places", positions)
     found = [low.on_stack(f"found{k}", ty) for k in range(len(offsets))]
     b.branch_if(some, spread, one)
@@ -51,19 +51,17 @@ def read_table(
     b.branch(done)
     b.block(spread)
     b.line(f"store {positions} {index}, ptr {places}, align 32")
-    b.branch(lanes)
-    b.block(lanes)
-    b.line(f"%{lanes}.k = phi i64 [ 0, %{spread} ], [ %{lanes}.n, %{lanes} ]")
-    place = b.emit(f"getelementptr i32, ptr {places}, i64 %{lanes}.k")
-    at = b.emit(f"zext i32 {b.emit(f'load i32, ptr {place}')} to i64")
-    for address, offset in zip(found, offsets, strict=True):
-        entry = _entry(low, element, base, at, offset)
-        target = b.emit(f"getelementptr {element}, ptr {address}, i64 %{lanes}.k")
-        b.line(f"store {element} {entry}, ptr {target}")
-    b.line(f"%{lanes}.n = add i64 %{lanes}.k, 1")
-    more = b.emit(f"icmp ult i64 %{lanes}.n, {b.width}")
-    b.branch_if(more, lanes, end)
-    b.block(end)
+
+    def read(lane: str) -> None:
+        place = b.emit(f"getelementptr i32, ptr {places}, i64 {lane}")
+        at = b.emit(f"zext i32 {b.emit(f'load i32, ptr {place}')} to i64")
+        for address, offset in zip(found, offsets, strict=True):
+            entry = _entry(low, element, base, at, offset)
+            target = b.emit(f"getelementptr {element}, ptr {address}, i64 {lane}")
+            b.line(f"store {element} {entry}, ptr {target}")
+
+    b.repeat(b.width, read)
+    end = b.current
     apart = [b.emit(f"load {ty}, ptr {address}, align 32") for address in found]
     b.branch(done)
     b.block(done)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.ops.logic import SELECT
+from lumijit.compiler.ir.ops.record import Role
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     BRANCH,
@@ -30,14 +31,13 @@ from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
-    LOCAL_READ,
-    LOCAL_WRITE,
     LOOP,
     PROJECT,
     SCATTER,
     SYMBOLIC,
 )
 from lumijit.compiler.ir.region_types import Region
+from lumijit.compiler.ir.roles import is_true, operand, value_deps
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.gathers import Gathers
@@ -124,16 +124,16 @@ class Uniform:
         b, outer = self._builder, self.low.b
         b.lines, b._next = outer.lines, outer._next
         args = [self.scalars[dep] for dep in node.deps]
-        operand = node.type if op is SELECT else node.deps[0].type
+        operand_type = node.type if op is SELECT else node.deps[0].type
         if op is CAST:
-            result = b.cast(operand, args[0], node.type)
+            result = b.cast(operand_type, args[0], node.type)
         elif op is BITCAST:
-            result = b.bitcast(operand, args[0], node.type)
+            result = b.bitcast(operand_type, args[0], node.type)
         else:
             assert op.lower is not None
             if node.attr is not None:
                 args.append(node.attr)
-            result = op.lower(b, operand, *args)
+            result = op.lower(b, operand_type, *args)
         outer._next = b._next
         return result
 
@@ -161,19 +161,19 @@ def find_uniform(program: Program, demand: Demand) -> Found:
             node = stack.pop()
             if node not in found:
                 found.add(node)
-                stack.extend(feeds.get(node, node.deps))
+                stack.extend(feeds.get(node) or value_deps(node))
     return Found(found, passed)
 
 
 def _roots(node: Node) -> Iterable[Node]:
     """Return the values that a node had better have as scalars."""
     op = node.op
-    if op is LOCAL_READ or op is LOCAL_WRITE:
-        return (node.deps[1],)
+    if Role.BUFFER in op.roles:
+        return (operand(node, Role.INDEX),)
     if op is GATHER:
         return (node,)
     if op is SCATTER and node.attr.op != "identity":
-        return (node.deps[2],)
+        return (operand(node, Role.INDEX),)
     if op is LOOP:
         loop: Region = node.attr
         return loop.terms
@@ -192,8 +192,6 @@ def _feeds(nodes: list[Node], passed: dict[Node, Node]) -> _Feeds:
                 output = loop.body.outputs[k]
                 goes_on = output if is_exit else _going_on(loop, k, passed)
                 found[arg] = node.deps[k], goes_on
-        elif node.op is GATHER:
-            found[node] = node.deps[1:]
         elif node.op is PROJECT and node.deps[0].op is LOOP:
             loop = node.deps[0].attr
             found[node] = loop.args[node.attr], *loop.terms
@@ -214,7 +212,7 @@ def _going_on(loop: Region, position: int, passed: dict[Node, Node]) -> Node:
         open_sides = [
             side
             for side in region.attr.blocks
-            if not any(_is_set(side.outputs[k]) for k in flags)
+            if not any(is_true(side.outputs[k]) for k in flags)
         ]
         if len(open_sides) != 1:
             break
@@ -223,10 +221,6 @@ def _going_on(loop: Region, position: int, passed: dict[Node, Node]) -> Node:
         exits = [outputs[k] for k in flags]
         node = outputs[node.attr]
     return node
-
-
-def _is_set(node: Node) -> bool:
-    return node.op is LITERAL and bool(node.attr)
 
 
 def _is_candidate(node: Node, feeds: _Feeds) -> bool:
@@ -252,7 +246,7 @@ def _varying(nodes: list[Node], feeds: _Feeds) -> set[Node]:
     users: dict[Node, list[Node]] = {}
     stack: list[Node] = []
     for node in dict.fromkeys((*nodes, *feeds)):
-        for dep in feeds.get(node, node.deps):
+        for dep in feeds.get(node) or value_deps(node):
             users.setdefault(dep, []).append(node)
         if not _is_candidate(node, feeds):
             stack.append(node)

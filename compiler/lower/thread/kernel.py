@@ -18,12 +18,12 @@ from lumijit.compiler.ir.ops.structural import (
     CALL,
     GATHER,
     GATHER_AT,
-    LITERAL,
     LOOP,
     SCATTER,
     SCATTER_ERROR,
     SCATTER_INC,
 )
+from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.atomics import add_with_error, atomic, entry_address
 from lumijit.compiler.lower.common.demand import Demand
@@ -31,7 +31,7 @@ from lumijit.compiler.lower.common.lowering import Lowering
 from lumijit.compiler.lower.common.scratch import Scratch
 from lumijit.compiler.lower.thread import control
 from lumijit.compiler.plan.program import Program, target_root
-from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.dtypes import UINT32, DType
 
 T = TypeVar("T")
 # One element after the other.
@@ -101,14 +101,13 @@ class ThreadLowering(Lowering):
         )
 
     def _read(self, t: DType, address: str) -> str:
-        entry = self.b.emit(f"load {t.memory_llvm}, ptr {address}")
-        return self.b.emit(f"icmp ne i8 {entry}, 0") if t is BOOL else entry
+        return self.b.from_memory(
+            t, self.b.emit(f"load {t.memory_llvm}, ptr {address}")
+        )
 
     def _write(self, t: DType, address: str, value: str) -> None:
-        self.b.line(f"store {t.memory_llvm} {self._stored(t, value)}, ptr {address}")
-
-    def _stored(self, t: DType, value: str) -> str:
-        return self.b.emit(f"zext i1 {value} to i8") if t is BOOL else value
+        stored = self.b.to_memory(t, value)
+        self.b.line(f"store {t.memory_llvm} {stored}, ptr {address}")
 
     def load(self, node: Node) -> str:
         """Read the element's entry of an array."""
@@ -127,7 +126,7 @@ class ThreadLowering(Lowering):
         """
         b = self.b
         before = b.current
-        if mask.op is LITERAL and mask.attr:
+        if is_true(mask):
             return code(), "", before
         inside, after = b.label("inside"), b.label("after")
         b.branch_if(self.operand(mask), inside, after)
@@ -150,7 +149,9 @@ class ThreadLowering(Lowering):
         b, index = self.b, self.operand(node.deps[1])
         if node.attr:
             index = b.add(UINT32, index, int(node.attr))
-        return self._read(node.type, entry_address(b, node.type, base, index))
+        return self._read(
+            node.type, entry_address(b, node.type.memory_llvm, base, index)
+        )
 
     def _gather(self, node: Node) -> str:
         base = self.addresses[node.deps[0]]
@@ -172,7 +173,7 @@ class ThreadLowering(Lowering):
         index = node.deps[-2]
         base = self.bases[id(root)]
         return root.type, lambda: entry_address(
-            self.b, root.type, base, self.operand(index)
+            self.b, root.type.memory_llvm, base, self.operand(index)
         )
 
     def _scatter(self, node: Node) -> None:
@@ -181,7 +182,7 @@ class ThreadLowering(Lowering):
         t, address = self._target(node)
 
         def write() -> None:
-            item = self._stored(t, self.operand(node.deps[1]))
+            item = b.to_memory(t, self.operand(node.deps[1]))
             place = address()
             element = t.memory_llvm
             if reduction.op == "identity":

@@ -158,6 +158,14 @@ def test_meshgrid_matches_numpy(indexing):
     assert dr.meshgrid() == ()
 
 
+def test_grids_of_shifted_counters():
+    count = dr.arange(UInt, 3)
+    u, v, w = dr.meshgrid(count * 4, count << 1, (count + 5) >> 1)
+    expected = np.meshgrid([0, 4, 8], [0, 2, 4], [2, 3, 3])
+    for mine, theirs in zip((u, v, w), expected, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), np.ravel(theirs))
+
+
 def test_grids_of_expressions_need_no_memory():
     x = dr.linspace(Float, -1, 1, 50)
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
