@@ -329,8 +329,8 @@ RULES.update(
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),
         REGION_WRITE: Rule(_pull_region_write, _push_region_write),
-        **dict.fromkeys(
-            (LOCAL, LOCAL_READ, LOCAL_WRITE), Rule(_refuse_local, _refuse_local)
-        ),
+        LOCAL: Rule(_refuse_local, _refuse_local),
+        LOCAL_READ: Rule(_refuse_local, _refuse_local),
+        LOCAL_WRITE: Rule(_refuse_local, _refuse_local),
     }
 )

@@ -48,12 +48,16 @@ class Loop:
     [4, 7]
     """
 
-    def __init__(self, label: str = "", state: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        label: str | Callable[[], Any] = "",
+        state: Callable[[], Any] | None = None,
+    ) -> None:
         self._scope: Any = None
         # In evaluated mode: the elements that run, and who did before.
         self._mask: Node | None = None
         self._outer: Node | None = None
-        if callable(label) and state is None:
+        if not isinstance(label, str) and state is None:
             label, state = "", label
         if not callable(state):
             raise ArrayTypeError(
@@ -61,7 +65,7 @@ class Loop:
                 f"'state' is {state!r}",
                 "pass a function that returns the loop's variables: lambda: (x, i).",
             )
-        self._label = label or "Loop"
+        self._label = str(label or "Loop")
         self._state = state
         self._is_symbolic = bool(flags.symbolic_loops)
         self._turn = 0
