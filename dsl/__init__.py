@@ -57,6 +57,10 @@ from lumijit.debug.run_lane import run_lane as run_lane
 from lumijit.debug.whos import whos as whos
 from lumijit.derivatives.custom import CustomOp as CustomOp
 from lumijit.derivatives.custom import custom as custom
+from lumijit.derivatives.functional import hvp as hvp
+from lumijit.derivatives.functional import jvp as jvp
+from lumijit.derivatives.functional import value_and_grad as value_and_grad
+from lumijit.derivatives.functional import vjp as vjp
 from lumijit.derivatives.gradients import accum_grad as accum_grad
 from lumijit.derivatives.gradients import clear_grad as clear_grad
 from lumijit.derivatives.gradients import detach as detach

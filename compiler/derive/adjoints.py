@@ -16,7 +16,6 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, NOT
-from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory
@@ -43,6 +42,10 @@ class Adjoint:
         if value is self.value and _are_opposite(mask, self.mask):
             self.mask = None
             return
+        if value.size != self.value.size:
+            # Of a derivative by one entry for all, each may be a sum of another size.
+            self.complete()
+            value, mask = self._fitted(value, mask), None
         if mask is not self.mask:
             value = _under(mask, value)
             self.value, self.mask = _under(self.mask, self.value), None
@@ -69,11 +72,17 @@ class Adjoint:
         """
         if self.value is None:
             return trace.literal(self.like.type, 0.0, self.size)
-        value = _under(self.mask, self.value)
-        if value.size != self.size and trace.state.scope is trace.ROOT:
-            value = _fitted(value, self.size)
-        self.value, self.mask = value, None
-        return value
+        self.value, self.mask = self._fitted(self.value, self.mask), None
+        return self.value
+
+    def _fitted(self, value: Node, mask: Node | None) -> Node:
+        """Apply a mask and give a derivative the size of what it is with respect to."""
+        value = _under(mask, value)
+        if value.size == self.size or trace.state.scope is not trace.ROOT:
+            return value
+        if self.size == 1:
+            return reduce_symbolically("add", value)
+        return trace.resized(value, self.size)
 
 
 class Bundle:
@@ -148,12 +157,3 @@ def _under(mask: Node | None, value: Node) -> Node:
     if mask is None:
         return value
     return trace.select(mask, value, literal(0, value))
-
-
-def _fitted(value: Node, size: int) -> Node:
-    """Give a derivative the size of its variable; one entry got the sum of all."""
-    if size == 1:
-        return reduce_symbolically("add", value)
-    if value.op is LITERAL:
-        return trace.literal(value.type, value.attr, size)
-    return trace.resized(value, size)

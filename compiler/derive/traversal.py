@@ -57,6 +57,7 @@ _isolation: Variable[Isolation | None] = Variable("isolation", None)
 # What nested traversals have left for the one that is running.
 _arrivals: Variable[Found | None] = Variable("arrivals", None)
 isolating = _isolation.during
+queueing = _queue.during
 
 
 def _users(vertex: Vertex) -> Iterator[Vertex]:
@@ -84,6 +85,11 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
             if _is_argument(vertex):
                 stack.append(vertex.attr)
     return found
+
+
+def depend_on_earlier(found: Iterable[Vertex], serial: int) -> bool:
+    """Tell whether derivatives flow to vertices from some made before a number."""
+    return any(known < serial for known in _collect(found, False, serial))
 
 
 def _is_argument(vertex: Vertex) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -100,17 +100,17 @@ def grad_enabled(*args: Any) -> bool:
     return any(vertices.is_tracked(leaf._node) for leaf in tracked_leaves(*args))
 
 
-def _mapped(value: Any, function: Any, preserve_type: bool) -> Any:
+def mapped(value: Any, function: Any, preserve_type: bool = True) -> Any:
     """Give the arrays of a PyTree other nodes, and types without derivatives."""
     if is_container(value):
-        return tree_map(lambda v: _mapped(v, function, preserve_type), value)
+        return tree_map(lambda v: mapped(v, function, preserve_type), value)
     if not isinstance(value, ArrayBase):
         return value
     cls = type(value)
     if not preserve_type and cls._spec.is_diff:
         cls = detached_t(cls)
     if isinstance(value, NestedArray):
-        items = [_mapped(v, function, preserve_type) for v in value._items]
+        items = [mapped(v, function, preserve_type) for v in value._items]
         return wrap_nested(cls, items)
     if isinstance(value, FlatArray):
         return wrap(cls, function(value._node))
@@ -134,7 +134,7 @@ def detach(arg: Any, preserve_type: bool = True) -> Any:
     >>> dr.grad_enabled(dr.detach(x) + 1)
     False
     """
-    return _mapped(arg, trace.detached, preserve_type)
+    return mapped(arg, trace.detached, preserve_type)
 
 
 def grad(arg: Any, preserve_type: bool = True) -> Any:
@@ -151,9 +151,11 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
     >>> dr.grad(dr.llvm.ad.Float(1, 2))
     [0, 0]
     """
-    if not isinstance(arg, ArrayBase) and not is_container(arg):
+    if is_container(arg):
+        return tree_map(lambda v: grad(v, preserve_type), arg)
+    if not isinstance(arg, ArrayBase):
         return type(arg)(0) if isinstance(arg, (int, float)) else arg
-    return _mapped(arg, _gradient, preserve_type)
+    return mapped(arg, _gradient, preserve_type)
 
 
 def _gradient(node: Node) -> Node:
@@ -222,14 +224,15 @@ def accum_grad(target: Any, source: Any) -> None:
     >>> x.grad
     [11, 12]
     """
-    _accumulate(target, source)
+    accumulate(target, source, trace.detached)
 
 
-def _accumulate(target: Any, source: Any) -> None:
+def accumulate(target: Any, source: Any, take: Callable[[Node], Node]) -> None:
+    """Add to gradients what `take` makes of the nodes of other values."""
     if is_container(target):
         for key, part in children(target):
             spread = child_of(target, source, key) if is_container(source) else source
-            _accumulate(part, spread)
+            accumulate(part, spread, take)
         return
     if not isinstance(target, ArrayBase) or not grad_enabled(target):
         return
@@ -238,10 +241,10 @@ def _accumulate(target: Any, source: Any) -> None:
         source = _converted(cls, source)
     if isinstance(target, NestedArray):
         for mine, theirs in zip(target._items, source._items, strict=True):
-            _accumulate(mine, theirs)
+            accumulate(mine, theirs, take)
         return
     if isinstance(target, FlatArray):
-        _add_gradient(target, trace.detached(source._node))
+        _add_gradient(target, take(source._node))
 
 
 def _converted(cls: Any, source: Any) -> Any:

@@ -131,13 +131,13 @@ def _check(construct: str, args: Any, flags: ADFlag | int) -> None:
         return
     raise DerivativeError(
         construct,
-        "the argument doesn't depend on any variable that is tracked: " + _reason(args),
+        "the argument doesn't depend on any variable that is tracked: " + reason(args),
         "call lumijit.enable_grad on a variable before it is used, or pass "
         "flags=lumijit.ADFlag.Default | lumijit.ADFlag.AllowNoGrad.",
     )
 
 
-def _reason(args: Any) -> str:
+def reason(args: Any) -> str:
     """Say why probably nothing is tracked."""
     leaves = list(flat_leaves(list(args)))
     if not leaves:

@@ -1,0 +1,265 @@
+"""Derivatives of functions, as JAX has them: `jvp`, `vjp`, `value_and_grad`, `hvp`.
+
+A function runs on variables of its own in place of its arguments, so that gradients
+and tracking of the caller's arrays stay as they are. Where an argument is tracked, its
+variable depends on it: derivatives can be nested, and differentiated like any value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lumijit.base import ArrayBase
+from lumijit.compiler.derive import traversal
+from lumijit.compiler.derive.traversal import Clearing
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.trace import Node
+from lumijit.derivatives.gradients import (
+    accumulate,
+    clear_grad,
+    detach,
+    enable_grad,
+    grad,
+    mapped,
+    tracked_leaves,
+)
+from lumijit.derivatives.propagation import reason
+from lumijit.derivatives.scopes import resume_grad
+from lumijit.runtime.errors import ArrayTypeError, DerivativeError
+
+Function = Callable[..., Any]
+# Of the pass itself; gradients are cleared here, edges serve the next one.
+_CLEARING = Clearing(edges=False)
+
+
+class _Call:
+    """One call of a function on variables of its own, to be differentiated."""
+
+    def __init__(
+        self, construct: str, function: Function, primals: Sequence[Any]
+    ) -> None:
+        self._start = vertices.next_serial()
+        # Else nobody could ask for derivatives of derivatives.
+        self._is_tracked = bool(vertices.variables)
+        self._variables = mapped(tuple(primals), _linked)
+        with resume_grad():
+            enable_grad(self._variables)
+        for primal, variable in zip(primals, self._variables, strict=True):
+            if not list(tracked_leaves(variable)):
+                raise DerivativeError(
+                    construct,
+                    "an argument has nothing to differentiate with respect to: "
+                    f"{reason([primal])}",
+                    "pass arrays of floats of an .ad namespace, or bind the argument "
+                    "beforehand (functools.partial).",
+                )
+        with resume_grad(self._variables):
+            value = function(*mapped(self._variables, _same))
+            # Nodes of their own, of which no other result is computed.
+            self._outputs = mapped(value, trace.copied)
+
+    @property
+    def value(self) -> Any:
+        """What the function returned."""
+        return self.outward(self._outputs)
+
+    def outward(self, value: Any) -> Any:
+        """Return a value as the caller may see it: tracked only through the caller's
+        arrays.
+        """
+        found = [leaf._node.vertex for leaf in tracked_leaves(value)]
+        known = [vertex for vertex in found if vertex is not None]
+        if traversal.depend_on_earlier(known, self._start):
+            return mapped(value, _same)
+        return detach(value)
+
+    def push(self, tangents: Any) -> Any:
+        """Return the derivatives of results, from those of the arguments."""
+        return self._pass(True, self._variables, tangents, self._outputs)
+
+    def pull(self, cotangents: Any) -> Any:
+        """Return the derivatives by the arguments, from those by results."""
+        return self._pass(False, self._outputs, cotangents, self._variables)
+
+    def _pass(self, is_forward: bool, source: Any, seeds: Any, target: Any) -> Any:
+        own = (self._variables, self._outputs)
+        starts = [leaf._node.vertex for leaf in tracked_leaves(self._variables)]
+        with (
+            resume_grad(*own),
+            traversal.queueing(None),
+            traversal.isolating(None),
+        ):
+            accumulate(source, seeds, _same)
+            # Whatever else the results depend on takes no part.
+            traversal.enqueue(starts, True)
+            traversal.traverse(is_forward, _CLEARING, self._is_tracked)
+            found = grad(target)
+            clear_grad(*own)
+        return self.outward(found)
+
+
+def _linked(node: Node) -> Node:
+    """Return a node for a variable, tracked already if the argument is."""
+    if vertices.is_tracked(node):
+        return trace.copied(node)
+    return trace.detached(node)
+
+
+def _same(node: Node) -> Node:
+    return node
+
+
+def jvp(
+    function: Function, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Any, Any]:
+    """Call a function and differentiate it in forward mode.
+
+    Args:
+        function: takes arrays and PyTrees; returns an array or a PyTree.
+        primals: its arguments.
+        tangents: their derivatives: PyTrees of the same structures, or what broadcasts.
+
+    Returns:
+        The function's result, and its derivative along the tangents.
+
+    Raises:
+        ArrayTypeError: if there is another number of tangents than of arguments.
+        DerivativeError: if an argument can't be tracked.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> dr.jvp(lambda x, y: x * y, (Float(2), Float(3)), (1, 10))
+    ([6], [23])
+    """
+    if len(primals) != len(tangents):
+        raise ArrayTypeError(
+            "lumijit.jvp",
+            f"there are {len(primals)} primals and {len(tangents)} tangents",
+            "pass one tangent for each primal.",
+        )
+    call = _Call("lumijit.jvp", function, primals)
+    return call.value, call.push(tuple(tangents))
+
+
+def vjp(function: Function, *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Call a function, to be differentiated in reverse mode.
+
+    Args:
+        function: takes arrays and PyTrees; returns an array or a PyTree.
+        *primals: its arguments.
+
+    Returns:
+        The function's result, and a function, which can be called several times: from
+        derivatives by the result (of its structure, or what broadcasts), it returns
+        those by the arguments, as a tuple.
+
+    Raises:
+        DerivativeError: if an argument can't be tracked.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> value, pullback = dr.vjp(lambda x, y: x * y, Float(2), Float(3))
+    >>> value, pullback(1), pullback(10)
+    ([6], ([3], [2]), ([30], [20]))
+    """
+    call = _Call("lumijit.vjp", function, primals)
+    return call.value, call.pull
+
+
+def value_and_grad(
+    function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Function:
+    """Return a function that computes a value and its gradient.
+
+    Args:
+        function: returns one array; of several entries, their sum is differentiated.
+        argnums: by which arguments, by position: one number, or several.
+        has_aux: whether the function returns a pair, of which only the first part is
+            to be differentiated.
+
+    Returns:
+        A function of the same arguments, which returns the pair of value (or what the
+        function returned, with `has_aux`) and gradient, or tuple of gradients.
+
+    Raises:
+        ArrayTypeError: if the function returns anything else, in the call.
+        DerivativeError: if an argument can't be tracked, in the call.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> dr.value_and_grad(lambda x: dr.sum(x * x))(Float(1, 2, 3))
+    ([14], [2, 4, 6])
+    """
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+
+    def run(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        aux: list[Any] = []
+
+        def called(*chosen: Any) -> Any:
+            every = list(args)
+            for k, value in zip(numbers, chosen, strict=True):
+                every[k] = value
+            result = function(*every, **kwargs)
+            if has_aux:
+                result, *aux[:] = _pair(result)
+            return _checked(result)
+
+        call = _Call("lumijit.value_and_grad", called, [args[k] for k in numbers])
+        found = call.pull(1)
+        gradient = found[0] if isinstance(argnums, int) else found
+        if has_aux:
+            return (call.value, call.outward(aux[0])), gradient
+        return call.value, gradient
+
+    return run
+
+
+def _pair(result: Any) -> Any:
+    if isinstance(result, tuple) and len(result) == 2:
+        return result
+    raise ArrayTypeError(
+        "lumijit.value_and_grad",
+        f"with has_aux, the function returned {type(result).__name__!r} "
+        "(expected a pair)",
+        "return the value and anything else: return value, aux.",
+    )
+
+
+def _checked(value: Any) -> Any:
+    if isinstance(value, ArrayBase) and value._spec.dtype.is_float:
+        return value
+    raise ArrayTypeError(
+        "lumijit.value_and_grad",
+        f"the function returned {type(value).__name__!r} (expected an array of floats)",
+        "return the value alone, or pass has_aux=True and return it with one thing "
+        "more; lumijit.vjp takes functions with several results.",
+    )
+
+
+def hvp(
+    function: Function, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Multiply a function's Hessian with a vector, forward mode over reverse mode.
+
+    Args:
+        function: returns one array; of several entries, their sum is differentiated.
+        primals: its arguments.
+        tangents: the vector, in parts: one for each argument.
+
+    Returns:
+        The product, as a tuple: one part for each argument.
+
+    Raises:
+        ArrayTypeError: if there is another number of tangents than of arguments.
+        DerivativeError: if an argument can't be tracked.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> dr.hvp(lambda x: dr.sum(x * x * x), (Float(1, 2),), (Float(1, 10),))
+    ([6, 120],)
+    """
+    gradient = value_and_grad(function, range(len(primals)))
+    product: tuple[Any, ...]
+    _, product = jvp(lambda *args: gradient(*args)[1], primals, tangents)
+    return product

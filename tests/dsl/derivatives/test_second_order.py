@@ -1,0 +1,171 @@
+"""Derivatives of derivatives: forward and reverse mode over either, in regions too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Float64, UInt32
+
+Function = Callable[[Any], Any]
+X = np.array([0.3, 0.7, 1.1])
+V = np.array([1.0, 2.0, 0.5])
+
+
+def loop(state: Any, body: Any) -> Any:
+    return dr.while_loop(state, lambda i, *_: i < 5, body)[-1]
+
+
+def branch(x: Any) -> Any:
+    return dr.if_stmt((x,), x > 0.5, lambda x: dr.sin(x) * x, lambda x: x * x * x)
+
+
+def powers(x: Any) -> Any:
+    state = (UInt32(0), x, dr.zeros(Float64, 3))
+    return loop(state, lambda i, x, y: (i + 1, x, y + x * x * x))
+
+
+def sines(x: Any) -> Any:
+    state = (UInt32(0), x, x + 0)
+    return loop(state, lambda i, x, y: (i + 1, x, dr.sin(y) * x))
+
+
+def captured(x: Any) -> Any:
+    state = (UInt32(0), dr.ones(Float64, 3))
+    return loop(state, lambda i, y: (i + 1, y * dr.sin(x)))
+
+
+def branches(x: Any) -> Any:
+    return loop((UInt32(0), x), lambda i, x: (i + 1, branch(x)))
+
+
+def loop_in_branch(x: Any) -> Any:
+    return dr.if_stmt((x,), x > 0.5, sines, lambda x: x * x * x)
+
+
+def scattered(x: Any) -> Any:
+    target = Float64(1, 2, 3)
+    dr.scatter_add(target, x * x * x, UInt32(0, 1, 1))
+    return target * target
+
+
+FLAT: dict[str, Function] = {
+    "arithmetic": lambda x: dr.sin(x) * x / (1 + x),
+    "gather": lambda x: dr.gather(Float64, x * x * x, UInt32(0, 2, 2, 1)) ** 2,
+    "scatter": scattered,
+    "product": lambda x: dr.prod(x),
+    "maximum": lambda x: dr.max(x * x),
+    "prefix sum": lambda x: dr.cumsum(x * x) ** 2,
+    "blocks": lambda x: dr.block_sum(x * x * x, 3) ** 2,
+    "branch": branch,
+    "call": lambda x: dr.switch(UInt32(0, 1, 1), [lambda x: x * x * x, dr.sin], x),
+}
+LOOPS: dict[str, Function] = {
+    "powers": powers,
+    "sines": sines,
+    "captured": captured,
+    "branches": branches,
+    "loop in branch": loop_in_branch,
+}
+
+
+def forward_over_reverse(function: Function) -> np.ndarray[Any, Any]:
+    gradient = dr.value_and_grad(function)
+    return dr.jvp(lambda x: gradient(x)[1], (Float64(X),), (Float64(V),))[1].numpy()
+
+
+def reverse_over_reverse(function: Function) -> np.ndarray[Any, Any]:
+    gradient = dr.value_and_grad(function)
+    return dr.vjp(lambda x: gradient(x)[1], Float64(X))[1](Float64(V))[0].numpy()
+
+
+def reverse_over_forward(function: Function) -> np.ndarray[Any, Any]:
+    def tangent(x: Any) -> Any:
+        return dr.jvp(function, (x,), (Float64(V),))[1]
+
+    return dr.vjp(tangent, Float64(X))[1](1)[0].numpy()
+
+
+def forward_over_forward(function: Function) -> np.ndarray[Any, Any]:
+    """Differentiate along V twice."""
+
+    def tangent(x: Any) -> Any:
+        return dr.jvp(function, (x,), (Float64(V),))[1]
+
+    return dr.jvp(tangent, (Float64(X),), (Float64(V),))[1].numpy()
+
+
+def hessian_vector(function: Function) -> np.ndarray[Any, Any]:
+    return dr.hvp(function, (Float64(X),), (Float64(V),))[0].numpy()
+
+
+def differences(function: Function, eps: float = 1e-6) -> np.ndarray[Any, Any]:
+    gradient = dr.value_and_grad(function)
+    above, below = (gradient(Float64(X + s * V))[1].numpy() for s in (eps, -eps))
+    return (above - below) / (2 * eps)
+
+
+WAYS = [
+    hessian_vector,
+    forward_over_reverse,
+    reverse_over_reverse,
+    reverse_over_forward,
+]
+
+
+def check(way: Any, function: Function) -> None:
+    np.testing.assert_allclose(
+        way(function), differences(function), rtol=1e-5, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("way", WAYS)
+def test_second_derivatives(way: Any, name: str) -> None:
+    check(way, FLAT[name])
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("way", WAYS)
+def test_second_derivatives_of_evaluated_loops(way: Any, name: str) -> None:
+    with (
+        dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, False),
+        dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, False),
+    ):
+        check(way, LOOPS[name])
+
+
+KEPT = pytest.mark.xfail(
+    strict=True,
+    reason="states that reverse mode keeps in local memory lose their derivatives",
+)
+COPIED = pytest.mark.xfail(
+    strict=True, reason="the copy of a region in a region refers to what it copies"
+)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("way", [pytest.param(way, marks=KEPT) for way in WAYS[:3]])
+def test_second_derivatives_of_loops(way: Any, name: str) -> None:
+    check(way, LOOPS[name])
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[COPIED] * (n == "branches")) for n in LOOPS]
+)
+def test_reverse_over_forward_of_loops(name: str) -> None:
+    check(reverse_over_forward, LOOPS[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[COPIED] * (n == "branches")) for n in (*FLAT, *LOOPS)],
+)
+def test_forward_over_forward(name: str) -> None:
+    function = {**FLAT, **LOOPS}[name]
+    along = float(np.sum(forward_over_forward(function)))
+    np.testing.assert_allclose(along, float(np.dot(differences(function), V)), 1e-5)
