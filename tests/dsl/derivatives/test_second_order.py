@@ -143,28 +143,22 @@ KEPT = pytest.mark.xfail(
     strict=True,
     reason="states that reverse mode keeps in local memory lose their derivatives",
 )
-COPIED = pytest.mark.xfail(
-    strict=True, reason="the copy of a region in a region refers to what it copies"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[KEPT] * (n != "powers")) for n in LOOPS]
 )
-
-
-@pytest.mark.parametrize("name", LOOPS)
-@pytest.mark.parametrize("way", [pytest.param(way, marks=KEPT) for way in WAYS[:3]])
+@pytest.mark.parametrize("way", WAYS[:3])
 def test_second_derivatives_of_loops(way: Any, name: str) -> None:
     check(way, LOOPS[name])
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[COPIED] * (n == "branches")) for n in LOOPS]
-)
+@pytest.mark.parametrize("name", LOOPS)
 def test_reverse_over_forward_of_loops(name: str) -> None:
     check(reverse_over_forward, LOOPS[name])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[COPIED] * (n == "branches")) for n in (*FLAT, *LOOPS)],
-)
+@pytest.mark.parametrize("name", [*FLAT, *LOOPS])
 def test_forward_over_forward(name: str) -> None:
     function = {**FLAT, **LOOPS}[name]
     along = float(np.sum(forward_over_forward(function)))
