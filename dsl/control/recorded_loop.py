@@ -57,16 +57,17 @@ class Loop:
         # In evaluated mode: the elements that run, and who did before.
         self._mask: Node | None = None
         self._outer: Node | None = None
+        given: Any = state
         if not isinstance(label, str) and state is None:
-            label, state = "", label
-        if not callable(state):
+            label, given = "", label
+        if not callable(given):
             raise ArrayTypeError(
                 "Loop",
-                f"'state' is {state!r}",
+                f"'state' is {given!r}",
                 "pass a function that returns the loop's variables: lambda: (x, i).",
             )
         self._label = str(label or "Loop")
-        self._state = state
+        self._state = given
         self._is_symbolic = bool(flags.symbolic_loops)
         self._turn = 0
         self._cond: Node | None = None

@@ -20,7 +20,7 @@ _COLORS = {
     VarState.Dirty: "salmon",
     VarState.Symbolic: "yellow",
 }
-_HEAD = """digraph {
+HEAD = """digraph {
   rankdir=TB;
   node [shape=box fontname="monospace" style=filled fillcolor=white];
   edge [fontname="monospace"];
@@ -49,13 +49,16 @@ def graphviz(as_string: bool = False) -> Any:
     True
     """
     text = _Diagram(live_nodes()).text()
-    if as_string:
-        return text
+    return text if as_string else source(text, "lumijit.graphviz")
+
+
+def source(text: str, construct: str) -> Any:
+    """Return a diagram as an object of the package graphviz."""
     try:
         from graphviz import Source
     except ImportError:
         raise MissingPackageError(
-            "lumijit.graphviz",
+            construct,
             "the Python package 'graphviz' is not installed",
             "run `pip install graphviz`, or pass as_string=True.",
         ) from None
@@ -83,7 +86,7 @@ class _Diagram:
                 self.draw(node, 1)
         for node in self.nodes:
             self._edges(node)
-        return _HEAD + "\n".join(self.lines) + "\n}\n"
+        return HEAD + "\n".join(self.lines) + "\n}\n"
 
     def draw(self, node: Node, depth: int) -> None:
         """Draw a node, or a region with all that is in it."""
@@ -92,7 +95,7 @@ class _Diagram:
         self.drawn.add(id(node))
         name = self.names[id(node)]
         indent = "  " * depth
-        text = f'{name} [label={_quoted(_caption(node))} fillcolor="{_color(node)}"];'
+        text = f'{name} [label={quoted(_caption(node))} fillcolor="{_color(node)}"];'
         if node.op not in REGIONS:
             self.lines.append(indent + text)
             return
@@ -115,7 +118,7 @@ class _Diagram:
         self.boxes += 1
         indent = "  " * depth
         self.lines.append(f"{indent}subgraph cluster_{self.boxes} {{")
-        self.lines.append(f"{indent}  label={_quoted(title)};")
+        self.lines.append(f"{indent}  label={quoted(title)};")
 
     def _edges(self, node: Node) -> None:
         name = self.names[id(node)]
@@ -152,6 +155,7 @@ def _caption(node: Node) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Write a text in Graphviz's language."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
