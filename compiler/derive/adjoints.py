@@ -14,13 +14,14 @@ from typing import Any
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.record import memory
+from lumijit.compiler.record import local, memory
 from lumijit.compiler.record.reductions import reduce_symbolically
-from lumijit.runtime.dtypes import VOID
+from lumijit.runtime.dtypes import UINT32, VOID
 
 
 class Adjoint:
@@ -85,6 +86,76 @@ class Adjoint:
         return trace.resized(value, self.size)
 
 
+class LocalAdjoint:
+    """A derivative by the entries of a local buffer: a buffer itself."""
+
+    __slots__ = ("like", "value")
+
+    def __init__(self, like: Node | Vertex) -> None:
+        self.like = like
+        self.value: Node | None = None
+
+    def add(self, value: Node, mask: Node | None = None) -> None:
+        """Add the entries of another buffer."""
+        if self.value is None:
+            self.value = value
+            return
+        for k in range(local_type_of(self.like).length):
+            self.scatter(_entry(value, k), _index(k), trace.make_true(1), "auto")
+
+    def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
+        """Add to one entry for each element."""
+        buffer = self.complete()
+        before = local.entry(buffer, index, mask)
+        after = trace.emit2(ADD, before, value)
+        self.value = local.replaced(buffer, index, after, mask)
+
+    def complete(self) -> Node:
+        """Return the buffer."""
+        if self.value is None:
+            self.value = zero(self.like, self.like.size)
+        return self.value
+
+    def total(self) -> Node:
+        """Return the sum of all entries."""
+        buffer = self.complete()
+        count = local_type_of(self.like).length
+        found = _entry(buffer, 0)
+        for k in range(1, count):
+            found = trace.emit2(ADD, found, _entry(buffer, k))
+        return found
+
+
+def _index(position: int) -> Node:
+    return trace.literal(UINT32, position)
+
+
+def _entry(buffer: Node, position: int) -> Node:
+    return local.entry(buffer, _index(position), trace.make_true(1))
+
+
+def local_type_of(like: Node | Vertex) -> LocalType:
+    """Return the type of a buffer."""
+    assert isinstance(like.type, LocalType)
+    return like.type
+
+
+def zero(like: Node | Vertex, size: int = 1) -> Node:
+    """Return the derivative 0 by a value."""
+    dtype = like.type
+    if isinstance(dtype, LocalType):
+        element = dtype.element
+        return local.new(dtype, trace.literal(element, element.wrap(0), like.size))
+    return trace.literal(dtype, dtype.wrap(0), size)
+
+
+def new_adjoint(like: Node | Vertex) -> Any:
+    """Return a place for what arrives at a value."""
+    if like.type is VOID:
+        return Bundle()
+    return LocalAdjoint(like) if isinstance(like.type, LocalType) else Adjoint(like)
+
+
 class Bundle:
     """The adjoints of all results of one operation, which has several.
 
@@ -94,12 +165,14 @@ class Bundle:
     __slots__ = ("parts", "targets")
 
     def __init__(self) -> None:
-        self.parts: dict[int, Adjoint] = {}
+        self.parts: dict[int, Any] = {}
         self.targets: dict[int, Node] = {}
 
-    def part(self, position: int, like: Node | Vertex) -> Adjoint:
+    def part(self, position: int, like: Node | Vertex) -> Any:
         """Return the adjoint of one result."""
-        return self.parts.setdefault(position, Adjoint(like))
+        if position not in self.parts:
+            self.parts[position] = new_adjoint(like)
+        return self.parts[position]
 
     def complete(self) -> Bundle:
         """Return the adjoints themselves."""
@@ -129,10 +202,11 @@ class Places:
             heapq.heappush(self._waiting, -vertex.serial)
         return known[1]
 
-    def _new(self, vertex: Vertex) -> Adjoint | Bundle:
-        if vertex.type is VOID:
-            return Bundle()
-        return Adjoint(vertex, None if self._is_inside else vertex.grad)
+    def _new(self, vertex: Vertex) -> Any:
+        made = new_adjoint(vertex)
+        if vertex.grad is not None and not self._is_inside:
+            made.value = vertex.grad
+        return made
 
     def pop(self) -> tuple[Vertex, Any]:
         """Return the next vertex and its adjoint, which is complete."""

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lumijit.compiler.derive import rules
-from lumijit.compiler.derive.adjoints import Adjoint, Bundle, Places
+from lumijit.compiler.derive.adjoints import (
+    Adjoint,
+    Bundle,
+    LocalAdjoint,
+    Places,
+    new_adjoint,
+)
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
@@ -47,7 +53,7 @@ class Outer:
     """
 
     def __init__(self, like: Vertex, holder: Holder | None) -> None:
-        self._sum = Adjoint(like)
+        self._sum = new_adjoint(like)
         self._holder = holder
 
     def add(self, value: Node, mask: Node | None = None) -> None:
@@ -56,7 +62,9 @@ class Outer:
 
     def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
         """Add a derivative by entries."""
-        if self._holder is not None:
+        if isinstance(self._sum, LocalAdjoint):
+            self._sum.scatter(value, index, mask, mode)
+        elif self._holder is not None:
             memory.update(self._holder, value, index, mask, "add", mode)
 
     def opened(self) -> Holder | None:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lumijit.compiler.derive import blocks
-from lumijit.compiler.derive.adjoints import Bundle
+from lumijit.compiler.derive.adjoints import Bundle, zero
 from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.structural import BRANCH, GATHER, REGIONS
@@ -100,10 +99,7 @@ def _indexed(region: Region) -> set[int]:
 def filled(columns: list[Results], like: list[Any]) -> tuple[list[int], list[Any]]:
     """Return which results some block has, and these of each block, 0 for none."""
     kept = [k for k in range(len(like)) if any(c[k] is not None for c in columns)]
-    rows = [
-        tuple(column[k] or trace.literal(like[k].type, 0.0) for k in kept)
-        for column in columns
-    ]
+    rows = [tuple(column[k] or zero(like[k]) for k in kept) for column in columns]
     return kept, rows
 
 

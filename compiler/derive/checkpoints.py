@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from lumijit.compiler.derive.recorded import Recorded, traced_loop
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.ops.arithmetic import MAX
 from lumijit.compiler.ir.ops.logic import SHL, SHR
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import local, regions
 from lumijit.compiler.record.local import Buffer
 from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.errors import DerivativeError
 
 Nodes = Sequence[Node]
 Undo = Callable[[dict[int, Node], Nodes], Nodes]
@@ -33,6 +35,16 @@ _FEWEST, _MOST = 3, 8
 
 def _number(value: int) -> Value:
     return Value(trace.literal(UINT32, value))
+
+
+def _keeps_buffer(label: str) -> DerivativeError:
+    return DerivativeError(
+        label,
+        "going back through the turns needs the contents of a local buffer in each of "
+        "them, which aren't kept",
+        "keep what is differentiated in variables, detach what is read from the "
+        "buffer, or use forward mode.",
+    )
 
 
 class Slots:
@@ -64,6 +76,9 @@ class Checkpoints:
     def __init__(self, loop: Recorded, kept: list[int]) -> None:
         self.loop = loop
         self.kept = kept
+        for k in kept:
+            if isinstance(loop.args[k].type, LocalType):
+                raise _keeps_buffer(loop.label)
         size = sum(max(1, loop.args[k].type.size_bytes) for k in kept) or 1
         slots = _BUDGET // (2 * size)
         self.bits = min(max(slots.bit_length() - 1, _FEWEST), _MOST)

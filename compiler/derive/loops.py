@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.derive.adjoints import Bundle
+from lumijit.compiler.derive.adjoints import Bundle, zero
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.checkpoints import Checkpoints
 from lumijit.compiler.derive.recorded import (
@@ -27,11 +27,6 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.ir.vertices import Vertex
-
-
-def _zero(like: Node | Vertex) -> Node:
-    return trace.literal(like.type, like.type.wrap(0))
 
 
 def _keyed(keys: Iterable[int], nodes: Nodes) -> State:
@@ -47,14 +42,14 @@ def _push(step: Step, tangents: State) -> State:
     active = _changing(loop, known, {k for k in tangents if k in loop.inits})
     if not active:
         return {}
-    starts = [tangents.get(k, _zero(loop.args[k])) for k in active]
+    starts = [tangents.get(k, zero(loop.args[k])) for k in active]
     count = len(loop.state)
 
     def body(args: Nodes) -> Nodes:
         state = _keyed(loop.state, args[:count])
         changes = loop.forward(state, known, _keyed(active, args[count:]))
         after = loop.turn(state)
-        tangents = [changes.get(k, _zero(loop.args[k])) for k in active]
+        tangents = [changes.get(k, zero(loop.args[k])) for k in active]
         return [*after.values(), *tangents]
 
     results = traced_loop(
@@ -91,7 +86,7 @@ def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
     outside = Surroundings(step, into, by, len(loop.args), loop.fixed)
     seeds = {k: part.complete() for k, part in by.parts.items()}
     active, needed, is_sum = _analyzed(loop, set(seeds), outside)
-    starts = {k: seeds.get(k, _zero(loop.args[k])) for k in active}
+    starts = {k: seeds.get(k, zero(loop.args[k])) for k in active}
     if is_sum:
         finals, sums = starts, _repeated_turns(loop, starts, outside)
     else:
@@ -147,7 +142,7 @@ def _repeated_turns(loop: Recorded, by: State, outside: Surroundings) -> list[No
     results = traced_loop(
         loop.label,
         loop.width,
-        [*loop.inits.values(), *map(_zero, outside.vertices)],
+        [*loop.inits.values(), *map(zero, outside.vertices)],
         lambda args: loop.condition(_keyed(loop.state, args[:count])),
         body,
     )
@@ -163,12 +158,12 @@ def _undone_turns(
     def undo(state: State, args: Nodes) -> Nodes:
         found = loop.reverse(state, _keyed(starts, args[:count]), outside)
         passed = [
-            found[k].complete() if k in found else _zero(loop.args[k]) for k in starts
+            found[k].complete() if k in found else zero(loop.args[k]) for k in starts
         ]
         return [*passed, *_added(args[count:], outside)]
 
     checkpoints = Checkpoints(loop, loop.closure(needed))
-    sums = map(_zero, outside.vertices)
+    sums = map(zero, outside.vertices)
     results = checkpoints.undo([*starts.values(), *sums], undo)
     return _keyed(starts, results[:count]), results[count:]
 

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lumijit.compiler.derive.adjoints import Adjoint, under_both
+from lumijit.compiler.derive.adjoints import (
+    Adjoint,
+    LocalAdjoint,
+    local_type_of,
+    under_both,
+    zero,
+)
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value, literal
 from lumijit.compiler.ir import trace
@@ -27,7 +33,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import REGION_WRITE, RESULT, Dependence
-from lumijit.compiler.record import memory
+from lumijit.compiler.record import local, memory
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import DerivativeError
 
@@ -289,13 +295,41 @@ def _push_all(step: Step, tangents: dict[int, Node]) -> Node:
     return next(iter(tangents.values()))
 
 
-def _refuse_local(step: Step, *_: object) -> Any:
-    raise DerivativeError(
-        "derivative of local memory",
-        "what lies in a local buffer can't be differentiated",
-        "keep what is differentiated in variables, or detach what is written to the "
-        "buffer.",
-    )
+# Local memory. A derivative by a buffer is a buffer, and changes as that does.
+
+
+def _pull_local(step: Step, into: dict[int, Any], by: Node) -> None:
+    total = LocalAdjoint(step.vertex)
+    total.add(by)
+    into[0].add(total.total())
+
+
+def _push_local(step: Step, tangents: dict[int, Node]) -> Node:
+    return local.new(local_type_of(step.vertex), tangents[0])
+
+
+def _pull_local_read(step: Step, into: dict[int, Any], by: Node) -> None:
+    into[0].scatter(by, step.deps[1], step.deps[2], "auto")
+
+
+def _push_local_read(step: Step, tangents: dict[int, Node]) -> Node:
+    return local.entry(tangents[0], step.deps[1], step.deps[2])
+
+
+def _pull_local_write(step: Step, into: dict[int, Any], by: Node) -> None:
+    _, index, value, mask = step.deps
+    if 2 in into:
+        into[2].add(local.entry(by, index, mask))
+    if 0 in into:
+        into[0].add(local.replaced(by, index, literal(0, value), mask))
+
+
+def _push_local_write(step: Step, tangents: dict[int, Node]) -> Node:
+    _, index, value, mask = step.deps
+    buffer = tangents.get(0)
+    if buffer is None:
+        buffer = zero(step.vertex)
+    return local.replaced(buffer, index, tangents.get(2, literal(0, value)), mask)
 
 
 # Arrays that a region wrote to, of the array before and the region. What is added to
@@ -329,8 +363,8 @@ RULES.update(
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),
         REGION_WRITE: Rule(_pull_region_write, _push_region_write),
-        LOCAL: Rule(_refuse_local, _refuse_local),
-        LOCAL_READ: Rule(_refuse_local, _refuse_local),
-        LOCAL_WRITE: Rule(_refuse_local, _refuse_local),
+        LOCAL: Rule(_pull_local, _push_local),
+        LOCAL_READ: Rule(_pull_local_read, _push_local_read),
+        LOCAL_WRITE: Rule(_pull_local_write, _push_local_write),
     }
 )

@@ -100,12 +100,36 @@ class Carried:
 
 def allocate(element: DType, length: int, value: Node | None = None) -> Buffer:
     """Make a buffer; without a value, its entries are undefined until written."""
-    dtype = local_type(element, length)
+    return Buffer(new(local_type(element, length), value))
+
+
+def new(dtype: LocalType, value: Node | None = None) -> Node:
+    """Append a buffer; without a value, its entries are undefined until written."""
     deps = () if value is None else (value,)
     size = 1 if value is None else value.size
     made = trace.make(LOCAL, dtype, size, deps, next(_serials))
     vertices.track(made, LOCAL, deps)
-    return Buffer(made)
+    return made
+
+
+def entry(buffer: Node, index: Node, mask: Node) -> Node:
+    """Append a read of a version of a buffer, zero where the mask isn't set."""
+    dtype = buffer.type
+    assert isinstance(dtype, LocalType)
+    deps = (buffer, index, mask)
+    size = trace.broadcast_size(LOCAL_READ, deps)
+    return trace.append(
+        LOCAL_READ, dtype.element, deps, _ReadSerial(next(_serials)), size
+    )
+
+
+def replaced(buffer: Node, index: Node, value: Node, mask: Node) -> Node:
+    """Append a write to a version of a buffer; return the next."""
+    deps = (buffer, index, value, mask)
+    size = trace.broadcast_size(LOCAL_WRITE, deps)
+    made = trace.make(LOCAL_WRITE, buffer.type, size, deps, next(_serials))
+    vertices.track(made, LOCAL_WRITE, deps)
+    return made
 
 
 def copy(holder: Buffer) -> Buffer:
@@ -173,8 +197,7 @@ def read(holder: Buffer, index: Node, mask: Node) -> Node:
         is_all = all(m.op is LITERAL and m.attr for m in (mask, written))
         if place is index and is_all and value.size == size:
             return value
-    serial = _ReadSerial(next(_serials))
-    node = trace.append(LOCAL_READ, element, (buffer, index, mask), serial, size)
+    node = entry(buffer, index, mask)
     return node if lane is None else cast(Node, lane.known(node))
 
 
@@ -186,14 +209,11 @@ def write(holder: Buffer, value: Node, index: Node, mask: Node) -> None:
     if lane is not None:
         index, mask = lane.place(index, mask, holder.type.length, "Local.write")
         value = lane.known(value)
-    deps = (buffer, index, value, mask)
-    size = trace.broadcast_size(LOCAL_WRITE, deps)
     is_off = mask.op is LITERAL and not mask.attr
     if is_off or holder.type.length == 0:
+        trace.broadcast_size(LOCAL_WRITE, (buffer, index, value, mask))
         return
-    made = trace.make(LOCAL_WRITE, buffer.type, size, deps, next(_serials))
-    vertices.track(made, LOCAL_WRITE, deps)
-    _publish(holder, made)
+    _publish(holder, replaced(buffer, index, value, mask))
 
 
 def _publish(holder: Buffer, node: Node) -> None:

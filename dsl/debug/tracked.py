@@ -1,4 +1,4 @@
-"""What is tracked for derivatives: a table (`whos_ad`) and a diagram (`graphviz_ad`)."""
+"""What is tracked for derivatives, as a table (`whos_ad`) and drawn (`graphviz_ad`)."""
 
 from __future__ import annotations
 

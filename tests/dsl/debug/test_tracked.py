@@ -19,7 +19,9 @@ def test_table_lists_what_is_tracked(capsys: pytest.CaptureFixture[str]) -> None
     assert "variable" in rows[str(x.index_ad)]
     assert "position" in rows[str(x.index_ad)]
     row = rows[str(y.index_ad)]
-    assert "sin" in row and "yes" in row and str(x.index_ad) in row.split()
+    assert "sin" in row
+    assert "yes" in row
+    assert str(x.index_ad) in row.split()
     assert dr.whos_ad() is None
     assert "variable" in capsys.readouterr().out
 
