@@ -4,6 +4,7 @@ from types import ModuleType as _ModuleType
 
 from lumijit import auto as auto
 from lumijit import llvm as llvm
+from lumijit import opt as opt
 from lumijit import pytree as pytree
 from lumijit import scalar as scalar
 from lumijit.backend import set_backend as set_backend
@@ -292,7 +293,7 @@ _install_control()
 _install_derivatives()
 _relax_collector()
 
-_MODULES = ("auto", "llvm", "pytree", "scalar")
+_MODULES = ("auto", "llvm", "opt", "pytree", "scalar")
 # Where lumijit is used, nobody wants to see which modules it consists of.
 __all__ = [
     _name

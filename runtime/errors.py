@@ -50,6 +50,12 @@ class ArrayIndexError(LumijitError, IndexError):
     """An index lies outside an array."""
 
 
+class UnknownKeyError(LumijitError, KeyError):
+    """There is nothing under a name."""
+
+    __str__ = Exception.__str__
+
+
 class ArrayAttributeError(LumijitError, AttributeError, RuntimeError):
     """An array has no such component or property."""
 

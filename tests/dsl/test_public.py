@@ -52,6 +52,9 @@ def test_examples_run(value):
         "debug.whos",
         "debug.template",
         "debug.formatting",
+        "opt.methods",
+        "opt.optimizer",
+        "opt.scaling",
     ],
 )
 def test_examples_of_helpers_run(module):
@@ -62,7 +65,7 @@ def test_examples_of_helpers_run(module):
 
 def test_only_public_names_are_listed():
     modules = [name for name in dir(dr) if inspect.ismodule(getattr(dr, name))]
-    assert modules == ["auto", "llvm", "pytree", "scalar"]
+    assert modules == ["auto", "llvm", "opt", "pytree", "scalar"]
     assert set(dr.__all__) <= set(dir(dr))
     assert not [name for name in dr.__all__ if name.startswith("_")]
 
