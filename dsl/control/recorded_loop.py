@@ -12,11 +12,13 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, reductions, regions
+from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.control.state import Leaf, condition_node, flatten
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError, StateError
@@ -155,6 +157,7 @@ class Loop:
         """Close the region and fill the variables."""
         after = self._read()
         outputs = self._outputs(after)
+        condition, outputs = self._widened(condition, outputs)
         scope, self._scope = self._scope, None
         scope.__exit__(None, None, None)
         args, inits = tuple(self._args), tuple(self._inits)
@@ -163,6 +166,38 @@ class Loop:
             leaf.value._go_back(node)
         for leaf, node in zip(after, results, strict=True):
             leaf.value._become(node)
+
+    def _widened(
+        self, condition: Node, outputs: tuple[Node, ...]
+    ) -> tuple[Node, tuple[Node, ...]]:
+        """Have variables of one entry begin with as many as they end with.
+
+        That is known afterwards only, so the code is made again for wider arguments.
+        """
+        width = max(node.size for node in (condition, *outputs))
+        if width == self._width:
+            return condition, outputs
+        inner, old = self._inner, self._args
+        if inner.locals:
+            raise self._grown(self._leaves[0].name, self._width, width)
+        self._args = [
+            regions.argument(arg.type, width if arg.size == 1 else arg.size, k, init)
+            for k, (arg, init) in enumerate(zip(old, self._inits, strict=True))
+        ]
+        images = {id(a): b for a, b in zip(old, self._args, strict=True)}
+        rewriter = Rewriter(images, is_tracking=True)
+        roots = (condition, *inner.effects, *outputs)
+        rewriter.copy(in_order(roots, inner, set(old), Captures()), inner)
+        inner.effects = list(map(rewriter.image, inner.effects))
+        self._width = inner.width = width
+        return rewriter.image(condition), tuple(map(rewriter.image, outputs))
+
+    def _grown(self, name: str, before: int, after: int) -> StateError:
+        return StateError(
+            self._label,
+            f"the variable '{name}' changes its size from {before} to {after}",
+            "start it with the size that it ends with (lumijit.zeros, full).",
+        )
 
     def _outputs(self, after: list[Leaf]) -> tuple[Node, ...]:
         """Check the variables after the body, and return their nodes."""
@@ -181,13 +216,8 @@ class Loop:
                     f"{type(leaf.value).__name__} to {type(new.value).__name__}",
                     "start it with the type that it ends with.",
                 )
-            if len(new.value) not in (1, size):
-                raise StateError(
-                    self._label,
-                    f"the variable '{leaf.name}' changes its size from {size} to "
-                    f"{len(new.value)}",
-                    "start it with the size that it ends with (lumijit.zeros, full).",
-                )
+            if size > 1 and len(new.value) not in (1, size):
+                raise self._grown(leaf.name, size, len(new.value))
         return tuple(leaf.value._node for leaf in after)
 
     def _sizes(self) -> list[int]:

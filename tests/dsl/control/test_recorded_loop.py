@@ -55,6 +55,20 @@ def test_nested_arrays_as_in_the_document() -> None:
     np.testing.assert_allclose(hit.z, -np.sqrt(1 - y * y), rtol=1e-2)
 
 
+def test_variables_of_one_entry_grow() -> None:
+    x, i = Float(1), UInt32(0)
+    written = dr.zeros(Float, 3)
+    step = Float(1, 2, 3)
+    loop = Loop("grow", lambda: (x, i))
+    while loop(i < 2):
+        y = x * 2
+        dr.scatter_add(written, y, dr.arange(UInt32, 3))
+        x = y + step
+        i += 1
+    assert x.numpy().tolist() == [7, 10, 13]
+    assert written.numpy().tolist() == [2 + 6, 2 + 8, 2 + 10]
+
+
 def test_loops_in_loops() -> None:
     total, i = UInt32(0, 0), UInt32(0)
     outer = Loop("outer", lambda: (total, i))
