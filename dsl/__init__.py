@@ -88,10 +88,12 @@ from lumijit.derivatives.propagation import traverse as traverse
 from lumijit.derivatives.scopes import isolate_grad as isolate_grad
 from lumijit.derivatives.scopes import resume_grad as resume_grad
 from lumijit.derivatives.scopes import suspend_grad as suspend_grad
+from lumijit.enums import FilterMode as FilterMode
 from lumijit.enums import ReduceMode as ReduceMode
 from lumijit.enums import ReduceOp as ReduceOp
 from lumijit.enums import VarState as VarState
 from lumijit.enums import VarType as VarType
+from lumijit.enums import WrapMode as WrapMode
 from lumijit.functions.bits import brev as brev
 from lumijit.functions.bits import log2i as log2i
 from lumijit.functions.bits import lzcnt as lzcnt

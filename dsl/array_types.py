@@ -24,6 +24,7 @@ from lumijit.runtime.dtypes import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    FLOATS,
     INT8,
     INT16,
     INT32,
@@ -54,6 +55,7 @@ from lumijit.spec import (
     require,
 )
 from lumijit.tensors import TensorArray
+from lumijit.textures.texture import make_texture
 
 SUFFIXES: dict[DType, str] = {
     BOOL: "b",
@@ -91,10 +93,21 @@ _HOST_STORAGE: dict[Kind, type[Any]] = {
     TENSOR: TensorArray,
 }
 _MEMBERS: dict[str, dict[str, ArraySpec]] = {}
+
+
+def _texture(dimensions: int, texels: str, namespace: str) -> type[Any]:
+    return make_texture(dimensions, _MEMBERS[namespace][texels])
+
+
 # What a namespace has besides arrays, by name: how it is made for one.
 _OTHERS: dict[str, Callable[[str], Any]] = {
     "PCG32": lambda namespace: make_pcg32(_MEMBERS[namespace]["UInt64"]),
     "Loop": lambda namespace: PlainLoop if namespace == "scalar" else Loop,
+    **{
+        f"Texture{n}{SUFFIXES[t]}": partial(_texture, n, f"TensorX{SUFFIXES[t]}")
+        for n in (1, 2, 3)
+        for t in FLOATS
+    },
 }
 # One class per spec, also where threads ask for it at once.
 _lock = threading.RLock()

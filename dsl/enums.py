@@ -97,3 +97,33 @@ class ReduceMode(NamedEnum):
     def trace_name(self) -> str:
         """The word that the compiler uses for this strategy."""
         return "no_conflicts" if self.name == "NoConflicts" else self.name.lower()
+
+
+class FilterMode(NamedEnum):
+    """How a texture is looked up between the centers of its texels.
+
+    `Nearest` takes the texel that contains the position, `Linear` interpolates.
+
+    >>> import lumijit as dr
+    >>> dr.FilterMode.Linear
+    FilterMode.Linear
+    """
+
+    Nearest = 0
+    Linear = 1
+
+
+class WrapMode(NamedEnum):
+    """What a texture has outside of the positions between 0 and 1.
+
+    `Repeat` the same over and over, `Clamp` the texel at the border, `Mirror` the same
+    over and over, every other time reversed.
+
+    >>> import lumijit as dr
+    >>> dr.WrapMode.Repeat
+    WrapMode.Repeat
+    """
+
+    Repeat = 0
+    Clamp = 1
+    Mirror = 2

@@ -199,4 +199,6 @@ def child_of(value: Any, other: Any, key: Key) -> Any:
             f"the structures differ: keys {mine} against {list(theirs)}",
             "pass PyTrees of the same structure.",
         )
+    if hasattr(value, "_check_like"):
+        value._check_like(other)
     return theirs[key]

@@ -98,6 +98,11 @@ class TensorArray(ArrayBase):
             )
         return cls._of(flat, self._shape)
 
+    def _check_like(self, other: TensorArray) -> None:
+        """Refuse another tensor that isn't of this shape."""
+        if other._shape != self._shape:
+            raise _different_shapes("PyTree", [self._shape, other._shape])
+
     def _map(self, op: Op, *others: Array) -> Array:
         shape = _common_shape(op.name, (self, *others))
         cls = self._mask if op.result is BOOL else type(self)
@@ -203,13 +208,17 @@ def _common_shape(construct: str, operands: tuple[Any, ...]) -> Shape:
     """Return the shape of a result; an operand of one entry goes with any other."""
     shapes = [o._shape for o in operands]
     if len({s for s in shapes if math.prod(s) != 1}) > 1:
-        listed = ", ".join(map(str, shapes))
-        raise SizeError(
-            construct,
-            f"the tensors have different shapes ({listed})",
-            "use tensors of one shape, or of one entry.",
-        )
+        raise _different_shapes(construct, shapes)
     return np.broadcast_shapes(*shapes)
+
+
+def _different_shapes(construct: str, shapes: list[Shape]) -> SizeError:
+    listed = ", ".join(map(str, shapes))
+    return SizeError(
+        construct,
+        f"the tensors have different shapes ({listed})",
+        "use tensors of one shape, or of one entry.",
+    )
 
 
 def _entries(cls: Any, value: Any) -> tuple[Any, Shape]:

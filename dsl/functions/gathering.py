@@ -147,6 +147,27 @@ def _gather_parts(
     return wrap_nested(dtype, items)
 
 
+def gather_run(
+    dtype: type[Any], source: Array, first: Any, count: int, active: Any
+) -> list[Any]:
+    """Read `count` neighbouring entries of an array, the first of them at `first`.
+
+    They are of type `dtype`: a flat array type, or a Python type in `scalar`.
+    """
+    if not isinstance(source, FlatArray):
+        return [gather(dtype, source, first + k, active) for k in range(count)]
+    construct = "lumijit.gather"
+    spec: ArraySpec = dtype._spec
+    node = source._node
+    index = index_node(spec, first, construct)
+    mask = mask_array(spec, active, construct)._node
+    last = node.size - count + 1
+    position, mask = memory.place(node, index, mask, "gather", size=last)
+    return [
+        wrap_flat(dtype, memory.entries(node, position, mask, k)) for k in range(count)
+    ]
+
+
 def _gather_host(dtype: type[Any], source: Array, index: Any, active: Any) -> Any:
     """Read from a scalar array: entries at an index array, or one instance."""
     spec = source._spec

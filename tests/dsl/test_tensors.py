@@ -304,6 +304,38 @@ class TestTypes:
         assert dr.expr_t(TensorXi, Float64) is TensorXf64
 
 
+class TestDerivatives:
+    def test_gradients_are_tensors(self) -> None:
+        x = ad.TensorXf(GRID)
+        dr.enable_grad(x)
+        y = x * x + ad.TensorXf(x.array, (2, 3))
+        assert dr.grad_enabled(x, y)
+        dr.backward(y)
+        same(dr.grad(x), 2 * GRID + 1)
+        same(x.grad, 2 * GRID + 1)
+        same(dr.detach(y), GRID * GRID + GRID)
+        assert not dr.grad_enabled(dr.detach(y))
+        assert type(dr.detach(y, False)) is TensorXf
+
+    def test_set_gradients(self) -> None:
+        x = ad.TensorXf(GRID)
+        dr.enable_grad(x)
+        dr.set_grad(x, ad.TensorXf(GRID))
+        dr.accum_grad(x, 1)
+        same(dr.grad(x), GRID + 1)
+        y = x * 2
+        dr.forward_to(y)
+        same(dr.grad(y), 2 * GRID + 2)
+        with pytest.raises(SizeError, match=r"different shapes \(\(2, 3\), \(6,\)\)"):
+            dr.set_grad(x, ad.TensorXf(GRID.reshape(6)))
+
+    def test_sums(self) -> None:
+        x = ad.TensorXf(GRID)
+        dr.enable_grad(x)
+        dr.backward(dr.mean(x * x, axis=None))
+        np.testing.assert_allclose(dr.grad(x).numpy(), GRID / 3, rtol=1e-6)
+
+
 MODES = pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 
 
@@ -329,6 +361,9 @@ class TestTrees:
         assert type(masks[0]) is TensorXb
         same(dr.pytree.tree_map(lambda v: Float(7), x), np.full((2, 3), 7))
         assert dict(dr.pytree.tree_leaves(x)) == {".array": x.array}
+        same(dr.pytree.tree_map(operator.add, x, x), 2 * GRID)
+        with pytest.raises(SizeError, match=r"PyTree: .* \(\(2, 3\), \(3, 2\)\)"):
+            dr.pytree.tree_map(operator.add, x, TensorXf(GRID.T))
         with pytest.raises(ArrayTypeError, match="can't become a 'float'"):
             dr.pytree.tree_map(lambda v: 1.0, x)
         with pytest.raises(SizeError, match="can't change from 6 to 12"):

@@ -1,0 +1,1 @@
+"""Textures: grids of texels, looked up at any position."""
