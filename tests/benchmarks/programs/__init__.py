@@ -11,6 +11,7 @@ from tests.benchmarks.programs import (
     loops,
     pictures,
     scatters,
+    textures,
     tracing,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "loops",
     "pictures",
     "scatters",
+    "textures",
     "tracing",
 ]
