@@ -363,7 +363,7 @@ def _look_of(cls: type[Any]) -> Look | None:
             found = look
             break
     else:
-        if pytree.struct_fields(cls) is not None:
+        if pytree.struct_fields(cls) is not None or hasattr(cls, "_holds_arrays"):
             found = _look_at_object
         elif is_foreign(cls):
             if cls.__dictoffset__ or _slots_of(cls):

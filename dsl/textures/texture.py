@@ -54,6 +54,8 @@ class TextureBase:
      [1.5]]
     """
 
+    #: Constructs watch whether their functions change a texture.
+    _holds_arrays = True
     _tensor_class: ClassVar[Any]
     _dimensions: ClassVar[int]
 

@@ -18,9 +18,10 @@ from lumijit.llvm import (
     TensorXf,
     Texture1f,
     Texture2f,
+    UInt,
     ad,
 )
-from lumijit.runtime.errors import ArrayTypeError, SizeError, StateError
+from lumijit.runtime.errors import ArrayTypeError, SizeError, StateError, SymbolicError
 
 DATA = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
 NAMES = [f"Texture{n}{t}" for n in (1, 2, 3) for t in ("f16", "f", "f64")]
@@ -100,6 +101,55 @@ class TestContents:
         texture = Texture2f(image)
         assert texture.value().state is dr.VarState.Unevaluated
         assert texture.eval([1, 1])[1] == 22
+
+
+class TestConstructs:
+    """What functions of constructs change of textures is found, as of other objects."""
+
+    def test_branches(self) -> None:
+        @dr.syntax
+        def paint(texture: Texture1f, n: UInt) -> None:
+            if n > 1:
+                texture.set_value(Float(5, 6, 7, 8))
+
+        texture = Texture1f([[1], [2], [3], [4]])
+        paint(texture, UInt(0, 1, 2, 3))
+        assert list(texture.value()) == [1, 2, 7, 8]
+
+    def test_loops(self) -> None:
+        @dr.syntax
+        def count(texture: Texture1f, n: UInt) -> None:
+            while n > 1:
+                tensor = texture.tensor()
+                tensor += 1
+                n -= 1
+
+        texture = Texture1f([[1], [2], [3], [4]])
+        count(texture, UInt(0, 1, 2, 3))
+        assert list(texture.value()) == [1, 2, 4, 6]
+        assert list(texture.eval(Float(1))[0]) == [6]
+
+    def test_updates(self) -> None:
+        texture = Texture1f([[1], [2]])
+
+        def body(i: UInt) -> tuple[UInt]:
+            dr.scatter_add(texture.value(), Float(1), i % 2)
+            return (i + 1,)
+
+        dr.while_loop((UInt(0, 1, 2),), lambda i: i < 5, body)
+        assert list(texture.value()) == [8, 7]
+        assert list(texture.eval(Float(0, 1))[0]) == [8, 7]
+
+    def test_texels_of_a_loop_are_not_for_others(self) -> None:
+        texture = Texture1f([[1], [2]])
+
+        def body(x: Float) -> tuple[Float]:
+            texture.set_value(x)
+            return (x + 1,)
+
+        dr.while_loop((Float(1, 2),), lambda x: x < 5, body)
+        with pytest.raises(SymbolicError, match="the array is symbolic"):
+            texture.eval(0.5)
 
 
 class TestPositions:
