@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import lumijit as dr
-from examples import ambient_occlusion, mandelbrot, materials, quickstart, sdf_sphere
+from examples import (
+    ambient_occlusion,
+    bumpy_sphere,
+    mandelbrot,
+    materials,
+    quickstart,
+    sdf_sphere,
+)
 from examples.image import save_png
 from lumijit.llvm import Float
 
@@ -34,7 +41,7 @@ class Picture(Protocol):
 
 PICTURES = cast(
     "tuple[Picture, ...]",
-    (quickstart, sdf_sphere, mandelbrot, ambient_occlusion, materials),
+    (quickstart, bumpy_sphere, sdf_sphere, mandelbrot, ambient_occlusion, materials),
 )
 
 HEADINGS = ("picture", "size", "kernels", "ops", "trace ms", "build ms", "run ms")
