@@ -151,9 +151,9 @@ def zero(like: Node | Vertex, size: int = 1) -> Node:
 
 def new_adjoint(like: Node | Vertex) -> Any:
     """Return a place for what arrives at a value."""
-    if like.type is VOID:
-        return Bundle()
-    return LocalAdjoint(like) if isinstance(like.type, LocalType) else Adjoint(like)
+    if like.type.is_float:
+        return Adjoint(like)
+    return Bundle() if like.type is VOID else LocalAdjoint(like)
 
 
 class Bundle:

@@ -47,7 +47,7 @@ Push = Callable[[Step, dict[int, Any]], Any]
 def pull(step: Step, into: dict[int, Any], by: Any) -> None:
     """Pass the derivative by a result on to the operands, whose adjoints are given."""
     op = step.op
-    if isinstance(op, Op) and isinstance(op.derivative, tuple):
+    if type(op) is Op and type(op.derivative) is tuple:
         _pull_elementwise(step, into, by, op.derivative)
     else:
         _rule(step).pull(step, into, by.complete())
@@ -90,21 +90,20 @@ def _rule(step: Step) -> Rule:
     return rule
 
 
-def _partial(step: Step, k: int, partials: tuple[Any, ...]) -> Any:
-    values = [Value(dep) for dep in step.deps]
-    return partials[k](Value(step.result), *values)
-
-
 def _pull_elementwise(
     step: Step, into: dict[int, Any], by: Adjoint, partials: tuple[Any, ...]
 ) -> None:
-    if by.value is not None and by.value.size != step.size:
-        by.complete()
     value, mask = by.value, by.mask
     assert value is not None
+    if value.size != step.size:
+        by.complete()
+        value, mask = by.value, by.mask
+        assert value is not None
+    result = Value(step.result)
+    values = [Value(dep) for dep in step.deps]
     for k, adjoint in into.items():
-        partial = _partial(step, k, partials)
-        if not isinstance(partial, Value):
+        partial = partials[k](result, *values)
+        if type(partial) is not Value:
             if partial:
                 adjoint.add(_times(value, partial), mask)
         elif partial.node.type is BOOL:
@@ -125,9 +124,11 @@ def _push_elementwise(
     step: Step, tangents: dict[int, Node], partials: tuple[Any, ...]
 ) -> Node:
     total: Node | None = None
+    result = Value(step.result)
+    values = [Value(dep) for dep in step.deps]
     for k, tangent in tangents.items():
-        partial = _partial(step, k, partials)
-        if not isinstance(partial, Value):
+        partial = partials[k](result, *values)
+        if type(partial) is not Value:
             term = _times(tangent, partial)
         elif partial.node.type is BOOL:
             term = trace.select(partial.node, tangent, literal(0, tangent))

@@ -253,12 +253,12 @@ def _backward(found: Found, clearing: Clearing) -> None:
             serial = vertex.serial
             into = {}
             if serial >= start:
-                parents = ((k, vertex.deps[k].vertex) for k in vertex.inputs)
-                into = {
-                    k: border.at(p) if border.has(p) else places.at(p)
-                    for k, p in parents
-                    if p.serial in found
-                }
+                deps = vertex.deps
+                for k in vertex.inputs:
+                    parent: Vertex = deps[k].vertex
+                    if parent.serial in found:
+                        is_outside = border.has(parent)
+                        into[k] = (border if is_outside else places).at(parent)
             elif vertex.inputs and isolation is not None:
                 isolation.postponed[serial] = vertex
             if not into:
@@ -269,10 +269,11 @@ def _backward(found: Found, clearing: Clearing) -> None:
             vertex.grad = None if is_cleared else adjoint.complete()
             if clearing.edges:
                 vertex.cut()
-            for other in arrivals.values():
-                found.update(_collect([other], False, start))
-                places.at(other)
-            arrivals.clear()
+            if arrivals:
+                for other in arrivals.values():
+                    found.update(_collect([other], False, start))
+                    places.at(other)
+                arrivals.clear()
         border.settle()
 
 

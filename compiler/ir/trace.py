@@ -309,8 +309,12 @@ def append(
     if size is None:
         size = broadcast_size(op, deps)
     node = make(op, dtype, size, deps, attr)
-    if _variables and not vertices.note(node):
-        return node
+    if _variables:
+        for dep in deps:
+            if dep.vertex is not None:
+                if not vertices.note(node):
+                    return node
+                break
     if host.uses is None:
         host.uses = ref(node)
     else:

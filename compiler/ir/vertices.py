@@ -57,7 +57,6 @@ class Vertex:
         "deps",
         "grad",
         "inputs",
-        "label",
         "mode",
         "op",
         "result",
@@ -82,17 +81,22 @@ class Vertex:
         self.attr = attr
         self.type: DType = node.type
         self.size: int = node.size
-        self.serial = next(_serials)
+        self.serial: int = next(_serials)
         # Of an operation with several results: those by position.
         self.grad: Any = None
         self.scope = node.scope
         self.result = ref(node)
         self.users: list[ref[Vertex]] = []
-        # How updates of a read array's gradient are combined; a name for diagrams.
+        # How updates of a read array's gradient are combined.
         self.mode = "auto"
-        self.label: str | None = None
+        own = ref(self)
         for position in inputs:
-            _note_user(deps[position].vertex, self)
+            users = deps[position].vertex.users
+            users.append(own)
+            # Powers of two only, so that this takes constant time on average.
+            count = len(users)
+            if count >= _PRUNE_FROM and not count & (count - 1):
+                users[:] = [entry for entry in users if entry() is not None]
 
     @property
     def parents(self) -> list[Vertex]:
@@ -116,15 +120,6 @@ class Vertex:
         """Forget what the value depends on."""
         self.deps = self.inputs = ()
         self.op = self.attr = None
-
-
-def _note_user(vertex: Vertex, user: Vertex) -> None:
-    users = vertex.users
-    users.append(ref(user))
-    # Where the length is a power of two, so that this takes constant time on average.
-    count = len(users)
-    if count >= _PRUNE_FROM and not count & (count - 1):
-        vertex.users = [entry for entry in users if entry() is not None]
 
 
 # The variables that are tracked, while they live: where it is empty, nothing is.
@@ -238,15 +233,15 @@ def track(
 
 
 def note(node: Node) -> bool:
-    """Track a new elementwise node; tell whether value numbering may find it."""
+    """Track a new elementwise node; tell whether value numbering may find it.
+
+    One of its operands has a vertex.
+    """
     op = node.op
     if not node.type.is_float or type(op.derivative) is NotDifferentiable:
         return True
-    for dep in node.deps:
-        if dep.vertex is not None:
-            track(node, op, node.deps, node.attr)
-            return False
-    return True
+    track(node, op, node.deps, node.attr)
+    return False
 
 
 def next_serial() -> int:
