@@ -64,6 +64,7 @@ from lumijit.derivatives.functional import hvp as hvp
 from lumijit.derivatives.functional import jvp as jvp
 from lumijit.derivatives.functional import value_and_grad as value_and_grad
 from lumijit.derivatives.functional import vjp as vjp
+from lumijit.derivatives.gradcheck import gradcheck as gradcheck
 from lumijit.derivatives.gradients import accum_grad as accum_grad
 from lumijit.derivatives.gradients import clear_grad as clear_grad
 from lumijit.derivatives.gradients import detach as detach

@@ -6,6 +6,7 @@ rules for what moves values between elements, and how both are applied.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value, literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
+from lumijit.compiler.ir.ops.arithmetic import ABS, ADD
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.compiler.ir.ops.structural import (
     CAST,
@@ -109,7 +110,22 @@ def _pull_elementwise(
         elif partial.node.type is BOOL:
             adjoint.add(value, under_both(partial.node, mask))
         else:
-            adjoint.add(trace.emit2(MUL, value, partial.node), mask)
+            adjoint.add(_scaled(value, partial.node, step), mask)
+
+
+def _scaled(value: Node, partial: Node, step: Step) -> Node:
+    """Multiply a derivative with a partial one, which may be infinite: 0 stays 0.
+
+    Where it is an operand, it is as finite as the program's own values.
+    """
+    product = Value(value) * Value(partial)
+    if any(partial is dep for dep in step.deps):
+        return product.node
+    is_zero = Value(value) == 0
+    if value.vertex is not None:
+        # What is 0 here may have a derivative, which the partial one is a factor of.
+        is_zero = is_zero & ~(Value(partial).map(ABS) < math.inf)
+    return is_zero.select(0, product).node
 
 
 def _times(value: Node, factor: float) -> Node:
@@ -133,7 +149,7 @@ def _push_elementwise(
         elif partial.node.type is BOOL:
             term = trace.select(partial.node, tangent, literal(0, tangent))
         else:
-            term = trace.emit2(MUL, tangent, partial.node)
+            term = _scaled(tangent, partial.node, step)
         total = term if total is None else trace.emit2(ADD, total, term)
     assert total is not None
     return total

@@ -57,7 +57,6 @@ _isolation: Variable[Isolation | None] = Variable("isolation", None)
 # What nested traversals have left for the one that is running.
 _arrivals: Variable[Found | None] = Variable("arrivals", None)
 isolating = _isolation.during
-queueing = _queue.during
 
 
 def _users(vertex: Vertex) -> Iterator[Vertex]:
@@ -92,6 +91,12 @@ def depend_on_earlier(found: Iterable[Vertex], serial: int) -> bool:
     return any(known < serial for known in _collect(found, False, serial))
 
 
+def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
+    """Return all vertices that some depend on, these included, in order."""
+    found = _collect(seeds, False, 0)
+    return [found[serial] for serial in sorted(found)]
+
+
 def _is_argument(vertex: Vertex) -> bool:
     """Tell whether a vertex is a loop's variable that was tracked before the loop."""
     return vertex.op is None and isinstance(vertex.attr, Vertex)
@@ -116,6 +121,27 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
     """
     found = _queue.get() or {}
     _queue.set(None)
+    _run(found, is_forward, clearing, is_tracked)
+
+
+def traverse_between(
+    sources: Iterable[Vertex],
+    results: Iterable[Vertex],
+    is_forward: bool,
+    is_tracked: bool,
+) -> None:
+    """Propagate gradients along all ways from sources to results, and keep the edges.
+
+    Whatever else was enqueued, isolated or has gradients takes no part.
+    """
+    ahead = _collect(sources, True, 0)
+    start = min(ahead, default=0)
+    found = {k: v for k, v in _collect(results, False, start).items() if k in ahead}
+    with isolating(None):
+        _run(found, is_forward, Clearing(edges=False), is_tracked)
+
+
+def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:
     run = _forward if is_forward else _backward
     if is_tracked:
         run(found, clearing)

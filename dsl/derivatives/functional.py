@@ -12,9 +12,9 @@ from typing import Any
 
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive import traversal
-from lumijit.compiler.derive.traversal import Clearing
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.vertices import Vertex
 from lumijit.derivatives.gradients import (
     accumulate,
     clear_grad,
@@ -29,12 +29,13 @@ from lumijit.derivatives.scopes import resume_grad
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 
 Function = Callable[..., Any]
-# Of the pass itself; gradients are cleared here, edges serve the next one.
-_CLEARING = Clearing(edges=False)
 
 
-class _Call:
-    """One call of a function on variables of its own, to be differentiated."""
+class Call:
+    """One call of a function on variables of its own, to be differentiated.
+
+    `variables` stand for the arguments, `outputs` for what was returned.
+    """
 
     def __init__(
         self, construct: str, function: Function, primals: Sequence[Any]
@@ -42,10 +43,10 @@ class _Call:
         self._start = vertices.next_serial()
         # Else nobody could ask for derivatives of derivatives.
         self._is_tracked = bool(vertices.variables)
-        self._variables = mapped(tuple(primals), _linked)
+        self.variables = mapped(tuple(primals), _linked)
         with resume_grad():
-            enable_grad(self._variables)
-        for primal, variable in zip(primals, self._variables, strict=True):
+            enable_grad(self.variables)
+        for primal, variable in zip(primals, self.variables, strict=True):
             if not list(tracked_leaves(variable)):
                 raise DerivativeError(
                     construct,
@@ -54,49 +55,46 @@ class _Call:
                     "pass arrays of floats of an .ad namespace, or bind the argument "
                     "beforehand (functools.partial).",
                 )
-        with resume_grad(self._variables):
-            value = function(*mapped(self._variables, _same))
+        with resume_grad(self.variables):
+            value = function(*mapped(self.variables, _same))
             # Nodes of their own, of which no other result is computed.
-            self._outputs = mapped(value, trace.copied)
+            self.outputs = mapped(value, trace.copied)
 
     @property
     def value(self) -> Any:
         """What the function returned."""
-        return self.outward(self._outputs)
+        return self.outward(self.outputs)
 
     def outward(self, value: Any) -> Any:
         """Return a value as the caller may see it: tracked only through the caller's
         arrays.
         """
-        found = [leaf._node.vertex for leaf in tracked_leaves(value)]
-        known = [vertex for vertex in found if vertex is not None]
-        if traversal.depend_on_earlier(known, self._start):
+        if traversal.depend_on_earlier(_vertices(value), self._start):
             return mapped(value, _same)
         return detach(value)
 
     def push(self, tangents: Any) -> Any:
         """Return the derivatives of results, from those of the arguments."""
-        return self._pass(True, self._variables, tangents, self._outputs)
+        return self._pass(True, self.variables, tangents, self.outputs)
 
     def pull(self, cotangents: Any) -> Any:
         """Return the derivatives by the arguments, from those by results."""
-        return self._pass(False, self._outputs, cotangents, self._variables)
+        return self._pass(False, self.outputs, cotangents, self.variables)
 
     def _pass(self, is_forward: bool, source: Any, seeds: Any, target: Any) -> Any:
-        own = (self._variables, self._outputs)
-        starts = [leaf._node.vertex for leaf in tracked_leaves(self._variables)]
-        with (
-            resume_grad(*own),
-            traversal.queueing(None),
-            traversal.isolating(None),
-        ):
+        own = (self.variables, self.outputs)
+        starts, ends = (_vertices(values) for values in own)
+        with resume_grad(*own):
             accumulate(source, seeds, _same)
-            # Whatever else the results depend on takes no part.
-            traversal.enqueue(starts, True)
-            traversal.traverse(is_forward, _CLEARING, self._is_tracked)
+            traversal.traverse_between(starts, ends, is_forward, self._is_tracked)
             found = grad(target)
             clear_grad(*own)
         return self.outward(found)
+
+
+def _vertices(value: Any) -> list[Vertex]:
+    found = (leaf._node.vertex for leaf in tracked_leaves(value))
+    return [vertex for vertex in found if vertex is not None]
 
 
 def _linked(node: Node) -> Node:
@@ -138,7 +136,7 @@ def jvp(
             f"there are {len(primals)} primals and {len(tangents)} tangents",
             "pass one tangent for each primal.",
         )
-    call = _Call("lumijit.jvp", function, primals)
+    call = Call("lumijit.jvp", function, primals)
     return call.value, call.push(tuple(tangents))
 
 
@@ -163,7 +161,7 @@ def vjp(function: Function, *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
     >>> value, pullback(1), pullback(10)
     ([6], ([3], [2]), ([30], [20]))
     """
-    call = _Call("lumijit.vjp", function, primals)
+    call = Call("lumijit.vjp", function, primals)
     return call.value, call.pull
 
 
@@ -205,7 +203,7 @@ def value_and_grad(
                 result, *aux[:] = _pair(result)
             return _checked(result)
 
-        call = _Call("lumijit.value_and_grad", called, [args[k] for k in numbers])
+        call = Call("lumijit.value_and_grad", called, [args[k] for k in numbers])
         found = call.pull(1)
         gradient = found[0] if isinstance(argnums, int) else found
         if has_aux:

@@ -1,0 +1,127 @@
+"""Derivatives where functions have kinks, poles and ends, and of nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Array2f64, Bool, Float64, UInt32
+
+INF, NAN = float("inf"), float("nan")
+Figures = list[list[float]]
+
+
+def pulled(function: Callable[..., Any], *points: Any, seed: Any = 1) -> Figures:
+    """Return the derivatives in reverse mode."""
+    arrays = [Float64(p) for p in points]
+    _, pullback = dr.vjp(function, *arrays)
+    return [found.numpy().tolist() for found in pullback(seed)]
+
+
+def pushed(function: Callable[..., Any], *points: Any, seed: Any = 1) -> list[float]:
+    """Return the derivatives in forward mode, along all arguments at once."""
+    arrays = [Float64(p) for p in points]
+    found = dr.jvp(function, arrays, [seed] * len(points))[1]
+    return found.numpy().tolist()
+
+
+EDGES: dict[str, tuple[Callable[..., Any], list[list[float]], Figures]] = {
+    "abs at 0": (abs, [[0, -0.0, -1]], [[0, 0, -1]]),
+    "sign": (dr.sign, [[0, -1]], [[0, 0]]),
+    "minimum of equal": (dr.minimum, [[1, 2], [1, 1]], [[1, 0], [0, 1]]),
+    "maximum of equal": (dr.maximum, [[1, 2], [1, 1]], [[0, 1], [1, 0]]),
+    "min of ties": (dr.min, [[1, 1, 2]], [[1, 1, 0]]),
+    "max of ties": (dr.max, [[2, 1, 2]], [[1, 0, 1]]),
+    "product with a zero": (dr.prod, [[0, 3, 2]], [[6, 0, 0]]),
+    "product with zeros": (dr.prod, [[0, 0, 2]], [[0, 0, 0]]),
+    "safe_sqrt": (dr.safe_sqrt, [[0, -2, 4]], [[0, 0, 0.25]]),
+    "safe_asin": (dr.safe_asin, [[-1, 1, 2, 0]], [[0, 0, 0, 1]]),
+    "safe_acos": (dr.safe_acos, [[-1, 1, 2, 0]], [[0, 0, 0, -1]]),
+    "whole powers at 0": (lambda x: x**2 + x**1, [[0, -3]], [[1, -5]]),
+    "exponent of 0": (lambda x: x**0, [[0, 2]], [[0, 0]]),
+    "power": (dr.power, [[0, 1, 2], [2, 0, 1]], [[0, 0, 1], [0, 0, 2 * np.log(2)]]),
+    "side not taken": (
+        lambda x: dr.select(x > 0, dr.sqrt(x) * x, x) + dr.select(x == 0, 0, 1 / x),
+        [[0, 4, -1]],
+        [[1, 3 - 1 / 16, 0]],
+    ),
+    "NaN not taken": (lambda x: dr.select(x != x, 1, 2 * x), [[NAN, 4]], [[0, 2]]),
+    "no entries": (lambda x: dr.sin(x) * 2, [[]], [[]]),
+    "no entries, one for all": (lambda x, w: dr.sum(x * w) + w, [[], [3]], [[], [1]]),
+    "sum of nothing": (lambda x: dr.sum(x), [[]], [[]]),
+    "nothing read": (
+        lambda x: dr.gather(Float64, x, UInt32(0, 1), Bool(0, 0)),
+        [[1, 2]],
+        [[0, 0]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(name: str) -> None:
+    function, points, expected = EDGES[name]
+    found = pulled(function, *points)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-14)
+    total = sum(sum(row) for row in expected)
+    assert sum(pushed(function, *points)) == pytest.approx(total, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (dr.ReduceOp.Mul, [[1, 0, 1], [1, 0, 0]]),
+        (dr.ReduceOp.Min, [[1, 1, 1], [1, 1, 0]]),
+        (dr.ReduceOp.Max, [[1, 0, 1], [1, 0, 1]]),
+    ],
+)
+def test_updates_with_ties_and_zeros(op: Any, expected: Figures) -> None:
+    """All that are the extreme get the derivative; zeros are counted in products."""
+
+    def function(t: Any, v: Any) -> Any:
+        dr.scatter_reduce(op, t, v, UInt32(0, 1, 1))
+        return t
+
+    assert pulled(function, [1, 0, 3], [1, 0, 2]) == expected
+
+
+POLES: dict[str, Callable[[Any], Any]] = {
+    "sqrt": dr.sqrt,
+    "reciprocal": lambda x: 1 / x,
+    "log": dr.log,
+    "cbrt": dr.cbrt,
+    "power": lambda x: x**0.5,
+    "norm": lambda x: dr.norm(Array2f64(x, x)),
+    "asin": lambda x: dr.asin(x - 1),
+}
+
+
+@pytest.mark.parametrize("name", POLES)
+def test_where_nothing_arrives_nothing_is_passed_on(name: str) -> None:
+    """An infinite factor doesn't make NaN of a derivative that is 0, as in the peer."""
+    function = POLES[name]
+    seed = Float64(0, 1)
+    for found in (
+        pulled(function, [0, 0.5], seed=seed)[0],
+        pushed(function, [0, 0.5], seed=seed),
+    ):
+        assert found[0] == 0
+        assert np.isfinite(found[1])
+        assert found[1] != 0
+
+
+def test_infinite_derivatives_stay() -> None:
+    assert pulled(dr.sqrt, [0, 4]) == [[INF, 0.25]]
+
+
+def test_zeros_that_have_derivatives_themselves() -> None:
+    """The derivative by y = sin(x) - 1/2 of y^2 is 0 there, its own isn't."""
+    x = float(np.arcsin(0.5))
+    found = dr.hvp(lambda x: (dr.sin(x) - 0.5) ** 2, (Float64(x),), (1,))[0]
+    assert found[0] == pytest.approx(2 * np.cos(x) ** 2)
+    flat = dr.hvp(lambda x: dr.sum(dr.safe_sqrt(x)), (Float64(-0.5, 1, 0),), (1,))[0]
+    assert list(flat) == [0, -0.25, 0]
