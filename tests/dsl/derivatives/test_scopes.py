@@ -1,0 +1,238 @@
+"""Where derivatives are tracked, and which traversals pass where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Float64, UInt32
+from lumijit.runtime.errors import DerivativeError
+
+ADFlag, ADMode = dr.ADFlag, dr.ADMode
+
+
+def variables(*values: float) -> list[Any]:
+    found = [Float64(v) for v in values]
+    dr.enable_grad(found)
+    return found
+
+
+def test_suspend() -> None:
+    a, b, c = variables(1, 2, 3)
+    with dr.suspend_grad():
+        assert not dr.grad_enabled(a, b, c)
+        d = a + b + c
+        new = Float64(1)
+        dr.enable_grad(new)
+    assert dr.grad_enabled(a)
+    assert not dr.grad_enabled(d, new)
+
+
+def test_suspend_some() -> None:
+    a, b, c = variables(1, 2, 3)
+    with dr.suspend_grad(b):
+        assert [dr.grad_enabled(v) for v in (a, b, c)] == [True, False, True]
+        d = a * b * c
+    with dr.suspend_grad(a, when=False):
+        e = a * 10
+    dr.backward(d + e)
+    assert [v.grad[0] for v in (a, b, c)] == [16, 0, 2]
+
+
+def test_resume_some_while_suspended() -> None:
+    a, b, c = variables(1, 2, 3)
+    with dr.suspend_grad():
+        with dr.resume_grad(a, b):
+            assert [dr.grad_enabled(v) for v in (a, b, c)] == [True, True, False]
+            d = a * b * c
+        e = a * 5
+        with dr.resume_grad():
+            f = c * 100
+        with dr.resume_grad(when=False):
+            g = c * 1000
+    assert not dr.grad_enabled(e, g)
+    dr.backward(d + f)
+    assert [v.grad[0] for v in (a, b, c)] == [6, 3, 100]
+
+
+def test_suspended_inside_of_symbolic_loops() -> None:
+    (x,) = variables(2)
+
+    def body(i: Any, y: Any, x: Any) -> Any:
+        with dr.suspend_grad():
+            factor = x * x
+        return i + 1, y + x * factor, x
+
+    state = (UInt32(0), Float64(0), x)
+    for mode in ("symbolic", "evaluated"):
+        y = dr.while_loop(state, lambda i, y, x: i < 3, body, mode=mode)[1]
+        dr.backward(y)
+        assert x.grad == 12
+        dr.clear_grad(x)
+
+
+def test_isolate() -> None:
+    (x,) = variables(3)
+    y = x * x
+    with dr.isolate_grad():
+        z = y * 2
+        dr.backward(z)
+        assert x.grad == 0
+        assert y.grad == 2
+        dr.backward(y * 5)
+        assert x.grad == 0
+    assert x.grad == 6 * 7
+
+
+def test_isolate_doesnt_hold_forward_mode_back() -> None:
+    (x,) = variables(3)
+    y = x * x
+    with dr.isolate_grad():
+        z = y * 2
+        dr.forward(x)
+        assert z.grad == 12
+
+
+def test_nested_isolation() -> None:
+    (x,) = variables(3)
+    y = x * x
+    with dr.isolate_grad():
+        z = y * 2
+        with dr.isolate_grad():
+            dr.backward(z * 10)
+            assert z.grad == 10
+            assert y.grad == 0
+        assert y.grad == 20
+        assert x.grad == 0
+    assert x.grad == 120
+
+
+@pytest.mark.parametrize("evaluate", [dr.eval, dr.make_opaque])
+def test_evaluation_between(evaluate: Any) -> None:
+    x = Float64(1, 2, 3)
+    dr.enable_grad(x)
+    y = dr.sin(x)
+    evaluate(y)
+    z = y * y
+    evaluate(z)
+    evaluate(x)
+    dr.backward(dr.sum(z))
+    np.testing.assert_allclose(x.grad, np.sin([2.0, 4.0, 6.0]))
+
+
+@pytest.mark.parametrize("is_evaluated", [True, False])
+def test_changes_in_place_after_recording(is_evaluated: bool) -> None:
+    x, w = Float64(1, 2, 3), Float64(2, 2, 2)
+    index = UInt32(0, 1, 2)
+    if is_evaluated:
+        dr.eval(x, w, index)
+    dr.enable_grad(x)
+    before = Float64(x)
+    y = dr.gather(Float64, x, index) * x * w
+    if is_evaluated:
+        dr.eval(y)
+    x += 1
+    dr.scatter(x, Float64(9), UInt32(1))
+    dr.scatter(w, Float64(9), UInt32(0))
+    w *= 10
+    dr.scatter(index, UInt32(2), UInt32(0))
+    dr.backward(y)
+    assert list(before.grad) == [4, 8, 12]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a NumPy view of an operand changes a recorded derivative"
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_changes_through_a_view_after_evaluation(which: int) -> None:
+    x, w = Float64(1, 2, 3), Float64(2, 2, 2)
+    dr.eval(x, w)
+    dr.enable_grad(x)
+    y = x * x * w
+    dr.eval(y)
+    (x, w)[which].numpy()[:] = 100
+    dr.backward(y)
+    assert list(x.grad) == [4, 8, 12]
+
+
+def test_enqueue_in_the_other_direction() -> None:
+    x, w = variables(3, 4)
+    y, other = x * x * w, x * 100
+    dr.set_grad(x, 1)
+    dr.enqueue(ADMode.Backward, y)
+    dr.traverse(ADMode.Forward, ADFlag.ClearInterior)
+    assert y.grad == 24
+    assert other.grad == 0
+    dr.clear_grad(x, y, w)
+    dr.set_grad(y, 1)
+    dr.enqueue(ADMode.Forward, x)
+    dr.traverse(ADMode.Backward)
+    assert x.grad == 24
+    assert w.grad == 0
+
+
+def test_accumulating_twice() -> None:
+    x, w = variables(3, 4)
+    y = x * w
+    for count in (1, 2):
+        dr.set_grad(y, 1)
+        dr.enqueue(ADMode.Backward, y)
+        dr.traverse(ADMode.Backward, ADFlag.ClearVertices)
+        assert x.grad == 4 * count
+        assert w.grad == 3 * count
+
+
+def test_traversing_what_was_cleared_is_an_error() -> None:
+    (x,) = variables(3)
+    y = x * x
+    dr.backward(y)
+    with pytest.raises(DerivativeError, match="an earlier traversal has gone along"):
+        dr.backward(y)
+
+
+def test_flags_of_gradients() -> None:
+    (x,) = variables(3)
+    y = x * x
+    z = y * 2
+    dr.backward(z, ADFlag.ClearNone)
+    assert [v.grad[0] for v in (z, y, x)] == [1, 2, 12]
+    dr.clear_grad(x, y, z)
+    dr.backward(z, ADFlag.ClearInterior)
+    assert [v.grad[0] for v in (z, y, x)] == [1, 0, 12]
+    dr.clear_grad(x, y, z)
+    dr.backward(z, ADFlag.ClearInput)
+    assert [v.grad[0] for v in (z, y, x)] == [0, 2, 12]
+    dr.clear_grad(x, y, z)
+    dr.backward(z)
+    assert [v.grad[0] for v in (z, y, x)] == [0, 0, 12]
+
+
+@pytest.mark.parametrize("kind", ["literal", "evaluated", "shared", "computed"])
+def test_variables_of_any_kind(kind: str) -> None:
+    if kind == "literal":
+        x = Float64(2)
+    else:
+        x = Float64(np.full(3, 2.0))
+    other = Float64(x) if kind == "shared" else Float64(2)
+    if kind == "computed":
+        x = x * 1
+    before = x * 7
+    dr.enable_grad(x)
+    assert not dr.grad_enabled(other, before)
+    again = x * 7
+    assert dr.grad_enabled(again)
+    dr.backward(dr.sum(x * 7 + before + again + 0 * x))
+    assert set(x.grad) == {14.0}
+    assert list(other) == [2] * len(other)
+
+
+def test_replaced_gradients() -> None:
+    x, w = variables(3, 4)
+    y = dr.replace_grad(x * x, w * 10)
+    assert y == 9
+    dr.backward(y * 2)
+    assert x.grad == 0
+    assert w.grad == 20
