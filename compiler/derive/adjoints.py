@@ -59,8 +59,13 @@ class Adjoint:
         self.close(total)
 
     def opened(self) -> Holder:
-        """Return a holder of the sum so far, to which regions may add by index."""
-        return Holder(self.complete())
+        """Return a holder of the sum so far, to which others may add by index.
+
+        It is handed over until the holder is closed: shared, it would be copied.
+        """
+        total = Holder(self.complete())
+        self.value = None
+        return total
 
     def close(self, holder: Holder) -> None:
         """Take what was added to an opened sum."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Float64
+from lumijit.llvm.ad import Float64, UInt32
 
 MIXED: list[tuple[Callable[[Any, Any], Any], float]] = [
     (lambda x, y: dr.sum(x + y) + x * 2, 5),
@@ -33,3 +33,21 @@ def test_one_entry_for_all_and_for_itself(
         dr.set_grad(x, before)
         dr.backward(dr.sum(function(x, Float64(1, 2, 3))))
         assert x.grad == expected + before
+
+
+def test_gathers_from_one_array_give_it_their_gradients_in_one_kernel() -> None:
+    x = Float64(*range(8))
+    dr.enable_grad(x)
+    i = dr.arange(UInt32, 20)
+    parts = [dr.gather(Float64, x, (i + k) % 8) * (k + 1) for k in range(4)]
+    dr.backward(dr.sum(sum(parts)))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        dr.kernel_history_clear()
+        dr.eval(x.grad)
+        (entry,) = dr.kernel_history([dr.KernelType.JIT])
+    assert entry["size"] == 20
+    expected = [0] * 8
+    for lane in range(20):
+        for k in range(4):
+            expected[(lane + k) % 8] += k + 1
+    assert list(x.grad) == expected
