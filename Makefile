@@ -29,6 +29,7 @@ INSTALLED := $(or $(wildcard $(VENV)/.develop),$(VENV)/.regular)
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.gallery --out $(OUT) $(DEMO_ARGS)
+	$(BIN)/python -m examples.inverse --out $(OUT)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
