@@ -92,36 +92,46 @@ def neighbours(position: Any, size: int, mode: WrapMode) -> Axis:
     return Axis(size, texels, ([1.0 - after, after],), is_split=mode is WrapMode.Repeat)
 
 
-def cubic(position: Any, size: int, mode: WrapMode) -> Axis:
+def cubic(position: Any, size: int, mode: WrapMode, highest: int = 0) -> Axis:
     """Return four texels with the weights of the uniform cubic B-spline.
 
-    Source: C. Sigg, M. Hadwiger, "Fast Third-Order Texture Filtering", GPU Gems 2
-    (2005), chapter 20. Texels are read as they are, not by twos in linear lookups,
-    which take as many reads where no hardware interpolates.
+    Those of derivatives up to the `highest` are there as well. Source: C. Sigg, M.
+    Hadwiger, "Fast Third-Order Texture Filtering", GPU Gems 2 (2005), chapter 20.
+    Texels are read as they are, not by twos in linear lookups, which take as many reads
+    where no hardware interpolates.
     """
     place = _in_texels(position, size, mode) - 0.5
     whole = floor(place)
-    a = place - whole
-    b = 1.0 - a
     first = _cell(whole, size, mode)
     texels = [_wrapped(first + k, size, mode) for k in range(-1, 3)]
-    values = [_outer(b), _inner(a), _inner(b), _outer(a)]
-    half = 0.5 * size
-    slopes = [
-        -half * b * b,
-        half * a * (3.0 * a - 4.0),
-        half * b * (4.0 - 3.0 * b),
-        half * a * a,
-    ]
+    a = place - whole
+    b = 1.0 - a
+    weights = tuple(_spline(a, b, size, order) for order in range(highest + 1))
+    return Axis(size, texels, weights, is_split=mode is WrapMode.Repeat)
+
+
+def _spline(a: Any, b: Any, size: int, order: int) -> list[Any]:
+    """Return the weights of four texels in a derivative.
+
+    The position is `a` behind the second texel and `b` before the third.
+    """
+    if order == 0:
+        return [_outer(b), _inner(a), _inner(b), _outer(a)]
+    if order == 1:
+        half = 0.5 * size
+        return [
+            -half * b * b,
+            half * a * (3.0 * a - 4.0),
+            half * b * (4.0 - 3.0 * b),
+            half * a * a,
+        ]
     square = float(size) * size
-    curvatures = [
+    return [
         square * b,
         square * (3.0 * a - 2.0),
         square * (3.0 * b - 2.0),
         square * a,
     ]
-    weights = (values, slopes, curvatures)
-    return Axis(size, texels, weights, is_split=mode is WrapMode.Repeat)
 
 
 def _outer(t: Any) -> Any:

@@ -6,6 +6,7 @@ at a time, and what these find to `lookup`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from lumijit import initialize, promotion
@@ -219,7 +220,7 @@ class TextureBase:
             respect to the position.
         """
         found = _Lookup(self, pos, active, "eval_cubic_grad")
-        sums = found.sums(axes.cubic, 1)
+        sums = found.sums(partial(axes.cubic, highest=1), 1)
         return found.result(sums[found.order()]), found.gradients(sums)
 
     def eval_cubic_hessian(
@@ -236,7 +237,7 @@ class TextureBase:
             each channel: an `Array22f` or `Array33f`, in one dimension an `Array1f`.
         """
         found = _Lookup(self, pos, active, "eval_cubic_hessian")
-        sums = found.sums(axes.cubic, 2)
+        sums = found.sums(partial(axes.cubic, highest=2), 2)
         value = found.result(sums[found.order()])
         return value, found.gradients(sums), found.hessians(sums)
 

@@ -14,6 +14,7 @@ from lumijit import llvm, scalar
 from lumijit.compiler.ir.ops.structural import GATHER
 from lumijit.compiler.ir.trace import Node
 from lumijit.llvm import Array2f, Array3f, Bool, Float, TensorXf, Texture1f, Texture2f
+from tests import targets
 from tests.dsl.textures.reference import lookups
 
 MODES = pytest.mark.parametrize("mode", list(dr.WrapMode), ids=lambda m: m.name)
@@ -298,7 +299,8 @@ class TestKernels:
     ) -> None:
         texture = make(llvm, texels(*sizes, channels), wrap_mode=mode)
         pos = getattr(llvm, f"Array{len(sizes)}f")(list(places(len(sizes), 1024)))
-        with dr.scoped_set_flag(dr.JitFlag.PrintIR, True):
+        flag = dr.scoped_set_flag(dr.JitFlag.PrintIR, True)
+        with flag, targets.generating_for(targets.target_of("vectors")):
             found = texture.eval(pos)
             # That all texels exist is known while tracing.
             assert all(node.deps[2].attr is True for node in gathers_of(found))
