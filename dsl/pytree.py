@@ -1,21 +1,195 @@
 """PyTrees: the one traversal of lists, tuples, dicts, dataclasses and structs.
 
-A leaf is everything else. Subclasses of the containers are leaves, except named
-tuples, which are rebuilt as what they are. Every function that takes a PyTree
-goes through `tree_map`, `tree_leaves` or `children`.
+A leaf is everything else. Subclasses of the containers are leaves, except named tuples.
+`kind_of` tells how objects of a class are taken apart and put together. To most, arrays
+are leaves; to `Parts`, nested arrays of a JIT backend consist of flat ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, repeat, zip_longest
+from operator import is_
 from typing import Any
 
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayTypeError
 
-Key = str | int
-_BUILT_IN = frozenset((list, tuple, dict))
+Key = Any
+
+
+class Kind:
+    """How objects of one class are taken apart and put together: lists, at first.
+
+    Equal containers have their keys in one order: that of dicts is by their text.
+    """
+
+    is_array = False
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kind) and self.cls is other.cls
+
+    def __hash__(self) -> int:
+        return hash(self.cls)
+
+    def keys(self, value: Any) -> Sequence[Key]:
+        """Return the keys of the children, in order."""
+        return range(len(value))
+
+    def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
+        """Return the children."""
+        del keys
+        return value  # type: ignore[no-any-return]
+
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        """Return an object like `like` with other children, those with the keys."""
+        del like, keys
+        return items
+
+    def step(self, key: Key) -> str:
+        """Return what follows the name of the object in that of a child."""
+        return f"[{key!r}]"
+
+
+class _Tuples(Kind):
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        del like, keys
+        return tuple(items)
+
+
+class _NamedTuples(Kind):
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        del like, keys
+        return self.cls(*items)
+
+
+class _Dicts(Kind):
+    def keys(self, value: Any) -> Sequence[Key]:
+        return sorted(value, key=repr)
+
+    def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
+        return [value[key] for key in keys]
+
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        found = dict(zip(keys, items, strict=True))
+        return {key: found[key] for key in like}
+
+
+class _Structs(Kind):
+    """Classes with DRJIT_STRUCT, which are made without arguments."""
+
+    def keys(self, value: Any) -> Sequence[Key]:
+        del value
+        return tuple(self.cls.DRJIT_STRUCT)
+
+    def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
+        return [getattr(value, name) for name in keys]
+
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        del like
+        try:
+            result = self.cls()
+        except TypeError as error:
+            raise ArrayTypeError(
+                "PyTree",
+                f"the class {self.cls.__name__!r} has DRJIT_STRUCT but can't be "
+                f"constructed without arguments ({error})",
+                "give the constructor defaults for all arguments.",
+            ) from None
+        for name, item in zip(keys, items, strict=True):
+            setattr(result, name, item)
+        return result
+
+    def step(self, key: Key) -> str:
+        return f".{key}"
+
+
+class _Dataclasses(_Structs):
+    """Dataclasses; attributes that are no fields come along."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        super().__init__(cls)
+        self._names = tuple([field.name for field in dataclasses.fields(cls)])
+
+    def keys(self, value: Any) -> Sequence[Key]:
+        del value
+        return self._names
+
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        result = object.__new__(self.cls)
+        others = getattr(like, "__dict__", None)
+        if others:
+            result.__dict__.update(others)
+        for name, item in zip(keys, items, strict=True):
+            object.__setattr__(result, name, item)
+        return result
+
+
+class _Tensors(_Structs):
+    """Structs that say themselves how they are put together, as tensors do."""
+
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        del keys
+        return like._rebuilt(items)
+
+
+class _Nested(Kind):
+    """Nested arrays of a JIT backend."""
+
+    is_array = True
+
+    def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
+        del keys
+        items: list[Any] = value._items
+        return items
+
+    def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
+        del like, keys
+        return wrap_nested(self.cls, items)
+
+
+_BUILT_IN: dict[Any, type[Kind]] = {list: Kind, tuple: _Tuples, dict: _Dicts}
+
+
+class _Kinds(dict[Any, "Kind | None"]):
+    """The kinds of the classes that were met: control flow asks for every leaf."""
+
+    def __missing__(self, cls: Any) -> Kind | None:
+        found = _BUILT_IN.get(cls)
+        if found is None and not issubclass(cls, type):
+            if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+                found = _NamedTuples
+            elif issubclass(cls, NestedArray):
+                found = _Nested if cls._spec.is_jit else None
+            elif isinstance(getattr(cls, "DRJIT_STRUCT", None), dict):
+                found = _Tensors if hasattr(cls, "_rebuilt") else _Structs
+            elif dataclasses.is_dataclass(cls):
+                found = _Dataclasses
+        if len(self) >= _KNOWN:
+            self.clear()
+        kind = self[cls] = None if found is None else found(cls)
+        return kind
+
+
+_KNOWN = 1024
+#: Returns how objects of a class are taken apart; None if they are leaves.
+kind_of: Callable[[Any], Kind | None] = _Kinds().__getitem__
+
+
+def container_kind(value: Any) -> Kind | None:
+    """Return the kind of a container; arrays are none."""
+    kind = kind_of(type(value))
+    return None if kind is None or kind.is_array else kind
+
+
+def is_container(value: Any) -> bool:
+    """Tell whether a value is an inner node of a PyTree."""
+    return container_kind(value) is not None
 
 
 def struct_fields(value: Any) -> dict[str, Any] | None:
@@ -26,120 +200,19 @@ def struct_fields(value: Any) -> dict[str, Any] | None:
     >>> struct_fields(Ray)
     {'o': <class 'float'>, 'd': <class 'float'>}
     """
-    cls = value if isinstance(value, type) else type(value)
-    declared = getattr(cls, "DRJIT_STRUCT", None)
-    if isinstance(declared, dict):
-        return declared
-    return _dataclass_fields(cls)
-
-
-# Control flow asks this of every leaf, several times.
-@functools.lru_cache(maxsize=1024)
-def _dataclass_fields(cls: type[Any]) -> dict[str, Any] | None:
-    if dataclasses.is_dataclass(cls):
+    cls: Any = value if isinstance(value, type) else type(value)
+    kind = kind_of(cls)
+    if isinstance(kind, _Dataclasses):
         return {f.name: f.type for f in dataclasses.fields(cls)}
-    return None
+    return cls.DRJIT_STRUCT if isinstance(kind, _Structs) else None
 
 
-def is_container(value: Any) -> bool:
-    """Tell whether a value is an inner node of a PyTree."""
-    cls: Any = type(value)
-    return _is_container_type(cls)
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_container_type(cls: Any) -> bool:
-    if cls in _BUILT_IN or _is_named_tuple(cls):
-        return True
-    return not issubclass(cls, type) and struct_fields(cls) is not None
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_named_tuple(cls: type[Any]) -> bool:
-    return issubclass(cls, tuple) and hasattr(cls, "_fields")
-
-
-def children(value: Any) -> Iterator[tuple[Key, Any]]:
-    """Yield the (key, child) pairs of a container.
-
-    Equal containers have their children in one order: that of dicts is by key.
-    """
-    cls = type(value)
-    if cls is list or issubclass(cls, tuple):
-        yield from enumerate(value)
-    elif cls is dict:
-        for key in sorted(value, key=repr):
-            yield key, value[key]
-    else:
-        for name in struct_fields(value) or ():
-            yield name, getattr(value, name)
-
-
-def tree_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, leaf) for every leaf, depth first.
-
-    >>> list(tree_leaves({"a": [1, 2]}))
-    [("['a'][0]", 1), ("['a'][1]", 2)]
-    """
-    if not is_container(value):
-        yield path, value
-        return
-    for key, child in children(value):
-        yield from tree_leaves(child, path + step(value, key))
-
-
-def step(container: Any, key: Key) -> str:
-    """Return what follows a container's name in that of a child."""
-    if type(container) in (list, tuple, dict):
-        return f"[{key!r}]"
-    return f".{key}" if isinstance(key, str) else f"[{key}]"
-
-
-def rebuild(value: Any, items: list[Any]) -> Any:
-    """Return a container like `value` with other children, in the order of those."""
-    cls: Any = type(value)
-    if cls is list:
-        return items
-    if cls is tuple:
-        return tuple(items)
-    if _is_named_tuple(cls):
-        return cls(*items)
-    if cls is dict:
-        found = dict(zip(sorted(value, key=repr), items, strict=True))
-        return {key: found[key] for key in value}
-    if hasattr(cls, "_rebuilt"):
-        return value._rebuilt(items)
-    names = list(struct_fields(value) or ())
-    return _new_struct(cls, dict(zip(names, items, strict=True)), value)
-
-
-def _new_struct(cls: type[Any], fields: dict[str, Any], like: Any = None) -> Any:
-    """Make a struct with given fields; other attributes come from `like`."""
-    if "DRJIT_STRUCT" not in dir(cls):
-        result = object.__new__(cls)
-        if like is not None:
-            for name, extra in getattr(like, "__dict__", {}).items():
-                object.__setattr__(result, name, extra)
-        for name, field in fields.items():
-            object.__setattr__(result, name, field)
-        return result
-    try:
-        result = cls()
-    except TypeError as error:
-        raise ArrayTypeError(
-            "PyTree",
-            f"the class {cls.__name__!r} has DRJIT_STRUCT but can't be "
-            f"constructed without arguments ({error})",
-            "give the constructor defaults for all arguments.",
-        ) from None
-    for name, field in fields.items():
-        setattr(result, name, field)
-    return result
-
-
-def make_struct(cls: type[Any], fields: dict[str, Any]) -> Any:
+def make_struct(cls: Any, fields: dict[str, Any]) -> Any:
     """Make an instance of a struct class from all of its fields."""
-    return _new_struct(cls, fields)
+    kind = kind_of(cls)
+    assert kind is not None
+    names = kind.keys(None)
+    return kind.build(None, names, [fields[name] for name in names])
 
 
 def default_of(kind: Any, construct: str, name: str) -> Any:
@@ -154,19 +227,76 @@ def default_of(kind: Any, construct: str, name: str) -> Any:
         ) from error
 
 
+def children(value: Any) -> Iterable[tuple[Key, Any]]:
+    """Return the (key, child) pairs of a container, or of a nested array."""
+    kind = kind_of(type(value))
+    assert kind is not None
+    keys = kind.keys(value)
+    return zip(keys, kind.parts(value, keys), strict=True)
+
+
+def tree_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (path, leaf) for every leaf, depth first; arrays are leaves.
+
+    >>> list(tree_leaves({"a": [1, 2]}))
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    kind = container_kind(value)
+    if kind is None:
+        yield path, value
+        return
+    for key, child in children(value):
+        yield from tree_leaves(child, path + kind.step(key))
+
+
+def rebuild(value: Any, items: list[Any]) -> Any:
+    """Return a container like `value` with other children, in the order of those."""
+    kind = kind_of(type(value))
+    assert kind is not None
+    return kind.build(value, kind.keys(value), items)
+
+
 def tree_map(function: Callable[..., Any], value: Any, *others: Any) -> Any:
     """Apply a function to each leaf (and the matching leaves of other trees).
 
     >>> tree_map(lambda x, y: x + y, [1, {"a": 2}], [10, {"a": 20}])
     [11, {'a': 22}]
     """
-    if not is_container(value):
+    kind = container_kind(value)
+    if kind is None:
         return function(value, *others)
-    items = []
-    for key, child in children(value):
-        matching = [child_of(value, other, key) for other in others]
-        items.append(tree_map(function, child, *matching))
-    return rebuild(value, items)
+    rows = matched(value, *others)
+    return rebuild(value, [tree_map(function, *row) for row in rows])
+
+
+def matched(value: Any, *others: Any) -> Iterable[tuple[Any, ...]]:
+    """Return the children of a container with those of others, which must match it."""
+    kind = kind_of(type(value))
+    assert kind is not None
+    keys = kind.keys(value)
+    columns = [kind.parts(value, keys)]
+    for other in others:
+        if type(other) is not kind.cls:
+            problem = f"{kind.cls.__name__} against {type(other).__name__}"
+        elif kind.keys(other) != keys:
+            problem = f"keys {list(keys)} against {list(kind.keys(other))}"
+        else:
+            if hasattr(value, "_check_like"):
+                value._check_like(other)
+            columns.append(kind.parts(other, keys))
+            continue
+        raise ArrayTypeError(
+            "PyTree",
+            f"the structures differ: {problem}",
+            "pass PyTrees of the same structure.",
+        )
+    return zip(*columns, strict=True)
+
+
+def child_of(value: Any, other: Any, key: Key) -> Any:
+    """Return the child of `other` at `key`; its structure must be that of `value`."""
+    rows = zip(children(value), matched(value, other), strict=True)
+    return next(row[1] for (name, _), row in rows if name == key)
 
 
 def copied(value: Any) -> Any:
@@ -176,29 +306,145 @@ def copied(value: Any) -> Any:
     >>> copied(tree), copied(tree)[1] is tree[1]
     ([1, {'a': 2}], False)
     """
-    if not is_container(value):
+    kind = container_kind(value)
+    if kind is None:
         return value
-    parts = [v if not is_container(v) else copied(v) for _, v in children(value)]
-    return rebuild(value, parts)
+    keys = kind.keys(value)
+    parts = kind.parts(value, keys)
+    return kind.build(value, keys, [copied(part) for part in parts])
 
 
-def child_of(value: Any, other: Any, key: Key) -> Any:
-    """Return the child of `other` at `key`; its structure must be that of `value`."""
-    if type(other) is not type(value):
-        raise ArrayTypeError(
-            "PyTree",
-            f"the structures differ: {type(value).__name__} against "
-            f"{type(other).__name__}",
-            "pass PyTrees of the same structure.",
-        )
-    mine = [k for k, _ in children(value)]
-    theirs = dict(children(other))
-    if list(theirs) != mine and set(theirs) != set(mine):
-        raise ArrayTypeError(
-            "PyTree",
-            f"the structures differ: keys {mine} against {list(theirs)}",
-            "pass PyTrees of the same structure.",
-        )
-    if hasattr(value, "_check_like"):
-        value._check_like(other)
-    return theirs[key]
+class Parts:
+    """PyTrees taken apart, down to flat arrays and to objects that are no PyTrees.
+
+    `leaves` are these, in order, and `containers` what is on the way to them; `nested`
+    are the nested arrays among these, with the `items` that they have. Names, which
+    errors tell, are made when somebody asks.
+    """
+
+    __slots__ = (
+        "_labels",
+        "_outline",
+        "containers",
+        "items",
+        "leaves",
+        "nested",
+        "values",
+    )
+
+    def __init__(self, values: Sequence[Any], labels: Sequence[str] = ()) -> None:
+        self.values = values
+        self.leaves: list[Any] = []
+        self.nested: list[Any] = []
+        self.items: list[Sequence[Any]] = []
+        self._labels = labels
+        # Of each node, children last: None for a leaf, else its kind and its keys.
+        self._outline: list[Any] = []
+        self.containers: list[Any] = []
+        self._take(values)
+
+    def _take(self, values: Sequence[Any]) -> None:
+        leaves, outline = self.leaves, self._outline
+        for value in values:
+            kind = kind_of(type(value))
+            if kind is None:
+                leaves.append(value)
+                outline.append(None)
+                continue
+            keys = kind.keys(value)
+            children = kind.parts(value, keys)
+            if kind.is_array:
+                self.nested.append(value)
+                self.items.append([*children])
+            outline += (kind, keys)
+            self.containers.append(value)
+            self._take(children)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the leaves, as a user would write them."""
+        return [name for name, kind, _ in self.nodes() if kind is None]
+
+    def name_of(self, part: Any) -> str:
+        """Return the name of a leaf or a nested array."""
+        return next(name for name, _, value in self.nodes() if value is part)
+
+    def nodes(self) -> Iterator[tuple[str, Kind | None, Any]]:
+        """List names, kinds (None for leaves) and objects, containers first."""
+        parts = iter(self._outline), iter(self.containers), iter(self.leaves)
+        for k in range(len(self.values)):
+            label = self._labels[k] if k < len(self._labels) else f"state[{k}]"
+            yield from _nodes(label, *parts)
+
+    def is_same(self, other: Parts) -> bool:
+        """Tell whether others consist of the same containers, with the same keys."""
+        return self._outline == other._outline
+
+    def is_like(self, other: Parts) -> bool:
+        """Tell whether others have the same leaves by name."""
+        # The names of lists and tuples are alike.
+        return self.is_same(other) or self.names == other.names
+
+    def same_nested(self, other: Parts) -> list[bool]:
+        """Tell where others have the very same nested arrays."""
+        return [a is b for a, b in zip_longest(self.nested, other.nested)]
+
+    def together(
+        self, leaves: Iterable[Any], kept: Iterable[bool] | None = None
+    ) -> tuple[Any, ...]:
+        """Put PyTrees like these together from other leaves.
+
+        `kept` tells which nested arrays, in order, are to be these very objects, with
+        other items. What is mentioned twice, with the same leaves, is one object.
+        """
+        if not self.containers:
+            return tuple(islice(leaves, len(self.leaves)))
+        parts = iter(self._outline), iter(self.containers), iter(leaves)
+        flags = repeat(False) if kept is None else iter(kept)
+        return tuple(_together(len(self.values), *parts, flags, {}))
+
+
+def flat_map(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to each leaf, where nested arrays consist of flat ones."""
+    parts = Parts((value,))
+    return parts.together(map(function, parts.leaves))[0]
+
+
+def _nodes(
+    label: str, marks: Iterator[Any], containers: Iterator[Any], leaves: Iterator[Any]
+) -> Iterator[tuple[str, Kind | None, Any]]:
+    kind = next(marks)
+    yield label, kind, next(leaves if kind is None else containers)
+    if kind is not None:
+        for key in next(marks):
+            yield from _nodes(label + kind.step(key), marks, containers, leaves)
+
+
+def _together(
+    count: int,
+    marks: Iterator[Any],
+    containers: Iterator[Any],
+    leaves: Iterator[Any],
+    kept: Iterator[bool],
+    known: dict[int, Any],
+) -> list[Any]:
+    found = []
+    for _ in range(count):
+        kind = next(marks)
+        if kind is None:
+            found.append(next(leaves))
+            continue
+        keys, like = next(marks), next(containers)
+        is_kept = kind.is_array and next(kept)
+        items = _together(len(keys), marks, containers, leaves, kept, known)
+        if is_kept:
+            like._items[:] = items
+            found.append(like)
+        elif not kind.is_array:
+            found.append(kind.build(like, keys, items))
+        else:
+            made = known.get(id(like))
+            if made is None or not all(map(is_, made._items, items)):
+                made = known[id(like)] = kind.build(like, keys, items)
+            found.append(made)
+    return found

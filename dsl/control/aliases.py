@@ -17,12 +17,8 @@ from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import regions
 from lumijit.control.held_arrays import same_items
-from lumijit.control.state import (
-    Leaf,
-    flatten,
-    rebuild,
-    same_arrays,
-)
+from lumijit.control.state import is_array
+from lumijit.pytree import Parts
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import StateError
 
@@ -36,24 +32,11 @@ class Carried(NamedTuple):
     output: Node
 
 
-class Arrays(NamedTuple):
-    """The arrays of a loop's state: flat leaves, and nested arrays with their items."""
-
-    leaves: list[Leaf]
-    nested: list[Leaf]
-    items: list[list[Any]]
-
-
-def arrays_of(leaves: list[Leaf], nested: list[Leaf]) -> Arrays:
-    """Remember which items nested arrays have."""
-    return Arrays(leaves, nested, [list(f.value._items) for f in nested])
-
-
 def besides(
     loop: Any,
-    own: Arrays,
-    given: Arrays,
-    after: Arrays,
+    own: Parts,
+    given: Parts,
+    after: Parts,
     args: dict[int, Node],
     read: Callable[[], set[int]],
     is_seen: Callable[[], bool],
@@ -70,7 +53,7 @@ def besides(
         is_seen: tells whether it matters that names are one array at first.
     """
     leaves = given.leaves
-    changed = [k for k, arg in args.items() if leaves[k].value._node is not arg]
+    changed = [k for k, arg in args.items() if leaves[k]._node is not arg]
     if changed:
         _check_parting(loop.name, own, given, after, args, changed, read, is_seen)
     changed = [k for k in changed if k not in loop.numbers]
@@ -79,18 +62,18 @@ def besides(
 
 
 def _changed_first(
-    own: Arrays, given: Arrays, after: Arrays, changed: Iterable[int]
+    own: Parts, given: Parts, after: Parts, changed: Iterable[int]
 ) -> list[tuple[Any, Node]]:
     """List arrays that only the first iteration changes, with what they hold then."""
     found: list[tuple[Any, Node]] = []
     for k in changed:
-        array = given.leaves[k].value
-        if after.leaves[k].value is not array:
-            found.append((own.leaves[k].value, array._node))
+        array = given.leaves[k]
+        if after.leaves[k] is not array:
+            found.append((own.leaves[k], array._node))
     known: set[int] = set()
-    for k, leaf in enumerate(given.nested):
-        array, holder = leaf.value, own.nested[k].value
-        is_known = id(holder) in known or after.nested[k].value is array
+    for k, array in enumerate(given.nested):
+        holder = own.nested[k]
+        is_known = id(holder) in known or after.nested[k] is array
         known.add(id(holder))
         if not is_known and not same_items(array._items, given.items[k]):
             found += _changed_items(holder, given.items[k], array._items)
@@ -101,18 +84,14 @@ def _changed_items(
     holder: Any, given: Sequence[Any], after: Sequence[Any]
 ) -> Iterator[tuple[Any, Node]]:
     """Give a nested array items of its own where the first iteration replaces them."""
-    nested: tuple[list[Leaf], ...] = ([], [], [])
-    lists = (list(holder._items), given, after)
-    leaves = [flatten((v,), ("",), n) for v, n in zip(lists, nested, strict=True)]
+    own, old, new = (Parts((v,)) for v in ([*holder._items], given, after))
     items = []
-    for own, old, new in zip(*leaves, strict=True):
-        item = own.value
-        if new.value is not old.value:
+    for item, before, value in zip(own.leaves, old.leaves, new.leaves, strict=True):
+        if value is not before:
             item = wrap(type(item), item._node)
-            yield item, new.value._node
+            yield item, value._node
         items.append(item)
-    kept = same_arrays(nested[1], nested[2])
-    holder._items[:] = rebuild((lists[0],), items, kept)[0]
+    holder._items[:] = own.together(items, old.same_nested(new))[0]
 
 
 def _carried(
@@ -133,27 +112,27 @@ def _carried(
 
 def _check_parting(
     construct: str,
-    own: Arrays,
-    given: Arrays,
-    after: Arrays,
+    own: Parts,
+    given: Parts,
+    after: Parts,
     args: dict[int, Node],
     changed: Sequence[int],
     read: Callable[[], set[int]],
     is_seen: Callable[[], bool],
 ) -> None:
     """Refuse names that share an array in some iterations only, and see its changes."""
-    places = {id(given.leaves[k].value): k for k in changed}
+    places = {id(given.leaves[k]): k for k in changed}
     for k in args:
-        array = own.leaves[k].value
-        others = [j for j in args if j != k and own.leaves[j].value is array]
+        array = own.leaves[k]
+        others = [j for j in args if j != k and own.leaves[j] is array]
         if k not in changed:
             others = [j for j in others if j in changed]
-        later = places.get(id(after.leaves[k].value), k)
+        later = places.get(id(after.leaves[k]), k)
         if later != k:
             others.append(later)
         is_used = bool(others) and (k in changed or id(args[k]) in read())
         if is_used and (later != k or is_seen()):
-            one, other = own.leaves[others[0]].name, own.leaves[k].name
+            one, other = own.names[others[0]], own.names[k]
             raise StateError(
                 construct,
                 f"'{one}' and '{other}' are one array in some iterations, not in "
@@ -164,18 +143,18 @@ def _check_parting(
 
 
 def shape_of(
-    leaves: Sequence[Leaf],
+    leaves: Sequence[Any],
     condition: Node,
-    after: Sequence[Leaf],
+    after: Sequence[Any],
     args: dict[int, Node],
     inner: Scope,
 ) -> tuple[list[Any], Any]:
     """Describe what a traced body does (`captures.shape`), as if names were joined."""
     known: dict[int, int] = {}
     for k, leaf in enumerate(leaves):
-        known.setdefault(id(leaf.value), -1 - k)
-    labels = {arg: known[id(leaves[k].value)] for k, arg in args.items()}
-    nodes = [leaf.value._node for leaf in after if leaf.is_array]
+        known.setdefault(id(leaf), -1 - k)
+    labels = {arg: known[id(leaves[k])] for k, arg in args.items()}
+    nodes = [leaf._node for leaf in after if is_array(leaf)]
     return captures.shape((condition, *nodes, *inner.effects), inner, labels)
 
 

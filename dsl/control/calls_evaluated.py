@@ -23,7 +23,8 @@ from lumijit.compiler.record import local, memory, reductions, writes
 from lumijit.control.callees import Callee, body_numbers, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.loop_compressed import entries
-from lumijit.control.state import flatten, rebuild
+from lumijit.control.state import is_array
+from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import BOOL, UINT32
 
@@ -33,7 +34,7 @@ SEARCHED = 8
 
 def run(call: Invocation) -> Any:
     """Call each function that has elements with just these; return the results."""
-    arrays = [leaf.value._node for leaf in call.leaves if leaf.is_array]
+    arrays = [leaf._node for leaf in call.values if is_array(leaf)]
     evaluate([call.index, call.active, *arrays])
     # If a function raises, what the others wrote is undone, too.
     with writes.watched():
@@ -143,9 +144,9 @@ def _subset(
     is_whole = chosen.size == call.lanes
     leaves = call.results.match(callee, value)
     for entry, leaf in zip(call.results.entries, leaves, strict=True):
-        if not leaf.is_array:
+        if not is_array(leaf):
             continue
-        size = leaf.value._node.size
+        size = leaf._node.size
         if size not in (1, chosen.size) and not (is_whole and chosen.size == 1):
             raise call.wrong_size(callee, f"'{entry.name}'", size, chosen.size)
 
@@ -157,7 +158,7 @@ def _has_misleading_sizes(call: Invocation, size: int) -> bool:
     """
     if not 1 < size < call.lanes:
         return False
-    return any(leaf.is_array and leaf.value._node.size == size for leaf in call.leaves)
+    return any(is_array(leaf) and leaf._node.size == size for leaf in call.values)
 
 
 def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
@@ -166,15 +167,15 @@ def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
         value, _ = call.invoke(
             callee, call.values, lambda: {k: w.last for k, w in found.items()}
         )
-    kept = []
-    for leaf in flatten((value,), ("result",)):
-        found = leaf.value
-        if leaf.is_array and found._node.size not in (1, call.lanes):
-            raise call.wrong_result(callee, leaf.name, found._node.size, call.lanes)
-        if leaf.is_array and found._node.size == call.lanes > 1:
-            found = wrap(type(found), entries(found._node, chosen))
-        kept.append(found)
-    return rebuild((value,), kept)[0]
+    parts = Parts((value,), ("result",))
+    kept = list(parts.leaves)
+    for k, leaf in enumerate(kept):
+        size = leaf._node.size if is_array(leaf) else 1
+        if size not in (1, call.lanes):
+            raise call.wrong_result(callee, parts.names[k], size, call.lanes)
+        if size == call.lanes > 1:
+            kept[k] = wrap(type(leaf), entries(leaf._node, chosen))
+    return parts.together(kept)[0]
 
 
 def _entries(
@@ -182,14 +183,12 @@ def _entries(
 ) -> tuple[list[Any], dict[int, int]]:
     """Return the arguments at some positions, and which leaf a new node is."""
     compressed: dict[int, int] = {}
-    values = []
-    for k, leaf in enumerate(call.leaves):
-        value = leaf.value
-        is_full = leaf.is_array and value._node.size == call.lanes > 1
+    values = list(call.values)
+    for k, value in enumerate(values):
+        is_full = is_array(value) and value._node.size == call.lanes > 1
         if is_full and chosen.size < call.lanes and k not in tables:
-            value = wrap(type(value), _own(entries(value._node, chosen)))
-            compressed[id(value._node)] = k
-        values.append(value)
+            values[k] = wrap(type(value), _own(entries(value._node, chosen)))
+            compressed[id(values[k]._node)] = k
     return values, compressed
 
 

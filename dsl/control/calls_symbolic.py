@@ -15,6 +15,7 @@ from lumijit.compiler.record import calls, local, regions
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.results import Entry
+from lumijit.control.state import is_array
 from lumijit.control.write_rules import versions_in
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import StateError
@@ -71,12 +72,11 @@ def _check_sizes(
 
 def _hide_literals(call: Invocation) -> None:
     """Keep the functions from seeing that arguments are constant."""
-    for leaf in call.leaves:
-        if leaf.is_array and leaf.value._node.op is LITERAL:
-            node = leaf.value._node
+    for k, leaf in enumerate(call.values):
+        if is_array(leaf) and leaf._node.op is LITERAL:
+            node = leaf._node
             hidden = trace.copied(node)
-            leaf.value = wrap(type(leaf.value), hidden)
-    call.values = [leaf.value for leaf in call.leaves]
+            call.values[k] = wrap(type(leaf), hidden)
 
 
 class _Tracer:
@@ -139,10 +139,10 @@ class _Tracer:
         if not written:
             return
         for entry, leaf in zip(self.call.results.entries, leaves, strict=True):
-            if id(leaf.value) in written:
+            if id(leaf) in written:
                 if self.inner.parent is not trace.ROOT:
                     raise _written_result(self.call, callee, entry.name)
-                self.late.append((entry, body, leaf.value))
+                self.late.append((entry, body, leaf))
 
     def _separate(self, body: calls.Body) -> None:
         """Keep what a function wrote from the next ones."""

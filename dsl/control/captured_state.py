@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
@@ -29,7 +28,7 @@ from lumijit.control.bytecode import PLAIN, Inert, is_state
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe
-from lumijit.nested import NestedArray
+from lumijit.pytree import Parts, is_container
 from lumijit.runtime.errors import StateError, message, where
 
 _node_of = attrgetter("_node")
@@ -79,24 +78,19 @@ class Outside:
         """Whether there is nothing to watch."""
         return not self.reach.places and (self.around is None or self.around.is_empty)
 
-    def leave(self, value: Any, label: str) -> None:
+    def leave(self, values: Sequence[Any], labels: Sequence[str]) -> None:
         """Leave what is state, or an argument, to the construct.
 
         Objects in it that are no PyTrees are followed.
         """
-        reach = self.reach
-        if isinstance(value, NestedArray):
-            reach.ignore(value)
-            for item in value._items:
-                self.leave(item, label)
-        elif isinstance(value, FlatArray):
-            reach.ignore(value)
-        elif pytree.is_container(value):
-            reach.ignore(value)
-            for key, child in pytree.children(value):
-                self.leave(child, label + pytree.step(value, key))
-        else:
-            reach.follow(value, label)
+        parts = Parts(values, labels)
+        seen = self.reach.seen
+        seen.update(map(id, parts.containers))
+        seen.update(id(leaf) for leaf in parts.leaves if isinstance(leaf, FlatArray))
+        if not all(type(leaf) in PLAIN or id(leaf) in seen for leaf in parts.leaves):
+            for name, kind, value in parts.nodes():
+                if kind is None:
+                    self.reach.follow(value, name)
 
     def follow(self, roots: Iterable[Any]) -> Span:
         """Remember what is reached from objects or functions; return which it is."""
@@ -320,11 +314,8 @@ def watch(
     if all(map(is_state, values)) and all(map(Inert(), functions)):
         return None
     outside = Outside(own_names, around)
-    for name, value in owned:
-        outside.leave(value, name)
-    for k, value in enumerate(values):
-        if type(value) not in PLAIN:
-            outside.leave(value, labels[k] if k < len(labels) else f"state[{k}]")
+    outside.leave([value for _, value in owned], [name for name, _ in owned])
+    outside.leave(values, labels)
     outside.follow(functions)
     return None if outside.is_empty else outside
 
@@ -373,7 +364,7 @@ def left_alone(
 def _may_be_state(change: Change) -> bool:
     """Tell whether an entry had a value that a construct can hand on."""
     before, after = change.before, change.after
-    is_known = isinstance(before, (*NUMBERS, ArrayBase)) or pytree.is_container(before)
+    is_known = isinstance(before, (*NUMBERS, ArrayBase)) or is_container(before)
     return is_known and after is not MISSING and after is not None
 
 

@@ -168,16 +168,16 @@ class _Branch(Sides):
         evaluate([cond])
         with writes.watched():
             with writes.watched() as first, trace.masked(cond):
-                yes = self.run(true_fn, lambda: _last_versions(first))
+                first_side = self.run(true_fn, lambda: _last_versions(first))
             opposite = trace.emit1(NOT, cond)
             with writes.watched() as second, trace.masked(opposite):
-                no = self.run(false_fn, lambda: _last_versions(second))
-            merge = Merge(self, yes, no)
+                second_side = self.run(false_fn, lambda: _last_versions(second))
+            merge = Merge(self, first_side, second_side)
             merge.share(set(first), set(second), True)
             wide = [
-                (merge.yes[k].name, max(merge.pairs[k], key=lambda node: node.size))
-                for k in merge.traced
-                if merge.pairs[k][0] is not merge.pairs[k][1]
+                (partial(merge.name, k), max(yes, no, key=lambda node: node.size))
+                for k, (yes, no) in merge.pairs.items()
+                if k in merge.traced and yes is not no
             ]
             check_writes(self.name, cond, (*first.values(), *second.values()), wide)
         for k in (*merge.traced, *merge.late):

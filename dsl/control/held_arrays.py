@@ -12,7 +12,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.trace import Node
-from lumijit.control.state import Leaf
+from lumijit.pytree import Parts
 
 
 class Held:
@@ -22,9 +22,10 @@ class Held:
     to by index, whose last versions count as what they held.
     """
 
-    def __init__(self, leaves: Sequence[Leaf], nested: Sequence[Leaf]) -> None:
-        self.leaves = {id(f.value): f for f in leaves if isinstance(f.value, FlatArray)}
-        self.nested = {id(f.value): f for f in nested}
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.flat = {id(v): v for v in parts.leaves if isinstance(v, FlatArray)}
+        self.nested = {id(v): v for v in parts.nested}
         self.remember()
 
     def remember(self) -> None:
@@ -35,17 +36,17 @@ class Held:
     def again(self) -> Held:
         """Return another record of the same arrays, of what they hold now."""
         other = object.__new__(Held)
-        other.leaves, other.nested = self.leaves, self.nested
+        other.parts, other.flat, other.nested = self.parts, self.flat, self.nested
         other.remember()
         return other
 
     def current_nodes(self) -> dict[int, Node]:
         """Return what the flat arrays hold now."""
-        return {key: leaf.value._node for key, leaf in self.leaves.items()}
+        return {key: array._node for key, array in self.flat.items()}
 
     def current_items(self) -> dict[int, list[Any]]:
         """Return what the nested arrays hold now."""
-        return {key: list(leaf.value._items) for key, leaf in self.nested.items()}
+        return {key: array._items[:] for key, array in self.nested.items()}
 
     def follow(self, versions: Mapping[int, Node]) -> None:
         """Take versions written by index for what arrays held."""
@@ -53,11 +54,11 @@ class Held:
 
     def restore(self) -> None:
         """Put back what the arrays held."""
-        for key, leaf in self.leaves.items():
-            if leaf.value._node is not self.nodes[key]:
-                leaf.value._go_back(self.nodes[key])
-        for key, leaf in self.nested.items():
-            leaf.value._items[:] = self.items[key]
+        for key, array in self.flat.items():
+            if array._node is not self.nodes[key]:
+                array._go_back(self.nodes[key])
+        for key, array in self.nested.items():
+            array._items[:] = self.items[key]
 
 
 def same_items(a: Sequence[Any], b: Sequence[Any]) -> bool:

@@ -44,25 +44,24 @@ def brought_back(original: Any, new: Any, paths: set[Path], path: Path = ()) -> 
     """
     if original is new or type(original) is not type(new):
         return new
-    is_other = path not in paths and not isinstance(new, tuple)
-    if is_other or not pytree.is_container(new):
+    kind = pytree.container_kind(new)
+    if kind is None or (path not in paths and not isinstance(new, tuple)):
         return new
     before = dict(pytree.children(original))
-    contents = {
-        key: brought_back(before[key], child, paths, (*path, key))
-        if key in before
-        else child
+    items = [
+        brought_back(before.get(key, child), child, paths, (*path, key))
         for key, child in pytree.children(new)
-    }
+    ]
     if isinstance(new, tuple):
-        return pytree.rebuild(new, list(contents.values()))
+        return pytree.rebuild(new, items)
     if isinstance(new, list):
-        original[:] = contents.values()
+        original[:] = items
     elif isinstance(new, dict):
+        entries = pytree.rebuild(new, items)
         original.clear()
-        original.update((key, contents[key]) for key in new)
+        original.update(entries)
     else:
-        for key, child in contents.items():
-            if before[key] is not child:
-                object.__setattr__(original, str(key), child)
+        for key, item in zip(kind.keys(new), items, strict=True):
+            if before[key] is not item:
+                object.__setattr__(original, str(key), item)
     return original

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from lumijit import pytree, traits
+from lumijit import traits
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
@@ -22,6 +22,7 @@ from lumijit.control.state import is_array
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
+from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.syntax import targets
 
@@ -80,26 +81,23 @@ def _operand(value: Any) -> Any:
     return value if isinstance(value, ArrayBase) else bool(value)
 
 
+def _space_of(container: Any) -> Any:
+    """Return the list or dictionary in which a container has its entries."""
+    if isinstance(container, NestedArray):
+        return container._items
+    return container if type(container) in (list, dict) else vars(container)
+
+
 def _snapshot(values: Any) -> Callable[[], None]:
     """Return a function that undoes changes of PyTrees in place.
 
     Bodies mostly get copies, but not where a condition is known while tracing.
     """
-    arrays: list[tuple[Any, Any]] = []
-    containers: list[tuple[Any, Any]] = []
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if is_array(value):
-            arrays.append((value, value._node))
-        elif isinstance(value, NestedArray):
-            containers.append((value._items, list(value._items)))
-            pending.extend(value._items)
-        elif pytree.is_container(value):
-            if not isinstance(value, tuple):
-                space = value if type(value) in (list, dict) else vars(value)
-                containers.append((space, copy.copy(space)))
-            pending.extend(child for _, child in pytree.children(value))
+    parts = Parts(values)
+    arrays = [(leaf, leaf._node) for leaf in parts.leaves if is_array(leaf)]
+    changeable = [v for v in parts.containers if not isinstance(v, tuple)]
+    spaces = list(map(_space_of, changeable))
+    containers = [(space, copy.copy(space)) for space in spaces]
 
     def restore() -> None:
         for array, node in arrays:

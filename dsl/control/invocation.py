@@ -19,7 +19,8 @@ from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Change, Outside, call_error
 from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.results import Results
-from lumijit.control.state import flatten, is_array, rebuild
+from lumijit.control.state import is_array
+from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import SizeError, StateError
 
@@ -53,14 +54,18 @@ class Invocation:
         self.index = index
         self.active = active
         self.arguments = arguments
-        self.leaves = flatten(arguments, ("args", "kwargs"))
+        self.parts = Parts(arguments, ("args", "kwargs"))
         # Rebuilding PyTrees takes as long as tracing ten operations.
         given, named = arguments
         self.is_flat = not named and all(map(is_array, given))
-        self.values = [leaf.value for leaf in self.leaves]
         self.lanes = trace.broadcast_size(AND, (index, active))
         self.results = Results(name, mask_type)
         self.outside, self.spans = self._surroundings()
+
+    @property
+    def values(self) -> list[Any]:
+        """The arguments' leaves."""
+        return self.parts.leaves
 
     def _surroundings(self) -> tuple[Outside | None, dict[int, Span]]:
         """Remember the objects that the functions must leave as they are."""
@@ -68,9 +73,9 @@ class Invocation:
         if not followed:
             return None, {}
         outside = Outside()
-        for leaf in self.leaves:
-            if leaf.is_array:
-                outside.reach.ignore(leaf.value)
+        for leaf in self.values:
+            if is_array(leaf):
+                outside.reach.ignore(leaf)
         spans = {id(c): outside.follow(c.roots) for c in followed}
         return (None, {}) if outside.is_empty else (outside, spans)
 
@@ -124,7 +129,7 @@ class Invocation:
         kwargs: dict[str, Any] = {}
         try:
             if not self.is_flat:
-                args, kwargs = rebuild(self.arguments, values)
+                args, kwargs = self.parts.together(values)
             value = callee.function(*args, **kwargs)
             versions = written()
             if not versions and is_array(value):
@@ -141,14 +146,14 @@ class Invocation:
     def _kept(self, value: Any, versions: dict[int, Node]) -> tuple[Any, Set[int]]:
         kept: list[Any] = []
         late: set[int] = set()
-        for leaf in flatten((value,), ("",)):
-            array = leaf.value
-            if leaf.is_array and versions.get(id(array)) is array._node:
+        parts = Parts((value,))
+        for array in parts.leaves:
+            if is_array(array) and versions.get(id(array)) is array._node:
                 late.add(id(array))
-            elif leaf.is_array:
+            elif is_array(array):
                 array = wrap(type(array), array._node)
             kept.append(array)
-        return rebuild((value,), kept)[0], late
+        return parts.together(kept)[0], late
 
     def wrong_size(
         self, callee: Callee, name: str, size: int, expected: int
@@ -180,12 +185,12 @@ class Invocation:
         Arrays that the functions index may have any size, so it is made only once
         something went wrong.
         """
-        for leaf in self.leaves:
-            size = leaf.value._node.size if leaf.is_array else 1
+        for k, leaf in enumerate(self.values):
+            size = leaf._node.size if is_array(leaf) else 1
             if size != 1 != self.lanes != size:
                 return SizeError(
                     self.name,
-                    f"the argument '{self._parameter(leaf.name)}' has {size} "
+                    f"the argument '{self._parameter(self.parts.names[k])}' has {size} "
                     f"entries, but the call runs for {self.lanes} elements",
                     f"pass arrays of {self.lanes} entries or one; other sizes can "
                     "only be indexed (lumijit.gather, lumijit.scatter).",

@@ -14,11 +14,11 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import checks, local
-from lumijit.control.state import Leaf, flatten, rebuild, zeros_like
+from lumijit.control.state import is_array, zeros_like
 from lumijit.functions.creation import zeros
 from lumijit.functions.gathering import index_array, mask_array
 from lumijit.functions.repetition import copy as copy_tree
-from lumijit.pytree import tree_map
+from lumijit.pytree import Parts, tree_map
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError
@@ -61,17 +61,16 @@ class TracedBuffer:
     """
 
     def __init__(self, dtype: Any, size: int, pattern: Any, is_filled: bool) -> None:
-        leaves = flatten((pattern,), ("value",))
-        for leaf in leaves:
-            if not leaf.is_array and is_plain(leaf.value):
-                raise _mixed(leaf)
-        arrays = [leaf.value for leaf in leaves if leaf.is_array]
+        parts = Parts((pattern,), ("value",))
+        for k, leaf in enumerate(parts.leaves):
+            if not is_array(leaf) and is_plain(leaf):
+                raise _mixed(parts.names[k], leaf)
+        arrays = [leaf for leaf in parts.leaves if is_array(leaf)]
         self.dtype = dtype
         self.size = size
         self.pattern = zeros_like(pattern)
-        self.names = [leaf.name for leaf in leaves]
-        self.classes = [type(f.value) if f.is_array else None for f in leaves]
-        self.others = [None if f.is_array else f.value for f in leaves]
+        self.parts = Parts((self.pattern,))
+        self.classes = [type(v) if is_array(v) else None for v in parts.leaves]
         self.spec: ArraySpec = type(arrays[0])._spec
         self.holders = [
             local.allocate(a._node.type, size, a._node if is_filled else None)
@@ -110,9 +109,9 @@ class TracedBuffer:
         holders = iter(self.holders)
         values = [
             wrap(cls, local.read(next(holders), positions, mask)) if cls else other
-            for cls, other in zip(self.classes, self.others, strict=True)
+            for cls, other in zip(self.classes, self.parts.leaves, strict=True)
         ]
-        return rebuild((self.pattern,), values)[0]
+        return self.parts.together(values)[0]
 
     def write(self, value: Any, index: Any, active: Any) -> None:
         """Replace the entry at `index`."""
@@ -127,11 +126,11 @@ class TracedBuffer:
             value = _converted(type(self.pattern), value)
         elif type(value) is not type(self.pattern):
             raise _wrong_value(type(self.pattern), value)
-        leaves = flatten((value,), ("value",))
-        if [leaf.name for leaf in leaves] != self.names:
+        parts = Parts((value,))
+        if not parts.is_like(self.parts):
             raise _wrong_value(type(self.pattern), value)
-        pairs = zip(self.classes, leaves, strict=True)
-        return [_converted(cls, leaf.value) for cls, leaf in pairs if cls]
+        pairs = zip(self.classes, parts.leaves, strict=True)
+        return [_converted(cls, leaf) for cls, leaf in pairs if cls]
 
 
 def _converted(cls: Any, value: Any) -> Any:
@@ -156,11 +155,11 @@ def _wrong_value(cls: Any, value: Any) -> ArrayTypeError:
     )
 
 
-def _mixed(leaf: Leaf) -> ArrayTypeError:
+def _mixed(name: str, leaf: Any) -> ArrayTypeError:
     return ArrayTypeError(
         "alloc_local",
-        f"'{leaf.name}' is no traced array but of type "
-        f"{type(leaf.value).__name__!r}, while others are",
+        f"'{name}' is no traced array but of type "
+        f"{type(leaf).__name__!r}, while others are",
         "use array types for all parts.",
     )
 

@@ -12,10 +12,10 @@ from lumijit.base import ArrayBase
 from lumijit.compiler.ir import local_types
 from lumijit.compiler.record import local
 from lumijit.control.local_buffers import ListedBuffer, TracedBuffer, is_plain
-from lumijit.control.state import flatten
+from lumijit.control.state import is_array
 from lumijit.functions.creation import zeros
 from lumijit.functions.repetition import copy as copy_tree
-from lumijit.pytree import tree_leaves
+from lumijit.pytree import Parts
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 T = TypeVar("T")
@@ -60,10 +60,10 @@ def alloc_local(dtype: type[T], size: int, value: T | None = None) -> Local[T]:
     """
     count = _checked_size(size)
     pattern = _pattern(dtype, value)
-    leaves = flatten((pattern,), ("value",))
-    if any(leaf.is_array for leaf in leaves):
+    leaves = Parts((pattern,)).leaves
+    if any(map(is_array, leaves)):
         store: Any = TracedBuffer(dtype, count, pattern, value is not None)
-    elif any(is_plain(leaf) for _, leaf in tree_leaves(pattern)):
+    elif any(map(is_plain, leaves)):
         store = ListedBuffer([copy_tree(pattern) for _ in range(count)], pattern)
     else:
         raise _no_entries(dtype)

@@ -14,7 +14,7 @@ from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, reductions, writes
-from lumijit.control.state import Leaf, is_array, node_of
+from lumijit.control.state import is_array, node_of
 from lumijit.runtime.errors import SizeError
 
 
@@ -25,11 +25,11 @@ class ActiveElements:
     get compressed; arrays that the body indexes, or that are uniform, do not.
     """
 
-    def __init__(self, leaves: list[Leaf], active: Node) -> None:
+    def __init__(self, leaves: list[Any], active: Node) -> None:
         self.active = active
         self.lanes = active.size
         self.index = trace.counter(self.lanes)
-        self.values = [f.value for f in leaves]
+        self.values = list(leaves)
         self.nodes = [node_of(value) for value in self.values]
         self.original = list(self.values)
         # Leaves that are still the arrays that they were before the loop.
@@ -115,18 +115,18 @@ class ActiveElements:
                 return True
         return False
 
-    def update(self, leaves: list[Leaf], changed: set[int]) -> None:
+    def update(self, leaves: list[Any], changed: set[int]) -> None:
         """Take over the state after an iteration.
 
         `changed` are the ids of arrays that it changed in place, not by index.
         """
-        for k, leaf in enumerate(leaves):
-            value, given, before = leaf.value, self.values[k], self.nodes[k]
+        for k, value in enumerate(leaves):
+            given, before = self.values[k], self.nodes[k]
             if value is not given:
                 self.same.discard(k)
             self.values[k], self.nodes[k] = value, node_of(value)
             is_kept = value is given and id(value) not in changed
-            if is_kept or not leaf.is_array or value._node is before:
+            if is_kept or not is_array(value) or value._node is before:
                 continue
             if k not in self.full:
                 node = value._node

@@ -12,7 +12,6 @@ from operator import and_
 from typing import Any
 
 from lumijit import pytree
-from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
@@ -24,7 +23,6 @@ from lumijit.compiler.record.reductions import is_any_set
 from lumijit.control.held_arrays import Held, same_items
 from lumijit.control.loop_compressed import ActiveElements
 from lumijit.control.state import (
-    Leaf,
     State,
     call,
     check_contents,
@@ -32,22 +30,19 @@ from lumijit.control.state import (
     common_type,
     condition_node,
     contents,
-    flatten,
     inconsistent,
     is_array,
     is_late,
     never_ends,
     node_of,
-    rebuild,
-    same_arrays,
     same_object,
-    same_structure,
     structure_changed,
     wrong_width,
     zeros_like,
 )
 from lumijit.control.write_rules import check_writes
 from lumijit.instance_registry import opaque
+from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import SizeError, StateError
 from lumijit.syntax.undefined import Undefined
@@ -56,6 +51,10 @@ from lumijit.syntax.undefined import Undefined
 #: Python; not after as many as these. What it depends on is looked at now and then.
 MAX_REPEATED = 1000
 _LOOKED_AT = 8
+
+
+Name = Callable[[], str]
+Result = tuple[Name, Node]
 
 
 class EvaluatedLoop:
@@ -95,8 +94,7 @@ class EvaluatedLoop:
 
     def _undone_on_error(self, state: State) -> writes.watched:
         """Have writes, and changes of the state in place, undone on an error."""
-        nested: list[Leaf] = []
-        on_error(Held(flatten(state, self.labels, nested), nested).restore)
+        on_error(Held(Parts(state, self.labels)).restore)
         return writes.watched()
 
     def _condition(self, state: State) -> Node:
@@ -120,9 +118,9 @@ class EvaluatedLoop:
 
     def _materialize(self, state: State, size: int) -> None:
         """Put literals into memory: later iterations then reuse the first's kernel."""
-        for leaf in flatten(state, self.labels):
-            if leaf.is_array and leaf.value._node.size == size:
-                leaf.value._rehouse(opaque(leaf.value._node))
+        for leaf in Parts(state).leaves:
+            if is_array(leaf) and leaf._node.size == size:
+                leaf._rehouse(opaque(leaf._node))
 
     def _next_active(self, state: State, active: Node) -> Node:
         with trace.masked_only(active):
@@ -130,14 +128,8 @@ class EvaluatedLoop:
         return trace.emit2(AND, active, condition)
 
     def _evaluate(self, state: State, active: Node) -> None:
-        wanted = [active]
-        for value in state:
-            if isinstance(value, FlatArray):
-                wanted.append(value._node)
-            else:
-                leaves = flatten((value,), ("",))
-                wanted += [f.value._node for f in leaves if f.is_array]
-        evaluate(wanted)
+        leaves = Parts(state).leaves
+        evaluate([active, *(leaf._node for leaf in leaves if is_array(leaf))])
 
     def _iterate(self, state: State, active: Node) -> tuple[State, Node]:
         """Run the body, then the condition; neither has run if one raises."""
@@ -162,86 +154,79 @@ class EvaluatedLoop:
             return state
         state = self._step(state, active)
         active = self._next_active(state, active)
-        nested: list[Leaf] = []
-        leaves = flatten(state, self.labels, nested)
-        arrays = [f.value for f in (*leaves, *nested) if isinstance(f.value, ArrayBase)]
+        given = Parts(state, self.labels)
+        arrays = [v for v in given.leaves if isinstance(v, ArrayBase)] + given.nested
         are_distinct = len(set(map(id, arrays))) == len(arrays)
-        if not are_distinct or any(type(f.value) is Undefined for f in leaves):
+        if not are_distinct or Undefined in map(type, given.leaves):
             return self._run_masked(state, active)
-        rest = ActiveElements(leaves, active)
-        given, kept = state, [True] * len(nested)
+        rest = ActiveElements(given.leaves, active)
+        kept = [True] * len(given.nested)
         while True:
             self._evaluate(state, rest.active)
             if not rest.compress():
-                return rebuild(given, rest.expand(), kept)
-            state = rebuild(given, rest.values)
+                return given.together(rest.expand(), kept)
+            state = given.together(rest.values)
             try:
                 with rest.guarded():
                     iterate = partial(self._iterate, state, rest.active)
                     stepped, active = apart(iterate)
-                before: list[Leaf] = []
-                after: list[Leaf] = []
-                flatten(state, self.labels, before)
-                rest.update(flatten(stepped, self.labels, after), self.changed)
-                kept = list(map(and_, kept, same_arrays(before, after)))
+                before, after = Parts(state), Parts(stepped)
+                rest.update(after.leaves, self.changed)
+                kept = list(map(and_, kept, before.same_nested(after)))
                 rest.active, state = active, stepped
                 continue
             except memory.IndexedArgument as used:
                 if used.node is not rest.refused:
                     raise
                 if rest.release(used.node):
-                    state = rebuild(given, rest.values)
+                    state = given.together(rest.values)
                     continue
             except (SizeError, StateError):
                 if not rest.is_smaller:
                     raise
             # The body needs all elements: go on with all of them.
             mask = rest.expanded_mask()
-            return self._run_masked(rebuild(given, rest.expand(), kept), mask)
+            return self._run_masked(given.together(rest.expand(), kept), mask)
 
     def _step(self, state: State, active: Node) -> State:
         """Run the body for the active elements.
 
         Arrays that it changes in place stay the objects that they are.
         """
-        nested: list[Leaf] = []
-        arrays = flatten(state, self.labels, nested)
-        held, objects = Held(arrays, nested), contents(arrays)
+        old = Parts(state, self.labels)
+        held, objects = Held(old), contents(old)
         try:
             with writes.watched() as found, trace.masked_only(active):
                 given = pytree.copied(state)
                 returned = call(self.body, given, self.name)
-                now: list[Leaf] = []
-                new = flatten(returned, self.labels, now)
-                nodes = [node_of(f.value) for f in new]
+                new = Parts(returned, self.labels)
+                nodes = list(map(node_of, new.leaves))
                 if found:
                     held.follow({key: entry.last for key, entry in found.items()})
                 left, items = held.current_nodes(), held.current_items()
-            check_contents(self.name, objects)
+            check_contents(self.name, old, objects)
         finally:
             held.restore()
-        old = arrays
         if Undefined in map(type, state):
             state = tuple(
                 zeros_like(value) if is_late(entry, value) else entry
                 for entry, value in zip(state, returned, strict=True)
             )
-            nested.clear()
-            old = flatten(state, self.labels, nested)
-        if not same_structure(old, new):
+            old = Parts(state, self.labels)
+        if not old.is_like(new):
             raise structure_changed(self.name, old, new)
         merged: list[Any] = []
-        results: list[tuple[str, Node]] = []
-        for f, g, node in zip(old, new, nodes, strict=True):
-            value = g.value
-            if value is not f.value:
-                value = self._merge(active, f, value, node)
-                if is_array(value) and value._node is not node_of(f.value):
-                    results.append((f.name, value._node))
+        results: list[Result] = []
+        for k, (before, value) in enumerate(zip(old.leaves, new.leaves, strict=True)):
+            if value is not before:
+                name = partial(old.names.__getitem__, k)
+                value = self._merge(active, name, before, value, nodes[k])
+                if is_array(value) and value._node is not node_of(before):
+                    results.append((name, value._node))
             merged.append(value)
         results += self._change(active, held, left, items)
         check_writes(self.name, active, found.values(), results)
-        return rebuild(state, merged, same_arrays(nested, now))
+        return old.together(merged, old.same_nested(new))
 
     def _change(
         self,
@@ -249,59 +234,66 @@ class EvaluatedLoop:
         held: Held,
         nodes: dict[int, Node],
         items: dict[int, list[Any]],
-    ) -> list[tuple[str, Node]]:
+    ) -> list[Result]:
         """Change arrays in place as the body did, where elements are active."""
-        results = []
+        results: list[Result] = []
         self.changed.clear()
-        for key, leaf in held.nested.items():
+        for key, array in held.nested.items():
             if same_items(items[key], held.items[key]):
                 continue
-            before: list[Leaf] = []
-            after: list[Leaf] = []
-            old = flatten((held.items[key],), (leaf.name,), before)
-            new = flatten((items[key],), (leaf.name,), after)
-            if not same_structure(old, new):
+            name = partial(held.parts.name_of, array)
+            old = Parts((held.items[key],), (name(),))
+            new = Parts((items[key],), (name(),))
+            if not old.is_like(new):
                 raise structure_changed(self.name, old, new)
-            found = [nodes.get(id(g.value), g.value._node) for g in new]
+            found = [nodes.get(id(v), v._node) for v in new.leaves]
             values = [
-                f.value if f.value is g.value else self._merge(active, f, g.value, node)
-                for f, g, node in zip(old, new, found, strict=True)
+                before
+                if before is value
+                else self._merge(active, name, before, value, node)
+                for before, value, node in zip(
+                    old.leaves, new.leaves, found, strict=True
+                )
             ]
-            kept = same_arrays(before, after)
-            leaf.value._items[:] = rebuild(held.items[key], values, kept)
-            results += [(leaf.name, value._node) for value in values]
-        for key, leaf in held.leaves.items():
-            array, node = leaf.value, nodes[key]
+            array._items[:] = old.together(values, old.same_nested(new))[0]
+            results += [(name, value._node) for value in values]
+        for key, array in held.flat.items():
+            node = nodes[key]
             if node is not array._node:
-                value = wrap(type(array), node)
-                array._become(self._merge(active, leaf, value, node)._node)
+                name, value = (
+                    partial(held.parts.name_of, array),
+                    wrap(type(array), node),
+                )
+                array._become(self._merge(active, name, array, value, node)._node)
                 self.changed.add(key)
-                results.append((leaf.name, array._node))
+                results.append((name, array._node))
         return results
 
-    def _merge(self, active: Node, old: Leaf, value: Any, node: Node | None) -> Any:
+    def _merge(
+        self, active: Node, name: Name, before: Any, value: Any, node: Node | None
+    ) -> Any:
         """Return a leaf's next value; `node` is that of `value` after the body."""
-        before = old.value
-        if node is None and not old.is_array:
+        old = before
+        if node is None and not is_array(old):
             if same_object(before, value):
                 return before
             if common_type(before, value, self.mask_type) is None:
                 if self.strict:
-                    raise inconsistent(self.name, old.name, before, value)
+                    raise inconsistent(self.name, name(), before, value)
                 return value
         elif node is not None and type(value) is type(before):
             value = wrap(type(value), node)
             if node is before._node:
                 return value
-        if type(value) is not type(before) or not old.is_array:
+        if type(value) is not type(before) or not is_array(old):
             common = common_type(before, value, self.mask_type)
             if common is None:
-                raise inconsistent(self.name, old.name, before, value)
+                raise inconsistent(self.name, name(), before, value)
             before = before if type(before) is common else common(before)
             value = value if type(value) is common else common(value)
-        check_sizes(self.name, old.name, before, value)
+        check_sizes(self.name, name, before, value)
         if value._node.size not in (1, active.size) and active.size != 1:
-            raise wrong_width(self.name, old.name, before, value, active.size)
+            raise wrong_width(self.name, name(), before, value, active.size)
         blended = trace.select(active, value._node, before._node)
         return wrap(type(value), blended)
 

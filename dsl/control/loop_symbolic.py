@@ -17,17 +17,14 @@ from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import local, memory, regions
 from lumijit.control.aliases import (
-    Arrays,
     Carried,
     arguments_in,
-    arrays_of,
     besides,
     is_same,
     shape_of,
 )
 from lumijit.control.state import (
     NUMBERS,
-    Leaf,
     State,
     call,
     check_contents,
@@ -35,21 +32,19 @@ from lumijit.control.state import (
     common_type,
     condition_node,
     contents,
-    flatten,
     inconsistent,
+    is_array,
     is_late,
     never_ends,
     node_of,
-    rebuild,
-    same_arrays,
     same_object,
-    same_structure,
     structure_changed,
     wrong_width,
     zeros_like,
 )
 from lumijit.control.write_rules import indexed_and_changed
 from lumijit.instance_registry import Pointers
+from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import StateError
@@ -74,15 +69,13 @@ class SymbolicLoop:
         strict: bool,
         width: int,
     ) -> None:
-        self.state = state
         self.cond = cond
         self.body = body
         self.labels = labels
         self.name = name
         self.strict = strict
-        self.nested: list[Leaf] = []
-        self.leaves = flatten(state, labels, self.nested)
-        self.contents = contents(self.leaves)
+        self.parts = Parts(state, labels)
+        self.contents = contents(self.parts)
         self.width = width
         # The sizes of the arguments, where the initial value is of size 1.
         self.sizes: dict[int, int] = {}
@@ -107,7 +100,7 @@ class SymbolicLoop:
 
     def run(self) -> State:
         """Trace until what is known of the state settles; return the final state."""
-        for _ in range(MAX_TRACES + 6 * len(self.leaves)):
+        for _ in range(MAX_TRACES + 6 * len(self.parts.leaves)):
             try:
                 return apart(self._attempt)
             except _Retrace:
@@ -126,9 +119,8 @@ class SymbolicLoop:
         values: list[Any] = []
         args: dict[int, Node] = {}
         known: dict[int, int] = {}
-        for k, leaf in enumerate(self.leaves):
-            value = leaf.value
-            if not leaf.is_array or k in self.indexed:
+        for k, value in enumerate(self.parts.leaves):
+            if not is_array(value) or k in self.indexed:
                 values.append(value)
                 continue
             is_apart = k in self.separate and not self.is_joining
@@ -148,19 +140,14 @@ class SymbolicLoop:
             values.append(wrap(type(value), node))
         return values, args
 
-    def _arrays(self, state: State) -> Arrays:
-        """Take a state apart."""
-        nested: list[Leaf] = []
-        leaves = flatten(state, self.labels, nested)
-        return arrays_of(leaves, nested)
-
     def _hold(self) -> dict[int, Node]:
         """Return the indexed arrays' contents; put them back if the body raises."""
-        before = {k: self.leaves[k].value._node for k in self.indexed}
+        leaves = self.parts.leaves
+        before = {k: leaves[k]._node for k in self.indexed}
 
         def restore() -> None:
             for k, node in before.items():
-                self.leaves[k].value._go_back(node)
+                leaves[k]._go_back(node)
 
         on_error(restore)
         return before
@@ -196,8 +183,8 @@ class SymbolicLoop:
         before = self._hold()
         with regions.scope(self.name, self.width, is_loop=True) as inner:
             values, args = self._arguments(inner)
-            state = rebuild(self.state, values)
-            given = self._arrays(state)
+            state = self.parts.together(values)
+            given = Parts(state, self.labels)
             try:
                 condition = self.cond(*state)
                 cond_node = condition_node(condition, self.name)
@@ -211,30 +198,30 @@ class SymbolicLoop:
             except memory.IndexedArgument as used:
                 raise self._note_indexed(used, args) from None
             self._define(returned)
-            check_contents(self.name, self.contents)
+            check_contents(self.name, self.parts, self.contents)
             self._check_in_place(before, inner)
-            after = self._arrays(returned)
-            shape = partial(shape_of, self.leaves, cond_node, after.leaves, args, inner)
+            after = Parts(returned, self.labels)
+            leaves = self.parts.leaves
+            shape = partial(shape_of, leaves, cond_node, after.leaves, args, inner)
             if self.is_joining:
                 self.joined, self.is_joining = shape(), False
                 raise _Retrace
-            outputs = self._outputs(values, after.leaves, args, inner)
+            outputs = self._outputs(values, after, args, inner)
             for k, arg in args.items():
-                holds = given.leaves[k].value._node
+                holds = given.leaves[k]._node
                 if id(arg) in inner.indexed and (
                     holds is not arg or outputs[k] is not arg
                 ):
                     raise self._indexed_and_changed(k)
             if not inner.writes:
                 self._check_progress(cond_node, args, outputs, inner)
-            own = arrays_of(self.leaves, self.nested)
             sources = (cond_node, *outputs.values(), *inner.effects)
             read = partial(arguments_in, sources, inner)
             is_seen = partial(self._is_seen, shape)
-            others = besides(self, own, given, after, args, read, is_seen)
+            others = besides(self, self.parts, given, after, args, read, is_seen)
             if local.has_grown(inner) or self._writes_literals(inner):
                 raise _Retrace
-        nodes = {k: self.leaves[k].value._node for k in args}
+        nodes = {k: leaves[k]._node for k in args}
         entries = [Carried(None, nodes[k], args[k], outputs[k]) for k in args] + others
         _, results = regions.close_loop(
             inner,
@@ -249,7 +236,7 @@ class SymbolicLoop:
                 entry.holder._become(node)
         found = dict(zip(args, results, strict=False))
         finals = self._finals(values, after.leaves, found)
-        return rebuild(self.state, finals, same_arrays(given.nested, after.nested))
+        return self.parts.together(finals, given.same_nested(after))
 
     def _is_seen(self, shape: Callable[[], tuple[list[Any], Any]]) -> bool:
         """Tell whether names for one array see each other's changes.
@@ -262,19 +249,19 @@ class SymbolicLoop:
         return shape()[0] != self.joined[0]
 
     def _finals(
-        self, given: list[Any], after: list[Leaf], results: dict[int, Node]
+        self, given: list[Any], after: list[Any], results: dict[int, Node]
     ) -> list[Any]:
         """Return the final leaves.
 
         An array is the caller's if it is the one that the body was given.
         """
         finals: list[Any] = []
-        for k, leaf in enumerate(self.leaves):
+        for k, leaf in enumerate(self.parts.leaves):
             first = self.leaders.get(k, k)
-            value = self.replaced.get(k, leaf.value)
+            value = self.replaced.get(k, leaf)
             if first != k:
                 value = finals[first]
-            elif k in results and after[k].value is given[k]:
+            elif k in results and after[k] is given[k]:
                 value._become(results[k])
             elif k in results:
                 value = wrap(type(value), results[k])
@@ -283,13 +270,11 @@ class SymbolicLoop:
 
     def _define(self, returned: State) -> None:
         """Start state variables that had no value before with zeros."""
-        pairs = list(zip(self.state, returned, strict=True))
+        pairs = list(zip(self.parts.values, returned, strict=True))
         if not any(is_late(old, new) for old, new in pairs):
             return
-        self.state = tuple(
-            zeros_like(new) if is_late(old, new) else old for old, new in pairs
-        )
-        self.leaves = flatten(self.state, self.labels, self.nested)
+        state = [zeros_like(new) if is_late(old, new) else old for old, new in pairs]
+        self.parts = Parts(state, self.labels)
         for known in (self.indexed, self.constant, self.variable, self.separate):
             known.clear()
         self.sizes.clear()
@@ -312,7 +297,7 @@ class SymbolicLoop:
                 return
             if local.decides(inner, reached):
                 return
-            names = ", ".join(f"'{self.leaves[k].name}'" for k in used)
+            names = ", ".join(f"'{self.parts.names[k]}'" for k in used)
             reason = "depends on nothing that the body changes"
             if names:
                 reason += f" (only on {names})"
@@ -333,12 +318,12 @@ class SymbolicLoop:
         return used
 
     def _indexed_and_changed(self, k: int) -> StateError:
-        return indexed_and_changed(self.name, self.leaves[k].name)
+        return indexed_and_changed(self.name, self.parts.names[k])
 
     def _check_in_place(self, before: dict[int, Node], inner: Scope) -> None:
         """Refuse indexed arrays that the body changes other than by index."""
         for k, node in before.items():
-            array = self.leaves[k].value
+            array = self.parts.leaves[k]
             found = array._node
             is_written = found.op is WRITTEN and found.scope is inner
             is_written = is_written and id(array) in inner.writes
@@ -348,26 +333,27 @@ class SymbolicLoop:
     def _outputs(
         self,
         given: list[Any],
-        after: list[Leaf],
+        after: Parts,
         args: dict[int, Node],
         inner: Scope,
     ) -> dict[int, Node]:
         """Check the new state against the old and return its nodes."""
-        if not same_structure(self.leaves, after):
-            raise structure_changed(self.name, self.leaves, after)
+        if not self.parts.is_like(after):
+            raise structure_changed(self.name, self.parts, after)
         outputs: dict[int, Node] = {}
         self.replaced = {}
         again = False
-        for k, (leaf, new) in enumerate(zip(self.leaves, after, strict=True)):
+        news = after.leaves
+        for k, (leaf, new) in enumerate(zip(self.parts.leaves, news, strict=True)):
             if self.leaders.get(k, k) != k and k not in self.indexed:
-                again |= self._repeated_leaf(k, given, after)
+                again |= self._repeated_leaf(k, given, news)
             elif k in args:
                 node = self._array_leaf(k, leaf, new, args[k])
                 again |= node is None
                 if node is not None:
                     outputs[k] = node
             elif k in self.indexed:
-                if node_of(new.value) is not leaf.value._node:
+                if node_of(new) is not leaf._node:
                     raise self._indexed_and_changed(k)
             elif k in self.constant:
                 again |= self._constant_leaf(k, leaf, given[k], new, inner)
@@ -377,72 +363,72 @@ class SymbolicLoop:
             raise _Retrace
         return outputs
 
-    def _array_leaf(self, k: int, leaf: Leaf, new: Leaf, arg: Node) -> Node | None:
+    def _array_leaf(self, k: int, before: Any, value: Any, arg: Node) -> Node | None:
         """Return a traced leaf's new node, or None if it must be traced again."""
-        cls = type(leaf.value)
-        value = new.value
-        if isinstance(value, NUMBERS) and common_type(leaf.value, value, cls):
+        cls = type(before)
+        if isinstance(value, NUMBERS) and common_type(before, value, cls):
             value = cls(value)
         if type(value) is not cls:
             if k in self.numbers:
-                self._promote(k, leaf, value)
+                self._promote(k, before, value)
                 return None
-            raise inconsistent(self.name, leaf.name, leaf.value, value)
-        check_sizes(self.name, leaf.name, leaf.value, value)
+            raise inconsistent(self.name, self.parts.names[k], before, value)
         node: Node = value._node
+        check_sizes(self.name, lambda: self.parts.names[k], before, value)
         if node is not arg:
             if node.size > 1 < self.width != node.size:
-                raise wrong_width(self.name, leaf.name, leaf.value, value, self.width)
+                name = self.parts.names[k]
+                raise wrong_width(self.name, name, before, value, self.width)
             if node.size > arg.size == 1:
                 self.sizes[k] = node.size
                 return None
             return node if self.pointers.suffice(k, arg, node) else None
-        is_literal = leaf.value._node.op is LITERAL and k not in self.variable
+        is_literal = before._node.op is LITERAL and k not in self.variable
         if is_literal and flags.optimize_loops:
             self.constant.add(k)
             return None
         return node
 
-    def _repeated_leaf(self, k: int, given: list[Any], after: list[Leaf]) -> bool:
+    def _repeated_leaf(self, k: int, given: list[Any], after: list[Any]) -> bool:
         """Look at another name for an array; tell whether they must part."""
         first = self.leaders[k]
-        if after[k].value is after[first].value:
+        if after[k] is after[first]:
             return False
-        self.separate.add(first if after[k].value is given[k] else k)
+        self.separate.add(first if after[k] is given[k] else k)
         return True
 
-    def _promote(self, k: int, leaf: Leaf, value: Any) -> None:
+    def _promote(self, k: int, before: Any, value: Any) -> None:
         """Make a Python number an array of a type that also holds `value`."""
         assert self.mask_type is not None
-        number = self.numbers.setdefault(k, leaf.value)
+        number = self.numbers.setdefault(k, before)
         cls = common_type(number, value, self.mask_type)
         if cls is None:
-            raise inconsistent(self.name, leaf.name, leaf.value, value)
-        leaf.value = cls(number)
+            raise inconsistent(self.name, self.parts.names[k], before, value)
+        self.parts.leaves[k] = cls(number)
 
     def _constant_leaf(
-        self, k: int, leaf: Leaf, given: Any, new: Leaf, inner: Scope
+        self, k: int, before: Any, given: Any, value: Any, inner: Scope
     ) -> bool:
         """Check a literal that the body should leave alone; tell if it doesn't."""
         if id(given) in inner.writes:
             self.constant.discard(k)
             self.indexed.add(k)
             return True
-        if node_of(new.value) is leaf.value._node is given._node:
+        if node_of(value) is before._node is given._node:
             return False
         self.constant.discard(k)
         self.variable.add(k)
         return True
 
-    def _object_leaf(self, k: int, leaf: Leaf, new: Leaf) -> bool:
+    def _object_leaf(self, k: int, before: Any, value: Any) -> bool:
         """Check a Python object; tell whether it became an array."""
-        if same_object(leaf.value, new.value):
+        if same_object(before, value):
             return False
         assert self.mask_type is not None
-        if common_type(leaf.value, new.value, self.mask_type) is not None:
-            self._promote(k, leaf, new.value)
+        if common_type(before, value, self.mask_type) is not None:
+            self._promote(k, before, value)
             return True
         if self.strict:
-            raise inconsistent(self.name, leaf.name, leaf.value, new.value)
-        self.replaced[k] = new.value
+            raise inconsistent(self.name, self.parts.names[k], before, value)
+        self.replaced[k] = value
         return False

@@ -87,8 +87,8 @@ class Reach:
         # The place in which each array was found.
         self.holders: list[Location] = []
         self.functions: list[FunctionType] = []
-        self._seen: set[int] = set() if around is None else set(around._seen)
-        self._known = None if known is None else known._seen
+        self.seen: set[int] = set() if around is None else set(around.seen)
+        self._known = None if known is None else known.seen
         self._namespaces: set[int] = set()
         # Names in functions found so far, and methods that none has mentioned.
         self._mentioned: set[str] = set()
@@ -104,7 +104,7 @@ class Reach:
         if isinstance(root, FunctionType):
             self._namespaces.add(id(root.__globals__))
         done = len(self.places)
-        places, seen, looks = self.places, self._seen, self._looks
+        places, seen, looks = self.places, self.seen, self._looks
         arrays, nodes, holders = self.arrays, self.nodes, self.holders
         self._visit(root, None, label)
         while done < len(places):
@@ -125,7 +125,7 @@ class Reach:
 
     def ignore(self, value: Any) -> None:
         """Leave an object out, as something else takes care of it."""
-        self._seen.add(id(value))
+        self.seen.add(id(value))
 
     def changed(self, span: Span) -> list[Location]:
         """List the places that don't hold the very objects that they held."""
@@ -137,7 +137,7 @@ class Reach:
     def _visit(self, value: Any, parent: Location | None, label: str) -> None:
         """Find what a value leads to, unless that has been done."""
         kind = type(value)
-        if kind in PLAIN or id(value) in self._seen:
+        if kind in PLAIN or id(value) in self.seen:
             return
         try:
             look = self._looks[kind]
@@ -146,7 +146,7 @@ class Reach:
             if look is _look_at_object and is_foreign(kind):
                 self._visit(kind, None, "")
         if look is not _is_array:
-            self._seen.add(id(value))
+            self.seen.add(id(value))
             if look is not None:
                 look(self, value, parent, label)
 
@@ -203,16 +203,16 @@ class Reach:
         facts = facts_of(code)
         cells = function.__closure__ or ()
         for name, cell in zip(code.co_freevars, cells, strict=True):
-            if id(cell) in self._seen or name in self.own_names:
+            if id(cell) in self.seen or name in self.own_names:
                 continue
-            self._seen.add(id(cell))
+            self.seen.add(id(cell))
             variable = Variable(cell, None, name)
             if facts.rebinds or type(variable.kept[name]) not in PLAIN:
                 self.add(variable)
-        is_followed = self._known is None and id(code) not in self._seen
+        is_followed = self._known is None and id(code) not in self.seen
         name = namespace.get("__name__") or ""
         if is_followed and (id(namespace) in self._namespaces or is_users(name)):
-            self._seen.add(id(code))
+            self.seen.add(id(code))
             self._mention(facts.names, namespace, facts.stores_globals)
         if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
             self._visit(function.__defaults__, None, function.__name__)

@@ -19,7 +19,8 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, reductions, regions
 from lumijit.compiler.transform.rewriting import Rewriter
-from lumijit.control.state import Leaf, condition_node, flatten
+from lumijit.control.state import condition_node
+from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError, StateError
 
@@ -74,32 +75,34 @@ class Loop:
         self._turn = 0
         self._cond: Node | None = None
         self._leaves = self._read()
-        self._inits = [leaf.value._node for leaf in self._leaves]
+        self._inits = [leaf._node for leaf in self._leaves]
         self._width = max((node.size for node in self._inits), default=1)
         if self._is_symbolic:
             self._begin()
 
-    def _read(self) -> list[Leaf]:
+    def _read(self) -> list[Any]:
         """Ask for the state."""
         values = self._state()
         values = values if isinstance(values, tuple) else (values,)
-        leaves = flatten(values, ())
+        self._parts = Parts(values)
+        leaves = self._parts.leaves
         seen: set[int] = set()
-        for leaf in leaves:
-            if not isinstance(leaf.value, FlatArray):
+        for k, leaf in enumerate(leaves):
+            if not isinstance(leaf, FlatArray):
                 raise StateError(
                     self._label,
-                    f"the variable '{leaf.name}' has type "
-                    f"{type(leaf.value).__name__!r} (expected a traced array)",
+                    f"the variable '{self._parts.names[k]}' has type "
+                    f"{type(leaf).__name__!r} (expected a traced array)",
                     "start it as an array such as lumijit.llvm.UInt32(0).",
                 )
-            if id(leaf.value) in seen:
+            if id(leaf) in seen:
                 raise StateError(
                     self._label,
-                    f"the variable '{leaf.name}' is the same array as another one",
+                    f"the variable '{self._parts.names[k]}' is the same array as "
+                    "another one",
                     "name each array once, or copy it first with lumijit.copy.",
                 )
-            seen.add(id(leaf.value))
+            seen.add(id(leaf))
         return leaves
 
     def _begin(self) -> None:
@@ -110,7 +113,7 @@ class Loop:
         for k, (leaf, node) in enumerate(zip(self._leaves, self._inits, strict=True)):
             size = self._width if node.size == 1 else node.size
             self._args.append(regions.argument(node.type, size, k, node))
-            leaf.value._rehouse(self._args[k])
+            leaf._rehouse(self._args[k])
 
     def __del__(self) -> None:
         """Leave a loop that an exception has cut short."""
@@ -123,7 +126,7 @@ class Loop:
         if scope is None:
             return
         for leaf, node in zip(self._leaves, self._inits, strict=True):
-            leaf.value._go_back(node)
+            leaf._go_back(node)
         regions.restore_writes(self._inner)
         if trace.state.scope is self._inner:
             scope.__exit__(StateError, None, None)
@@ -163,9 +166,9 @@ class Loop:
         args, inits = tuple(self._args), tuple(self._inits)
         _, results = regions.close_loop(self._inner, inits, args, condition, outputs)
         for leaf, node in zip(self._leaves, inits, strict=True):
-            leaf.value._go_back(node)
+            leaf._go_back(node)
         for leaf, node in zip(after, results, strict=True):
-            leaf.value._become(node)
+            leaf._become(node)
 
     def _widened(
         self, condition: Node, outputs: tuple[Node, ...]
@@ -179,7 +182,7 @@ class Loop:
             return condition, outputs
         inner, old = self._inner, self._args
         if inner.locals:
-            raise self._grown(self._leaves[0].name, self._width, width)
+            raise self._grown("state", self._width, width)
         self._args = [
             regions.argument(arg.type, width if arg.size == 1 else arg.size, k, init)
             for k, (arg, init) in enumerate(zip(old, self._inits, strict=True))
@@ -199,7 +202,7 @@ class Loop:
             "start it with the size that it ends with (lumijit.zeros, full).",
         )
 
-    def _outputs(self, after: list[Leaf]) -> tuple[Node, ...]:
+    def _outputs(self, after: list[Any]) -> tuple[Node, ...]:
         """Check the variables after the body, and return their nodes."""
         if len(after) != len(self._leaves):
             raise StateError(
@@ -208,17 +211,18 @@ class Loop:
                 "before it",
                 "return the same variables each time.",
             )
-        for leaf, new, size in zip(self._leaves, after, self._sizes(), strict=True):
-            if type(new.value) is not type(leaf.value):
+        rows = zip(self._parts.names, self._leaves, after, self._sizes(), strict=True)
+        for name, leaf, new, size in rows:
+            if type(new) is not type(leaf):
                 raise StateError(
                     self._label,
-                    f"the variable '{leaf.name}' changes its type from "
-                    f"{type(leaf.value).__name__} to {type(new.value).__name__}",
+                    f"the variable '{name}' changes its type from "
+                    f"{type(leaf).__name__} to {type(new).__name__}",
                     "start it with the type that it ends with.",
                 )
-            if size > 1 and len(new.value) not in (1, size):
-                raise self._grown(leaf.name, size, len(new.value))
-        return tuple(leaf.value._node for leaf in after)
+            if size > 1 and len(new) not in (1, size):
+                raise self._grown(name, size, len(new))
+        return tuple(leaf._node for leaf in after)
 
     def _sizes(self) -> list[int]:
         if self._is_symbolic:
@@ -238,7 +242,7 @@ class Loop:
             cond = trace.emit2(AND, cond, self._cond)
         self._cond = cond
         leaves = self._read()
-        self._inits = [leaf.value._node for leaf in leaves]
+        self._inits = [leaf._node for leaf in leaves]
         self._leaves = leaves
         evaluate.evaluate([cond, *self._inits])
         is_over = not (cond.attr if cond.op is LITERAL else reductions.is_any_set(cond))
@@ -252,7 +256,7 @@ class Loop:
         outputs = self._outputs(after)
         for leaf, new, old in zip(after, outputs, self._inits, strict=True):
             if new is not old:
-                leaf.value._become(trace.select(self._cond, new, old))
+                leaf._become(trace.select(self._cond, new, old))
 
 
 class PlainLoop:

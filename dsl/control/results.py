@@ -6,27 +6,23 @@ among their results. Running the callables is the work of `calls`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lumijit import pytree
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.trace import Node
 from lumijit.control.callees import Callee
 from lumijit.control.state import (
     NUMBERS,
-    Leaf,
     common_type,
     describe,
-    flatten,
+    is_array,
     promoted_type,
-    rebuild,
     same_object,
 )
 from lumijit.instance_registry import contents, note_contents
-from lumijit.nested import NestedArray
+from lumijit.pytree import Parts
 from lumijit.runtime.errors import StateError
 
 
@@ -73,14 +69,14 @@ class Results:
         self.construct = construct
         self.mask_type = mask_type
         self.first: Callee | None = None
-        self.value: Any = None
-        self.containers: dict[str, type[Any]] = {}
+        self.parts = Parts(())
+        self.has_containers = False
         self.entries: list[Entry] = []
 
     def is_like(self, value: Any) -> bool:
         """Tell whether a value is one array, like those that were entered."""
         entries = self.entries
-        if len(entries) != 1 or self.containers:
+        if len(entries) != 1 or self.has_containers:
             return False
         cls = entries[0].cls
         return cls is not None and type(value) is cls
@@ -89,25 +85,26 @@ class Results:
         """Enter what a callable returned if it is one array like those before it."""
         self.entries[0].values.append(value)
 
-    def match(self, callee: Callee, value: Any) -> list[Leaf]:
+    def match(self, callee: Callee, value: Any) -> list[Any]:
         """Check what a callable returned and enter it; return its leaves."""
-        leaves = flatten((value,), ("result",))
+        parts = Parts((value,), ("result",))
         if self.first is None:
-            self.first, self.value = callee, value
-            self.containers = dict(_containers(value, "result"))
-            self.entries = [Entry(leaf.name, leaf.value) for leaf in leaves]
-        self._check_structure(callee, value, leaves)
-        for entry, leaf in zip(self.entries, leaves, strict=True):
-            if not self._fits(entry, leaf.value):
+            self.first, self.parts = callee, parts
+            self.has_containers = bool(parts.containers)
+            self.entries = list(map(Entry, parts.names, parts.leaves))
+        if not self.parts.is_same(parts):
+            self._check_structure(callee, parts)
+        for entry, leaf in zip(self.entries, parts.leaves, strict=True):
+            if not self._fits(entry, leaf):
                 raise self._disagreement(
-                    callee, entry.name, describe(entry.sample), describe(leaf.value)
+                    callee, entry.name, describe(entry.sample), describe(leaf)
                 )
-            if leaf.is_array:
-                entry.cls = entry.cls or type(leaf.value)
-            elif isinstance(leaf.value, NUMBERS):
-                entry.numbers.append(leaf.value)
-            entry.values.append(leaf.value)
-        return leaves
+            if is_array(leaf):
+                entry.cls = entry.cls or type(leaf)
+            elif isinstance(leaf, NUMBERS):
+                entry.numbers.append(leaf)
+            entry.values.append(leaf)
+        return parts.leaves
 
     def arrays(self) -> list[Entry]:
         """Return the entries that are arrays, or numbers that make one."""
@@ -121,26 +118,16 @@ class Results:
                 entry.objects = contents(*(array._node for array in entry.arrays))
         return [entry for entry in self.entries if entry.cls is not None]
 
-    def _check_structure(self, callee: Callee, value: Any, leaves: list[Leaf]) -> None:
-        mine = {**self.containers, **{e.name: None for e in self.entries}}
-        theirs = {
-            **dict(_containers(value, "result")),
-            **{leaf.name: None for leaf in leaves},
-        }
+    def _check_structure(self, callee: Callee, parts: Parts) -> None:
+        """Refuse results of another structure, and say where it differs first."""
+        mine, theirs = (
+            {name: (kind, value) for name, kind, value in p.nodes()}
+            for p in (self.parts, parts)
+        )
         for name in (*mine, *theirs):
-            if name in mine and name in theirs and mine[name] is theirs[name]:
-                continue
-            expected = self._kind(name, self.containers, self.entries)
-            found = self._kind(name, theirs, leaves)
-            raise self._disagreement(callee, name, expected, found)
-
-    def _kind(self, name: str, containers: dict[str, Any], leaves: Any) -> str:
-        """Describe what a structure holds at a name."""
-        cls = containers.get(name)
-        if cls is not None:
-            return f"a {cls.__name__}"
-        found = [leaf.value for leaf in leaves if leaf.name == name]
-        return describe(found[0]) if found else "no such entry"
+            a, b = mine.get(name), theirs.get(name)
+            if a is None or b is None or a[0] != b[0]:
+                raise self._disagreement(callee, name, _described(a), _described(b))
 
     def _disagreement(
         self, callee: Callee, name: str, expected: str, found: str
@@ -181,16 +168,12 @@ class Results:
             if entry.objects is not None and contents(node) is None:
                 note_contents(node, entry.objects)
             values.append(wrap(entry.cls, node))
-        return rebuild((self.value,), values)[0]
+        return self.parts.together(values)[0]
 
 
-def _containers(value: Any, name: str) -> Iterator[tuple[str, type[Any]]]:
-    """List the inner nodes of a PyTree by name, like `flatten` its leaves."""
-    if isinstance(value, NestedArray) and value._spec.is_jit:
-        yield name, type(value)
-        for k, item in enumerate(value._items):
-            yield from _containers(item, f"{name}[{k}]")
-    elif pytree.is_container(value):
-        yield name, type(value)
-        for key, child in pytree.children(value):
-            yield from _containers(child, name + pytree.step(value, key))
+def _described(node: tuple[Any, Any] | None) -> str:
+    """Say what a structure holds at a name."""
+    if node is None:
+        return "no such entry"
+    kind, value = node
+    return describe(value) if kind is None else f"a {type(value).__name__}"

@@ -1,9 +1,8 @@
-"""The state of loops and branches: PyTrees taken apart into leaves.
+"""The state of loops and branches: what may become of a leaf.
 
-Owns how a tuple of PyTrees becomes a flat list of leaves with the user's names,
-how it is put together again, and the checks that a leaf stays what it was. A leaf
-is either a flat array of a JIT backend (it has a node) or any other Python object,
-which tracing can't follow.
+Owns the checks that a leaf stays what it was, and how its errors are worded;
+`pytree.Parts` takes states apart. A leaf is either a flat array of a JIT backend (it
+has a node) or any other Python object, which tracing can't follow.
 """
 
 from __future__ import annotations
@@ -11,21 +10,19 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import repeat, zip_longest
-from operator import is_
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from lumijit import pytree, traits, type_traits
+from lumijit import traits, type_traits
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.trace import Node
 from lumijit.nested import NestedArray
+from lumijit.pytree import Parts, flat_map
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
 from lumijit.syntax.undefined import Undefined
 
@@ -58,19 +55,6 @@ def refuse_in_region(construct: str) -> None:
         )
 
 
-@dataclass(slots=True)
-class Leaf:
-    """One entry of the state: its name as the user would write it, and its value."""
-
-    name: str
-    value: Any
-
-    @property
-    def is_array(self) -> bool:
-        """Whether tracing follows this leaf."""
-        return isinstance(self.value, FlatArray)
-
-
 def is_array(value: Any) -> bool:
     """Tell whether a value is a flat array of a JIT backend; array classes aren't."""
     return isinstance(value, FlatArray)
@@ -81,99 +65,16 @@ def node_of(value: Any) -> Node | None:
     return value._node if isinstance(value, FlatArray) else None
 
 
-def flatten(
-    values: Sequence[Any], labels: Sequence[str], nested: list[Leaf] | None = None
-) -> list[Leaf]:
-    """List the leaves of PyTrees, in order, with names; and the nested arrays."""
-    leaves: list[Leaf] = []
-    for k, value in enumerate(values):
-        label = labels[k] if k < len(labels) else f"state[{k}]"
-        if isinstance(value, FlatArray):
-            leaves.append(Leaf(label, value))
-        else:
-            _collect(value, label, leaves, nested)
-    return leaves
-
-
-def _collect(
-    value: Any, name: str, leaves: list[Leaf], nested: list[Leaf] | None
-) -> None:
-    if isinstance(value, FlatArray):
-        leaves.append(Leaf(name, value))
-    elif isinstance(value, NestedArray) and value._spec.is_jit:
-        if nested is not None:
-            nested.append(Leaf(name, value))
-        for k, item in enumerate(value._items):
-            _collect(item, f"{name}[{k}]", leaves, nested)
-    elif pytree.is_container(value):
-        for key, child in pytree.children(value):
-            _collect(child, name + pytree.step(value, key), leaves, nested)
-    else:
-        leaves.append(Leaf(name, value))
-
-
-def rebuild(
-    values: Sequence[Any], leaves: Sequence[Any], kept: Sequence[bool] | None = None
-) -> tuple[Any, ...]:
-    """Put PyTrees like `values` together from other leaves.
-
-    `kept` tells which nested arrays, in order, are to be the very objects of `values`,
-    with other items. What is mentioned twice, with the same leaves, is one object.
-    """
-    iterator = iter(leaves)
-    flags = iter(kept) if kept is not None else repeat(False)
-    known: dict[int, Any] = {}
-    return tuple([_restore(value, iterator, flags, known) for value in values])
-
-
-def _restore(
-    value: Any, leaves: Iterator[Any], kept: Iterator[bool], known: dict[int, Any]
-) -> Any:
-    if isinstance(value, FlatArray):
-        return next(leaves)
-    if isinstance(value, NestedArray) and value._spec.is_jit:
-        is_kept = next(kept)
-        items = [_restore(item, leaves, kept, known) for item in value._items]
-        if is_kept:
-            value._items[:] = items
-            return value
-        result = known.get(id(value))
-        if result is None or not all(map(is_, result._items, items)):
-            result = known[id(value)] = object.__new__(type(value))
-            result._items = items
-        return result
-    if pytree.is_container(value):
-        parts = [
-            _restore(child, leaves, kept, known) for _, child in pytree.children(value)
-        ]
-        return pytree.rebuild(value, parts)
-    return next(leaves)
-
-
-def same_arrays(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[bool]:
-    """Tell where a state has the same nested arrays as before."""
-    if not before and not after:
-        return []
-    pairs = zip_longest(before, after, fillvalue=Leaf("", None))
-    return [a.value is b.value for a, b in pairs]
-
-
 def zeros_like(value: Any) -> Any:
     """Return a PyTree of zeros of the same types; other objects stay as they are."""
-    leaves = [
-        wrap(type(f.value), _zero(f.value._node)) if f.is_array else f.value
-        for f in flatten((value,), ("",))
-    ]
-    return rebuild((value,), leaves)[0]
+    return flat_map(_zero, value)
 
 
-def _zero(node: Node) -> Node:
-    return trace.literal(node.type, node.type.wrap(0))
-
-
-def same_structure(before: Sequence[Leaf], after: Sequence[Leaf]) -> bool:
-    """Tell whether two states have the same leaves by name."""
-    return [leaf.name for leaf in before] == [leaf.name for leaf in after]
+def _zero(leaf: Any) -> Any:
+    if not is_array(leaf):
+        return leaf
+    dtype = leaf._node.type
+    return wrap(type(leaf), trace.literal(dtype, dtype.wrap(0)))
 
 
 def same_object(a: Any, b: Any) -> bool:
@@ -204,11 +105,9 @@ def is_late(old: Any, new: Any) -> bool:
     return type(old) is Undefined and type(new) is not Undefined
 
 
-def structure_changed(
-    construct: str, before: Sequence[Leaf], after: Sequence[Leaf]
-) -> StateError:
+def structure_changed(construct: str, before: Parts, after: Parts) -> StateError:
     """Word the error for a state that has other leaves than before."""
-    names = {leaf.name for leaf in before} ^ {leaf.name for leaf in after}
+    names = {*before.names} ^ {*after.names}
     shown = ", ".join(f"'{n}'" for n in sorted(names)) or "the order of the entries"
     return StateError(
         construct,
@@ -217,16 +116,13 @@ def structure_changed(
     )
 
 
-def check_sizes(construct: str, name: str, before: Any, after: Any) -> None:
+def check_sizes(
+    construct: str, name: Callable[[], str], before: Any, after: Any
+) -> None:
     """Refuse an array whose size changes, other than growing from 1."""
     if len({before._node.size, after._node.size} - {1}) > 1:
-        raise inconsistent(
-            construct,
-            name,
-            before,
-            after,
-            f"keep the size of '{name}' the same in every iteration.",
-        )
+        fix = f"keep the size of '{name()}' the same in every iteration."
+        raise inconsistent(construct, name(), before, after, fix)
 
 
 def wrong_width(
@@ -340,29 +236,25 @@ def _mend(name: str, before: Any, after: Any) -> str:
     )
 
 
-def contents(leaves: Sequence[Leaf]) -> list[tuple[Leaf, Any]]:
+def contents(parts: Parts) -> list[tuple[Any, Any]]:
     """Copy what is in mutable Python objects of the state."""
-    return [
-        (leaf, copy.copy(leaf.value))
-        for leaf in leaves
-        if isinstance(leaf.value, _MUTABLE)
-    ]
+    return [(v, copy.copy(v)) for v in parts.leaves if isinstance(v, _MUTABLE)]
 
 
-def check_contents(construct: str, before: list[tuple[Leaf, Any]]) -> None:
+def check_contents(construct: str, parts: Parts, before: list[tuple[Any, Any]]) -> None:
     """Refuse Python objects that were changed in place."""
-    for leaf, old in before:
+    for value, old in before:
         if isinstance(old, np.ndarray):
-            is_same = old.tobytes() == leaf.value.tobytes()
+            is_same = old.tobytes() == value.tobytes()
         else:
-            is_same = old == leaf.value
+            is_same = old == value
         if not is_same:
-            kind = type(old).__name__
+            name, kind = parts.name_of(value), type(old).__name__
             raise StateError(
                 construct,
-                f"the Python object '{leaf.name}' (of type {kind}) was changed in "
+                f"the Python object '{name}' (of type {kind}) was changed in "
                 "place, for all elements alike and once per tracing",
-                f"use an array for '{leaf.name}', and lumijit.scatter to change "
+                f"use an array for '{name}', and lumijit.scatter to change "
                 "its entries; or change it outside.",
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lumijit.compiler.ir.ops.structural import WRITTEN
 from lumijit.compiler.ir.trace import Node, Scope
@@ -14,7 +14,7 @@ def check_writes(
     construct: str,
     active: Node,
     found: Iterable[writes.Writes],
-    results: Iterable[tuple[str, Node]],
+    results: Iterable[tuple[Callable[[], str], Node]],
 ) -> None:
     """Refuse single writes of an evaluated construct beside wide results.
 
@@ -28,9 +28,9 @@ def check_writes(
             raise StateError(
                 construct,
                 "an array is written to by an index, a value and a condition of "
-                f"one entry each, beside '{name}' of {node.size} entries: "
+                f"one entry each, beside '{name()}' of {node.size} entries: "
                 "evaluated mode would write once, symbolic mode once per element",
-                f"make the index as wide as '{name}', write outside of the "
+                f"make the index as wide as '{name()}', write outside of the "
                 "construct, or use symbolic mode.",
             )
 

@@ -26,9 +26,7 @@ from lumijit.compiler.launch import delivery
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import memory, writes
 from lumijit.debug.template import THREAD_ID
-from lumijit.nested import NestedArray
-from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import tree_map
+from lumijit.pytree import Parts, flat_map
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import warn
 from lumijit.spec import LLVM, plain_spec, require
@@ -111,26 +109,12 @@ def unsigned(entries: Any) -> Array:
 def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
     """Apply a function to the flat traced arrays in a PyTree, also in nested ones."""
 
-    def leaf(part: Any) -> Any:
-        if isinstance(part, FlatArray):
-            return function(part)
-        if isinstance(part, NestedArray) and part._spec.is_jit:
-            return wrap_nested(type(part), [leaf(item) for item in part])
-        return part
-
-    return tree_map(leaf, value)
+    return flat_map(lambda v: function(v) if isinstance(v, FlatArray) else v, value)
 
 
 def flat_arrays(value: Any) -> list[Array]:
     """Return the flat traced arrays in a PyTree."""
-    found: list[Array] = []
-
-    def note(array: Array) -> Array:
-        found.append(array)
-        return array
-
-    map_arrays(note, value)
-    return found
+    return [leaf for leaf in Parts((value,)).leaves if isinstance(leaf, FlatArray)]
 
 
 def is_symbolic(values: Any, active: Any) -> bool:

@@ -17,8 +17,9 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import writes
 from lumijit.compiler.record.lane import Lane, start, stop
-from lumijit.control.state import flatten, rebuild
+from lumijit.control.state import is_array
 from lumijit.debug.snapshot import Snapshot
+from lumijit.pytree import Parts, flat_map
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import (
@@ -155,9 +156,10 @@ def _lane(index: int, size: int | None, tree: Any) -> Lane:
 def _width(tree: Any) -> int:
     """Return the common size of the arguments."""
     sizes: dict[int, str] = {}
-    for leaf in flatten(tree, ("args", "kwargs")):
-        if leaf.is_array and leaf.value._node.size != 1:
-            sizes.setdefault(leaf.value._node.size, leaf.name)
+    parts = Parts(tree, ("args", "kwargs"))
+    for name, leaf in zip(parts.names, parts.leaves, strict=True):
+        if is_array(leaf) and leaf._node.size != 1:
+            sizes.setdefault(leaf._node.size, name)
     if len(sizes) > 1:
         listed = ", ".join(f"{name}: {size}" for size, name in sizes.items())
         raise SizeError(
@@ -170,25 +172,24 @@ def _width(tree: Any) -> int:
 
 def _enter(lane: Lane, tree: Any) -> Any:
     """Put the lane's entries in the place of wide arrays, in a copy of the tree."""
-    leaves = flatten(tree, ("args", "kwargs"))
-    arrays = [leaf.value for leaf in leaves if leaf.is_array]
+    parts = Parts(tree)
+    arrays = [leaf for leaf in parts.leaves if is_array(leaf)]
     evaluate([array._node for array in arrays])
     copies: dict[int, Any] = {}
     for array in arrays:
         entry = lane.enter(array._node)
         # An array given twice stays one array.
         copies[id(array)] = array if entry is array._node else wrap(type(array), entry)
-    return rebuild(tree, [copies.get(id(f.value), f.value) for f in leaves])
+    return parts.together([copies.get(id(v), v) for v in parts.leaves])
 
 
 def _known(lane: Lane, result: Any) -> Any:
     """Reduce arrays that are still wide to the lane's entry."""
-    leaves = flatten((result,), ("result",))
-    values = [
-        wrap(type(f.value), lane.known(f.value._node)) if f.is_array else f.value
-        for f in leaves
-    ]
-    return rebuild((result,), values)[0]
+
+    def known(leaf: Any) -> Any:
+        return wrap(type(leaf), lane.known(leaf._node)) if is_array(leaf) else leaf
+
+    return flat_map(known, result)
 
 
 def _debugger(given: Any) -> Debugger:

@@ -12,7 +12,7 @@ from lumijit.compiler.launch import evaluate, kernels, named_kernels
 from lumijit.instance_registry import opaque
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
-from lumijit.pytree import tree_leaves
+from lumijit.pytree import Parts, tree_leaves
 from lumijit.runtime import workers
 from lumijit.runtime.history import JitBackend
 
@@ -36,9 +36,9 @@ def _nodes(args: Any, construct: str) -> list[Node]:
 
 def _holders(value: Any) -> Iterator[Any]:
     """Yield what has a node in a PyTree: flat arrays, and parts of local buffers."""
-    for _, leaf in tree_leaves(value):
-        if isinstance(leaf, ArrayBase):
-            yield from (p for p in flat_parts(leaf) if isinstance(p, FlatArray))
+    for leaf in Parts((value,)).leaves:
+        if isinstance(leaf, FlatArray):
+            yield leaf
         else:
             # A local buffer (`control.local_memory`), which isn't an array itself.
             yield from getattr(leaf, "_holders", ())

@@ -24,7 +24,7 @@ from lumijit.enums import ReduceMode
 from lumijit.indexing import check_bounds, host_places, known_position
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import children, is_container, rebuild
+from lumijit.pytree import Parts, children, is_container, rebuild
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
@@ -103,11 +103,8 @@ def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) 
 
 def _width(tree: Any) -> int:
     """Return the largest size of the traced arrays in a PyTree."""
-    if is_container(tree):
-        return max((_width(child) for _, child in children(tree)), default=1)
-    if isinstance(tree, NestedArray):
-        return max(map(_width, tree), default=1)
-    return len(tree) if isinstance(tree, FlatArray) else 1
+    leaves = Parts((tree,)).leaves
+    return max((len(v) for v in leaves if isinstance(v, FlatArray)), default=1)
 
 
 def _gather_flat(

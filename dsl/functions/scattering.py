@@ -29,7 +29,7 @@ from lumijit.functions.gathering import (
     mask_array,
 )
 from lumijit.nested import NestedArray
-from lumijit.pytree import child_of, children, is_container
+from lumijit.pytree import is_container, matched
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.scalar_arrays import HostArray
@@ -222,8 +222,7 @@ def _scatter(
 ) -> None:
     check_mode(mode, construct)
     if is_container(target):
-        for key, part in children(target):
-            other = child_of(target, value, key)
+        for part, other in matched(target, value):
             _scatter(construct, op, part, other, index, active, mode)
         return
     if isinstance(target, ArrayBase):
