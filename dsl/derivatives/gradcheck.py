@@ -44,7 +44,8 @@ class _Tolerance:
         with np.errstate(invalid="ignore"):
             size = np.maximum(np.abs(found), np.abs(expected))
             is_near = np.abs(found - expected) <= self.atol + self.rtol * size
-        return is_near | ~np.isfinite(expected)
+        agrees: Matrix = is_near | ~np.isfinite(expected)
+        return agrees
 
 
 def gradcheck(
