@@ -17,6 +17,7 @@ from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, NOT
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory
@@ -38,6 +39,11 @@ class Adjoint:
     def add(self, value: Node, mask: Node | None = None) -> None:
         """Add a derivative, which counts where the mask is set."""
         if self.value is None:
+            self.value, self.mask = value, mask
+            return
+        if _is_zero(value):
+            return
+        if _is_zero(self.value):
             self.value, self.mask = value, mask
             return
         if value is self.value and _are_opposite(mask, self.mask):
@@ -236,3 +242,7 @@ def _under(mask: Node | None, value: Node) -> Node:
     if mask is None:
         return value
     return trace.select(mask, value, literal(0, value))
+
+
+def _is_zero(value: Node) -> bool:
+    return value.op is LITERAL and not value.attr

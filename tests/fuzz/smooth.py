@@ -1,0 +1,121 @@
+"""Draws programs to differentiate: numbers, tests that jump, and nested constructs.
+
+A program is a function of three numbers per lane, of one number for all lanes (`w`), of
+a table that it reads, and of a whole number per lane (`n`), which only bounds loops and
+selects functions. Nothing grows without bound, and every loop ends. This module knows
+nothing of lumijit: the same text runs elsewhere, too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+NAMES = ("a", "b", "c")
+TABLE = 5
+HEAD = """
+calls = [
+    lambda x, y: dr.sin(x) * y,
+    lambda x, y: x * 0.7 + y * y * 0.1,
+    lambda x, y: dr.exp(-x * x) + w * y,
+]
+"""
+
+
+class Writer:
+    """Draws one program; `jumps` tells whether it may `break` and `continue`."""
+
+    def __init__(self, seed: str, jumps: bool = True) -> None:
+        self._random = random.Random(seed)
+        self._jumps = jumps
+        self._counters = 0
+
+    def _pick(self, *options: str) -> str:
+        return self._random.choice(options)
+
+    def _name(self) -> str:
+        return self._pick(*NAMES)
+
+    def _value(self) -> str:
+        a, b, c = self._name(), self._name(), self._name()
+        k = self._random.randint(0, TABLE - 1)
+        return self._pick(
+            f"dr.sin({a} * 1.3 + {b})",
+            f"{a} * {b} / (1 + {a} * {a} + {b} * {b})",
+            f"dr.fma(dr.cos({a}), {b}, w) * 0.5",
+            f"dr.exp(-{a} * {a}) - {b} * 0.3",
+            f"dr.select({a} > {b} * 0.9 + 0.03, {a} * 0.8, dr.sin({b} * {c}))",
+            f"dr.gather(t.Float64, table, t.UInt32((n + {k}) % {TABLE})) * {a} * 0.6",
+            f"dr.sqrt(1 + {a} * {a}) - dr.atan2({b}, 2 + {c} * {c})",
+            f"dr.minimum({a}, {b} + 0.11) + {c} * w * 0.2",
+            f"dr.switch((n + {k}) % 3, calls, {a}, {b}) * 0.7",
+            f"dr.tanh({a} + {b} * {c})",
+        )
+
+    def _test(self) -> str:
+        a, b, k = self._name(), self._name(), self._random.uniform(-0.9, 0.9)
+        return self._pick(
+            f"{a} > {k:.2f}", f"{a} < {b} + {k:.2f}", f"n > {self._pick('0', '1', '2')}"
+        )
+
+    def _assignment(self) -> str:
+        a = self._name()
+        return self._pick(f"{a} = {self._value()}", f"{a} += 0.2 * ({self._value()})")
+
+    def _block(self, depth: int, in_loop: bool) -> list[str]:
+        count = self._random.randint(1, 3)
+        return [s for _ in range(count) for s in self._statement(depth, in_loop)]
+
+    def _statement(self, depth: int, in_loop: bool) -> Iterator[str]:
+        kinds = ["assign", "assign"] + ["if", "while", "while", "for"] * (depth > 0)
+        kinds += ["jump"] * (in_loop and self._jumps)
+        kind = self._random.choice(kinds)
+        if kind == "assign":
+            yield self._assignment()
+            return
+        if kind == "jump":
+            yield f"if {self._test()}:"
+            yield "    " + self._pick("break", "continue")
+            return
+        if kind == "if":
+            yield f"if {self._test()}:"
+            yield from self._indented(self._block(depth - 1, in_loop))
+            if self._random.random() < 0.6:
+                yield "else:"
+                yield from self._indented(self._block(depth - 1, in_loop))
+            return
+        self._counters += 1
+        k = f"k{self._counters}"
+        if kind == "for":
+            yield f"for {k} in range({self._pick('2', '3')}):"
+            yield from self._indented(self._block(depth - 1, False))
+            return
+        yield f"{k} = t.Int(0)"
+        extra = self._pick("", "", f" & (abs({self._name()}) < 3)")
+        yield f"while ({k} < {self._pick('n', '3', 'n + 2', '5 - n')}){extra}:"
+        yield f"    {k} = {k} + 1"
+        yield from self._indented(self._block(depth - 1, True))
+
+    @staticmethod
+    def _indented(lines: list[str]) -> Iterator[str]:
+        return (f"    {line}" for line in lines)
+
+    def text(self) -> str:
+        """Return the program."""
+        lines = [*HEAD.strip().split("\n")]
+        for _ in range(self._random.randint(2, 4)):
+            lines += self._statement(2, False)
+        body = "\n".join(f"    {line}" for line in [*lines, "return a, b, c"])
+        return f"@syntax\ndef program(dr, t, a, b, c, w, table, n):\n{body}\n"
+
+    def data(self) -> tuple[dict[str, list[float]], list[int]]:
+        """Return the numbers, and the whole numbers."""
+        lanes = self._random.choice((1, 3, 5))
+        size = {"w": 1, "table": TABLE}
+        floats = {
+            name: [
+                self._random.uniform(-1.2, 1.2) for _ in range(size.get(name, lanes))
+            ]
+            for name in (*NAMES, "w", "table")
+        }
+        return floats, [self._random.randint(0, 3) for _ in range(lanes)]
