@@ -10,6 +10,7 @@ outside are added up in memory (`_Border`), and passed on once the region is ove
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -206,7 +207,9 @@ class _Border:
             raise _too_deep()
         known = self._outer.get(vertex.serial)
         if known is None:
-            total = postponed.setdefault(vertex.serial, (vertex, _sum_of(vertex)))[1]
+            total = _postponed.sums.setdefault(
+                vertex.serial, (vertex, _sum_of(vertex))
+            )[1]
             known = self._outer[vertex.serial] = vertex, Outer(vertex, total)
         return known[1]
 
@@ -218,7 +221,7 @@ class _Border:
                 place = trace.literal(UINT32, 0)
                 if vertex.size > 1:
                     place = trace.counter(vertex.size)
-                holder = postponed[vertex.serial][1]
+                holder = _postponed.sums[vertex.serial][1]
                 memory.update(holder, value, place, trace.make_true(1), "add")
 
 
@@ -231,8 +234,14 @@ def _too_deep() -> DerivativeError:
     )
 
 
-# Variables to which gradients were added inside of regions, with the sums.
-postponed: dict[int, tuple[Vertex, Holder]] = {}
+class _Postponed(threading.local):
+    """Variables to which gradients were added inside of regions, with the sums."""
+
+    def __init__(self) -> None:
+        self.sums: dict[int, tuple[Vertex, Holder]] = {}
+
+
+_postponed = _Postponed()
 
 
 def _sum_of(vertex: Vertex) -> Holder:
@@ -242,10 +251,10 @@ def _sum_of(vertex: Vertex) -> Holder:
 
 def resume() -> None:
     """Pass on the gradients that were added inside of regions, which are over."""
-    if not postponed or trace.state.scope is not trace.ROOT:
+    if not _postponed.sums or trace.state.scope is not trace.ROOT:
         return
-    found = list(postponed.values())
-    postponed.clear()
+    found = list(_postponed.sums.values())
+    _postponed.sums.clear()
     for vertex, total in found:
         vertex.grad = total._node
     _go_on({vertex.serial: vertex for vertex, _ in found})

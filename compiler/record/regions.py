@@ -293,8 +293,7 @@ def close_loop(
     inits = (*inits, *(b.initial for b in buffers))
     args = (*args, *(b.argument for b in buffers))
     outputs = (*outputs, *(b.output for b in buffers))
-    for arg, out in zip(args, outputs, strict=True):
-        _check_isolated(arg, out, inner.label)
+    _check_isolated(args, outputs, inner)
     captures = Captures()
     done = set(args)
     header = Block(in_order([cond], inner, done, captures), (cond,))
@@ -327,16 +326,31 @@ def close_loop(
     return node, results[:count]
 
 
-def _check_isolated(arg: Node, output: Node, label: str) -> None:
+def _check_isolated(args: Nodes, outputs: Nodes, inner: Scope) -> None:
     """Refuse to lose the gradient that a traversal in a loop's body has brought.
 
-    It is that of the loop's start if the variable stays what it is.
+    A variable that stays what it is has that of the loop's start. Of another, the
+    gradient is wanted if it depends on what is tracked outside, in whatever turn.
     """
-    if arg.vertex is not None and arg.vertex.grad is not None and output is not arg:
+    reached = [k for k, a in enumerate(args) if a.vertex and a.vertex.grad is not None]
+    if all(outputs[k] is args[k] for k in reached):
+        return
+    depth = inner.depth - 1
+    dependent = {a.vertex for a in args if a.vertex and a.vertex.attr is not None}
+    while True:
+        found = {
+            arg.vertex
+            for arg, out in zip(args, outputs, strict=True)
+            if arg.vertex and vertices.depends_on([out], dependent, depth)
+        }
+        if found <= dependent:
+            break
+        dependent |= found
+    if any(args[k].vertex in dependent and outputs[k] is not args[k] for k in reached):
         raise DerivativeError(
-            label or "while_loop",
+            inner.label or "while_loop",
             "a traversal in the body reaches a loop variable that the loop changes and "
-            "that was tracked before the loop, so its gradient would be lost",
+            "that depends on what is tracked outside, so its gradient would be lost",
             "detach the variable where the body differentiates, or differentiate the "
             "loop from outside.",
         )
