@@ -53,6 +53,32 @@ class Isolation:
         self.postponed: Found = {}
 
 
+class isolated:
+    """Hold traversals back at what was computed before a `with` block.
+
+    Evaluated control flow runs in one, as regions are: a traversal in one turn must not
+    clear what the next ones go along.
+    """
+
+    def __init__(self, when: bool = True) -> None:
+        self._when = when
+
+    def __enter__(self) -> Isolation | None:
+        if not self._when:
+            return None
+        self._isolation = Isolation()
+        self._during = isolating(self._isolation)
+        self._during.__enter__()
+        return self._isolation
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        if not self._when:
+            return
+        self._during.__exit__(kind, *error)
+        if kind is None and self._isolation.postponed:
+            _go_on(self._isolation.postponed)
+
+
 _queue: Variable[Found | None] = Variable("queue", None)
 _isolation: Variable[Isolation | None] = Variable("isolation", None)
 # What nested traversals have left for the one that is running.
@@ -310,12 +336,6 @@ def _backward(found: Found, clearing: Clearing) -> None:
                     places.at(other)
                 arrivals.clear()
         border.settle()
-
-
-def leave(isolation: Isolation) -> None:
-    """Propagate what had to wait for the end of an isolated part, now left."""
-    if isolation.postponed:
-        _go_on(isolation.postponed)
 
 
 def gradient(node: Node) -> Node:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import local_types, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.logic import AND, LT
@@ -37,7 +38,7 @@ def run(call: Invocation) -> Any:
     arrays = [leaf._node for leaf in call.values if is_array(leaf)]
     evaluate([call.index, call.active, *arrays])
     # If a function raises, what the others wrote is undone, too.
-    with writes.watched():
+    with writes.watched(), isolated():
         places = _call_all(call)
         call.check_surroundings()
     nodes = {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.logic import NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
@@ -166,7 +167,7 @@ class _Branch(Sides):
     ) -> Any:
         """Run both sides on all elements and blend; if one raises, undo its writes."""
         evaluate([cond])
-        with writes.watched():
+        with writes.watched(), isolated():
             with writes.watched() as first, trace.masked(cond):
                 first_side = self.run(true_fn, lambda: _last_versions(first))
             opposite = trace.emit1(NOT, cond)

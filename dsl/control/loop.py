@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace
 from lumijit.control.captured_state import watched
 from lumijit.control.loop_evaluated import EvaluatedLoop
@@ -145,7 +146,8 @@ def _vectorized(
         return SymbolicLoop(state, cond, body, labels, name, strict, width).run()
     refuse_in_region(name)
     is_compressed = flags.compress_loops if compress is None else compress
-    return EvaluatedLoop(cond, body, labels, name, strict).run(state, is_compressed)
+    with isolated():
+        return EvaluatedLoop(cond, body, labels, name, strict).run(state, is_compressed)
 
 
 def _scalar(

@@ -10,8 +10,7 @@ from typing import Any
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive import custom as derive
-from lumijit.compiler.derive import traversal
-from lumijit.compiler.derive.traversal import Isolation
+from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.arithmetic import ADD
@@ -261,17 +260,16 @@ class _Operation:
     ) -> dict[int, Node]:
         op = self._with_kept(kept)
         run = op._run = _Run(self, grads, is_forward)
-        isolation = Isolation()
         try:
-            with vertices.selecting(None), traversal.isolating(isolation):
+            with vertices.selecting(None), isolated() as isolation:
                 if is_forward:
                     op.forward()
                 else:
                     op.backward()
         finally:
             op._run = None
-        traversal.leave(isolation)
-        if not run.is_set and self._arrays and not isolation.postponed:
+        is_passed_on = isolation is not None and isolation.postponed
+        if not run.is_set and self._arrays and not is_passed_on:
             self._check_set(op, is_forward)
         return run.after
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.compiler.derive import traversal
-from lumijit.compiler.derive.traversal import Isolation
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Selection
 from lumijit.derivatives.gradients import tracked_leaves
@@ -82,26 +81,6 @@ def resume_grad(*args: Any, when: bool = True) -> Any:
     return _Tracking(args, when, True)
 
 
-class _Isolated:
-    """Holds traversals back at what was computed before a `with` block."""
-
-    def __init__(self, when: bool) -> None:
-        self._when = when
-
-    def __enter__(self) -> None:
-        if self._when:
-            self._isolation = Isolation()
-            self._during = traversal.isolating(self._isolation)
-            self._during.__enter__()
-
-    def __exit__(self, kind: Any, *error: Any) -> None:
-        if not self._when:
-            return
-        self._during.__exit__(kind, *error)
-        if kind is None:
-            traversal.leave(self._isolation)
-
-
 def isolate_grad(when: bool = True) -> Any:
     """Keep reverse mode in a `with` block from going on beyond it.
 
@@ -125,4 +104,4 @@ def isolate_grad(when: bool = True) -> Any:
     >>> x.grad
     [12]
     """
-    return _Isolated(when)
+    return traversal.isolated(when)

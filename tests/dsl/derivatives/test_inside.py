@@ -1,0 +1,169 @@
+"""Traversals inside of symbolic regions: what lies outside gets its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Float64 as Float
+from lumijit.llvm.ad import UInt
+from lumijit.runtime.errors import DerivativeError
+
+
+@pytest.fixture(params=[True, False], ids=["symbolic", "evaluated"], autouse=True)
+def mode(request: pytest.FixtureRequest) -> Iterator[None]:
+    with (
+        dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, request.param),
+        dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, request.param),
+        dr.scoped_set_flag(dr.JitFlag.SymbolicCalls, request.param),
+    ):
+        yield
+
+
+@dr.syntax
+def differentiate_turns(theta, x):
+    i = UInt(0)
+    while i < 4:
+        dr.backward(dr.sin(theta * x * Float(i + 1)))
+        i += 1
+
+
+def test_a_scalar_outside_gets_the_sum_over_elements_and_turns() -> None:
+    start = Float(0.5)
+    dr.enable_grad(start)
+    theta = start * start
+    x = np.array([1.0, 2.0, 3.0])
+    differentiate_turns(theta, Float(x))
+    slope = sum((np.cos(0.25 * x * k) * x * k).sum() for k in range(1, 5))
+    np.testing.assert_allclose(start.grad, [slope * 2 * 0.5])
+
+
+@dr.syntax
+def differentiate_reads(texture):
+    i, k = UInt(0), dr.arange(UInt, 3)
+    while i < 4:
+        value = dr.gather(Float, texture, (k + i) % 5)
+        dr.backward(value * value)
+        i += 1
+
+
+def test_an_array_that_is_read_by_index() -> None:
+    texture = Float(1, 2, 3, 4, 5)
+    dr.enable_grad(texture)
+    differentiate_reads(texture)
+    expected = np.zeros(5)
+    for i in range(4):
+        for k in range(3):
+            expected[(k + i) % 5] += 2 * ((k + i) % 5 + 1)
+    np.testing.assert_allclose(texture.grad, expected)
+
+
+@dr.syntax
+def differentiate_changing(theta, x):
+    i = UInt(0)
+    while i < 3:
+        dr.backward(theta * x)
+        x = x * 0.5
+        i += 1
+
+
+def test_a_variable_that_changes_and_depends_on_nothing_tracked() -> None:
+    theta = Float(2)
+    dr.enable_grad(theta)
+    differentiate_changing(theta, Float(1, 10))
+    np.testing.assert_allclose(theta.grad, [11 * 1.75])
+
+
+def test_callables_and_branches() -> None:
+    theta = Float(2)
+    dr.enable_grad(theta)
+
+    def linear(x: Float) -> Float:
+        dr.backward(theta * x)
+        return x
+
+    def square(x: Float) -> Float:
+        dr.backward(theta * theta * x)
+        return x
+
+    dr.switch(UInt(0, 1, 0), [linear, square], Float(1, 2, 3))
+    np.testing.assert_allclose(theta.grad, [1 + 2 * 2 * 2 + 3])
+
+
+@dr.syntax
+def slopes(p):
+    i, total = UInt(0), Float(0)
+    while i < 3:
+        q = dr.detach(p) * Float(i + 1)
+        dr.enable_grad(q)
+        value = q * q
+        dr.forward(q)
+        total += dr.grad(value)
+        i += 1
+    return total
+
+
+def test_forward_mode_of_a_turn() -> None:
+    np.testing.assert_allclose(slopes(Float(1, 2)), [12, 24])
+
+
+class Replay(dr.CustomOp):
+    """Differentiates a loop turn by turn, as radiative back-propagation does."""
+
+    def eval(self, texture, k):
+        self.texture, self.k = texture, k
+        return self.run(texture, None)
+
+    def run(self, texture, by):
+        return shade(texture, self.k, by)
+
+    def backward(self):
+        texture = dr.detach(self.texture)
+        dr.enable_grad(texture)
+        self.run(texture, self.grad_out())
+        self.set_grad_in("texture", texture.grad)
+
+
+@dr.syntax
+def shade(texture, k, by):
+    i, light = UInt(0), Float(0)
+    while i < 5:
+        value = dr.gather(Float, texture, (i * 7 + k) % UInt(4))
+        light += value * value
+        if dr.hint(by is not None, mode="scalar"):
+            dr.backward(by * value * value)
+        i += 1
+    return light
+
+
+def test_replaying_a_loop_gives_its_gradients() -> None:
+    gradients = []
+    for is_replayed in (True, False):
+        texture, k = Float(1, 2, 3, 4), dr.arange(UInt, 6)
+        dr.enable_grad(texture)
+        wide = texture * 2
+        light = dr.custom(Replay, wide, k) if is_replayed else shade(wide, k, None)
+        dr.backward(dr.sum(light * light))
+        gradients.append(texture.grad.numpy())
+    np.testing.assert_allclose(*gradients)
+
+
+@dr.syntax
+def differentiate_powers(theta, x):
+    i = UInt(0)
+    while i < 3:
+        dr.backward(theta * x)
+        x = x * theta
+        i += 1
+
+
+def test_a_gradient_that_the_loop_would_lose_is_refused() -> None:
+    theta = Float(2)
+    dr.enable_grad(theta)
+    if not dr.flag(dr.JitFlag.SymbolicLoops):
+        pytest.skip("evaluated loops keep each turn's graph")
+    with pytest.raises(DerivativeError, match="loop variable that the loop changes"):
+        differentiate_powers(theta, Float(1, 10))
