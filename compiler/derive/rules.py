@@ -95,7 +95,10 @@ def _pull_elementwise(
     step: Step, into: dict[int, Any], by: Adjoint, partials: tuple[Any, ...]
 ) -> None:
     value, mask = by.value, by.mask
-    assert value is not None
+    if value is None:
+        # What depends on the result passed nothing on to it: a constant partial of 0,
+        # or a region of which only a condition reads it.
+        return
     if value.size != step.size:
         by.complete()
         value, mask = by.value, by.mask

@@ -87,3 +87,32 @@ def test_loops_that_write_to_what_is_computed_of_writes() -> None:
         dr.while_loop((index,), lambda k: k < end, body)
         target = target + 1
     assert list(target) == [3, 5, 7, 2, 2]
+
+
+@dr.syntax
+def _place_of_the_least(y: Any) -> Any:
+    t, least, place = Float64(1), Float64(9), Float64(1)
+    while t < 4:
+        distance = t * y
+        if distance < least:
+            least = distance
+            place = t
+        t += 1
+    return place
+
+
+@dr.syntax
+def _sum_of_places(x: Any) -> Any:
+    still = dr.detach(x)
+    total, k = Float64(0), UInt32(0)
+    while k < 2:
+        total += x * _place_of_the_least(still)
+        k += 1
+    return total
+
+
+def test_what_only_a_condition_reads_in_a_nested_loop_gets_no_derivative() -> None:
+    x = Float64(0.3, -0.7)
+    dr.enable_grad(x)
+    dr.backward(dr.sum(_sum_of_places(x)))
+    assert list(x.grad) == [2, 6]
