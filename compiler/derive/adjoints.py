@@ -196,9 +196,7 @@ class Places:
     That is the one made last: all that depends on it has been there before.
     """
 
-    def __init__(self, is_inside: bool = False) -> None:
-        # Gradients that are there belong to the program, not to a region's code.
-        self._is_inside = is_inside
+    def __init__(self) -> None:
         self._known: dict[int, tuple[Vertex, Any]] = {}
         self._waiting: list[int] = []
 
@@ -209,15 +207,9 @@ class Places:
         """Return the adjoint of a vertex, so far."""
         known = self._known.get(vertex.serial)
         if known is None:
-            known = self._known[vertex.serial] = vertex, self._new(vertex)
+            known = self._known[vertex.serial] = vertex, new_adjoint(vertex)
             heapq.heappush(self._waiting, -vertex.serial)
         return known[1]
-
-    def _new(self, vertex: Vertex) -> Any:
-        made = new_adjoint(vertex)
-        if vertex.grad is not None and not self._is_inside:
-            made.value = vertex.grad
-        return made
 
     def pop(self) -> tuple[Vertex, Any]:
         """Return the next vertex and its adjoint, which is complete."""

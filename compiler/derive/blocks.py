@@ -232,7 +232,7 @@ def reverse(
     needed = _operands(inner_vertices(wanted, depth))
     needed += [dep for n, _ in written if n.op is SCATTER for dep in n.deps[2:]]
     repeat(_inside(needed, depth), args, depth, images)
-    places = Places(is_inside=True)
+    places = Places()
 
     def place(vertex: Vertex) -> Any:
         return outside.at(vertex) if outside.has(vertex) else places.at(vertex)

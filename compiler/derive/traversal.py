@@ -26,7 +26,7 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory, regions
 from lumijit.runtime.contexts import Variable
-from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.dtypes import UINT32, VOID
 from lumijit.runtime.errors import DerivativeError
 
 Found = dict[int, Vertex]
@@ -312,6 +312,9 @@ def _backward(found: Found, clearing: Clearing) -> None:
         while places:
             vertex, adjoint = places.pop()
             serial = vertex.serial
+            if vertex.grad is not None and vertex.type is not VOID:
+                # It may have arrived meanwhile, by a traversal inside of this one.
+                adjoint.add(vertex.grad)
             into = {}
             if serial >= start:
                 deps = vertex.deps
@@ -327,6 +330,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
                 continue
             rules.pull(Step(vertex), into, adjoint)
             is_cleared = clearing.inputs if serial in seeds else clearing.interior
+            is_cleared = is_cleared or vertex.type is VOID
             vertex.grad = None if is_cleared else adjoint.complete()
             if clearing.edges:
                 vertex.cut()

@@ -1,0 +1,174 @@
+"""`CustomOp` and `custom`: explicit and implicit inputs, loops, mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Array2f, UInt
+from lumijit.llvm.ad import Float64 as Float
+from lumijit.runtime.errors import ArrayTypeError, DerivativeError
+
+
+class Product(dr.CustomOp):
+    def eval(self, x, y):
+        self.x, self.y = x, y
+        return x * y
+
+    def forward(self):
+        self.set_grad_out(self.y * self.grad_in("x") + self.x * self.grad_in("y"))
+
+    def backward(self):
+        self.set_grad_in("x", self.y * self.grad_out())
+        self.set_grad_in("y", self.x * self.grad_out())
+
+
+def variables(*values: Any) -> list[Float]:
+    found = [Float(value) for value in values]
+    dr.enable_grad(*found)
+    return found
+
+
+def test_reverse_and_forward() -> None:
+    x, y = variables([2, 3], 5)
+    z = dr.custom(Product, x, y)
+    assert z.numpy().tolist() == [10, 15]
+    dr.backward(z)
+    assert x.grad.numpy().tolist() == [5, 5]
+    assert y.grad.numpy().tolist() == [5]
+    x, y = variables([2, 3], 5)
+    z = dr.custom(Product, x, y=y)
+    dr.forward(x)
+    assert z.grad.numpy().tolist() == [5, 5]
+
+
+def test_arguments_are_detached_and_results_without_variables_too() -> None:
+    class Look(dr.CustomOp):
+        def eval(self, x):
+            assert not dr.grad_enabled(x)
+            return x + 1
+
+    (x,) = variables(1)
+    assert dr.grad_enabled(dr.custom(Look, x))
+    assert not dr.grad_enabled(dr.custom(Look, Float(1)))
+
+
+@dr.syntax
+def powers(x, y):
+    i = UInt(0)
+    while i < 3:
+        x = dr.custom(Product, x, y)
+        i += 1
+    return x
+
+
+@pytest.mark.parametrize("is_symbolic", [True, False])
+def test_in_a_loop(is_symbolic: bool) -> None:
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, is_symbolic):
+        x, y = variables([2, 3], 5)
+        dr.backward(powers(x, y))
+        np.testing.assert_allclose(x.grad, [125, 125])
+        np.testing.assert_allclose(y.grad, [3 * 25 * (2 + 3)])
+        x, y = variables([2, 3], 5)
+        z = powers(x, y)
+        dr.forward(y)
+        np.testing.assert_allclose(z.grad, [150, 225])
+
+
+def test_structures_go_in_and_out() -> None:
+    class Pair(dr.CustomOp):
+        def eval(self, points, scale):
+            self.scale = scale
+            return {"sum": points[0] + points[1], "scaled": points[0] * scale}
+
+        def backward(self):
+            by = self.grad_out()
+            first = by["sum"] + by["scaled"] * self.scale
+            self.set_grad_in("points", [first, by["sum"]])
+
+    a, b = Array2f([1, 2], [3, 3]), Array2f([4, 4], [5, 6])
+    dr.enable_grad(a, b)
+    found = dr.custom(Pair, [a, b], 10)
+    dr.backward(found["sum"] + found["scaled"])
+    np.testing.assert_allclose(a.grad, 11 * np.ones((2, 2)))
+    np.testing.assert_allclose(b.grad, np.ones((2, 2)))
+
+
+def test_positional_rest_and_keywords() -> None:
+    class Sum(dr.CustomOp):
+        def eval(self, *args, **others):
+            return args[0] + args[1] + others["z"]
+
+        def backward(self):
+            self.set_grad_in(0, self.grad_out())
+            self.set_grad_in(1, 2 * self.grad_out())
+            self.set_grad_in("z", 3 * self.grad_out())
+
+    x, y, z = variables(1, 1, 1)
+    dr.backward(dr.custom(Sum, x, y, z=z))
+    assert [v.grad[0] for v in (x, y, z)] == [1, 2, 3]
+
+
+def test_implicit_inputs_and_outputs() -> None:
+    (weight,) = variables(3)
+    side = Float(0)
+
+    class Weighted(dr.CustomOp):
+        def eval(self, x):
+            self.add_input(weight)
+            self.x = x
+            side._become((x * 100)._node)
+            self.add_output(side)
+            return x * dr.detach(weight)
+
+        def backward(self):
+            by = self.grad_out()
+            self.set_grad_in("x", by * dr.detach(weight))
+            dr.backward(dr.detach(by * self.x) * weight)
+
+    (x,) = variables(2)
+    dr.backward(dr.custom(Weighted, x))
+    assert dr.grad_enabled(side)
+    assert side.numpy().tolist() == [200]
+    assert x.grad.numpy().tolist() == [3]
+    assert weight.grad.numpy().tolist() == [2]
+
+
+def test_mistakes() -> None:
+    class Nothing(dr.CustomOp):
+        def eval(self, x):
+            return x
+
+    class Forgets(Nothing):
+        def backward(self):
+            pass
+
+    class Confused(Nothing):
+        def backward(self):
+            self.set_grad_out(1)
+
+    class Misnamed(Nothing):
+        def backward(self):
+            self.set_grad_in("q", 1)
+
+    def differentiate(cls: type[dr.CustomOp]) -> None:
+        (x,) = variables(1)
+        dr.backward(dr.custom(cls, x))
+
+    with pytest.raises(DerivativeError, match="has no derivative in this mode"):
+        differentiate(Nothing)
+    with pytest.raises(DerivativeError, match="has set no gradient"):
+        differentiate(Forgets)
+    with pytest.raises(DerivativeError, match=r"in forward\(\) only"):
+        differentiate(Confused)
+    with pytest.raises(ArrayTypeError, match="no argument 'q'"):
+        differentiate(Misnamed)
+    with pytest.raises(DerivativeError, match="isn't defined"):
+        dr.custom(dr.CustomOp)
+    with pytest.raises(ArrayTypeError, match="first argument is 3"):
+        dr.custom(3)
+    with pytest.raises(DerivativeError, match="no gradients outside"):
+        Product().grad_out()

@@ -1,0 +1,88 @@
+"""Derivatives through local buffers, against finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Float64 as Float
+from lumijit.llvm.ad import UInt
+from lumijit.runtime.errors import DerivativeError
+
+X = np.array([1.0, 2.0, 0.5])
+
+
+def straight(x):
+    buffer = dr.alloc_local(Float, 4)
+    buffer[UInt(1)] = x * x
+    buffer[UInt(2)] = buffer[1] * x
+    return buffer[UInt(1)] + 3 * buffer[UInt(2)]
+
+
+@dr.syntax
+def branches(x):
+    buffer = dr.alloc_local(Float, 2, value=Float(1))
+    buffer[0] = x * x
+    if x > 0.7:
+        buffer[1] = buffer[0] * x
+    return buffer[0] + buffer[1] * x
+
+
+@dr.syntax
+def delayed(x):
+    """The derivative needs no contents: they enter linearly."""
+    buffer = dr.alloc_local(Float, 4, value=dr.zeros(Float))
+    i, z = UInt(0), Float(0)
+    while i < 6:
+        z = buffer[(i + 3) % 4]
+        buffer[i % 4] = z * 0.5 + x * x
+        if x > 0.7:
+            buffer[1] = buffer[1] + x
+        i += 1
+    return z + buffer[2]
+
+
+@dr.syntax
+def fed_back(x):
+    """The derivative needs the contents in each turn."""
+    buffer = dr.alloc_local(Float, 4, value=dr.zeros(Float))
+    i, z = UInt(0), Float(0)
+    while i < 6:
+        z = buffer[(i + 3) % 4]
+        buffer[i % 4] = z * x + x
+        i += 1
+    return z
+
+
+def differences(function: Callable[[Float], Float]) -> np.ndarray:
+    step = 1e-6
+    ahead, behind = (function(Float(X + h)).numpy().copy() for h in (step, -step))
+    return np.asarray((ahead - behind) / (2 * step))
+
+
+@pytest.mark.parametrize("function", [straight, branches, delayed, fed_back])
+def test_forward(function: Callable[[Float], Float]) -> None:
+    x = Float(X)
+    dr.enable_grad(x)
+    y = function(x)
+    dr.forward(x)
+    np.testing.assert_allclose(y.grad, differences(function), rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [straight, branches, delayed])
+def test_reverse(function: Callable[[Float], Float]) -> None:
+    x = Float(X)
+    dr.enable_grad(x)
+    dr.backward(function(x))
+    np.testing.assert_allclose(x.grad, differences(function), rtol=1e-6)
+
+
+def test_contents_of_each_turn_are_refused() -> None:
+    x = Float(X)
+    dr.enable_grad(x)
+    y = fed_back(x)
+    with pytest.raises(DerivativeError, match="contents of a local buffer"):
+        dr.backward(y)
