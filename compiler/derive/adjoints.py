@@ -41,9 +41,9 @@ class Adjoint:
         if self.value is None:
             self.value, self.mask = value, mask
             return
-        if _is_zero(value):
+        if is_zero(value):
             return
-        if _is_zero(self.value):
+        if is_zero(self.value):
             self.value, self.mask = value, mask
             return
         if value is self.value and _are_opposite(mask, self.mask):
@@ -236,5 +236,6 @@ def _under(mask: Node | None, value: Node) -> Node:
     return trace.select(mask, value, literal(0, value))
 
 
-def _is_zero(value: Node) -> bool:
+def is_zero(value: Node) -> bool:
+    """Tell whether a derivative is known to be 0."""
     return value.op is LITERAL and not value.attr

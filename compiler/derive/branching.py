@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lumijit.compiler.derive import blocks
-from lumijit.compiler.derive.adjoints import Bundle, zero
+from lumijit.compiler.derive.adjoints import Bundle, is_zero, zero
 from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
@@ -80,7 +80,7 @@ class Surroundings:
         for serial, holder in self._holders.items():
             self.into[serial].close(holder)
         for vertex, result in zip(self.vertices, results, strict=True):
-            if result is not None:
+            if result is not None and not is_zero(result):
                 self.into[vertex.serial].add(result)
 
 

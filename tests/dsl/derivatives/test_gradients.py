@@ -70,6 +70,25 @@ def test_loops_that_read_one_array() -> None:
     )
 
 
+def test_loops_in_loops_that_read_one_array() -> None:
+    """No zeros by values come back to an array of another size than the lanes."""
+
+    def inner(c: Any, table: Any) -> Any:
+        index = UInt32(0, 1, 1)
+        return dr.while_loop(
+            (UInt32(0), c),
+            lambda k, c: k < 3,
+            lambda k, c: (k + 1, dr.sin(c) * dr.gather(Float64, table, index)),
+        )[1]
+
+    def outer(c: Any, table: Any) -> Any:
+        return dr.while_loop(
+            (UInt32(0), c), lambda k, c: k < 2, lambda k, c: (k + 1, inner(c, table))
+        )[1]
+
+    dr.gradcheck(outer, Float64(0.1, 0.2, 0.3), Float64(1, 2, 3, 4, 5))
+
+
 @pytest.mark.xfail(
     strict=True,
     reason="the second loop's region loses its target: a KeyError, or the verifier's",
