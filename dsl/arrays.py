@@ -19,6 +19,7 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record.writes import is_recorded
 from lumijit.enums import VarState
 from lumijit.labels import label_of
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
@@ -88,10 +89,17 @@ class FlatArray(Holder, ArrayBase):
         if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
             self._rehouse(evaluate.opaque(self._node))
-        return cast("np.ndarray[Any, Any]", self._data("numpy"))
+        return self._guarded(self._data("numpy"))
 
     def _view(self) -> np.ndarray[Any, Any]:
-        return cast("np.ndarray[Any, Any]", self._data("__array__"))
+        return self._guarded(self._data("__array__"))
+
+    def _guarded(self, data: Any) -> np.ndarray[Any, Any]:
+        """Refuse writes to what a derivative may need as it was."""
+        if is_recorded(self):
+            data = data.view()
+            data.flags.writeable = False
+        return cast("np.ndarray[Any, Any]", data)
 
     def __len__(self) -> int:
         """Return the number of entries; this needs no evaluation."""

@@ -94,7 +94,7 @@ class ArrayBase:
 
         Flat arrays are not copied: what is written to the view shows in the array,
         and in others that share its memory. Of a NumPy array that can't be written
-        to, the view can't either.
+        to, the view can't either, nor one of contents that a derivative may need.
 
         >>> import lumijit as dr
         >>> dr.scalar.ArrayXf(1, 2).numpy()

@@ -121,6 +121,15 @@ def _references(holder: Holder) -> int:
 _UNSHARED = _references(Holder(trace.undefined(UINT32, 1)))
 
 
+def is_recorded(holder: Holder) -> bool:
+    """Tell whether a derivative may refer to the contents of a holder's node."""
+    if not vertices.variables:
+        return False
+    vertex = holder._node.vertex
+    is_result = vertex is not None and bool(vertex.inputs)
+    return is_result or _references(holder) > _UNSHARED
+
+
 def claim(holder: Holder) -> None:
     """Give a holder a node of its own before its first write.
 
