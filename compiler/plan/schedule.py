@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from operator import is_not
 
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.ops.logic import COPY
@@ -33,6 +34,7 @@ from lumijit.compiler.ir.roles import (
 )
 from lumijit.compiler.ir.trace import ROOT, Node, make
 from lumijit.compiler.plan.program import leaked_symbol
+from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime.errors import SymbolicError
 
 # Nobody finds these by their value (literals that are written to are made for it).
@@ -126,6 +128,12 @@ class _Planner:
         own = list(node.deps)
         targets = operands(node).targets
         own[targets] = map(_own, own[targets])
+        if node.op in REGIONS and any(map(is_not, own, node.deps)):
+            # Its code refers to them, too.
+            images = {id(old): new for old, new in zip(node.deps, own, strict=True)}
+            (copy,) = Rewriter(images).copy([node], node.scope)
+            node.attr, own = copy.attr, list(copy.deps)
+            del copy, images
         node.deps = deps = tuple(own)
         del own
         for k in range(*targets.indices(len(deps))):

@@ -89,25 +89,6 @@ def test_loops_in_loops_that_read_one_array() -> None:
     dr.gradcheck(outer, Float64(0.1, 0.2, 0.3), Float64(1, 2, 3, 4, 5))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the second loop's region loses its target: a KeyError, or the verifier's",
-)
-def test_loops_that_write_to_what_is_computed_of_writes() -> None:
-    """No derivative is needed for this."""
-    index, end = UInt32(0, 1, 1), dr.opaque(UInt32, 3)
-    target = dr.zeros(Float64, 5)
-    for _ in range(2):
-
-        def body(k: Any, target: Any = target) -> Any:
-            dr.scatter_add(target, Float64(1), k)
-            return (k + 1,)
-
-        dr.while_loop((index,), lambda k: k < end, body)
-        target = target + 1
-    assert list(target) == [3, 5, 7, 2, 2]
-
-
 @dr.syntax
 def _place_of_the_least(y: Any) -> Any:
     t, least, place = Float64(1), Float64(9), Float64(1)
