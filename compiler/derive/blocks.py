@@ -110,7 +110,8 @@ def repeat(
     inside = [node for node in outputs if node.scope is home]
     nodes = in_order(inside, home, set(args), Captures())
     todo = [n for n in nodes if id(n) not in images and n.op is not CONSUMED]
-    is_tracking = vertices.selected() is not vertices.NOTHING
+    chosen = vertices.selected()
+    is_tracking = chosen is None or not chosen.is_empty
     rewriter = Rewriter(images, is_pure=True, is_tracking=is_tracking)
     if any(copy.op is CONSUMED for copy in rewriter.copy(todo, trace.state.scope)):
         raise _needs_write()

@@ -110,6 +110,7 @@ class Vertex:
         inputs = tuple(k for k in self.inputs if deps[k].vertex is not None)
         if inputs or not self.inputs:
             node.vertex = Vertex(node, self.op, deps, inputs, attr)
+            node.vertex.mode = self.mode
 
     @property
     def is_cut(self) -> bool:
@@ -137,6 +138,11 @@ class Selection:
 
     def __contains__(self, vertex: Vertex) -> bool:
         return (vertex.serial in self.serials) != self.is_complement
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no vertex is in the set, nor one that is made from now on."""
+        return not (self.is_complement or self.serials)
 
     def altered(self, vertices: list[Vertex], is_added: bool) -> Selection:
         """Return the set with, or without, some vertices."""
@@ -172,7 +178,7 @@ def is_tracked(node: Node) -> bool:
 def add_variable(node: Node) -> None:
     """Make a node a variable, with respect to which others can be differentiated."""
     chosen = selected()
-    if chosen is not None and not chosen.is_complement and not chosen.serials:
+    if chosen is not None and chosen.is_empty:
         return
     vertex = node.vertex = Vertex(node, None, (), ())
     # What was computed of it before isn't tracked.
@@ -189,7 +195,7 @@ def add_argument(node: Node, initial: Node | None) -> None:
     Its attribute is the vertex of what it begins with.
     """
     chosen = selected()
-    if chosen is not None and not chosen.is_complement and not chosen.serials:
+    if chosen is not None and chosen.is_empty:
         return
     vertex = node.vertex = Vertex(node, None, (), ())
     if initial is not None and is_tracked(initial):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, EQ, LT, NE
@@ -57,7 +57,7 @@ def close_call(
     for k, body in enumerate(bodies):
         body.outputs += tuple(versions[k] for _, versions in buffers)
     # What is merged or moved is other nodes, of which derivatives know nothing.
-    is_tracked = any(
+    is_tracked = bool(vertices.variables) and any(
         n.vertex is not None for b in bodies for n in (*b.code.nodes, *b.outputs)
     )
     groups = group(bodies, flags.merge_functions and not is_tracked)

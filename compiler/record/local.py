@@ -108,7 +108,8 @@ def new(dtype: LocalType, value: Node | None = None) -> Node:
     deps = () if value is None else (value,)
     size = 1 if value is None else value.size
     made = trace.make(LOCAL, dtype, size, deps, next(_serials))
-    vertices.track(made, LOCAL, deps)
+    if vertices.variables:
+        vertices.track(made, LOCAL, deps)
     return made
 
 
@@ -128,7 +129,8 @@ def replaced(buffer: Node, index: Node, value: Node, mask: Node) -> Node:
     deps = (buffer, index, value, mask)
     size = trace.broadcast_size(LOCAL_WRITE, deps)
     made = trace.make(LOCAL_WRITE, buffer.type, size, deps, next(_serials))
-    vertices.track(made, LOCAL_WRITE, deps)
+    if vertices.variables:
+        vertices.track(made, LOCAL_WRITE, deps)
     return made
 
 

@@ -293,7 +293,8 @@ def close_loop(
     inits = (*inits, *(b.initial for b in buffers))
     args = (*args, *(b.argument for b in buffers))
     outputs = (*outputs, *(b.output for b in buffers))
-    _check_isolated(args, outputs, inner)
+    if vertices.variables:
+        _check_isolated(args, outputs, inner)
     captures = Captures()
     done = set(args)
     header = Block(in_order([cond], inner, done, captures), (cond,))
@@ -320,8 +321,8 @@ def close_loop(
     results = list(inits)
     for position, k in enumerate(kept):
         if outputs[k] is not args[k]:
-            is_tracked = any(n.vertex is not None for n in (inits[k], outputs[k]))
-            results[k] = project(node, args[k].type, position, is_tracked)
+            depends = (inits[k], outputs[k])
+            results[k] = project(node, args[k].type, position, depends)
     local.enter_results(buffers, results[count:])
     return node, results[:count]
 
@@ -377,8 +378,7 @@ def close_branch(
     node = _finish(BRANCH, (), blocks, (cond,), captures, scopes, label)
     results = []
     for k, (a, b) in enumerate(zip(*outputs, strict=True)):
-        is_tracked = any(n.vertex is not None for n in (a, b))
-        results.append(a if a is b else project(node, a.type, k, is_tracked))
+        results.append(a if a is b else project(node, a.type, k, (a, b)))
     local.enter_versions(buffers, results[count:])
     return node, results[:count]
 
@@ -404,16 +404,17 @@ def close_call(
     _note_targets(written, captures)
     node = _finish(CALL, (), blocks, (selector,), captures, [written], label)
     columns = enumerate(zip(*(block.outputs for block in blocks), strict=True))
-    return [
-        project(node, outs[0].type, k, any(n.vertex is not None for n in outs))
-        for k, outs in columns
-    ]
+    return [project(node, outs[0].type, k, outs) for k, outs in columns]
 
 
-def project(region: Node, dtype: DType, position: int, is_tracked: bool) -> Node:
-    """Make the node for one result of a region, by which one that writes is found."""
+def project(region: Node, dtype: DType, position: int, values: Nodes) -> Node:
+    """Make the node for one result of a region, by which one that writes is found.
+
+    `values` are what the result may be.
+    """
     made = trace.make(PROJECT, dtype, region.size, (region,), position)
-    if is_tracked and region.vertex is not None and dtype.is_differentiable:
+    can_depend = region.vertex is not None and dtype.is_differentiable
+    if can_depend and any(value.vertex is not None for value in values):
         vertices.track(made, vertices.RESULT, (region,), position)
     if is_effect(region):
         value_numbering.note(region, made)

@@ -15,7 +15,7 @@ import numpy as np
 from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.arithmetic import MIN
 from lumijit.compiler.ir.trace import Node
@@ -72,7 +72,12 @@ def gather(
      [3, 4]]
     """
     check_mode(mode, "lumijit.gather")
-    return _gather(dtype, source, index, active, 1)
+    result = _gather(dtype, source, index, active, 1)
+    if mode is not ReduceMode.Auto and vertices.variables:
+        for leaf in Parts((result,)).leaves:
+            if isinstance(leaf, FlatArray) and leaf._node.vertex is not None:
+                leaf._node.vertex.mode = mode.trace_name
+    return result
 
 
 def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) -> Any:
@@ -135,7 +140,8 @@ def _gather_parts(
     """Read the parts of an array that begin at `position + offset`."""
     outer = dtype._spec.outer
     if not outer:
-        return wrap_flat(dtype, memory.entries(source, position, mask, offset))
+        node = memory.entries(source, position, mask, offset)
+        return wrap_flat(dtype, node if dtype._spec.is_diff else trace.detached(node))
     step = math.prod(outer[1:])
     items = [
         _gather_parts(dtype._item, source, position, mask, offset + k * step)

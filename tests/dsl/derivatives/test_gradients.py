@@ -116,3 +116,21 @@ def test_what_only_a_condition_reads_in_a_nested_loop_gets_no_derivative() -> No
     dr.enable_grad(x)
     dr.backward(dr.sum(_sum_of_places(x)))
     assert list(x.grad) == [2, 6]
+
+
+@pytest.mark.parametrize("mode", list(dr.ReduceMode), ids=str)
+def test_a_gather_says_how_its_gradient_is_added(mode: dr.ReduceMode) -> None:
+    """The mode reaches the scatter that adds up; of distinct entries, all are right."""
+    source, index = Float64(1, 2, 3), UInt32(2, 0, 1)
+    dr.enable_grad(source)
+    read = dr.gather(Float64, source, index, mode=mode)
+    assert read._node.vertex.mode == mode.trace_name
+    dr.set_grad(read, [1, 10, 100])
+    assert list(dr.backward_to(source)) == [10, 100, 1]
+
+
+def test_reading_into_a_type_without_derivatives_detaches() -> None:
+    source = Float64(1, 2)
+    dr.enable_grad(source)
+    read = dr.gather(dr.llvm.Float64, source, UInt32(1, 0))
+    assert not dr.grad_enabled(Float64(read) * 2)
