@@ -18,8 +18,7 @@ from lumijit.compiler.ir.trace import Node
 from lumijit.derivatives.gradients import detach, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.nested import NestedArray
-from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import child_of, children, is_container, rebuild
+from lumijit.pytree import child_of, children, flat_map, is_container
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 
 
@@ -180,17 +179,17 @@ class _Run:
 
 def _gradients(value: Any, known: dict[int, int], found: dict[int, Node]) -> Any:
     """Return a PyTree with gradients in place of its arrays."""
-    if is_container(value):
-        return rebuild(value, [_gradients(v, known, found) for _, v in children(value)])
-    if isinstance(value, NestedArray):
-        items = [_gradients(v, known, found) for v in value._items]
-        return wrap_nested(type(value), items)
-    if not isinstance(value, FlatArray):
-        return 0.0 if isinstance(value, (int, float)) else value
-    node = found.get(known.get(id(value), -1))
-    if node is None:
-        node = trace.literal(value._spec.dtype, value._spec.dtype.wrap(0), len(value))
-    return wrap(type(value), node)
+
+    def gradient(leaf: Any) -> Any:
+        if not isinstance(leaf, FlatArray):
+            return 0.0 if isinstance(leaf, (int, float)) else leaf
+        node = found.get(known.get(id(leaf), -1))
+        if node is None:
+            dtype = leaf._spec.dtype
+            node = trace.literal(dtype, dtype.wrap(0), len(leaf))
+        return wrap(type(leaf), node)
+
+    return flat_map(gradient, value)
 
 
 class _Operation:
@@ -305,13 +304,13 @@ class _Operation:
 
 def _with_nodes(value: Any, nodes: dict[int, Node]) -> Any:
     """Return a PyTree of new arrays, which have other nodes if these are given."""
-    if is_container(value):
-        return rebuild(value, [_with_nodes(v, nodes) for _, v in children(value)])
-    if isinstance(value, NestedArray):
-        return wrap_nested(type(value), [_with_nodes(v, nodes) for v in value._items])
-    if not isinstance(value, FlatArray):
-        return value
-    return wrap(type(value), nodes.get(id(value), value._node))
+
+    def renewed(leaf: Any) -> Any:
+        if not isinstance(leaf, FlatArray):
+            return leaf
+        return wrap(type(leaf), nodes.get(id(leaf), leaf._node))
+
+    return flat_map(renewed, value)
 
 
 def custom(cls: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
