@@ -1,5 +1,7 @@
 """lumijit: ordinary Python, traced into megakernels."""
 
+import typing as _typing
+from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
 from lumijit import auto as auto
@@ -52,6 +54,7 @@ from lumijit.debug.assertions import assert_true as assert_true
 from lumijit.debug.diagram import graphviz as graphviz
 from lumijit.debug.output import format as format
 from lumijit.debug.output import print as print
+from lumijit.debug.profile import profile_enable as profile_enable
 from lumijit.debug.profile import profile_mark as profile_mark
 from lumijit.debug.profile import profile_range as profile_range
 from lumijit.debug.run_lane import run_lane as run_lane
@@ -116,10 +119,13 @@ from lumijit.functions.creation import opaque as opaque
 from lumijit.functions.creation import zeros as zeros
 from lumijit.functions.elementwise import abs as abs
 from lumijit.functions.elementwise import ceil as ceil
+from lumijit.functions.elementwise import clamp as clamp
 from lumijit.functions.elementwise import clip as clip
 from lumijit.functions.elementwise import copysign as copysign
 from lumijit.functions.elementwise import floor as floor
 from lumijit.functions.elementwise import fma as fma
+from lumijit.functions.elementwise import fmax as fmax
+from lumijit.functions.elementwise import fmin as fmin
 from lumijit.functions.elementwise import lerp as lerp
 from lumijit.functions.elementwise import maximum as maximum
 from lumijit.functions.elementwise import minimum as minimum
@@ -290,6 +296,41 @@ from lumijit.type_traits import uint64_array_t as uint64_array_t
 from lumijit.type_traits import uint_array_t as uint_array_t
 from lumijit.type_traits import value_t as value_t
 
+# What few programs use is imported by those that do: by module, here and below, where
+# type checkers read it. A test holds that both agree.
+_LATER = {
+    "functions.colors": ("linear_to_srgb", "srgb_to_linear"),
+    "functions.comparison": ("assert_allclose",),
+    "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
+    "functions.products": ("mul_hi", "mul_wide"),
+    "functions.tuning": ("flush_thread", "func", "reorder_threads"),
+}
+_HOMES = {_name: _home for _home, _names in _LATER.items() for _name in _names}
+
+if _typing.TYPE_CHECKING:
+    from lumijit.functions.colors import linear_to_srgb as linear_to_srgb
+    from lumijit.functions.colors import srgb_to_linear as srgb_to_linear
+    from lumijit.functions.comparison import assert_allclose as assert_allclose
+    from lumijit.functions.likeness import empty_like as empty_like
+    from lumijit.functions.likeness import ones_like as ones_like
+    from lumijit.functions.likeness import opaque_width as opaque_width
+    from lumijit.functions.likeness import zeros_like as zeros_like
+    from lumijit.functions.products import mul_hi as mul_hi
+    from lumijit.functions.products import mul_wide as mul_wide
+    from lumijit.functions.tuning import flush_thread as flush_thread
+    from lumijit.functions.tuning import func as func
+    from lumijit.functions.tuning import reorder_threads as reorder_threads
+else:
+
+    def __getattr__(name):
+        """Import a function when it is first asked for."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
 __version__ = _version.VERSION
 
 _install_control()
@@ -304,6 +345,7 @@ __all__ = [
     if not _name.startswith("_")
     and (not isinstance(_value, _ModuleType) or _name in _MODULES)
 ]
+__all__ += list(_HOMES)
 
 
 def __dir__() -> list[str]:

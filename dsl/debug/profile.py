@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from lumijit.runtime import log
 
@@ -56,3 +56,13 @@ def profile_range(name: str, /) -> Iterator[None]:
             name,
             (ended - started) * 1e3,
         )
+
+
+def profile_enable() -> AbstractContextManager[None]:
+    """Note in the log, at level Debug, which part of the program is to be profiled.
+
+    >>> import lumijit as dr
+    >>> with dr.profile_enable():
+    ...     x = dr.llvm.Float(1) + 1
+    """
+    return profile_range("profiled")

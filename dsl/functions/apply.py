@@ -64,6 +64,14 @@ def _number_type(op: Op, values: list[Any]) -> DType:
 
 def bits_of_number(op: Op, construct: str, *values: Any) -> int:
     """Evaluate a bit-level operation on Python ints, as 32-bit numbers."""
+    check_words(construct, *values)
+    assert op.reference is not None
+    stored = [np.asarray(UINT32.wrap(v), dtype=np.uint32) for v in values]
+    return int(np.asarray(op.reference(*stored)).item())
+
+
+def check_words(construct: str, *values: Any) -> None:
+    """Refuse anything but Python ints of 32 bits, with or without a sign."""
     low, high = -(1 << 31), (1 << 32) - 1
     for value in values:
         if not isinstance(value, (int, np.integer)):
@@ -74,9 +82,6 @@ def bits_of_number(op: Op, construct: str, *values: Any) -> int:
                 f"the Python int {value} needs more than 32 bits",
                 "pass an array such as UInt64.",
             )
-    assert op.reference is not None
-    stored = [np.asarray(UINT32.wrap(v), dtype=np.uint32) for v in values]
-    return int(np.asarray(op.reference(*stored)).item())
 
 
 def promoted(construct: str, *args: Any) -> tuple[Any, ...]:

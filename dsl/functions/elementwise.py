@@ -7,6 +7,7 @@ from typing import Any
 from lumijit import initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.apply import apply, not_numeric, promoted, unary_function
 
 sqrt = unary_function(
@@ -98,6 +99,49 @@ def maximum(a: Any, b: Any, /) -> Array:
     return apply(ar.MAX, "lumijit.maximum", a, b)
 
 
+def fmin(a: Any, b: Any, /) -> Array:
+    """The smaller of two values, entry by entry, ignoring NaN.
+
+    Args:
+        a: number or array.
+        b: number or array.
+
+    Returns:
+        The minima, of the promoted type; NaN only where both are.
+
+    >>> import lumijit as dr
+    >>> dr.fmin(dr.llvm.Float(1, dr.nan), dr.llvm.Float(dr.nan, 2))
+    [1, 2]
+    """
+    return _without_nan(ar.MIN, "lumijit.fmin", a, b)
+
+
+def fmax(a: Any, b: Any, /) -> Array:
+    """The larger of two values, entry by entry, ignoring NaN.
+
+    Args:
+        a: number or array.
+        b: number or array.
+
+    Returns:
+        The maxima, of the promoted type; NaN only where both are.
+
+    >>> import lumijit as dr
+    >>> dr.fmax(dr.llvm.Float(1, dr.nan), 2)
+    [2, 2]
+    """
+    return _without_nan(ar.MAX, "lumijit.fmax", a, b)
+
+
+def _without_nan(op: Op, construct: str, a: Any, b: Any) -> Array:
+    """Combine values by an operation that returns `b` where there is a NaN."""
+    a, b = promoted(construct, a, b)
+    result = apply(op, construct, a, b)
+    if isinstance(b, ArrayBase):
+        return a._select(b != b, result) if b._spec.dtype.is_float else result
+    return result if b == b else type(result)(a)
+
+
 def fma(a: Any, b: Any, c: Any, /) -> Array:
     """Fused multiply-add: a * b + c, rounded once.
 
@@ -132,6 +176,9 @@ def clip(value: Any, min: Any, max: Any) -> Array:
     [2, 5, 8]
     """
     return maximum(min, minimum(max, value))
+
+
+clamp = clip
 
 
 def lerp(a: Any, b: Any, t: Any) -> Array:

@@ -215,36 +215,37 @@ def allclose(
     >>> dr.allclose(dr.llvm.Float(1, 2), [1.00001, 2])
     True
     """
+    first, second, rtol, atol = comparable("lumijit.allclose", a, b, rtol, atol)
+    return bool(np.allclose(first, second, rtol, atol, equal_nan))
+
+
+def comparable(
+    construct: str, a: Any, b: Any, rtol: float | None, atol: float | None
+) -> tuple[Any, Any, float, float]:
+    """Return two values in NumPy's double precision, and tolerances."""
     dtypes = [v._spec.dtype for v in (a, b) if isinstance(v, ArrayBase)]
     floats = [t for t in dtypes if t.is_float]
     narrow = min(floats, key=lambda t: t.bits) if floats else FLOAT64
     default_rtol, default_atol = _TOLERANCES.get(narrow, (1e-3, 1e-5))
-    first, second = _plain(a), _plain(b)
+    first, second = _plain(construct, a), _plain(construct, b)
     try:
         first, second = np.broadcast_arrays(first, second)
     except ValueError:
         raise SizeError(
-            "lumijit.allclose",
+            construct,
             f"the shapes {first.shape} and {second.shape} can't be combined",
             "compare arrays of the same shape.",
         ) from None
-    return bool(
-        np.allclose(
-            first,
-            second,
-            default_rtol if rtol is None else rtol,
-            default_atol if atol is None else atol,
-            equal_nan,
-        )
-    )
+    rtol = default_rtol if rtol is None else rtol
+    return first, second, rtol, default_atol if atol is None else atol
 
 
-def _plain(value: Any) -> Any:
+def _plain(construct: str, value: Any) -> Any:
     try:
         data = np.asarray(value)
         return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
     except (TypeError, ValueError):
-        raise not_numeric("lumijit.allclose", (value,)) from None
+        raise not_numeric(construct, (value,)) from None
 
 
 def step(a: Any, b: Any, /) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib.metadata
 import inspect
@@ -72,3 +73,19 @@ def test_only_public_names_are_listed():
 
 def test_the_version_is_that_of_the_package():
     assert dr.__version__ == importlib.metadata.version("lumijit")
+
+
+def test_type_checkers_know_what_is_imported_later():
+    tree = ast.parse(inspect.getsource(dr))
+    imported = [
+        (node.module.removeprefix("lumijit."), alias.name)
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    listed = [(home, name) for home, names in dr._LATER.items() for name in names]
+    assert sorted(imported) == sorted(listed)
+    with pytest.raises(AttributeError, match="no attribute 'sinus'"):
+        dr.sinus  # noqa: B018
