@@ -169,10 +169,13 @@ from lumijit.functions.repetition import copy as copy
 from lumijit.functions.repetition import repeat as repeat
 from lumijit.functions.repetition import reverse as reverse
 from lumijit.functions.repetition import tile as tile
+from lumijit.functions.scans import block_prefix_reduce as block_prefix_reduce
+from lumijit.functions.scans import block_prefix_sum as block_prefix_sum
 from lumijit.functions.scans import block_reduce as block_reduce
 from lumijit.functions.scans import block_sum as block_sum
 from lumijit.functions.scans import compress as compress
 from lumijit.functions.scans import cumsum as cumsum
+from lumijit.functions.scans import prefix_reduce as prefix_reduce
 from lumijit.functions.scans import prefix_sum as prefix_sum
 from lumijit.functions.scattering import scatter as scatter
 from lumijit.functions.scattering import scatter_add as scatter_add

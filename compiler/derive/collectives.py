@@ -1,10 +1,12 @@
 """Derivatives of what combines the entries of an array: reductions, prefix sums.
 
 These compute at once and leave an array in memory; what they compute it of is noted
-here (`reduce`, `block_reduce`, `prefix_sum`), around the functions that do the work.
+here (`reduce`, `block_reduce`, `block_prefix`), around the functions that do the work.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.rules import (
@@ -17,7 +19,7 @@ from lumijit.compiler.derive.rules import (
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.ops.arithmetic import INT_DIV, SUB
+from lumijit.compiler.ir.ops.arithmetic import INT_DIV, MOD, SUB
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Dependence
@@ -25,7 +27,7 @@ from lumijit.compiler.record import memory, reductions
 from lumijit.runtime.dtypes import UINT32
 
 REDUCE = Dependence("reduce")
-PREFIX_SUM = Dependence("prefix_sum")
+PREFIX = Dependence("prefix")
 
 
 def reduce(op: str, node: Node) -> Node:
@@ -40,10 +42,27 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     return _tracked(result, REDUCE, node, (op, block))
 
 
-def prefix_sum(node: Node, exclusive: bool) -> Node:
-    """Sum all entries before each, or up to each."""
-    result = reductions.prefix_sum(node, exclusive)
-    return _tracked(result, PREFIX_SUM, node, exclusive)
+def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
+    """Combine all entries before each, or up to each, of its run of `block` entries."""
+    if op in ("min", "max") and node.vertex is not None:
+        return _running_extreme(op, node, block, exclusive)
+    result = reductions.block_prefix(op, node, block, exclusive)
+    return _tracked(result, PREFIX, node, (op, block, exclusive))
+
+
+def _running_extreme(op: str, node: Node, block: int, exclusive: bool) -> Node:
+    """Read, at each entry, the one that is the extreme so far: the first of equals."""
+    before = Value(reductions.block_prefix(op, trace.detached(node), block, True))
+    value, place = Value(trace.detached(node)), Value(trace.counter(node.size))
+    first = place.map(MOD, block) == 0
+    is_new = (value < before if op == "min" else value > before) | first
+    places = is_new.select(place, 0).node
+    found = Value(reductions.block_prefix("max", places, block, exclusive))
+    mask = trace.make_true(node.size)
+    if not exclusive:
+        return memory.entries(node, found.node, mask)
+    read = memory.entries(node, found.node, (~first).node)
+    return first.select(before, Value(read)).node
 
 
 def _tracked(result: Node, how: Dependence, node: Node, attr: object) -> Node:
@@ -103,14 +122,49 @@ def _reversed(node: Node) -> Node:
     return memory.entries(node, place, trace.make_true(1))
 
 
-def _pull_prefix_sum(step: Step, into: dict[int, Adjoint], by: Node) -> None:
-    into[0].add(_reversed(prefix_sum(_reversed(by), step.attr)))
+def _sums(value: Value, attr: Any, is_reverse: bool = False) -> Value:
+    """Add up what is before each entry as a scan does, or what is after it."""
+    _, block, exclusive = attr
+    node = _reversed(value.node) if is_reverse else value.node
+    node = block_prefix("add", node, block, exclusive)
+    return Value(_reversed(node) if is_reverse else node)
 
 
-def _push_prefix_sum(step: Step, tangents: dict[int, Node]) -> Node:
-    tangent = trace.resized(tangents[0], step.size)
-    return prefix_sum(tangent, step.attr)
+def _running_product(step: Step) -> tuple[Value, Value, Value, Value]:
+    """Return the product of what isn't 0 so far, where there is no 0, and one.
+
+    Then the factors without their zeros. A prefix with two zeros has no derivative.
+    """
+    (node,) = step.deps
+    _, block, exclusive = step.attr
+    factors = without_zeros(Value(node))
+    product = Value(block_prefix("mul", factors.node, block, exclusive))
+    zeros = _sums(zero_count(Value(node)), step.attr)
+    return product, zeros == 0, zeros == 1, factors
+
+
+def _pull_prefix(step: Step, into: dict[int, Adjoint], by: Node) -> None:
+    change = Value(by)
+    if step.attr[0] == "add":
+        into[0].add(_sums(change, step.attr, True).node)
+        return
+    product, none, one, factors = _running_product(step)
+    change = change * product
+    rest = _sums(none.select(change, 0), step.attr, True) / factors
+    alone = _sums(one.select(change, 0), step.attr, True)
+    into[0].add((Value(step.deps[0]) == 0).select(alone, rest).node)
+
+
+def _push_prefix(step: Step, tangents: dict[int, Node]) -> Node:
+    tangent = Value(trace.resized(tangents[0], step.size))
+    if step.attr[0] == "add":
+        return _sums(tangent, step.attr).node
+    product, none, one, factors = _running_product(step)
+    is_zero = Value(step.deps[0]) == 0
+    rest = _sums(is_zero.select(0, tangent / factors), step.attr)
+    alone = _sums(is_zero.select(tangent, 0), step.attr)
+    return (product * none.select(rest, one.select(alone, 0))).node
 
 
 RULES[REDUCE] = Rule(_pull_reduce, _push_reduce)
-RULES[PREFIX_SUM] = Rule(_pull_prefix_sum, _push_prefix_sum)
+RULES[PREFIX] = Rule(_pull_prefix, _push_prefix)

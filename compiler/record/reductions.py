@@ -181,24 +181,24 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
     return from_buffer(t, result, count)
 
 
-def prefix_sum(node: Node, exclusive: bool) -> Node:
-    """Sum all entries before each (exclusive) or up to each (inclusive)."""
+def prefix(op: str, node: Node, exclusive: bool) -> Node:
+    """Combine all entries before each (exclusive) or up to each (inclusive)."""
     t = node.type
     size = node.size
     if size == 0:
         return node
     _check_lane("prefix_sum", node)
     if t is FLOAT16:
-        wide = prefix_sum(trace.cast_to(node, FLOAT32), exclusive)
+        wide = prefix(op, trace.cast_to(node, FLOAT32), exclusive)
         return trace.cast_to(wide, FLOAT16)
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * size)
     kind = "exclusive" if exclusive else "inclusive"
     is_streaming = 2 * t.size_bytes * size >= STREAMING_FROM
     kernel = named_kernels.get(
-        f"scan_{kind}_{t.short}{'_streaming' if is_streaming else ''}",
+        f"scan_{op}_{kind}_{t.short}{'_streaming' if is_streaming else ''}",
         lambda name: collectives.scan_ir(
-            name, t, exclusive, named_kernels.pause(), is_streaming
+            name, op, t, exclusive, named_kernels.pause(), is_streaming
         ),
     )
     blocks = -(-size // SCAN_BLOCK)
@@ -214,6 +214,26 @@ def prefix_sum(node: Node, exclusive: bool) -> Node:
     )
     named_kernels.launch(kernel, args, size, block, SCAN_BLOCK, (result,))
     return from_buffer(t, result, size)
+
+
+def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
+    """Combine the entries before or up to each, within its run of `block` entries."""
+    t = node.type
+    if block == node.size:
+        return prefix(op, node, exclusive)
+    _check_lane("block_prefix_reduce", node)
+    if t is FLOAT16:
+        wide = block_prefix(op, trace.cast_to(node, FLOAT32), block, exclusive)
+        return trace.cast_to(wide, FLOAT16)
+    source = evaluated(node)
+    result = buffers.allocate(t.size_bytes * node.size)
+    kind = "exclusive" if exclusive else "inclusive"
+    name = f"block_scan_{op}_{kind}_{t.short}"
+    kernel = named_kernels.get(name, collectives.block_scan_ir, op, t, exclusive)
+    args = struct.pack("<2Qq", source.address, result.address, block)
+    step = max(1, SCAN_BLOCK // block)
+    named_kernels.launch(kernel, args, node.size // block, step, step, (result,))
+    return from_buffer(t, result, node.size)
 
 
 def compress(mask: Node) -> Node:

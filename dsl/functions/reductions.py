@@ -132,10 +132,11 @@ def _fold_sequence(
         return _EMPTY[op]
     if len(items) == 1:
         return items[0]
-    return fold(lambda a, b: _combined(construct, op, a, b), items)
+    return fold(lambda a, b: combined(construct, op, a, b), items)
 
 
-def _combined(construct: str, op: ReduceOp, a: Any, b: Any) -> Any:
+def combined(construct: str, op: ReduceOp, a: Any, b: Any) -> Any:
+    """Combine two values, numbers or arrays."""
     if op in (ReduceOp.And, ReduceOp.Or):
         numbers = [v for v in (a, b) if initialize.is_number(v)]
         if any(not isinstance(v, (bool, np.bool_)) for v in numbers):
@@ -213,11 +214,14 @@ def is_scattered(mode: str | None, value: FlatArray) -> bool:
 def _neutral(
     op: ReduceOp, value: Array, axes: set[int], mode: str | None, depth: int
 ) -> Array:
-    neutral = value._item(_neutral_entry(op, value._spec.dtype))
+    neutral = value._item(neutral_entry(op, value._spec.dtype))
     return _along(op, neutral, axes, mode, depth + 1)
 
 
-def _neutral_entry(op: ReduceOp, dtype: DType) -> Any:
+def neutral_entry(op: ReduceOp, dtype: DType | None) -> Any:
+    """Return the neutral value of an operation, for entries or Python numbers."""
+    if dtype is None:
+        return _EMPTY[op]
     if dtype.is_int and op in (ReduceOp.Min, ReduceOp.Max):
         low, high = initialize.int_range(dtype)
         return high if op is ReduceOp.Min else low
@@ -229,7 +233,7 @@ def _neutral_entry(op: ReduceOp, dtype: DType) -> Any:
 def _host_reduce(op: ReduceOp, value: Array) -> Any:
     data = value._data
     if len(data) == 0:
-        return _neutral_entry(op, value._spec.dtype)
+        return neutral_entry(op, value._spec.dtype)
     with np.errstate(all="ignore"):
         return HOST_UPDATES[op].reduce(data, dtype=data.dtype).item()
 

@@ -13,7 +13,14 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.reductions import check_strategy, is_scattered
+from lumijit.functions.axes import along_axis
+from lumijit.functions.reductions import (
+    check_strategy,
+    combined,
+    is_scattered,
+    neutral_entry,
+)
+from lumijit.functions.repetition import reverse as reversed_
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -25,16 +32,19 @@ from lumijit.runtime.errors import (
     SizeError,
 )
 from lumijit.scalar_arrays import HostArray
-from lumijit.spec import require
+from lumijit.spec import TENSOR, require
 
 
-def prefix_sum(value: Any, exclusive: bool = True, axis: int | None = 0) -> Any:
+def prefix_sum(
+    value: Any, exclusive: bool = True, axis: int | None = 0, reverse: bool = False
+) -> Any:
     """Sum all entries before each one, along the outermost dimension.
 
     Args:
         value: array of numbers, or list or tuple of numbers.
         exclusive: whether an entry's own value is left out.
-        axis: only 0 (or None for flat arrays).
+        axis: which dimension; None for the only one of flat arrays.
+        reverse: whether to sum the entries after each one.
 
     Returns:
         The running sums, of the type of `value`.
@@ -47,35 +57,196 @@ def prefix_sum(value: Any, exclusive: bool = True, axis: int | None = 0) -> Any:
     [0, 1, 3]
     """
     construct = "lumijit.prefix_sum"
-    if axis not in (0, None) or (axis is None and isinstance(value, NestedArray)):
-        raise ArrayValueError(construct, f"axis {axis} isn't supported", "use axis 0.")
+    if axis is None and (not isinstance(value, ArrayBase) or value.ndim == 1):
+        axis = 0
+    return _prefix(construct, ReduceOp.Add, value, axis, exclusive, reverse)
+
+
+def prefix_reduce(
+    op: ReduceOp,
+    value: Any,
+    axis: Any = 0,
+    exclusive: bool = True,
+    reverse: bool = False,
+) -> Any:
+    """Combine all entries before each one, along a dimension.
+
+    Args:
+        op: how entries are combined.
+        value: array of numbers, or list or tuple of numbers.
+        axis: which dimension, or a tuple of them, one after the other.
+        exclusive: whether an entry's own value is left out; the first entry then is
+            the neutral value of the operation.
+        reverse: whether to combine the entries after each one.
+
+    Returns:
+        The combinations, of the type of `value`.
+
+    Raises:
+        ArrayTypeError: if the operation isn't defined for the entries.
+        ArrayValueError: if an axis doesn't exist.
+
+    >>> import lumijit as dr
+    >>> dr.prefix_reduce(dr.ReduceOp.Max, dr.llvm.UInt(2, 1, 3), exclusive=False)
+    [2, 2, 3]
+    """
+    construct = "lumijit.prefix_reduce"
+    if not isinstance(op, ReduceOp):
+        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
+    for k in axis if isinstance(axis, tuple) else (axis,):
+        value = _prefix(construct, op, value, k, exclusive, reverse)
+    return value
+
+
+def _prefix(
+    construct: str, op: ReduceOp, value: Any, axis: Any, exclusive: bool, reverse: bool
+) -> Any:
+    ndim = value.ndim if isinstance(value, ArrayBase) else 1
+    if not isinstance(axis, int) or not -ndim <= axis < ndim:
+        raise ArrayValueError(
+            construct,
+            f"axis {axis!r} doesn't exist (there are {ndim} dimensions)",
+            f"use an axis from {-ndim} to {ndim - 1}.",
+        )
     if isinstance(value, (list, tuple)):
-        return type(value)(_running(list(value), exclusive))
+        return type(value)(_running(construct, op, list(value), exclusive, reverse))
     if not isinstance(value, ArrayBase):
         raise not_numeric(construct, (value,))
-    check_reducible(ReduceOp.Add, value._spec, construct)
-    if isinstance(value, FlatArray):
-        _check_readable(value, construct)
-        return wrap_flat(type(value), collectives.prefix_sum(value._node, exclusive))
+    check_reducible(op, value._spec, construct)
+    axis %= ndim
+
+    def scanned(flat: Any, block: int) -> Any:
+        return _blocks(construct, op, flat, block, exclusive, reverse)
+
+    if value._spec.kind is TENSOR:
+        return along_axis(value, axis, scanned)
+    if not isinstance(value, NestedArray):
+        return scanned(value, len(value))
+    items = list(value)
+    if axis == 0:
+        items = _running(construct, op, items, exclusive, reverse)
+    else:
+        items = [_prefix(construct, op, v, axis - 1, exclusive, reverse) for v in items]
+    return wrap_nested(type(value), items)
+
+
+def _running(
+    construct: str, op: ReduceOp, items: list[Any], exclusive: bool, reverse: bool
+) -> list[Any]:
+    found: list[Any] = []
+    total: Any = None
+    for item in items[::-1] if reverse else items:
+        if total is None:
+            is_array = isinstance(item, ArrayBase)
+            total = neutral_entry(op, item._spec.dtype if is_array else None)
+            before, total = type(item)(total) if is_array else total, item
+        else:
+            before, total = total, combined(construct, op, total, item)
+        found.append(before if exclusive else total)
+    return found[::-1] if reverse else found
+
+
+def block_prefix_reduce(
+    op: ReduceOp,
+    value: Any,
+    block_size: int,
+    exclusive: bool = True,
+    reverse: bool = False,
+) -> Any:
+    """Combine the entries before each one, in each run of the vectorized dimension.
+
+    Args:
+        op: how entries are combined.
+        value: array or PyTree of arrays.
+        block_size: number of entries in a run; it divides the size.
+        exclusive: whether an entry's own value is left out; the first entry of a run
+            then is the neutral value of the operation.
+        reverse: whether to combine the entries after each one.
+
+    Returns:
+        Arrays of the same types and sizes.
+
+    Raises:
+        ArrayTypeError: if the operation isn't defined for the entries.
+        SizeError: if the block size doesn't divide the size.
+
+    >>> import lumijit as dr
+    >>> dr.block_prefix_reduce(dr.ReduceOp.Mul, dr.llvm.UInt(2, 3, 4, 5), 2)
+    [1, 2, 1, 4]
+    """
+    construct = "lumijit.block_prefix_reduce"
+    if not isinstance(op, ReduceOp):
+        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
+
+    def scanned(leaf: Any) -> Any:
+        if not isinstance(leaf, ArrayBase):
+            return leaf
+        check_reducible(op, leaf._spec, construct)
+        if isinstance(leaf, NestedArray):
+            return wrap_nested(type(leaf), [scanned(v) for v in leaf])
+        return _blocks(construct, op, leaf, block_size, exclusive, reverse)
+
+    return tree_map(scanned, value)
+
+
+def block_prefix_sum(
+    value: Any, block_size: int, exclusive: bool = True, reverse: bool = False
+) -> Any:
+    """Sum the entries before each one, in each run (see `block_prefix_reduce`).
+
+    Args:
+        value: array or PyTree of arrays.
+        block_size: number of entries in a run; it divides the size.
+        exclusive: whether an entry's own value is left out.
+        reverse: whether to sum the entries after each one.
+
+    Returns:
+        Arrays of the same types and sizes.
+
+    >>> import lumijit as dr
+    >>> dr.block_prefix_sum(dr.llvm.UInt(1, 2, 3, 4), 2)
+    [0, 1, 0, 3]
+    """
+    return block_prefix_reduce(ReduceOp.Add, value, block_size, exclusive, reverse)
+
+
+def _blocks(
+    construct: str, op: ReduceOp, value: Any, block: int, exclusive: bool, reverse: bool
+) -> Any:
+    """Scan the runs of a flat array, or of one in the scalar namespace."""
+    size = len(value)
+    if size == 0 or op is ReduceOp.Identity:
+        return value
+    _check_block(construct, size, block)
     if isinstance(value, HostArray):
-        with np.errstate(all="ignore"):
-            total = np.cumsum(value._data, dtype=value._data.dtype)
-        if exclusive:
-            total = np.concatenate([np.zeros(1, total.dtype), total])[: len(value)]
-        return type(value)(total)
-    return wrap_nested(type(value), _running(list(value), exclusive))
+        return type(value)(_host_blocks(op, value, block, exclusive, reverse))
+    _check_readable(value, construct)
+    if reverse:
+        value = reversed_(value)
+    node = collectives.block_prefix(op.trace_name, value._node, block, exclusive)
+    found = wrap_flat(type(value), node)
+    return reversed_(found) if reverse else found
 
 
-def _running(items: list[Any], exclusive: bool) -> list[Any]:
-    sums: list[Any] = []
-    total: Any = items[0] * 0 if items else 0
-    for item in items:
-        if exclusive:
-            sums.append(total)
-        total = total + item
-        if not exclusive:
-            sums.append(total)
-    return sums
+def _check_block(construct: str, size: int, block: int) -> None:
+    if block < 1 or size % block:
+        raise SizeError(
+            construct,
+            f"the size {size} is no multiple of the block size {block}",
+            "choose a block size that divides the size.",
+        )
+
+
+def _host_blocks(
+    op: ReduceOp, value: HostArray, block: int, exclusive: bool, reverse: bool
+) -> Any:
+    rows = value._data.reshape(-1, block)[:, :: -1 if reverse else 1]
+    with np.errstate(all="ignore"):
+        found = HOST_UPDATES[op].accumulate(rows, axis=1, dtype=rows.dtype)
+    if exclusive:
+        first = np.full((len(rows), 1), neutral_entry(op, value._spec.dtype))
+        found = np.concatenate([first.astype(rows.dtype), found], axis=1)[:, :-1]
+    return found[:, :: -1 if reverse else 1].reshape(-1)
 
 
 def _check_readable(value: Array, construct: str) -> None:
@@ -136,12 +307,7 @@ def block_reduce(
     if isinstance(value, NestedArray):
         items = [block_reduce(op, v, block_size, mode) for v in value]
         return wrap_nested(type(value), items)
-    if block_size < 1 or len(value) % block_size:
-        raise SizeError(
-            construct,
-            f"the size {len(value)} is no multiple of the block size {block_size}",
-            "choose a block size that divides the size.",
-        )
+    _check_block(construct, len(value), block_size)
     if not isinstance(value, FlatArray):
         blocks = value._data.reshape(-1, block_size)
         with np.errstate(all="ignore"):

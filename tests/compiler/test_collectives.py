@@ -231,7 +231,7 @@ def test_prefix_sum(t: DType, exclusive: bool) -> None:
         values = exact_values("add", t, size)
         if t is FLOAT16:
             values = np.sign(values)
-        found = data(reductions.prefix_sum(array(values, t), exclusive))
+        found = data(reductions.prefix("add", array(values, t), exclusive))
         wide = values.astype(np.float64) if t.is_float else values
         sums = np.cumsum(wide, dtype=wide.dtype)
         if exclusive:
@@ -253,13 +253,13 @@ def test_prefix_sums_written_past_the_caches(
 def test_a_large_prefix_sum() -> None:
     size = (STREAMING_FROM >> 3) + 5
     values = (np.arange(size, dtype=np.uint32) * 2654435761) >> 7
-    found = data(reductions.prefix_sum(array(values, UINT32), False))
+    found = data(reductions.prefix("add", array(values, UINT32), False))
     np.testing.assert_array_equal(found, np.cumsum(values, dtype=np.uint32))
 
 
 def test_prefix_sum_of_nothing_and_literals() -> None:
-    assert data(reductions.prefix_sum(array([], FLOAT32), True)).size == 0
-    sums = data(reductions.prefix_sum(lit(UINT32, 3, 1000), False))
+    assert data(reductions.prefix("add", array([], FLOAT32), True)).size == 0
+    sums = data(reductions.prefix("add", lit(UINT32, 3, 1000), False))
     assert sums.tolist() == [3 * (k + 1) for k in range(1000)]
 
 
@@ -287,8 +287,8 @@ def results(t: DType, size: int) -> list[Array]:
     x = array(rng.normal(0, 1, size) * 10.0 ** rng.integers(-3, 4, size), t)
     nodes: list[Node] = [
         reductions.reduce("add", x),
-        reductions.prefix_sum(x, False),
-        reductions.prefix_sum(x, True),
+        reductions.prefix("add", x, False),
+        reductions.prefix("add", x, True),
         reductions.block_reduce("add", x, size // 100),
     ]
     return [data(node) for node in nodes]
@@ -310,7 +310,7 @@ def test_all_on_threads(threads: int) -> None:
     mask = values % 3 == 0
     for _ in range(5):
         assert data(reductions.reduce("add", x))[0] == np.sum(values, dtype=np.uint32)
-        sums = data(reductions.prefix_sum(x, False))
+        sums = data(reductions.prefix("add", x, False))
         np.testing.assert_array_equal(sums, np.cumsum(values, dtype=np.uint32))
         places = data(reductions.compress(array(mask, BOOL)))
         np.testing.assert_array_equal(places, np.flatnonzero(mask))
@@ -326,10 +326,9 @@ def test_blocks_of_a_scan_wait_for_no_other(t: DType, order: str) -> None:
     size = 9 * BLOCK + 77
     values = random_values(t, size)
     source, result = array(values, t), array(np.zeros(size), t)
-    expected = data(reductions.prefix_sum(source, False))
-    kernel = named_kernels.get(
-        f"scan_inclusive_{t.short}", collectives.scan_ir, t, False, "", False
-    )
+    expected = data(reductions.prefix("add", source, False))
+    name = f"scan_add_inclusive_{t.short}"
+    kernel = named_kernels.get(name, collectives.scan_ir, "add", t, False, "", False)
     sums, ready = np.zeros(10, t.numpy), np.zeros(10, np.int32)
     slots = (source.buffer.address, result.buffer.address)  # type: ignore[union-attr]
     slots += (sums.ctypes.data, ready.ctypes.data, BLOCK)

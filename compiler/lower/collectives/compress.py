@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import arg, head
 from lumijit.compiler.lower.collectives.scan import prefix_function, prefix_of_block
+from lumijit.runtime.dtypes import UINT32
+
+_ADD = partial(combine_text, "add", UINT32, "i32")
 
 # Entries of a mask that are looked at together, as the bits of one word.
 _WORD = 64
@@ -95,7 +101,7 @@ entry:
 {arg("block", 4, "i64")}
 {arg("size", 5, "i64")}
 {arg("count", 6)}
-{prefix_of_block("i32", "add")}
+{prefix_of_block("i32", _ADD)}
   %islast = icmp eq i64 %end, %size
   br i1 %islast, label %total, label %start
 total:
@@ -150,5 +156,5 @@ declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.cttz.i64(i64, i1)
 {_count()}
-{prefix_function("i32", "0", pause, "add")}
+{prefix_function("i32", "0", pause, _ADD)}
 """

@@ -1,15 +1,23 @@
-"""Prefix sums, and how a block gets the total of those before."""
+"""Running sums, products and extremes, and how a block gets those of all before."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import (
     arg,
     block_total,
     head,
     lanes,
+    neutral,
     tail_mask,
 )
 from lumijit.runtime.dtypes import DType
+
+#: Writes how two scalars are combined to a third: its name, then theirs.
+Combine = Callable[[str, str, str], str]
 
 # The vectors that a turn of the loop takes.
 _PARTS = 2
@@ -18,23 +26,28 @@ _PARTS = 2
 _SPINS = 256
 
 
-def _scan_part(t: DType, part: int, exclusive: bool) -> str:
-    """Write sums within the vector %x{part}: %shown{part}, and %total{part} of all.
+def first_value(op: str, t: DType) -> str:
+    """Spell what an exclusive scan begins with."""
+    return "0.0" if t.is_float and op == "add" else neutral(op, t)
+
+
+def _scan_part(op: str, t: DType, part: int, exclusive: bool) -> str:
+    """Scan the vector %x{part}: to %shown{part}, and %total{part} of all its entries.
 
     Vectors have 128 bits: between the halves of wider ones, entries move slowly.
     """
     width = 16 // t.size_bytes
     ty = f"<{width} x {t.memory_llvm}>"
-    add = "fadd" if t.is_float else "add"
+    nothing = f"{ty} splat ({t.memory_llvm} {first_value(op, t)})"
     lines = []
 
     def moved(name: str, source: str, shift: int) -> str:
-        """Move entries up; zeros come from below."""
+        """Move entries up; neutral ones come from below."""
         picks = ", ".join(
             f"i32 {width + k - shift if k >= shift else k}" for k in range(width)
         )
         lines.append(
-            f"  {name} = shufflevector {ty} zeroinitializer, {ty} {source}, "
+            f"  {name} = shufflevector {nothing}, {ty} {source}, "
             f"<{width} x i32> <{picks}>"
         )
         return name
@@ -43,7 +56,7 @@ def _scan_part(t: DType, part: int, exclusive: bool) -> str:
     shift = 1
     while shift < width:
         below = moved(f"%below{shift}.{part}", current, shift)
-        lines.append(f"  %sum{shift}.{part} = {add} {ty} {current}, {below}")
+        lines.append(combine_text(op, t, ty, f"sum{shift}.{part}", below, current))
         current = f"%sum{shift}.{part}"
         shift *= 2
     lines.append(
@@ -52,15 +65,15 @@ def _scan_part(t: DType, part: int, exclusive: bool) -> str:
     )
     shown = f"%shown{part}"
     if not exclusive:
-        lines.append(f"  {shown} = {add} {ty} {current}, zeroinitializer")
-    elif t.is_float:
-        moved(shown, current, 1)
-    else:
+        lines.append(f"  {shown} = freeze {ty} {current}")
+    elif op == "add" and not t.is_float:
         lines.append(f"  {shown} = sub {ty} {current}, %x{part}")
+    else:
+        moved(shown, current, 1)
     return "\n".join(lines)
 
 
-def prefix_function(element: str, zero: str, pause: str, add: str) -> str:
+def prefix_function(element: str, zero: str, pause: str, combine: Combine) -> str:
     """Write @prefix: the sum of all blocks before one.
 
     It waits for the block before, but not for long: whoever has that block may have
@@ -118,7 +131,7 @@ help:
   %start = mul i64 %j, %block
   %stop = add i64 %start, %block
   %total = call {element} @total(ptr %src, i64 %start, i64 %stop)
-  %helped = {add} {element} %upto, %total
+{combine("helped", "%upto", "%total")}
   call void @publish(ptr %sums, ptr %ready, i64 %j, {element} %helped)
   br label %onward
 onward:
@@ -143,19 +156,19 @@ define internal void @publish(ptr %sums, ptr %ready, i64 %number,
 """
 
 
-def prefix_of_block(element: str, add: str) -> str:
+def prefix_of_block(element: str, combine: Combine) -> str:
     """Sum a block to %upto, with the sum of all before, which is %prefix."""
     return f"""  %number = udiv i64 %begin, %block
   %mine = call {element} @total(ptr %src, i64 %begin, i64 %end)
   %prefix = call {element} @prefix(ptr %src, ptr %sums, ptr %ready, i64 %block,
     i64 %number)
-  %upto = {add} {element} %prefix, %mine
+{combine("upto", "%prefix", "%mine")}
   call void @publish(ptr %sums, ptr %ready, i64 %number, {element} %upto)"""
 
 
-def _total_function(t: DType) -> str:
+def _total_function(op: str, t: DType) -> str:
     """Write @total: the sum of a range of the source."""
-    total, result = block_total("add", t, lanes(t), "entry", "tx")
+    total, result = block_total(op, t, lanes(t), "entry", "tx")
     return f"""
 define internal {t.memory_llvm} @total(ptr %src, i64 %start, i64 %stop) nounwind {{
 entry:
@@ -174,9 +187,9 @@ def _declare(pause: str) -> str:
 
 
 def scan_ir(
-    name: str, t: DType, exclusive: bool, pause: str, is_streaming: bool
+    name: str, op: str, t: DType, exclusive: bool, pause: str, is_streaming: bool
 ) -> str:
-    """Prefix sum in one pass: sum a block, get the sum of those before, scan.
+    """Scan in one pass: combine a block, get the result of those before, scan.
 
     Slots: src, dst, sums (one value per block), ready (one i32 per block, zero at
     the start), block. Threads take blocks in order, so the block before is always
@@ -185,8 +198,7 @@ def scan_ir(
     width = 16 // t.size_bytes
     element = t.memory_llvm
     ty = f"<{width} x {element}>"
-    add = "fadd" if t.is_float else "add"
-    zero = "0.0" if t.is_float else "0"
+    combine = partial(combine_text, op, t, element)
     how = "align 16, !nontemporal !0" if is_streaming else f"align {t.size_bytes}"
     turn = []
     for part in range(_PARTS):
@@ -194,9 +206,9 @@ def scan_ir(
         turn.append(f"""  %k{part} = add i64 %k, {part * width}
   %from{part} = getelementptr {element}, ptr %src, i64 %k{part}
   %x{part} = load {ty}, ptr %from{part}, align {t.size_bytes}
-{_scan_part(t, part, exclusive)}
-  %y{part} = {add} {ty} %shown{part}, {carry}
-  %carry{part + 1} = {add} {ty} {carry}, %total{part}
+{_scan_part(op, t, part, exclusive)}
+{combine_text(op, t, ty, f"y{part}", carry, f"%shown{part}")}
+{combine_text(op, t, ty, f"carry{part + 1}", carry, f"%total{part}")}
   %to{part} = getelementptr {element}, ptr %dst, i64 %k{part}
   store {ty} %y{part}, ptr %to{part}, {how}""")
     body = "\n".join(turn)
@@ -207,7 +219,7 @@ entry:
 {arg("sums", 2)}
 {arg("ready", 3)}
 {arg("block", 4, "i64")}
-{prefix_of_block(element, add)}
+{prefix_of_block(element, combine)}
   %c0 = insertelement {ty} poison, {element} %prefix, i32 0
   %c1 = shufflevector {ty} %c0, {ty} poison, <{width} x i32> zeroinitializer
   br label %scanning
@@ -221,7 +233,46 @@ scanning:
 exit:
   ret void
 }}
-{_total_function(t)}
-{prefix_function(element, zero, pause, add)}
+{_total_function(op, t)}
+{prefix_function(element, first_value(op, t), pause, combine)}
 {"!0 = !{i32 1}" if is_streaming else ""}
+"""
+
+
+def block_scan_ir(name: str, op: str, t: DType, exclusive: bool) -> str:
+    """Scan each run of `block` entries, one entry after the other.
+
+    Slots: src, dst, block. The kernel's elements are the runs.
+    """
+    element = t.memory_llvm
+    shown = "%upto" if exclusive else "%upto.n"
+    return f"""{head(name)}
+entry:
+{arg("src", 0)}
+{arg("dst", 1)}
+{arg("block", 2, "i64")}
+  br label %next
+next:
+  %j = phi i64 [ %begin, %entry ], [ %j.n, %last ]
+  %start = mul i64 %j, %block
+  %stop = add i64 %start, %block
+  br label %scan
+scan:
+  %i = phi i64 [ %start, %next ], [ %i.n, %scan ]
+  %upto = phi {element} [ {first_value(op, t)}, %next ], [ %upto.n, %scan ]
+  %from = getelementptr {element}, ptr %src, i64 %i
+  %x = load {element}, ptr %from
+{combine_text(op, t, element, "upto.n", "%upto", "%x")}
+  %to = getelementptr {element}, ptr %dst, i64 %i
+  store {element} {shown}, ptr %to
+  %i.n = add i64 %i, 1
+  %more = icmp ult i64 %i.n, %stop
+  br i1 %more, label %scan, label %last
+last:
+  %j.n = add i64 %j, 1
+  %again = icmp ult i64 %j.n, %end
+  br i1 %again, label %next, label %exit
+exit:
+  ret void
+}}
 """

@@ -114,7 +114,7 @@ def test_wrong_types(call, match):
 def test_wrong_values():
     with pytest.raises(ArrayValueError, match="mode is 'fast'"):
         dr.sum(Float(1), mode="fast")
-    with pytest.raises(ArrayValueError, match="axis 1 isn't supported"):
+    with pytest.raises(ArrayValueError, match="axis 1 doesn't exist"):
         dr.prefix_sum(Float(1), axis=1)
     with pytest.raises(SizeError, match="no multiple of the block size 3"):
         dr.block_sum(Float(1, 2), 3)
