@@ -177,7 +177,7 @@ class Bundle:
 
     def __init__(self) -> None:
         self.parts: dict[int, Any] = {}
-        self.targets: dict[int, Node] = {}
+        self.targets: dict[int, Any] = {}
 
     def part(self, position: int, like: Node | Vertex) -> Any:
         """Return the adjoint of one result."""

@@ -20,16 +20,17 @@ from lumijit.compiler.derive.adjoints import (
     new_adjoint,
 )
 from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.derive.written import Target, Write, writes_to
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.ops.structural import CONSUMED, REGIONS, SCATTER, WRITTEN
+from lumijit.compiler.ir.ops.structural import CONSUMED
 from lumijit.compiler.ir.region_types import Block
-from lumijit.compiler.ir.roles import is_effect, target_of, written_deps
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory
-from lumijit.compiler.transform.rewriting import Rewriter
+from lumijit.compiler.transform.rewriting import Rewriter, pure_nodes
+from lumijit.runtime.dtypes import VOID
 from lumijit.runtime.errors import DerivativeError
 
 Images = dict[int, Node]
@@ -109,7 +110,8 @@ def repeat(
         return
     inside = [node for node in outputs if node.scope is home]
     nodes = in_order(inside, home, set(args), Captures())
-    todo = [n for n in nodes if id(n) not in images and n.op is not CONSUMED]
+    nodes = tuple(node for node in nodes if id(node) not in images)
+    todo = [node for node in pure_nodes(nodes, inside) if node.op is not CONSUMED]
     chosen = vertices.selected()
     is_tracking = chosen is None or not chosen.is_empty
     rewriter = Rewriter(images, is_pure=True, is_tracking=is_tracking)
@@ -120,9 +122,11 @@ def repeat(
 def _needs_write() -> DerivativeError:
     return DerivativeError(
         "derivative of a region",
-        "it needs the position that lumijit.scatter_inc returned inside, which can't "
-        "be had a second time",
-        "reserve positions outside of what is differentiated.",
+        "it needs what a write returned inside (lumijit.scatter_inc or scatter_exch, "
+        "or the first derivative of a write that replaces entries), which can't be had "
+        "a second time",
+        "write outside of what is differentiated, or use evaluated mode "
+        "(mode='evaluated').",
     )
 
 
@@ -130,9 +134,9 @@ def _operands(found: Iterable[Vertex]) -> list[Node]:
     """Return the nodes that the rules of vertices may ask for."""
     nodes: list[Node] = []
     for vertex in found:
-        nodes.extend(vertex.deps)
+        nodes.extend(dep for dep in vertex.deps if dep.type is not VOID)
         result = vertex.result()
-        if result is not None and result.type is vertex.type:
+        if result is not None and rules.needs_result(vertex):
             nodes.append(result)
     return nodes
 
@@ -156,7 +160,7 @@ class Seeds:
     """
 
     results: Mapping[int, Node]
-    targets: Mapping[int, Node]
+    targets: Mapping[int, Target]
 
     @staticmethod
     def of(by: Bundle) -> Seeds:
@@ -165,44 +169,8 @@ class Seeds:
         return Seeds(parts, by.targets)
 
 
-def _writes(block: Block, targets: Mapping[int, Node]) -> list[tuple[Node, Node]]:
-    """Return the writes of a block, with the derivatives by their targets."""
-    found = []
-    for node in block.nodes:
-        for target in written_deps(node) if is_effect(node) else ():
-            while target.op is WRITTEN and target.scope is node.scope:
-                target = target_of(target)
-            by = targets.get(id(target))
-            if by is not None and node.op in REGIONS:
-                found.append((node, by))
-            elif by is not None:
-                if node.op is not SCATTER or node.attr.op != "add":
-                    raise _not_added(node)
-                found.append((node, by))
-    return found
-
-
-def _not_added(node: Node) -> DerivativeError:
-    return DerivativeError(
-        "derivative of a write",
-        "a symbolic loop, branch or call replaces entries of the array, and only what "
-        f"is added there can be differentiated (it is a {node.op.name})",
-        "use lumijit.scatter_add, return the values and write them afterwards, or use "
-        "evaluated mode (mode='evaluated').",
-    )
-
-
-def _seed_writes(
-    found: Iterable[tuple[Node, Node]], images: Images, place: Callable[[Vertex], Any]
-) -> None:
-    """Begin with the derivatives by the values that are added to arrays."""
-    for node, by in found:
-        if node.vertex is not None:
-            bundle = place(node.vertex)
-            bundle.targets.update((id(t), by) for t in written_deps(node))
-        elif node.op is SCATTER and node.deps[1].vertex is not None:
-            index, mask = (images.get(id(dep), dep) for dep in node.deps[2:])
-            place(node.deps[1].vertex).add(memory.entries(by, index, mask))
+def _inside(nodes: Iterable[Node], depth: int) -> list[Node]:
+    return [node for node in nodes if node.scope.depth > depth]
 
 
 def reverse(
@@ -227,11 +195,11 @@ def reverse(
         The adjoints of vertices inside that depend on nothing, by serial number.
     """
     outputs = block.outputs
-    written = _writes(block, seeds.targets)
+    written = writes_to(block, seeds.targets)
     wanted = [outputs[k] for k in seeds.results]
-    wanted += [n if n.op in REGIONS else n.deps[1] for n, _ in written]
+    wanted += [write.wanted for write in written]
     needed = _operands(inner_vertices(wanted, depth))
-    needed += [dep for n, _ in written if n.op is SCATTER for dep in n.deps[2:]]
+    needed += [dep for write in written for dep in write.operands]
     repeat(_inside(needed, depth), args, depth, images)
     places = Places()
 
@@ -241,8 +209,8 @@ def reverse(
     for k, seed in seeds.results.items():
         if outputs[k].vertex is not None:
             place(outputs[k].vertex).add(seed)
-    _seed_writes(written, images, place)
     found: dict[int, Adjoint] = {}
+    _undo_writes(written, seeds.targets, images, place)
     while places:
         vertex, adjoint = places.pop()
         if not vertex.inputs:
@@ -251,37 +219,95 @@ def reverse(
             continue
         into = {k: place(vertex.deps[k].vertex) for k in vertex.inputs}
         rules.pull(Step(vertex, images), into, adjoint)
+        if written and written[-1].node.vertex is vertex:
+            written.pop()
+            _undo_writes(written, seeds.targets, images, place)
     return found
 
 
-def _inside(nodes: Iterable[Node], depth: int) -> list[Node]:
-    return [node for node in nodes if node.scope.depth > depth]
+def _undo_writes(
+    written: list[Write],
+    targets: Mapping[int, Target],
+    images: Images,
+    place: Callable[[Vertex], Any],
+) -> None:
+    """Pass the derivatives by arrays on to what was written, from the last one.
+
+    A region that has a vertex waits for its turn among the vertices.
+    """
+    while written:
+        write = written[-1]
+        mine = write.chosen(targets)
+        if write.is_region and write.node.vertex is not None:
+            place(write.node.vertex).targets.update(mine)
+            return
+        written.pop()
+        if write.is_region:
+            by = Bundle()
+            by.targets.update(mine)
+            rules.pull(Step(write.vertex, images), {}, by)
+        else:
+            (target,) = mine.values()
+            taken = target.take(write, images)
+            if write.wanted.vertex is not None:
+                place(write.wanted.vertex).add(taken)
 
 
 def forward(
-    outputs: Sequence[Node],
+    block: Block,
     tangents: Mapping[int, Node],
+    targets: Mapping[int, Holder],
     args: Sequence[Node],
     depth: int,
     images: Images,
 ) -> dict[int, Node]:
     """Return the derivatives of results of recorded code, by position.
 
-    `tangents` are those of arguments and of vertices outside, by serial number.
+    `tangents` are those of arguments and of vertices outside, by serial number;
+    `targets` hold those of arrays that the code writes to, by the ids of these.
     """
-    found = inner_vertices(outputs, depth)
-    repeat(_inside(_operands(found), depth), args, depth, images)
+    outputs = block.outputs
+    written = writes_to(block, targets)
+    found = inner_vertices([*outputs, *(write.wanted for write in written)], depth)
+    needed = _operands(found) + [dep for write in written for dep in write.operands]
+    repeat(_inside(needed, depth), args, depth, images)
     known: dict[int, Any] = dict(tangents)
+    writers = {id(w.node.vertex) for w in written if w.has_results}
     for vertex in sorted(found, key=lambda v: v.serial):
         if not vertex.inputs:
             _check(vertex, args)
             continue
+        mine: dict[int, Holder] = {}
+        if id(vertex) in writers:
+            _redo_writes(written, targets, images, known, vertex)
+            mine = written.pop(0).chosen(targets)
         serials = {k: vertex.deps[k].vertex.serial for k in vertex.inputs}
-        mine = {k: known[s] for k, s in serials.items() if s in known}
-        if mine:
-            known[vertex.serial] = rules.push(Step(vertex, images), mine)
+        values = {k: known[s] for k, s in serials.items() if s in known}
+        if values or mine:
+            known[vertex.serial] = rules.push(Step(vertex, images, mine), values)
+    _redo_writes(written, targets, images, known)
     return {
         k: known[out.vertex.serial]
         for k, out in enumerate(outputs)
         if out.vertex is not None and out.vertex.serial in known
     }
+
+
+def _redo_writes(
+    written: list[Write],
+    targets: Mapping[int, Holder],
+    images: Images,
+    known: Mapping[int, Any],
+    end: Vertex | None = None,
+) -> None:
+    """Write forward derivatives, up to a region whose turn has come."""
+    while written and (end is None or written[0].node.vertex is not end):
+        write = written.pop(0)
+        mine = write.chosen(targets)
+        if write.has_results:
+            rules.push(Step(write.vertex, images, mine), {})
+        else:
+            vertex = write.wanted.vertex
+            tangent = None if vertex is None else known.get(vertex.serial)
+            (into,) = mine.values()
+            write.push(tangent, images, into)

@@ -14,6 +14,7 @@ from lumijit.compiler.derive.adjoints import Bundle, is_zero, zero
 from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.derive.written import Tangents, held_targets, places_of_targets
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.structural import BRANCH, GATHER, REGIONS
@@ -30,7 +31,7 @@ class Surroundings:
 
     `into` are the adjoints of operands, by position. Of the first operands, the heads,
     those count that stand for an argument which never changes (`fixed`, by position).
-    `targets` are the derivatives by arrays that the region writes to.
+    `targets` are the derivatives by arrays that the region writes to, by their ids.
     """
 
     def __init__(
@@ -44,7 +45,10 @@ class Surroundings:
         self._depth = step.vertex.scope.depth
         self.targets = by.targets
         deps = step.vertex.deps
-        known = {k: deps[k].vertex for k in into if k >= heads}
+        written = places_of_targets(step)
+        self._before = {key: into[k] for key, k in written.items() if k in into}
+        places = set(written.values())
+        known = {k: deps[k].vertex for k in into if k >= heads and k not in places}
         known |= {k: vertex for k, vertex in (fixed or {}).items() if k in into}
         self._fixed = {vertex.serial for vertex in (fixed or {}).values()}
         self.vertices = list(known.values())
@@ -82,6 +86,9 @@ class Surroundings:
         for vertex, result in zip(self.vertices, results, strict=True):
             if result is not None and not is_zero(result):
                 self.into[vertex.serial].add(result)
+        for key, adjoint in self._before.items():
+            if key in self.targets:
+                adjoint.add(self.targets[key].rest)
 
 
 def _indexed(region: Region) -> set[int]:
@@ -177,19 +184,21 @@ def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
     outside.leave(trace_sides(step, outside.vertices, differentiate))
 
 
-def _push(step: Step, tangents: dict[int, Node]) -> dict[int, Node]:
+def _push(step: Step, tangents: dict[int, Node]) -> Tangents:
     deps = step.vertex.deps
+    targets = held_targets(step, tangents)
     known = {deps[k].vertex.serial: t for k, t in tangents.items()}
     depth = step.vertex.scope.depth
     outputs = step.attr.blocks[0].outputs
 
     def differentiate(block: Block) -> Results:
         images = dict(step.images)
-        found = blocks.forward(block.outputs, known, (), depth, images)
+        found = blocks.forward(block, known, targets, (), depth, images)
         return [found.get(k) for k in range(len(outputs))]
 
     results = trace_sides(step, list(outputs), differentiate)
-    return {k: node for k, node in enumerate(results) if node is not None}
+    found = {k: node for k, node in enumerate(results) if node is not None}
+    return Tangents(found, targets)
 
 
 RULE = Rule(_pull, _push)

@@ -24,7 +24,9 @@ from lumijit.compiler.derive.recorded import (
 )
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.derive.written import Tangents, held_targets
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.trace import Node
 
@@ -33,21 +35,22 @@ def _keyed(keys: Iterable[int], nodes: Nodes) -> State:
     return dict(zip(keys, nodes, strict=True))
 
 
-def _push(step: Step, tangents: State) -> State:
+def _push(step: Step, tangents: State) -> Tangents:
     loop = Recorded(step)
+    targets = held_targets(step, tangents)
     deps = step.vertex.deps
     count = len(loop.args)
     known = {deps[k].vertex.serial: t for k, t in tangents.items() if k >= count}
     known |= {v.serial: tangents[k] for k, v in loop.fixed.items() if k in tangents}
-    active = _changing(loop, known, {k for k in tangents if k in loop.inits})
-    if not active:
-        return {}
+    active = _changing(loop, known, {k for k in tangents if k in loop.inits}, targets)
+    if not active and not targets:
+        return Tangents({}, {})
     starts = [tangents.get(k, zero(loop.args[k])) for k in active]
     count = len(loop.state)
 
     def body(args: Nodes) -> Nodes:
         state = _keyed(loop.state, args[:count])
-        changes = loop.forward(state, known, _keyed(active, args[count:]))
+        changes = loop.forward(state, known, _keyed(active, args[count:]), targets)
         after = loop.turn(state)
         tangents = [changes.get(k, zero(loop.args[k])) for k in active]
         return [*after.values(), *tangents]
@@ -59,10 +62,12 @@ def _push(step: Step, tangents: State) -> State:
         lambda args: loop.condition(_keyed(loop.state, args[:count])),
         body,
     )
-    return _keyed(active, results[count:])
+    return Tangents(_keyed(active, results[count:]), targets)
 
 
-def _changing(loop: Recorded, known: State, active: set[int]) -> list[int]:
+def _changing(
+    loop: Recorded, known: State, active: set[int], targets: dict[int, Holder]
+) -> list[int]:
     """Return the state whose forward derivatives may be other than 0."""
     while True:
         found: set[int] = set()
@@ -71,7 +76,7 @@ def _changing(loop: Recorded, known: State, active: set[int]) -> list[int]:
             state: State, active: set[int] = active, found: set[int] = found
         ) -> Nodes:
             tangents = {k: stand_in(loop.args[k]) for k in active}
-            results = loop.forward(state, known, tangents)
+            results = loop.forward(state, known, tangents, targets)
             found.update(results)
             return list(results.values())
 
@@ -120,6 +125,7 @@ def _analyzed(
             break
         active = active | set(found)
     is_sum = all(found.get(k) is mark for k, mark in marks.items())
+    is_sum = is_sum and not any(t.is_replaced for t in outside.targets.values())
     return sorted(active), needed, is_sum
 
 

@@ -9,6 +9,7 @@ from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import read_deps
@@ -102,11 +103,21 @@ class Recorded:
             if vertex is not None and vertex.serial in found
         }
 
-    def forward(self, state: State, known: dict[int, Node], tangents: State) -> State:
-        """Differentiate a turn, given the derivatives of state and of `known`."""
+    def forward(
+        self,
+        state: State,
+        known: dict[int, Node],
+        tangents: State,
+        targets: dict[int, Holder],
+    ) -> State:
+        """Differentiate a turn, given the derivatives of state and of `known`.
+
+        `targets` hold those of arrays that it writes to.
+        """
         mine = {self.args[k].vertex.serial: t for k, t in tangents.items()}
+        body, images = self.region.body, self.images(state)
         found = blocks.forward(
-            self.outputs, known | mine, self.args, self.depth, self.images(state)
+            body, known | mine, targets, self.args, self.depth, images
         )
         return {k: found[k] for k in self.state if k in found}
 

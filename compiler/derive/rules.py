@@ -20,6 +20,7 @@ from lumijit.compiler.derive.adjoints import (
 )
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value, literal
+from lumijit.compiler.derive.written import Target, is_replaced
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.arithmetic import ABS, ADD
@@ -31,9 +32,10 @@ from lumijit.compiler.ir.ops.structural import (
     LOCAL_READ,
     LOCAL_WRITE,
     SCATTER,
+    SCATTER_FETCH,
 )
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.ir.vertices import REGION_WRITE, RESULT, Dependence
+from lumijit.compiler.ir.vertices import REGION_WRITE, RESULT, Dependence, Vertex
 from lumijit.compiler.record import local, memory
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import DerivativeError
@@ -63,6 +65,11 @@ def push(step: Step, tangents: dict[int, Node]) -> Node:
     return found
 
 
+def needs_result(vertex: Vertex) -> bool:
+    """Tell whether partial derivatives may be functions of the result, too."""
+    return type(vertex.op) is Op and type(vertex.op.derivative) is tuple
+
+
 @dataclass(frozen=True)
 class Rule:
     """How derivatives pass an operation that moves values between elements."""
@@ -82,13 +89,19 @@ def _rule(step: Step) -> Rule:
         why = "there is no rule for it"
         if isinstance(op, Op) and isinstance(op.derivative, NotDifferentiable):
             why = op.derivative.why
-        raise DerivativeError(
-            f"derivative of {op.name}",
-            f"the operation can't be differentiated: {why}",
-            "leave it out of what is differentiated with lumijit.detach, or give it "
-            "a derivative of its own with lumijit.CustomOp.",
-        )
+        raise _not_differentiable(step, why)
     return rule
+
+
+def _not_differentiable(step: Step, why: str) -> DerivativeError:
+    op = step.op
+    assert op is not None
+    return DerivativeError(
+        f"derivative of {op.name}",
+        f"the operation can't be differentiated: {why}",
+        "leave it out of what is differentiated with lumijit.detach, or give it "
+        "a derivative of its own with lumijit.CustomOp.",
+    )
 
 
 def _pull_elementwise(
@@ -271,6 +284,23 @@ def zero_count(value: Value) -> Value:
     return (value == 0).select(value.like(1), 0)
 
 
+_UNORDERED = "what an element finds depends on the order of all"
+
+
+def _push_fetch(step: Step, tangents: dict[int, Node]) -> Node:
+    """Update the derivative of an array that a region writes to, as it is updated."""
+    op = step.attr.op
+    if not step.targets or op not in ("identity", "add"):
+        raise _not_differentiable(step, _UNORDERED)
+    (into,) = step.targets.values()
+    _, value, index, mask = step.deps
+    return memory.fetch(into, tangents.get(1, literal(0, value)), index, mask, op)
+
+
+def _pull_fetch(step: Step, into: dict[int, Any], by: Node) -> None:
+    raise _not_differentiable(step, _UNORDERED)
+
+
 def _push_scatter(step: Step, tangents: dict[int, Node]) -> Node:
     target, value, index, mask = step.deps
     op = step.attr.op
@@ -352,25 +382,17 @@ def _push_local_write(step: Step, tangents: dict[int, Node]) -> Node:
     return local.replaced(buffer, index, tangents.get(2, literal(0, value)), mask)
 
 
-# Arrays that a region wrote to, of the array before and the region. What is added to
-# entries leaves the derivatives by these as they are.
+# Arrays that a region wrote to, which has the derivatives by them, and of them.
 
 
 def _pull_region_write(step: Step, into: dict[int, Any], by: Node) -> None:
-    if 0 in into:
-        into[0].add(by)
-    if 1 in into:
-        into[1].targets[step.attr] = by
+    blocks = step.vertex.deps[0].vertex.attr.blocks
+    into[0].targets[step.attr] = Target(by, is_replaced(blocks, step.attr))
 
 
-def _push_region_write(step: Step, tangents: dict[int, Any]) -> Any:
-    raise DerivativeError(
-        "forward derivative of a write",
-        "a symbolic loop, branch or call writes to the array by index, which can be "
-        "differentiated in reverse mode only",
-        "return the values and write them afterwards, or use evaluated mode "
-        "(mode='evaluated').",
-    )
+def _push_region_write(step: Step, tangents: dict[int, Any]) -> Node:
+    tangent: Node | None = tangents[0].targets.get(step.attr)
+    return zero(step.vertex, step.size) if tangent is None else tangent
 
 
 # A value whose derivatives are those of another.
@@ -380,6 +402,7 @@ RULES.update(
         CAST: Rule(_pull_cast, _push_cast),
         GATHER: Rule(_pull_gather, _push_gather),
         SCATTER: Rule(_pull_scatter, _push_scatter),
+        SCATTER_FETCH: Rule(_pull_fetch, _push_fetch),
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),
         REGION_WRITE: Rule(_pull_region_write, _push_region_write),

@@ -9,19 +9,40 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 
 
 class Step:
-    """A vertex, and what stands for the nodes that it refers to (`images`, by id)."""
+    """A vertex, and what stands for the nodes that it refers to (`images`, by id).
 
-    __slots__ = ("_result", "attr", "deps", "images", "op", "size", "type", "vertex")
+    `targets` hold the forward derivatives of arrays that an outer region writes to,
+    by the ids of these.
+    """
 
-    def __init__(self, vertex: Vertex, images: dict[int, Node] | None = None) -> None:
+    __slots__ = (
+        "_result",
+        "attr",
+        "deps",
+        "images",
+        "op",
+        "size",
+        "targets",
+        "type",
+        "vertex",
+    )
+
+    def __init__(
+        self,
+        vertex: Vertex,
+        images: dict[int, Node] | None = None,
+        targets: dict[int, Holder] | None = None,
+    ) -> None:
         self.vertex = vertex
         self.images: dict[int, Node] = images or {}
+        self.targets: dict[int, Holder] = targets or {}
         self.op = vertex.op
         self.attr: Any = vertex.attr
         self.size = vertex.size

@@ -34,6 +34,7 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
     SCATTER,
     SCATTER_ERROR,
+    SCATTER_FETCH,
     SCATTER_INC,
     SYMBOLIC,
     WRITTEN,
@@ -236,6 +237,7 @@ _AttributeRule = tuple[str, Callable[[Node], bool]]
 _NO_ATTRIBUTE: _AttributeRule = "other operations have no attribute", _is_none
 _SERIAL: _AttributeRule = "its attribute is its serial", _is_number
 _SHIFT: _AttributeRule = "a constant shift stays within the bits", _is_shift
+_REDUCTION: _AttributeRule = "a write is a known reduction", _is_reduction
 _OFFSET: _AttributeRule = "what is added to an index is a number", _is_offset
 _ATTRIBUTES: dict[Op, _AttributeRule] = {
     LITERAL: ("a literal is a number of its type", _is_literal),
@@ -248,7 +250,8 @@ _ATTRIBUTES: dict[Op, _AttributeRule] = {
     SHR_BY: _SHIFT,
     GATHER: _OFFSET,
     GATHER_AT: _OFFSET,
-    SCATTER: ("a write is a known reduction", _is_reduction),
+    SCATTER: _REDUCTION,
+    SCATTER_FETCH: _REDUCTION,
     WRITTEN: ("a version comes from an effect", _is_version),
     PROJECT: ("a projection is a result of a region", _is_result),
 }

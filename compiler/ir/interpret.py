@@ -33,6 +33,7 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
     SCATTER,
     SCATTER_ERROR,
+    SCATTER_FETCH,
     SCATTER_INC,
     UNDEFINED,
     WRITTEN,
@@ -233,6 +234,17 @@ class _Interpreter:
             contents[places[lane]] += np.uint32(1)
         return found
 
+    def _scatter_fetch(self, node: Node, mask: Array | None) -> Array:
+        contents = self._target(node)
+        places, lanes = self._places(node, mask)
+        items = self._items(node, len(places))
+        found = np.zeros(len(places), dtype=node.type.numpy)
+        for lane in lanes:
+            at = places[lane]
+            found[lane] = contents[at]
+            contents[at] = _UPDATES[node.attr.op](contents[at], items[lane])
+        return found
+
     def _scatter_error(self, node: Node, mask: Array | None) -> Array:
         contents = self._target(node)
         places, lanes = self._places(node, mask)
@@ -339,6 +351,7 @@ _STRUCTURAL: dict[Op, Callable[[_Interpreter, Node, Array | None], Array]] = {
     SCATTER: _Interpreter._scatter,
     SCATTER_INC: _Interpreter._scatter_inc,
     SCATTER_ERROR: _Interpreter._scatter_error,
+    SCATTER_FETCH: _Interpreter._scatter_fetch,
     LOCAL: _Interpreter._local,
     LOCAL_READ: _Interpreter._local_read,
     LOCAL_WRITE: _Interpreter._local_write,

@@ -7,8 +7,8 @@ launch: each answer is two look-ups and a slice.
 from __future__ import annotations
 
 from lumijit.compiler.ir.ops.record import Operands, Role
-from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
+from lumijit.compiler.ir.trace import ROOT, Node
 
 
 def operands(node: Node) -> Operands:
@@ -55,6 +55,13 @@ def operand(node: Node, role: Role) -> Node:
 def target_of(version: Node) -> Node:
     """Return the array that a version is of, as it was before the write."""
     return written_deps(version.deps[0])[version.attr or 0]
+
+
+def outermost(target: Node) -> Node:
+    """Return the array that is written to, as it was outside of all regions."""
+    while target.op is WRITTEN and target.scope is not ROOT:
+        target = target_of(target)
+    return target
 
 
 def is_true(mask: Node) -> bool:

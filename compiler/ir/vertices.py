@@ -39,7 +39,7 @@ class Dependence:
 
 # One result of an operation that has several, whose node is of type VOID.
 RESULT = Dependence("result")
-# An array that a region wrote to.
+# An array that a region wrote to; attr: the id of the array before.
 REGION_WRITE = Dependence("write in a region")
 
 

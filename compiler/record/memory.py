@@ -10,19 +10,21 @@ see (`regions`).
 
 from __future__ import annotations
 
-from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import Holder, Reduction
 from lumijit.compiler.ir.ops.structural import (
     COUNTER,
     GATHER,
     LITERAL,
     SCATTER_ERROR,
+    SCATTER_FETCH,
     SCATTER_INC,
     UNDEFINED,
     WRITTEN,
 )
+from lumijit.compiler.ir.roles import outermost
 from lumijit.compiler.ir.trace import ROOT, Node
-from lumijit.compiler.record import bounds
+from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
 from lumijit.compiler.record.writes import append_effect, claim, write
 from lumijit.runtime.dtypes import UINT32, DType
@@ -184,6 +186,27 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     append_effect(holder, effect)
     _note_single(holder, index, mask)
     return effect if lane is None else lane.count(effect)
+
+
+def fetch(holder: Holder, value: Node, index: Node, mask: Node, op: str) -> Node:
+    """Update `holder[index]`, where `aim` has checked the index; return what it was.
+
+    Elsewhere, that is zero.
+    """
+    size = trace.broadcast_size(SCATTER_FETCH, (value, index, mask))
+    target = holder._node
+    if size == 0 or target.size == 0 or (mask.op is LITERAL and not mask.attr):
+        return trace.literal(target.type, target.type.wrap(0), size)
+    claim(holder)
+    target = holder._node
+    deps, how = (target, value, index, mask), Reduction(op, "auto")
+    effect = trace.make(SCATTER_FETCH, target.type, size, deps, how)
+    if vertices.variables:
+        deps = (writes.stand_in(outermost(target)), value, index, mask)
+        vertices.track(effect, SCATTER_FETCH, deps, how)
+    append_effect(holder, effect)
+    _note_single(holder, value, index, mask)
+    return effect
 
 
 def scatter_kahan(

@@ -22,9 +22,8 @@ from lumijit.compiler.ir.ops.structural import (
     LOOP,
     PROJECT,
     REGIONS,
-    SCATTER,
-    SCATTER_ERROR,
     SYMBOLIC,
+    VALUE_WRITES,
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block, Nodes, make_region
@@ -144,7 +143,7 @@ def _finish(
     region, deps = make_region(op, args, blocks, label, (values, sources, targets))
     node = trace.make(op, VOID, size, deps, region)
     if vertices.variables:
-        _track(node, heads, blocks)
+        _track(node, heads, blocks, targets)
     if node.size:
         _publish(node, scopes, targets)
     else:
@@ -152,15 +151,21 @@ def _finish(
     return node
 
 
-def _track(node: Node, heads: Nodes, blocks: Sequence[Block]) -> None:
+def _track(
+    node: Node, heads: Nodes, blocks: Sequence[Block], targets: Iterable[Node]
+) -> None:
     """Have a region's node remember what its results depend on.
 
     That is the heads of its operands and tracked nodes outside, which may be others
-    than its captures: a value can have the derivatives of another.
+    than its captures: a value can have the derivatives of another. Of the arrays that
+    it writes to, only the outermost region's derivative has to know.
     """
     outputs = [out for block in blocks for out in block.outputs]
     written = [dep for block in blocks for dep in _tracked_writes(block.nodes)]
     found = vertices.outside([*outputs, *written], node.scope.depth)
+    if node.scope is trace.ROOT:
+        floats = (target for target in targets if target.type.is_float)
+        found += map(writes.stand_in, floats)
     vertices.track(node, node.op, (*heads, *found), node.attr)
 
 
@@ -168,7 +173,7 @@ def _tracked_writes(nodes: Iterable[Node]) -> list[Node]:
     """Return the tracked values that are written to arrays."""
     found = []
     for node in nodes:
-        if node.op in (SCATTER, SCATTER_ERROR):
+        if node.op in VALUE_WRITES:
             found += [dep for dep in node.deps[1:2] if dep.vertex is not None]
         elif node.op in REGIONS and is_effect(node):
             inside = [_tracked_writes(block.nodes) for block in node.attr.blocks]
@@ -200,6 +205,8 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     """Replace the versions made inside by one that depends on the region."""
     current = trace.state.scope
     positions = {id(t): k for k, t in enumerate(targets)}
+    blocks = node.attr.blocks if node.vertex is not None else ()
+    is_tracked = any(_tracked_writes(block.nodes) for block in blocks)
     holders: dict[int, tuple[Any, Node]] = {}
     for inner in scopes:
         holders.update(inner.writes)
@@ -208,25 +215,18 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     for key, (holder, original) in holders.items():
         position = positions[id(original)]
         written = trace.make(WRITTEN, original.type, original.size, (node,), position)
-        if node.vertex is not None or original.vertex is not None:
-            _track_written(written, node, original)
         holder._advance(written)
         value_numbering.note(node, written)
         if current is trace.ROOT:
+            if original.type.is_float and (is_tracked or original.vertex is not None):
+                deps = (node,)
+                vertices.track(written, vertices.REGION_WRITE, deps, id(original))
             evaluate.note_effect(written, original)
             note_write(holder, original)
         else:
             current.writes.setdefault(key, (holder, original))
     for inner in scopes:
         forget(inner)
-
-
-def _track_written(written: Node, region: Node, original: Node) -> None:
-    """Track an array that a region wrote to, if derivatives flow to it there."""
-    values = [d for block in region.attr.blocks for d in _tracked_writes(block.nodes)]
-    if original.vertex is not None or values:
-        deps = (writes.stand_in(original), region)
-        vertices.track(written, vertices.REGION_WRITE, deps, id(original))
 
 
 def forget(inner: Scope) -> None:

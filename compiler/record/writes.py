@@ -13,8 +13,8 @@ from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     LITERAL,
     SCATTER,
-    SCATTER_ERROR,
     UNDEFINED,
+    VALUE_WRITES,
     WRITTEN,
 )
 from lumijit.compiler.ir.trace import ROOT, Node
@@ -84,10 +84,10 @@ def append_effect(holder: Holder, effect: Node) -> None:
         scope.effects.append(effect)
         scope.writes.setdefault(id(holder), (holder, target))
     written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
-    if vertices.variables and effect.op in (SCATTER, SCATTER_ERROR):
-        _track(written, effect)
     holder._advance(written)
     if scope is ROOT:
+        if vertices.variables and effect.op in VALUE_WRITES:
+            _track(written, effect)
         evaluate.note_effect(written, target)
         note_write(holder, target)
 
@@ -106,8 +106,11 @@ def _track(written: Node, effect: Node) -> None:
 
 
 def stand_in(target: Node) -> Node:
-    """Return what has the derivatives of an array, but not its contents."""
-    made = trace.make(CONSUMED, target.type, target.size, (), None)
+    """Return what has the derivatives of an array, but not its contents.
+
+    Its attribute is the id of the array.
+    """
+    made = trace.make(CONSUMED, target.type, target.size, (), id(target))
     made.vertex = target.vertex
     return made
 

@@ -5,7 +5,7 @@ Nodes and regions that exist stay as they are: whoever wants other code makes it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
@@ -119,7 +119,9 @@ class Rewriter:
         for k, block in enumerate(region.blocks):
             if k and region.op is not LOOP:
                 scope = Scope(copy.scope, region.label, wide)
-            nodes = _pure_nodes(block) if self._is_pure else block.nodes
+            nodes: Iterable[Node] = block.nodes
+            if self._is_pure:
+                nodes = pure_nodes(block.nodes, block.outputs)
             made = tuple(self.copy(nodes, scope))
             blocks.append(Block(made, tuple(map(self.image, block.outputs))))
         self.images, self._addresses = outer
@@ -173,15 +175,15 @@ def _captured(
     return [*heads, *found], read
 
 
-def _pure_nodes(block: Block) -> list[Node]:
-    """Return the nodes of a block that its results need, if nothing is written.
+def pure_nodes(nodes: Sequence[Node], results: Iterable[Node]) -> list[Node]:
+    """Return the nodes of a block that results need, if nothing is written.
 
     What served the writes only goes with them: most of all, the positions that
     counters returned.
     """
-    needed = set(map(id, block.outputs))
+    needed = set(map(id, results))
     kept = []
-    for node in reversed(block.nodes):
+    for node in reversed(nodes):
         if id(node) in needed:
             kept.append(node)
             if node.op in REGIONS or not is_effect(node):

@@ -256,6 +256,58 @@ def test_scatter_inc_index_without_a_counter_is_used_once() -> None:
         evaluate.evaluate([slot])
 
 
+@pytest.mark.parametrize("op", effects.OPERATIONS)
+@pytest.mark.parametrize("dtype", VALUES)
+def test_fetch_updates_and_returns_what_was_there(dtype: DType, op: str) -> None:
+    """Each entry is hit once, so that the order doesn't matter."""
+    if (dtype is BOOL or dtype.is_float) and op in ("and", "or"):
+        return
+    if dtype is BOOL and op != "identity":
+        return
+    for size in (1, 37, 1000):
+        old = (np.arange(size) % 5 + 1).astype(dtype.numpy)
+        new = (np.arange(size) % 3 + 2).astype(dtype.numpy)
+        at, active = np.arange(size)[::-1].copy(), mask_of(size)
+        holder = Holder(array(old, dtype))
+        operands = array(new, dtype), array(at, UINT32), array(active, BOOL)
+        found = memory.fetch(holder, *operands, op)
+        check([found, holder._node])
+        after = old.copy()
+        combined = {
+            "identity": lambda a, b: b,
+            "add": np.add,
+            "mul": np.multiply,
+            "min": np.minimum,
+            "max": np.maximum,
+            "and": np.bitwise_and,
+            "or": np.bitwise_or,
+        }[op]
+        after[at[active]] = combined(old[at[active]], new[active])
+        np.testing.assert_array_equal(data(found), np.where(active, old[at], 0))
+        np.testing.assert_array_equal(data(holder._node), after)
+
+
+def test_fetches_of_one_entry_form_a_chain() -> None:
+    """Each finds what another one has left, and none of it is lost."""
+    size = 5000
+    holder = Holder(array([7], UINT32))
+    numbers = array(np.arange(size) + 100, UINT32)
+    found = memory.fetch(holder, numbers, lit(UINT32, 0, size), TRUE, "identity")
+    evaluate.evaluate([found, holder._node])
+    seen = sorted([*data(found).tolist(), *data(holder._node).tolist()])
+    assert seen == [7, *range(100, 100 + size)]
+
+
+def test_fetches_follow_each_other() -> None:
+    holder = Holder(array([1, 2, 3], FLOAT32))
+    first = memory.fetch(holder, lit(FLOAT32, 5.0), trace.counter(3), TRUE, "identity")
+    second = memory.fetch(holder, lit(FLOAT32, 9.0), trace.counter(3), TRUE, "add")
+    evaluate.evaluate([first, second, holder._node])
+    assert data(first).tolist() == [1, 2, 3]
+    assert data(second).tolist() == [5, 5, 5]
+    assert data(holder._node).tolist() == [14, 14, 14]
+
+
 # Errors
 
 

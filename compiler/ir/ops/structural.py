@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumijit.compiler.ir.ops.record import REGISTRY, Op, Role, define
+from lumijit.compiler.ir.ops.record import (
+    REGISTRY,
+    Op,
+    Role,
+    define,
+)
 
 # Sources
 LITERAL = define("literal", 0, doc="A uniform constant; attr is its Python value.")
@@ -54,6 +59,14 @@ SCATTER_ERROR = _access(
     *_INDEXED,
     cost=16,
     doc="Adds; what rounding took from the sum.",
+)
+SCATTER_FETCH = _access(
+    "scatter_fetch",
+    Role.TARGET,
+    Role.VALUE,
+    *_INDEXED,
+    cost=16,
+    doc="An update; the old value. attr: Reduction.",
 )
 WRITTEN = define(
     "written",
@@ -102,6 +115,7 @@ PROJECT = define(
     doc="One result of a region; attr is its position.",
 )
 
+VALUE_WRITES = frozenset({SCATTER, SCATTER_ERROR, SCATTER_FETCH})
 LEAVES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, CONSUMED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
 # What waits for memory: reads by index, and all that is done with local buffers.

@@ -7,25 +7,26 @@ from lumijit.compiler.emit.combine import combine
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, DType
 
 
-def atomic(b: Builder, op: str, t: DType, address: str, item: str) -> None:
-    """Write one atomic read-modify-write of a scalar."""
+def atomic(b: Builder, op: str, t: DType, address: str, item: str) -> str:
+    """Write one atomic read-modify-write of a scalar; return what was there."""
     element = t.memory_llvm
-    if op == "mul" or t is FLOAT16:
-        _compare_exchange(b, op, t, address, item)
-        return
+    if op == "identity":
+        op = "xchg"
+    elif op == "mul" or t is FLOAT16:
+        return _compare_exchange(b, op, t, address, item)
     if op in ("min", "max"):
         kind = f"f{op}" if t.is_float else (op if t.is_signed else f"u{op}")
     elif op == "add":
         kind = "fadd" if t.is_float else "add"
     else:
         kind = op
-    b.emit(
+    return b.emit(
         f"atomicrmw {kind} ptr {address}, {element} {item} monotonic, "
         f"align {t.size_bytes}"
     )
 
 
-def _compare_exchange(b: Builder, op: str, t: DType, address: str, item: str) -> None:
+def _compare_exchange(b: Builder, op: str, t: DType, address: str, item: str) -> str:
     """Update atomically what no instruction does: products and halves."""
     bits = f"i{t.bits}"
     element = t.memory_llvm
@@ -52,6 +53,7 @@ def _compare_exchange(b: Builder, op: str, t: DType, address: str, item: str) ->
     fine = b.emit(f"extractvalue {{ {bits}, i1 }} {swap}, 1")
     b.branch_if(fine, done, retry)
     b.block(done)
+    return old
 
 
 def add_with_error(b: Builder, t: DType, address: str, new: str) -> str:

@@ -9,10 +9,17 @@ entries are stored is in `stores`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.lower.common.atomics import add_with_error, atomic, entry_address
+from lumijit.compiler.lower.common.atomics import (
+    add_with_error,
+    atomic,
+    entry_address,
+)
 from lumijit.compiler.lower.packet.gathers import gather_call
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
@@ -185,24 +192,40 @@ class Access:
 
     def scatter_error(self, node: Node) -> str:
         """Add atomically, lane by lane; return what rounding took from each sum."""
+        return self._lane_by_lane(node, add_with_error)
+
+    def scatter_fetch(self, node: Node) -> str:
+        """Update entries, lane by lane; return what they were."""
+        self._stores.flush()
+
+        def update(b: Builder, t: DType, address: str, item: str) -> str:
+            return atomic(b, node.attr.op, t, address, item)
+
+        return self._lane_by_lane(node, update)
+
+    def _lane_by_lane(
+        self, node: Node, update: Callable[[Builder, DType, str, str], str]
+    ) -> str:
+        """Update entries in turn, each given its address; return what that returns."""
         low, b = self.low, self.b
         target, value_node, index_node, mask_node = node.deps
         root = target_root(target)
         t = root.type
         low.cross_mask()
         mask = b.narrow(low.under_mask(low.values[mask_node]))
-        element, ty = t.memory_llvm, b.type(t)
-        errors = low.in_entry(f"alloca {ty}, align 32")
-        b.line(f"store {ty} zeroinitializer, ptr {errors}, align 32")
+        value = b.to_memory(t, low.values[value_node])
+        element, ty = t.memory_llvm, b.memory_type(t)
+        results = low.in_entry(f"alloca {ty}, align 32")
+        b.line(f"store {ty} zeroinitializer, ptr {results}, align 32")
         loop = LaneLoop(b, mask_bits(b, mask))
         at = lane_of(b, b.type(UINT32), low.values[index_node], loop.lane)
-        new = lane_of(b, ty, low.values[value_node], loop.lane)
+        new = lane_of(b, ty, value, loop.lane)
         place = entry_address(b, element, low.bases[id(root)], at)
-        error = add_with_error(b, t, place, new)
-        slot = b.emit(f"getelementptr {element}, ptr {errors}, i64 {loop.lane}")
-        b.line(f"store {element} {error}, ptr {slot}")
+        result = update(b, t, place, new)
+        slot = b.emit(f"getelementptr {element}, ptr {results}, i64 {loop.lane}")
+        b.line(f"store {element} {result}, ptr {slot}")
         loop.close()
-        return b.emit(f"load {ty}, ptr {errors}, align 32")
+        return b.from_memory(t, b.emit(f"load {ty}, ptr {results}, align 32"))
 
     def _ranks(self, mask: str) -> str:
         """Return for each lane how many set lanes lie below it."""

@@ -20,6 +20,7 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
     SCATTER,
     SCATTER_ERROR,
+    SCATTER_FETCH,
     SCATTER_INC,
 )
 from lumijit.compiler.ir.region_types import Block
@@ -180,6 +181,7 @@ PacketLowering.methods = {
     SCATTER: lambda low, node: low.access.scatter(node),
     SCATTER_INC: lambda low, node: low.access.scatter_inc(node),
     SCATTER_ERROR: lambda low, node: low.access.scatter_error(node),
+    SCATTER_FETCH: lambda low, node: low.access.scatter_fetch(node),
     LOOP: lambda low, node: lower_loop(low.divergence, node),
     BRANCH: lambda low, node: low.divergence.branch(node),
     CALL: lambda low, node: lower_call(low.divergence, node),

@@ -21,11 +21,16 @@ from lumijit.compiler.ir.ops.structural import (
     LOOP,
     SCATTER,
     SCATTER_ERROR,
+    SCATTER_FETCH,
     SCATTER_INC,
 )
 from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.lower.common.atomics import add_with_error, atomic, entry_address
+from lumijit.compiler.lower.common.atomics import (
+    add_with_error,
+    atomic,
+    entry_address,
+)
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.lowering import Lowering
 from lumijit.compiler.lower.common.scratch import Scratch
@@ -206,6 +211,17 @@ class ThreadLowering(Lowering):
 
         return self._value_where(node.deps[2], UINT32, count)
 
+    def _scatter_fetch(self, node: Node) -> str:
+        """Update an entry, and return what it was before."""
+        b = self.b
+        t, address = self._target(node)
+
+        def update() -> str:
+            item = b.to_memory(t, self.operand(node.deps[1]))
+            return b.from_memory(t, atomic(b, node.attr.op, t, address(), item))
+
+        return self._value_where(node.deps[3], t, update)
+
     def _scatter_error(self, node: Node) -> str:
         """Add to an entry, and return what rounding took from the sum."""
         t, address = self._target(node)
@@ -222,6 +238,7 @@ ThreadLowering.methods = {
     SCATTER: ThreadLowering._scatter,
     SCATTER_INC: ThreadLowering._scatter_inc,
     SCATTER_ERROR: ThreadLowering._scatter_error,
+    SCATTER_FETCH: ThreadLowering._scatter_fetch,
     LOOP: control.lower_loop,
     BRANCH: control.lower_branch,
     CALL: control.lower_call,

@@ -1,0 +1,302 @@
+"""Derivatives of what loops, branches and calls write to arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Float64 as Float
+from lumijit.llvm.ad import UInt32
+from lumijit.runtime.errors import DerivativeError
+
+X = Float(0.5, 1.5, -2, 3, 0.25)
+
+
+def before(x):
+    """An array whose entries all depend on the input."""
+    return dr.copy(x * x)
+
+
+@dr.syntax
+def sums_in_a_loop(x):
+    y, i = before(x), dr.arange(UInt32, 3)
+    v, n = dr.gather(Float, x, i), UInt32(0)
+    while n < 3:
+        dr.scatter_add(y, dr.sin(v), i + (n & 1))
+        v *= 1.5
+        n += 1
+    return y
+
+
+@dr.syntax
+def kahan(x):
+    y, errors = before(x), dr.zeros(Float, 5)
+    i = dr.arange(UInt32, 3)
+    v, n = dr.gather(Float, x, i), UInt32(0)
+    while n < 2:
+        dr.scatter_add_kahan(y, errors, v * v, i + n)
+        n += 1
+    return y
+
+
+@dr.syntax
+def overwritten(x):
+    """Each turn replaces what the one before has written."""
+    y, i = before(x), dr.arange(UInt32, 3)
+    v, n = dr.gather(Float, x, i), UInt32(0)
+    while n < i + 1:
+        dr.scatter(y, v * v, i)
+        v = dr.sin(v) + n
+        n += 1
+    return y
+
+
+@dr.syntax
+def constants(x):
+    """What isn't tracked replaces what is."""
+    y, i, n = before(x), dr.arange(UInt32, 2), UInt32(0)
+    while n < 1:
+        dr.scatter(y, Float(7), i + n)
+        n += 1
+    return y
+
+
+@dr.syntax
+def constants_inside(x):
+    """A branch that nothing is tracked in replaces what the loop has written."""
+    y, i = dr.zeros(Float, 5), dr.arange(UInt32, 2)
+    v, n = dr.gather(Float, x, i), UInt32(0)
+    while n < 3:
+        if n == 1:
+            dr.scatter(y, Float(7), i)
+        dr.scatter(y, dr.sin(v), i + n)
+        v *= 2
+        n += 1
+    return y
+
+
+@dr.syntax
+def sides(x):
+    y, i = before(x), dr.arange(UInt32, 4)
+    v = dr.gather(Float, x, i)
+    if i < 2:
+        dr.scatter(y, v * v, i)
+        dr.scatter(y, dr.exp(v), i)
+    elif i == 2:
+        dr.scatter(y, 3 * v, UInt32(4))
+    else:
+        dr.scatter(y, Float(1), i)
+    return y
+
+
+@dr.syntax
+def around(x):
+    """Writes of one body before, in and after a branch in it."""
+    y, i = before(x), dr.arange(UInt32, 5)
+    v, n = dr.gather(Float, x, i), UInt32(0)
+    while n < 3:
+        dr.scatter(y, v * 2, i)
+        if (i + n) % 2 == 0:
+            dr.scatter(y, dr.cos(v), i)
+            v = v + 0.5
+        if i == 3:
+            dr.scatter(y, v * v, i)
+        v *= 1.25
+        n += 1
+    return y
+
+
+@dr.syntax
+def two_arrays(x):
+    """A branch in a loop writes to two arrays, which have other derivatives."""
+    y, z, i = before(x), before(x + 1), dr.arange(UInt32, 3)
+    v, n = dr.gather(Float, x, i), UInt32(0)
+    while n < 2:
+        if i != n:
+            dr.scatter(y, v * v, i)
+            dr.scatter_add(z, dr.sin(v), i)
+        v *= 2
+        n += 1
+    return y, z
+
+
+@dr.syntax
+def nested_loops(x):
+    y, i, n = before(x), dr.arange(UInt32, 3), UInt32(0)
+    v = dr.gather(Float, x, i)
+    while n < 2:
+        m = UInt32(0)
+        while m < n + 1:
+            dr.scatter(y, v * (m + 1), i + m)
+            v = v * v
+            m += 1
+        n += 1
+    return dr.sum(y * y)
+
+
+def call(x):
+    def squares(y, v, i):
+        dr.scatter(y, v * v, i)
+        return v
+
+    def sums(y, v, i):
+        dr.scatter_add(y, dr.sin(v), i + 2)
+        return v * 2
+
+    y, i = before(x), dr.arange(UInt32, 3)
+    v = dr.gather(Float, x, i)
+    pick = UInt32(0, 0, 1)
+    result = dr.switch(pick, [squares, sums], y, v, i)
+    return result, y
+
+
+@dr.syntax
+def rounds(x):
+    """The results of one loop are what another one reads."""
+    y = before(x)
+    i = dr.arange(UInt32, 5)
+    for _ in range(2):
+        z, n = dr.zeros(Float, 5), UInt32(0)
+        while n < 2:
+            v = dr.gather(Float, y, (i + n) % 5)
+            dr.scatter(z, v * v * 0.3, i)
+            n += 1
+        y = z
+    return y
+
+
+SUMS = [sums_in_a_loop, kahan]
+REPLACED = [
+    overwritten,
+    constants,
+    constants_inside,
+    sides,
+    around,
+    two_arrays,
+    nested_loops,
+    call,
+    rounds,
+]
+PROGRAMS = SUMS + REPLACED
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_derivatives_equal_finite_differences(program) -> None:
+    assert dr.gradcheck(program, X)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_forward_derivatives_differentiate_once_more(program) -> None:
+    """The tangent of each result, differentiated in forward mode."""
+
+    def tangents(x):
+        _, found = dr.jvp(program, (x,), (x * 0 + 1,))
+        return found
+
+    assert dr.gradcheck(tangents, X)
+
+
+def value(program):
+    """The sum of the squares of a program's results."""
+
+    def run(x):
+        parts = program(x)
+        parts = parts if isinstance(parts, tuple) else (parts,)
+        return sum((dr.sum(part * part) for part in parts), Float(0))
+
+    return run
+
+
+DIRECTION = Float(1, -0.5, 2, 0.25, -1)
+
+
+@pytest.mark.parametrize("program", SUMS)
+def test_gradients_of_sums_differentiate_forward(program) -> None:
+    """Hessian-vector products, against differences of gradients."""
+
+    def gradient(x):
+        return dr.value_and_grad(value(program))(x)[1].numpy()
+
+    (found,) = dr.hvp(value(program), (X,), (DIRECTION,))
+    step = 1e-5
+    change = gradient(X + step * DIRECTION) - gradient(X - step * DIRECTION)
+    np.testing.assert_allclose(found.numpy(), change / (2 * step), rtol=1e-5)
+
+
+def test_second_derivatives_by_what_is_replaced_are_refused() -> None:
+    with pytest.raises(DerivativeError, match="write that replaces entries"):
+        dr.hvp(value(overwritten), (X,), (DIRECTION,))
+
+
+@dr.syntax
+def products(x):
+    y, n = before(x), UInt32(0)
+    i = dr.arange(UInt32, 3)
+    while n < 2:
+        dr.scatter_reduce(dr.ReduceOp.Mul, y, dr.gather(Float, x, i), i + n)
+        n += 1
+    return y
+
+
+@dr.syntax
+def mixed(x):
+    y, n = before(x), UInt32(0)
+    i = dr.arange(UInt32, 3)
+    v = dr.gather(Float, x, i)
+    while n < 2:
+        dr.scatter_add(y, v, i + n)
+        dr.scatter(y, v * v, i)
+        n += 1
+    return y
+
+
+def test_sums_and_replacements_of_one_array_mix() -> None:
+    assert dr.gradcheck(mixed, X)
+
+
+@pytest.mark.parametrize("differentiate", [dr.forward_to, dr.backward])
+def test_other_operations_are_refused(differentiate) -> None:
+    x = dr.copy(X)
+    dr.enable_grad(x)
+    y = products(x)
+    dr.set_grad(x if differentiate is dr.forward_to else y, 1)
+    with pytest.raises(DerivativeError, match=r"combines .* by an operation \(mul\)"):
+        differentiate(y)
+
+
+def test_an_untracked_array_stays_untracked() -> None:
+    @dr.syntax
+    def program(x):
+        y, z, n = dr.zeros(Float, 5), dr.zeros(Float, 5), UInt32(0)
+        i, total = dr.arange(UInt32, 5), dr.zeros(Float, 5)
+        while n < 2:
+            dr.scatter(z, Float(2), i)
+            total = total + dr.gather(Float, x, i)
+            n += 1
+        return y, z, total
+
+    x = dr.copy(X)
+    dr.enable_grad(x)
+    _, z, total = program(x)
+    assert not dr.grad_enabled(z)
+    assert dr.grad_enabled(total)
+
+
+def test_empty_and_masked() -> None:
+    x = dr.copy(X)
+    dr.enable_grad(x)
+
+    @dr.syntax
+    def program(x, active):
+        y, n = before(x), UInt32(0)
+        i = dr.arange(UInt32, 5)
+        while n < 2:
+            dr.scatter(y, Float(3), i, active=active)
+            n += 1
+        return y
+
+    dr.backward(program(x, False))
+    np.testing.assert_allclose(x.grad, 2 * X.numpy())
+    dr.backward(program(x, dr.arange(UInt32, 5) < 3))
+    np.testing.assert_allclose(x.grad.numpy(), 2 * X.numpy() * [1, 1, 1, 2, 2])
