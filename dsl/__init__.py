@@ -11,6 +11,10 @@ from lumijit import pytree as pytree
 from lumijit import scalar as scalar
 from lumijit.backend import set_backend as set_backend
 from lumijit.base import ArrayBase as ArrayBase
+from lumijit.compiler.derive.checkpoints import checkpoint_memory as checkpoint_memory
+from lumijit.compiler.derive.checkpoints import (
+    set_checkpoint_memory as set_checkpoint_memory,
+)
 from lumijit.compiler.launch.evaluate import expand_threshold as expand_threshold
 from lumijit.compiler.launch.evaluate import (
     set_expand_threshold as set_expand_threshold,

@@ -5,96 +5,297 @@ memory: those at multiples of a spacing, which doubles when the slots are full. 
 loop goes back from the last turn. Where it enters the turns between two kept states, it
 runs them once more and keeps theirs, in as many slots again. So a loop of N turns runs
 twice, besides its derivative, if N is up to the square of the number of slots; beyond,
-some turns more are repeated between slots. Nothing needs to know N in advance.
+some turns more are repeated between slots. Nothing needs to know N in advance. Where
+the program bounds N, and as many states fit, all of them are kept, and no turn runs a
+third time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lumijit.compiler.derive.recorded import Recorded, traced_loop
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.local_types import LocalType
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType
 from lumijit.compiler.ir.ops.arithmetic import MAX
 from lumijit.compiler.ir.ops.logic import SHL, SHR
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.record import local, regions
+from lumijit.compiler.launch import delivery, evaluate
+from lumijit.compiler.record import local, regions, writes
 from lumijit.compiler.record.local import Buffer
 from lumijit.runtime.dtypes import UINT32
-from lumijit.runtime.errors import DerivativeError
+from lumijit.runtime.errors import (
+    ArrayTypeError,
+    ArrayValueError,
+    DerivativeError,
+    where,
+)
 
 Nodes = Sequence[Node]
 Undo = Callable[[dict[int, Node], Nodes], Nodes]
 
-# How many bytes an element may take for kept states, and the slots that there are at
-# least and at most, as logarithms.
-_BUDGET = 1 << 14
+# How many bytes an element's kept states may take unless the user says it, and how many
+# slots there are at least (then) and at most, as logarithms.
+_MEMORY = 1 << 14
 _FEWEST, _MOST = 3, 8
+_limit: int | None = None
+
+
+def checkpoint_memory() -> int | None:
+    """Return how many bytes an element may take for the states of a loop.
+
+    That is while derivatives go back through the loop's iterations. None: as many as
+    is fast.
+    """
+    return _limit
+
+
+def set_checkpoint_memory(size: int | None) -> None:
+    """Set how many bytes an element may take for the states of a loop.
+
+    Reverse mode keeps some states of each symbolic loop, unless it sums up only, and
+    computes the others again: more memory means less work. Loops inside of loops have
+    as much each.
+
+    Args:
+        size: in bytes; None for as many as is fast, about 16 KiB.
+
+    Raises:
+        ArrayTypeError: if it is no whole number.
+        ArrayValueError: if it is negative.
+        DerivativeError: later, in a traversal, if less than four states fit.
+    """
+    global _limit
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
+        raise ArrayTypeError(
+            "set_checkpoint_memory()",
+            f"'size' is no whole number (expected int, got {type(size).__name__})",
+            "pass a number of bytes, or None.",
+        )
+    if size is not None and size < 0:
+        raise ArrayValueError(
+            "set_checkpoint_memory()",
+            f"'size' is negative (got {size})",
+            "pass a number of bytes, or None for as many as is fast.",
+        )
+    _limit = size
 
 
 def _number(value: int) -> Value:
     return Value(trace.literal(UINT32, value))
 
 
-def _keeps_buffer(label: str) -> DerivativeError:
-    return DerivativeError(
-        label,
-        "going back through the turns needs the contents of a local buffer in each of "
-        "them, which aren't kept",
-        "keep what is differentiated in variables, detach what is read from the "
-        "buffer, or use forward mode.",
-    )
+def _state(keys: Iterable[int], nodes: Nodes) -> dict[int, Node]:
+    return dict(zip(keys, nodes, strict=True))
+
+
+def _length(node: Node) -> int:
+    return node.type.length if isinstance(node.type, LocalType) else 1
 
 
 class Slots:
-    """States by number, for each element."""
+    """States by number, for each element; of a local buffer, all its entries."""
 
-    def __init__(self, like: dict[int, Node], bits: int) -> None:
-        self._buffers: dict[int, Buffer] = {
-            k: local.allocate(node.type, 1 << bits) for k, node in like.items()
-        }
+    def __init__(self, loop: Recorded, kept: Sequence[int], count: int) -> None:
+        self._loop = loop
+        self._like = {k: loop.args[k] for k in kept}
+        self._buffers: dict[int, Buffer] = {}
+        for k, node in self._like.items():
+            kind = node.type
+            element = kind.element if isinstance(kind, LocalType) else kind
+            self._buffers[k] = local.allocate(element, _length(node) * count)
+
+    def _place(self, k: int, slot: Value, entry: Value) -> Node:
+        return (slot * _length(self._like[k]) + entry).node
 
     def write(self, state: dict[int, Node], slot: Value, mask: Value) -> None:
         """Keep a state where the mask is set."""
         for k, buffer in self._buffers.items():
-            local.write(buffer, state[k], slot.node, mask.node)
+            if isinstance(self._like[k].type, LocalType):
+                self._write_buffer(k, Buffer(state[k]), slot, mask)
+            else:
+                place = self._place(k, slot, _number(0))
+                local.write(buffer, state[k], place, mask.node)
 
-    def read(self, slot: Value) -> dict[int, Node]:
-        """Return a state that was kept."""
-        mask = trace.make_true(1)
-        return {k: local.read(b, slot.node, mask) for k, b in self._buffers.items()}
+    def _write_buffer(self, k: int, source: Buffer, slot: Value, mask: Value) -> None:
+        always = trace.make_true(1)
+
+        def keep(entry: Value) -> None:
+            value = local.read(source, entry.node, always)
+            local.write(self._buffers[k], value, self._place(k, slot, entry), always)
+
+        self._each(_length(self._like[k]), mask, keep)
+
+    def _each(self, length: int, mask: Value, run: Callable[[Value], None]) -> None:
+        """Trace something for each entry of a buffer, where the mask is set."""
+
+        def body(args: Nodes) -> Nodes:
+            run(Value(args[0]))
+            return [(Value(args[0]) + 1).node]
+
+        traced_loop(
+            self._loop.label,
+            self._loop.width,
+            [mask.select(_number(0), length).node],
+            lambda args: (Value(args[0]) < length).node,
+            body,
+        )
+
+    def read(self, slot: Value, other: Other | None = None) -> dict[int, Node]:
+        """Return a state that was kept, or that in another slot where a mask is set."""
+        return {k: self._read(k, slot, other) for k in self._like}
+
+    def _read(self, k: int, slot: Value, other: Other | None) -> Node:
+        kind = self._like[k].type
+        if not isinstance(kind, LocalType):
+            return self._entry(k, slot, _number(0), other)
+        nothing = trace.literal(kind.element, kind.element.wrap(0), self._loop.width)
+        made = Buffer(local.new(kind, nothing))
+        always = trace.make_true(1)
+
+        def fill(entry: Value) -> None:
+            local.write(made, self._entry(k, slot, entry, other), entry.node, always)
+
+        self._each(kind.length, Value(always), fill)
+        return made._node
+
+    def _entry(self, k: int, slot: Value, entry: Value, other: Other | None) -> Node:
+        always = trace.make_true(1)
+        mine = local.read(self._buffers[k], self._place(k, slot, entry), always)
+        if other is None:
+            return mine
+        mask, slots, at = other
+        return trace.select(mask.node, slots._entry(k, at, entry, None), mine)
 
     def move(self, source: Value, target: Value) -> None:
         """Copy a state to another slot."""
         self.write(self.read(source), target, Value(trace.make_true(1)))
 
 
+# A mask, and the slot that is read where it is set.
+Other = tuple[Value, Slots, Value]
+
+
+class TooManyTurns(delivery.Report):
+    """A loop's bound and, after evaluation, how often the loop ran beyond it."""
+
+    def __init__(self, label: str, bound: int) -> None:
+        self.holder = Holder(trace.literal(UINT32, 0))
+        self._label = label
+        self._bound = bound
+        self._where = where()
+
+    def deliver(self) -> None:
+        """Raise an error if the loop ran more often than its bound."""
+        turns = int(evaluate.data(self.holder._node)[0])
+        if turns:
+            raise DerivativeError(
+                self._label,
+                f"the loop ran {turns} times, but max_iterations is {self._bound}, so "
+                f"the gradients are wrong (differentiated at {self._where})",
+                "raise max_iterations, or leave it out.",
+            )
+
+
+def _refuse_more_turns(label: str, bound: int, turns: Value) -> None:
+    """Have an evaluation raise an error if a loop ran more often than its bound."""
+    report = TooManyTurns(label, bound)
+    mask = trace.under_mask((turns > bound).node)
+    place = trace.literal(UINT32, 0)
+    writes.write(report.holder, turns.node, place, mask, "max")
+    delivery.register(report)
+
+
+def undo_turns(
+    loop: Recorded, kept: list[int], starts: Nodes, undo: Undo
+) -> list[Node]:
+    """Go through the turns of a loop from the last to the first.
+
+    Args:
+        loop: the loop.
+        kept: the state that is needed.
+        starts: what is carried from turn to turn.
+        undo: from the state at the start of a turn and what is carried, returns what
+            is carried on.
+    """
+    size = sum(max(1, loop.args[k].type.size_bytes) for k in kept) or 1
+    longest = max([_length(loop.args[k]) for k in kept], default=1)
+    count = min((_MEMORY if _limit is None else _limit) // size, MAX_LENGTH // longest)
+    bound = loop.region.bound
+    if bound is not None and bound <= count:
+        return _undo_all_kept(loop, kept, starts, undo)
+    if _limit is None:
+        count = min(max(count, 2 << _FEWEST), MAX_LENGTH // longest)
+    bits = min((count // 2).bit_length() - 1, _MOST)
+    if bits < 1:
+        raise _too_large(loop, size)
+    return Checkpoints(loop, kept, bits).undo(starts, undo)
+
+
+def _too_large(loop: Recorded, size: int) -> DerivativeError:
+    limit = f"{_limit} bytes" if _limit is not None else f"{MAX_LENGTH} entries"
+    return DerivativeError(
+        loop.label,
+        f"going back through the turns keeps at least four states, of {size} bytes for "
+        f"each element, but there is room for {limit}",
+        "raise it with lumijit.set_checkpoint_memory, keep less in the loop's state, "
+        "or use evaluated mode (mode='evaluated').",
+    )
+
+
+def _undo_all_kept(
+    loop: Recorded, kept: list[int], starts: Nodes, undo: Undo
+) -> list[Node]:
+    """Go back through a loop of few turns, with the states of all."""
+    bound = loop.region.bound
+    assert bound is not None
+    slots = Slots(loop, kept, max(bound, 1))
+    count = len(loop.state)
+
+    def run(args: Nodes) -> Nodes:
+        state, turn = _state(loop.state, args[:count]), Value(args[count])
+        slots.write({k: state[k] for k in kept}, turn, turn < bound)
+        return [*loop.turn(state).values(), (turn + 1).node]
+
+    results = traced_loop(
+        loop.label,
+        loop.width,
+        [*loop.inits.values(), trace.literal(UINT32, 0)],
+        lambda args: loop.condition(_state(loop.state, args[:count])),
+        run,
+    )
+    turns = Value(results[count])
+    _refuse_more_turns(loop.label, bound, turns)
+
+    def back(args: Nodes) -> Nodes:
+        turn = Value(args[0]) - 1
+        return [turn.node, *undo(slots.read(turn), args[1:])]
+
+    results = traced_loop(
+        loop.label,
+        loop.width,
+        [(turns <= bound).select(turns, bound).node, *starts],
+        lambda args: (Value(args[0]) > 0).node,
+        back,
+    )
+    return results[1:]
+
+
 class Checkpoints:
     """A recorded loop, and the state that is kept to go back."""
 
-    def __init__(self, loop: Recorded, kept: list[int]) -> None:
+    def __init__(self, loop: Recorded, kept: list[int], bits: int) -> None:
         self.loop = loop
         self.kept = kept
-        for k in kept:
-            if isinstance(loop.args[k].type, LocalType):
-                raise _keeps_buffer(loop.label)
-        size = sum(max(1, loop.args[k].type.size_bytes) for k in kept) or 1
-        slots = _BUDGET // (2 * size)
-        self.bits = min(max(slots.bit_length() - 1, _FEWEST), _MOST)
+        self.bits = bits
 
     def undo(self, starts: Nodes, undo: Undo) -> list[Node]:
-        """Go through the turns from the last to the first.
-
-        Args:
-            starts: what is carried from turn to turn.
-            undo: from the state at the start of a turn and what is carried, returns
-                what is carried on.
-        """
+        """Go through the turns from the last to the first."""
         loop = self.loop
-        like = {k: loop.args[k] for k in self.kept}
-        coarse = Slots(like, self.bits)
-        fine = Slots(like, self.bits)
+        coarse = Slots(loop, self.kept, 1 << self.bits)
+        fine = Slots(loop, self.kept, 1 << self.bits)
         turns, shift = self._run(coarse)
         # How far apart the fine slots are, as a logarithm.
         stride = (shift.map(MAX, self.bits)) - self.bits
@@ -108,7 +309,7 @@ class Checkpoints:
             is_entry = (after == turns) | ((after & (span - 1)) == 0)
             slot = (turn - first).map(SHR, stride)
             start = is_entry.select(first, first + slot.map(SHL, stride))
-            state = self._mixed(is_entry, coarse.read(number), fine.read(slot))
+            state = fine.read(slot, (is_entry, coarse, number))
             state = self._advance(fine, state, (start, turn), (is_entry, first, stride))
             return [turn.node, *undo(state, args[1:])]
 
@@ -121,12 +322,6 @@ class Checkpoints:
         )
         return results[1:]
 
-    @staticmethod
-    def _mixed(
-        mask: Value, yes: dict[int, Node], no: dict[int, Node]
-    ) -> dict[int, Node]:
-        return {k: trace.select(mask.node, node, no[k]) for k, node in yes.items()}
-
     def _run(self, slots: Slots) -> tuple[Value, Value]:
         """Run the loop; return the number of turns and the spacing's logarithm."""
         loop = self.loop
@@ -134,7 +329,7 @@ class Checkpoints:
         zero = trace.literal(UINT32, 0)
 
         def body(args: Nodes) -> Nodes:
-            state = dict(zip(loop.state, args[:count], strict=True))
+            state = _state(loop.state, args[:count])
             turn, shift = Value(args[count]), Value(args[count + 1])
             mask = _number(1).map(SHL, shift) - 1
             is_full = (turn & mask) == 0
@@ -151,9 +346,7 @@ class Checkpoints:
             loop.label,
             loop.width,
             [*loop.inits.values(), zero, zero],
-            lambda args: loop.condition(
-                dict(zip(loop.state, args[:count], strict=True))
-            ),
+            lambda args: loop.condition(_state(loop.state, args[:count])),
             body,
         )
         return Value(results[count]), Value(results[count + 1])
@@ -194,7 +387,7 @@ class Checkpoints:
 
         def body(args: Nodes) -> Nodes:
             turn = Value(args[0])
-            now = dict(zip(self.kept, args[1:], strict=True))
+            now = _state(self.kept, args[1:])
             offset = turn - first
             mask = _number(1).map(SHL, stride) - 1
             is_mark = is_keeping & ((offset & mask) == 0)
@@ -208,4 +401,4 @@ class Checkpoints:
             lambda args: (Value(args[0]) < end).node,
             body,
         )
-        return dict(zip(self.kept, results[1:], strict=True))
+        return _state(self.kept, results[1:])

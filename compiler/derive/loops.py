@@ -14,7 +14,7 @@ from typing import Any
 
 from lumijit.compiler.derive.adjoints import Bundle, zero
 from lumijit.compiler.derive.branching import Surroundings
-from lumijit.compiler.derive.checkpoints import Checkpoints
+from lumijit.compiler.derive.checkpoints import undo_turns
 from lumijit.compiler.derive.recorded import (
     Nodes,
     Recorded,
@@ -168,9 +168,8 @@ def _undone_turns(
         ]
         return [*passed, *_added(args[count:], outside)]
 
-    checkpoints = Checkpoints(loop, loop.closure(needed))
-    sums = map(zero, outside.vertices)
-    results = checkpoints.undo([*starts.values(), *sums], undo)
+    carried = [*starts.values(), *map(zero, outside.vertices)]
+    results = undo_turns(loop, loop.closure(needed), carried, undo)
     return _keyed(starts, results[:count]), results[count:]
 
 

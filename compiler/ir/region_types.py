@@ -50,7 +50,8 @@ class Region:
     The operands of the node are the initial state, the condition or the selector, then
     other captured values, arrays read by index, arrays written (`operands`). `key`
     describes the code. What `is_consumed` can't run again, since it needs what a write
-    returned that has been carried out.
+    returned that has been carried out. `bound`: how many turns a loop has at most, if
+    the program says so.
     """
 
     op: Op
@@ -60,6 +61,7 @@ class Region:
     operands: Operands
     key: Any
     is_consumed: bool = False
+    bound: int | None = None
 
     @property
     def header(self) -> Block:
@@ -120,6 +122,7 @@ def make_region(
     label: str,
     operands: tuple[Sequence[Node], Sequence[Node], Sequence[Node]],
     is_consumed: bool = False,
+    bound: int | None = None,
 ) -> tuple[Region, Nodes]:
     """Return a region and the operands of its node.
 
@@ -129,7 +132,8 @@ def make_region(
     deps = (*values, *sources, *targets)
     roles = region_operands(len(values), len(sources), len(targets))
     key = _structure(op, args, blocks, deps)
-    return Region(op, args, tuple(blocks), label, roles, key, is_consumed), deps
+    made = Region(op, args, tuple(blocks), label, roles, key, is_consumed, bound)
+    return made, deps
 
 
 def _structure(op: Op, args: Nodes, blocks: Sequence[Block], deps: Nodes) -> Any:

@@ -73,6 +73,7 @@ class Scope:
     """Where nodes are made: the program itself, or the body of a region."""
 
     __slots__ = (
+        "bound",
         "claimed",
         "depth",
         "effects",
@@ -101,6 +102,8 @@ class Scope:
         # Local buffers from outside that are accessed here (see `local`).
         self.locals: dict[int, Any] = {}
         self.is_loop = False
+        # How many turns a loop has at most, if the program says so.
+        self.bound: int | None = None
         # Counts the functions that are traced here one after the other.
         self.part = 0
         # Arrays that were indexed, also by regions inside; not all leave a node.

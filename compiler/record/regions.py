@@ -44,8 +44,9 @@ class scope:
 
     `width` is the number of elements, as far as known; `siblings` are the other
     blocks of the same region so far, whose writes have been undone; `is_loop`: the
-    code will be repeated. If the construct raises, also while its region is made,
-    arrays that the body wrote to get their former contents back.
+    code will be repeated, `bound` times at most if that is known. If the construct
+    raises, also while its region is made, arrays that the body wrote to get their
+    former contents back.
     """
 
     __slots__ = ("_inner",)
@@ -56,9 +57,11 @@ class scope:
         width: int = 1,
         siblings: Iterable[Scope] = (),
         is_loop: bool = False,
+        bound: int | None = None,
     ) -> None:
         inner = self._inner = Scope(trace.state.scope, label, width)
         inner.is_loop = is_loop
+        inner.bound = bound
         for other in siblings:
             inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
 
@@ -140,7 +143,9 @@ def _finish(
     sources = list(captures.pointers.values())
     targets = list(captures.targets.values())
     size = _region_size(op, blocks, values)
-    region, deps = make_region(op, args, blocks, label, (values, sources, targets))
+    operands = values, sources, targets
+    bound = scopes[0].bound
+    region, deps = make_region(op, args, blocks, label, operands, bound=bound)
     node = trace.make(op, VOID, size, deps, region)
     if vertices.variables:
         _track(node, heads, blocks, targets)

@@ -135,6 +135,7 @@ class Rewriter:
             region.label,
             (*found, targets),
             region.is_consumed or any(map(_is_consumed, blocks)),
+            region.bound,
         )
         copy.size = wide if node.size == 1 else node.size
 

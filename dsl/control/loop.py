@@ -59,8 +59,10 @@ def while_loop(
         strict: raise an error if a Python object in the state changes.
         compress: drop finished elements after every iteration of an evaluated
             loop; None asks flag CompressLoops.
-        max_iterations: an upper bound on the iterations, for derivatives in reverse
-            mode. Nothing else needs or enforces it.
+        max_iterations: an upper bound on the iterations; -1 and None mean that there
+            is none. Derivatives in reverse mode need no bound, but where it is small,
+            they keep each state and compute none a second time. Then, more iterations
+            are an error when the derivative is evaluated.
 
     Returns:
         The final state.
@@ -114,7 +116,8 @@ def run_loop(
     if is_watched:
         cond = watched(cond, name, "the condition", labels)
         body = watched(body, name, "the body", labels)
-    given = mode, state, cond, body, labels, name, strict, compress, first
+    bound = None if max_iterations == -1 else max_iterations
+    given = mode, state, cond, body, labels, name, strict, compress, first, bound
     return apart(partial(_vectorized, *given))
 
 
@@ -138,12 +141,14 @@ def _vectorized(
     strict: bool,
     compress: bool | None,
     first: Any,
+    bound: int | None,
 ) -> State:
     """Run a loop over arrays; `first` is its first condition, if it is known."""
     if mode == "symbolic":
         node = getattr(first, "_node", None)
         width = node.size if node is not None else 1
-        return SymbolicLoop(state, cond, body, labels, name, strict, width).run()
+        loop = SymbolicLoop(state, cond, body, labels, name, strict, width, bound)
+        return loop.run()
     refuse_in_region(name)
     is_compressed = flags.compress_loops if compress is None else compress
     with isolated():

@@ -57,7 +57,10 @@ class _Retrace(Exception):
 
 
 class SymbolicLoop:
-    """Traces one loop; `width` is the number of elements, as far as known."""
+    """Traces one loop.
+
+    `width` is the number of elements, as far as known; `bound` is that of turns.
+    """
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class SymbolicLoop:
         name: str,
         strict: bool,
         width: int,
+        bound: int | None,
     ) -> None:
         self.cond = cond
         self.body = body
@@ -77,6 +81,7 @@ class SymbolicLoop:
         self.parts = Parts(state, labels)
         self.contents = contents(self.parts)
         self.width = width
+        self.bound = bound
         # The sizes of the arguments, where the initial value is of size 1.
         self.sizes: dict[int, int] = {}
         # Arrays that the body indexes; it gets the very objects.
@@ -181,7 +186,8 @@ class SymbolicLoop:
     def _attempt(self) -> State:
         self._stand_in()
         before = self._hold()
-        with regions.scope(self.name, self.width, is_loop=True) as inner:
+        scope = regions.scope(self.name, self.width, is_loop=True, bound=self.bound)
+        with scope as inner:
             values, args = self._arguments(inner)
             state = self.parts.together(values)
             given = Parts(state, self.labels)
