@@ -157,7 +157,8 @@ class JitFlag(enum.IntFlag):
 
     What each does is in the guide. `ReuseIndices` and `ForceOptiX` can be set and read
     as in Dr.Jit, and change nothing: nodes have no numbers that could be reused, and
-    there is no OptiX. `FullTracebacks` is lumijit's own: errors show its frames, too.
+    there is no OptiX. `FullTracebacks`, `CheckBounds` and `CheckDerivatives` are
+    lumijit's own.
     """
 
     Debug = 1 << 0
@@ -180,6 +181,7 @@ class JitFlag(enum.IntFlag):
     SymbolicScope = 1 << 17
     FullTracebacks = 1 << 18
     CheckBounds = 1 << 19
+    CheckDerivatives = 1 << 20
     Default = (
         ReuseIndices
         | ConstantPropagation
@@ -227,6 +229,7 @@ class Flags(threading.local):
     symbolic_scope = Variable("symbolic_scope", False)
     full_tracebacks = False
     check_bounds = True
+    check_derivatives = False
 
 
 flags: Final = Flags()
@@ -252,6 +255,7 @@ _ATTRIBUTES: Final = (
     (JitFlag.SymbolicScope, "symbolic_scope"),
     (JitFlag.FullTracebacks, "full_tracebacks"),
     (JitFlag.CheckBounds, "check_bounds"),
+    (JitFlag.CheckDerivatives, "check_derivatives"),
 )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lumijit.compiler.derive import finite
 from lumijit.compiler.derive.adjoints import (
     Adjoint,
     LocalAdjoint,
@@ -37,6 +38,7 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import REGION_WRITE, RESULT, Dependence, Vertex
 from lumijit.compiler.record import local, memory
+from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import DerivativeError
 
@@ -50,19 +52,46 @@ Push = Callable[[Step, dict[int, Any]], Any]
 def pull(step: Step, into: dict[int, Any], by: Any) -> None:
     """Pass the derivative by a result on to the operands, whose adjoints are given."""
     op = step.op
-    if type(op) is Op and type(op.derivative) is tuple:
-        _pull_elementwise(step, into, by, op.derivative)
-    else:
-        _rule(step).pull(step, into, by.complete())
+    if flags.check_derivatives:
+        into = {k: finite.Watched(a, step.vertex, by) for k, a in into.items()}
+    try:
+        if type(op) is Op and type(op.derivative) is tuple:
+            _pull_elementwise(step, into, by, op.derivative)
+        else:
+            _rule(step).pull(step, into, by.complete())
+    except DerivativeError as error:
+        _name_line(error, step.vertex)
+        raise
 
 
 def push(step: Step, tangents: dict[int, Node]) -> Node:
     """Return the derivative of a result from those of the operands."""
     op = step.op
-    if isinstance(op, Op) and isinstance(op.derivative, tuple):
-        return _push_elementwise(step, tangents, op.derivative)
-    found: Node = _rule(step).push(step, tangents)
+    try:
+        if isinstance(op, Op) and isinstance(op.derivative, tuple):
+            found = _push_elementwise(step, tangents, op.derivative)
+        else:
+            found = _rule(step).push(step, tangents)
+    except DerivativeError as error:
+        _name_line(error, step.vertex)
+        raise
+    if flags.check_derivatives and isinstance(found, Node):
+        before = [(t, None) for t in tangents.values() if isinstance(t, Node)]
+        finite.check(step.vertex, (found, None), before)
     return found
+
+
+def _name_line(error: DerivativeError, vertex: Vertex) -> None:
+    """Add to an error where the innermost operation that has it was traced."""
+    if _ORIGIN in error.args[0]:
+        return
+    origin = f"{_ORIGIN} was traced at {vertex.where}."
+    if not vertex.where:
+        origin = f"{_ORIGIN}'s line is known if it was traced under flag Debug."
+    error.args = (f"{error.args[0]} {origin}",)
+
+
+_ORIGIN = "The operation"
 
 
 def needs_result(vertex: Vertex) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lumijit.compiler.derive import branching, loops, rules
+from lumijit.compiler.derive import branching, finite, loops, rules
 from lumijit.compiler.derive.adjoints import Adjoint, Places
 from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.steps import Step
@@ -169,6 +169,7 @@ def traverse_between(
 
 
 def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:
+    finite.begin()
     run = _forward if is_forward else _backward
     if is_tracked:
         run(found, clearing)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
+from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import Variable
+from lumijit.runtime.errors import where
 
 if TYPE_CHECKING:
     from lumijit.compiler.ir.trace import Node
@@ -65,6 +67,7 @@ class Vertex:
         "size",
         "type",
         "users",
+        "where",
     )
 
     def __init__(
@@ -89,6 +92,10 @@ class Vertex:
         self.users: list[ref[Vertex]] = []
         # How updates of a read array's gradient are combined.
         self.mode = "auto"
+        # The user's line, where a flag asks for it.
+        self.where = ""
+        if flags.debug or flags.check_derivatives:
+            self.where = where()
         own = ref(self)
         for position in inputs:
             users = deps[position].vertex.users
@@ -111,6 +118,7 @@ class Vertex:
         if inputs or not self.inputs:
             node.vertex = Vertex(node, self.op, deps, inputs, attr)
             node.vertex.mode = self.mode
+            node.vertex.where = self.where
 
     @property
     def is_cut(self) -> bool:
