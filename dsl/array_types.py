@@ -15,9 +15,11 @@ from typing import Any
 
 from lumijit import components, function_operators, operators
 from lumijit.arrays import FlatArray
-from lumijit.complex_arrays import ComplexArray, ComplexHostArray
+from lumijit.complex_arrays import ComplexNumbers
 from lumijit.control.recorded_loop import Loop, PlainLoop
+from lumijit.matrix_arrays import Matrices
 from lumijit.nested import NestedArray
+from lumijit.quaternion_arrays import Quaternions
 from lumijit.random import make_pcg32
 from lumijit.runtime.dtypes import (
     BOOL,
@@ -38,11 +40,10 @@ from lumijit.runtime.dtypes import (
 )
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import (
-    ANY_LENGTH,
     COMPLEX,
-    FLAT,
     KINDS,
-    STATIC,
+    MATRIX,
+    QUATERNION,
     TENSOR,
     ArraySpec,
     Backend,
@@ -78,19 +79,11 @@ FLAT_NAMES: dict[DType, str] = {
     FLOAT32: "Float",
 }
 ALIASES = {"Int": "Int32", "UInt": "UInt32", "Float": "Float32"}
-_STORAGE: dict[Kind, type[Any]] = {
-    FLAT: FlatArray,
-    STATIC: NestedArray,
-    ANY_LENGTH: NestedArray,
-    COMPLEX: ComplexArray,
-    TENSOR: TensorArray,
-}
-# Where one dimension is all there is.
-_HOST_STORAGE: dict[Kind, type[Any]] = {
-    STATIC: HostArray,
-    ANY_LENGTH: HostArray,
-    COMPLEX: ComplexHostArray,
-    TENSOR: TensorArray,
+# What a kind's arrays do otherwise than ordinary ones of their storage.
+_MEANING: dict[Kind, type[Any]] = {
+    COMPLEX: ComplexNumbers,
+    QUATERNION: Quaternions,
+    MATRIX: Matrices,
 }
 _MEMBERS: dict[str, dict[str, ArraySpec]] = {}
 
@@ -116,15 +109,21 @@ _lock = threading.RLock()
 def _name(spec: ArraySpec) -> str:
     return spec.kind.pattern.format(
         name=FLAT_NAMES[spec.dtype],
+        size=spec.outer[0] if spec.outer else "",
         shape="".join(map(str, spec.outer)),
         suffix=SUFFIXES[spec.dtype],
     )
 
 
-def _storage(spec: ArraySpec) -> type[Any]:
+def _bases(spec: ArraySpec) -> tuple[type[Any], ...]:
+    """Return how a class means its entries, if it does, and how it stores them."""
+    if spec.kind is TENSOR:
+        return (TensorArray,)
+    storage: type[Any] = NestedArray if spec.outer else FlatArray
     if not spec.is_jit and len(spec.outer) == 1:
-        return _HOST_STORAGE[spec.kind]
-    return _STORAGE[spec.kind]
+        storage = HostArray
+    meaning = _MEANING.get(spec.kind)
+    return (storage,) if meaning is None else (meaning, storage)
 
 
 def _make(spec: ArraySpec, name: str) -> type[Any]:
@@ -139,7 +138,7 @@ def _make(spec: ArraySpec, name: str) -> type[Any]:
             "__doc__": _doc(spec),
             "_spec": spec,
         }
-        cls = type(name, (_storage(spec),), body)
+        cls = type(name, _bases(spec), body)
         _link(cls)
         operators.install(cls)
         # Last, as another thread may find the class from here on.

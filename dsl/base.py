@@ -176,15 +176,40 @@ class ArrayBase:
             return f"{type(self).__name__}[<symbolic>]"
         if self._raw_shape() is None:
             return "[ragged array]"
+        return printing.format_array(self._printed(), limit, spec=spec)
+
+    def _printed(self) -> np.ndarray[Any, Any]:
+        """Return the contents in the order in which they are printed."""
         data = self.__array__()
-        if self._spec.is_jit:
-            data = printing.transposed(data)
-        return printing.format_array(data, limit, spec=spec)
+        return printing.transposed(data) if self._spec.is_jit else data
 
     @property
     def array(self) -> Array:
         """The same contents as an ordinary array: this very object."""
         return self
+
+    @property
+    def real(self) -> Array:
+        """The real parts: of all but complex numbers and quaternions, all there is."""
+        return self
+
+    @property
+    def imag(self) -> Array:
+        """The imaginary parts: zero in all but complex numbers and quaternions."""
+        return type(self)(0)
+
+    @property
+    def T(self) -> Array:
+        """The transpose of a matrix: its rows become columns."""
+        return self._transposed()
+
+    def _transposed(self, axes: Any = None) -> Array:
+        """Return the array with its dimensions in another order."""
+        raise ArrayTypeError(
+            "lumijit.transpose",
+            f"{type(self).__name__} is no matrix type",
+            "convert it to one, such as Matrix3f.",
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from lumijit import indexing
 from lumijit.base import Array, ArrayBase
 from lumijit.runtime.errors import ArrayAttributeError
-from lumijit.spec import COMPLEX, require
+from lumijit.spec import require
 
 _NAMES = "xyzw"
 
@@ -21,11 +21,12 @@ _NAMES = "xyzw"
 def _check(array: Array, position: int) -> None:
     """Raise unless the array is static and has the component."""
     outer = array._spec.outer
-    if array._spec.kind is COMPLEX:
+    kind = array._spec.kind
+    if kind.instead:
         raise ArrayAttributeError(
             f"{type(array).__name__}.{_NAMES[position]}",
-            "complex numbers have no components by that name",
-            "use 'real' and 'imag'.",
+            f"{kind.name} arrays have no components by that name",
+            f"{kind.instead}.",
         )
     if not outer or outer[0] <= position:
         raise ArrayAttributeError(

@@ -1,8 +1,8 @@
 """Subscripts: `x[key]` and `x[key] = value` for all kinds of arrays.
 
 Keys are integers, slices, index arrays, masks (assignment only) and tuples of
-these for nested arrays: `x[a, b]` is `x[a][b]`. Gathers and scatters proper are in
-`functions.gathering`.
+these for nested arrays: `x[a, b]` is `x[a][b]`, for each of the items if `a` is a
+slice. Gathers and scatters proper are in `functions.gathering`.
 """
 
 from __future__ import annotations
@@ -291,8 +291,10 @@ def read_nested(array: Array, key: Any) -> Any:
     if isinstance(key, tuple) and key:
         if is_mask_key(key[0]):
             raise _bad_key(array, key[0])
-        first = read_nested(array, key[0])
         rest = key[1:]
+        if rest and isinstance(key[0], slice):
+            return _from_each(array, key)
+        first = read_nested(array, key[0])
         if not rest:
             return first
         if len(rest) == 1 and isinstance(first, ArrayBase):
@@ -312,6 +314,30 @@ def read_nested(array: Array, key: Any) -> Any:
     raise _bad_key(array, key)
 
 
+def _rest(key: tuple[Any, ...]) -> Any:
+    """Return a key without its first part."""
+    return key[1:] if len(key) > 2 else key[1]
+
+
+def _write_each(array: Array, which: slice, key: tuple[Any, ...], value: Any) -> None:
+    """Serve `x[which, key] = value`: in each of the items that a slice selects."""
+    positions = range(*which.indices(len(array)))
+    has_mask = any(is_mask_key(k) for k in key)
+    like = read_nested(array, which if has_mask else (which, *key))
+    each = parts(like, value, len(positions))
+    for position, part in zip(positions, each, strict=True):
+        write_nested(array, (position, *key), part)
+
+
+def _from_each(array: Array, key: tuple[Any, ...]) -> Array:
+    """Return what a key selects from each of the items that its first part does."""
+    items = [item[_rest(key)] for item in array._items[key[0]]]
+    spec = array._spec
+    inner = items[0]._spec.outer if items and isinstance(items[0], ArrayBase) else ()
+    size = len(items) if spec.outer[0] >= 0 else spec.outer[0]
+    return require(spec.replaced(outer=(size, *inner)), "subscript")(items)
+
+
 def write_nested(array: Array, key: Any, value: Any) -> None:
     """Serve `x[key] = value` for a nested array."""
     if is_mask_key(key):
@@ -321,12 +347,10 @@ def write_nested(array: Array, key: Any, value: Any) -> None:
         current = array._items[position]
         array._items[position] = assigned(current, value)._copy()
     elif isinstance(key, tuple) and len(key) > 1:
-        inner = key[1:] if len(key) > 2 else key[1]
-        part = read_nested(array, key[:1])
-        part[inner] = value
         if isinstance(key[0], slice):
-            # Slices are copies.
-            array[key[0]] = part
+            _write_each(array, key[0], key[1:], value)
+        else:
+            read_nested(array, key[:1])[_rest(key)] = value
     elif isinstance(key, slice):
         positions = range(*key.indices(len(array)))
         each = parts(array, value, len(positions))

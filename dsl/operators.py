@@ -312,7 +312,7 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     return backward if is_reversed else forward
 
 
-def _in_place(forward: Operator) -> Operator:
+def in_place(forward: Operator) -> Operator:
     """Change the array itself where the type stays the same.
 
     While one lane runs as plain Python, arrays are values, as numbers are.
@@ -331,7 +331,7 @@ def _in_place(forward: Operator) -> Operator:
 
 
 def _flat_in_place(cls: type[Any], op: Op, forward: Operator) -> Operator:
-    slow = _in_place(forward)
+    slow = in_place(forward)
 
     def operator(self: Any, other: Any) -> Any:
         if type(other) is cls and not _LANES:
@@ -405,7 +405,7 @@ def install(cls: Any) -> None:
         if not binary.is_comparison:
             forward = getattr(cls, f"__{binary.name}__")
             name = f"__i{binary.name}__"
-            function = _in_place(forward)
+            function = in_place(forward)
             if make is _flat_operator:
                 function = _flat_in_place(cls, binary.op, forward)
             setattr(cls, name, _named(function, name, cls))

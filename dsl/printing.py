@@ -5,6 +5,7 @@ Nested arrays are printed transposed: one line per entry of the last dimension.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,18 @@ LIMIT = 20
 _EDGE = 3
 
 
+# Quaternions on their way to text; an entry is a tuple of the parts.
+QUATERNION = np.dtype([(unit, np.float64) for unit in "ijk "])
+
+
 def format_entry(value: Any, spec: str = "") -> str:
     """Write one entry as `spec` says, else as arrays print it, floats with 6 digits."""
+    if isinstance(value, tuple):
+        return _terms(zip(value, "ijk ", strict=True), spec)
     if spec:
         return format(value, spec)
     if isinstance(value, complex):
-        return _complex_entry(value)
+        return _terms(((value.real, ""), (value.imag, "j")))
     if isinstance(value, (bool, np.bool_)):
         return "True" if value else "False"
     if isinstance(value, (int, np.integer)):
@@ -26,12 +33,12 @@ def format_entry(value: Any, spec: str = "") -> str:
     return f"{float(value):.6g}"
 
 
-def _complex_entry(value: complex) -> str:
-    """Write the parts that aren't zero."""
-    real, imag = f"{value.real:.6g}", f"{value.imag:.6g}j"
-    if value.imag == 0:
-        return real if value.real else "0"
-    return imag if value.real == 0 else f"{real}{'' if imag[0] == '-' else '+'}{imag}"
+def _terms(terms: Iterable[tuple[float, str]], spec: str = "") -> str:
+    """Write a sum, without a format the terms of it that aren't zero."""
+    form = spec or ".6g"
+    written = [f"{v:{form}}{unit.strip()}" for v, unit in terms if spec or v != 0]
+    text = "".join(t if t[0] == "-" else f"+{t}" for t in written)
+    return text.removeprefix("+") or "0"
 
 
 def format_array(data: Any, limit: int = LIMIT, indent: int = 0, spec: str = "") -> str:
@@ -57,7 +64,7 @@ def format_array(data: Any, limit: int = LIMIT, indent: int = 0, spec: str = "")
             parts.append(format_array(data[pick], limit, indent + 1, spec))
     separator = (
         ", "
-        if data.ndim == 1 and data.dtype.kind != "c"
+        if data.ndim == 1 and data.dtype.kind not in "cV"
         else ",\n" + " " * (indent + 1)
     )
     return "[" + separator.join(parts) + "]"

@@ -41,9 +41,11 @@ class Kind:
     """What the entries of an array mean together: a row of the table of kinds.
 
     `types` are the dimensions and entries for which namespaces have types, named after
-    `pattern`. Of a special kind, products mean more than products of entries.
+    `pattern`. Of a special kind, products mean more than products of entries;
+    `is_number`: the entries are the parts of one number.
     `is_dominant`: ordinary arrays become of this kind where both meet.
     `holds` is the Python class of the objects for which entries stand.
+    `instead`: what to use in place of components by name (`v.x`), if there are none.
     The storage class of each kind is in `array_types`.
     """
 
@@ -51,8 +53,10 @@ class Kind:
     pattern: str = ""
     types: tuple[tuple[tuple[int, ...], DType], ...] = ()
     is_special: bool = False
+    is_number: bool = False
     is_dominant: bool = False
     holds: type[Any] | None = None
+    instead: str = ""
 
 
 FLAT = Kind("flat", "{name}", (*product([()], VALUES),))
@@ -70,13 +74,35 @@ ANY_LENGTH = Kind(
     (*product([(DYNAMIC,)], VALUES),),
 )
 COMPLEX = Kind(
-    "complex", "Complex2{suffix}", (*product([(2,)], FLOATS),), True, is_dominant=True
+    "complex",
+    "Complex2{suffix}",
+    (*product([(2,)], FLOATS),),
+    is_special=True,
+    is_number=True,
+    is_dominant=True,
+    instead="use 'real' and 'imag'",
+)
+QUATERNION = Kind(
+    "quaternion",
+    "Quaternion4{suffix}",
+    (*product([(4,)], FLOATS),),
+    is_special=True,
+    is_number=True,
+    is_dominant=True,
+)
+MATRIX = Kind(
+    "matrix",
+    "Matrix{size}{suffix}",
+    (*product([(2, 2), (3, 3), (4, 4)], FLOATS),),
+    is_special=True,
+    is_dominant=True,
+    instead="use indices, as in m[row, column]",
 )
 # What is said of a tensor's dimensions is that of its entries, in a flat array.
 TENSOR = Kind(
     "tensor", "TensorX{suffix}", (*product([(), (DYNAMIC,)], VALUES),), is_dominant=True
 )
-KINDS = (FLAT, STATIC, ANY_LENGTH, COMPLEX, TENSOR)
+KINDS = (FLAT, STATIC, ANY_LENGTH, COMPLEX, QUATERNION, MATRIX, TENSOR)
 
 
 def plain_kind(outer: tuple[int, ...]) -> Kind:

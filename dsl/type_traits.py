@@ -5,13 +5,24 @@ All take an instance or a type. `traits` answers questions about types.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lumijit import initialize, promotion
 from lumijit.enums import VarType
 from lumijit.runtime.dtypes import ALL, DType, same_bits
 from lumijit.runtime.errors import ArrayTypeError
-from lumijit.spec import DYNAMIC, TENSOR, ArraySpec, python_type, require
+from lumijit.spec import (
+    DYNAMIC,
+    MATRIX,
+    QUATERNION,
+    STATIC,
+    TENSOR,
+    ArraySpec,
+    find,
+    python_type,
+    require,
+)
 from lumijit.traits import dtype_of, spec_of, type_of
 
 
@@ -67,6 +78,30 @@ def array_t(arg: Any, /) -> type[Any]:
     """
     spec = spec_of(arg)
     return _found(spec.plain()) if spec and spec.kind.is_dominant else type_of(arg)
+
+
+def matrix_t(arg: Any, /) -> type[Any] | None:
+    """Return the matrix type with the rows or entries of an array type, or None.
+
+    >>> import lumijit as dr
+    >>> dr.matrix_t(dr.llvm.Array3f), dr.matrix_t(dr.llvm.Float)
+    (<class 'lumijit.llvm.Matrix3f'>, None)
+    """
+    spec = spec_of(arg)
+    if spec is None or not spec.outer or spec.kind not in (STATIC, MATRIX):
+        return None
+    return find(replace(spec, outer=(spec.outer[0],) * 2, kind=MATRIX))
+
+
+def quaternion_t(arg: Any, /) -> type[Any] | None:
+    """Return the quaternion type with the entries of an array type, or None.
+
+    >>> import lumijit as dr
+    >>> dr.quaternion_t(dr.llvm.Array3f), dr.quaternion_t(dr.llvm.Int)
+    (<class 'lumijit.llvm.Quaternion4f'>, None)
+    """
+    spec = spec_of(arg)
+    return None if spec is None else find(replace(spec, outer=(4,), kind=QUATERNION))
 
 
 def tensor_t(arg: Any, /) -> type[Any]:

@@ -14,7 +14,9 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.trace import Node
 from lumijit.functions.apply import promoted
+from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.evaluation import flat_leaves
+from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import child_of, children, is_container, tree_map
@@ -301,6 +303,32 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     if type(value) is not type(source):
         value = type(source)(value)
     return _replaced(value, source)
+
+
+def relative_grad(x: Any, /) -> Any:
+    """Return one, with the derivative of the relative change of a value, dx / x.
+
+    Args:
+        x: number or array.
+
+    Returns:
+        Ones of the type of `x`. Where `x` is zero, they have no derivative.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm.ad import Float
+    >>> x = Float(4)
+    >>> dr.enable_grad(x)
+    >>> y = 5 * dr.relative_grad(x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([5], [1.25])
+    """
+    if not isinstance(x, ArrayBase) or not x._spec.is_diff:
+        return x * 0 + 1
+    known = detach(x, preserve_type=True)
+    is_zero = (abs_(known) if x._spec.kind.is_number else known) == 0
+    ratio = select(is_zero, known, x / select(is_zero, 1, known))
+    return replace_grad(type(x)(1), ratio)
 
 
 def _replaced(value: Any, source: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Parts of complex numbers: real, imag, conj, arg; of real numbers, too."""
+"""Parts of complex numbers and quaternions: real, imag, conj, arg; of others, too."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from lumijit.base import Array, ArrayBase
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.complex_math import argument
 from lumijit.functions.selection import select
-from lumijit.traits import is_complex_v
+from lumijit.special_arrays import parts_of
+from lumijit.traits import is_complex_v, spec_of
 
 
 def _check(value: Any, construct: str) -> None:
     is_number = initialize.is_number(value) or initialize.is_complex(value)
     if not is_number and not isinstance(value, ArrayBase):
         raise not_numeric(construct, (value,))
+
+
+def _has_parts(value: Any) -> bool:
+    spec = spec_of(value)
+    return initialize.is_complex(value) or (spec is not None and spec.kind.is_number)
 
 
 def real(arg: Any, /) -> Any:
@@ -34,9 +40,7 @@ def real(arg: Any, /) -> Any:
     ([1], 3.0)
     """
     _check(arg, "lumijit.real")
-    if is_complex_v(arg) or initialize.is_complex(arg):
-        return arg.real
-    return arg
+    return arg.real if _has_parts(arg) else arg
 
 
 def imag(arg: Any, /) -> Any:
@@ -46,20 +50,18 @@ def imag(arg: Any, /) -> Any:
         arg: number or array.
 
     Returns:
-        A number, or an array of the imaginary parts.
+        A number, or an array of the imaginary parts: three of a quaternion.
 
     >>> import lumijit as dr
     >>> dr.imag(dr.llvm.Complex2f(1, 2)), dr.imag(3.0)
     ([2], 0.0)
     """
     _check(arg, "lumijit.imag")
-    if is_complex_v(arg) or initialize.is_complex(arg):
-        return arg.imag
-    return type(arg)(0)
+    return arg.imag if _has_parts(arg) else type(arg)(0)
 
 
 def conj(arg: Any, /) -> Any:
-    """The conjugate: the imaginary part with the other sign.
+    """The conjugate: the imaginary parts with the other sign.
 
     Args:
         arg: number or array.
@@ -72,10 +74,9 @@ def conj(arg: Any, /) -> Any:
     [1-2j]
     """
     _check(arg, "lumijit.conj")
-    if is_complex_v(arg):
-        cls: Any = type(arg)
-        return cls(arg.real, -arg.imag)
-    return arg.conjugate() if initialize.is_complex(arg) else arg
+    if initialize.is_complex(arg):
+        return arg.conjugate()
+    return arg._conjugate() if _has_parts(arg) else arg
 
 
 def arg(z: Any, /) -> Array:
@@ -93,7 +94,7 @@ def arg(z: Any, /) -> Array:
     """
     _check(z, "lumijit.arg")
     if is_complex_v(z):
-        return z._real(argument(z._parts()))
+        return z._result(argument(parts_of(z)))
     if initialize.is_complex(z):
         return cmath.phase(z)
     return select(z >= 0, 0.0, math.pi)

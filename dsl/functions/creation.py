@@ -27,7 +27,7 @@ from lumijit.runtime.errors import (
 )
 from lumijit.scalar_arrays import HostArray
 from lumijit.scalar_arrays import wrap as wrap_host
-from lumijit.spec import COMPLEX, DYNAMIC, TENSOR
+from lumijit.spec import DYNAMIC, TENSOR
 
 Shape = int | typing.Sequence[int]
 # Makes a node of a type and a size; the last argument is the value of its entries.
@@ -145,11 +145,10 @@ def empty(dtype: type[Any], shape: Shape = 1) -> Any:
 
 
 def _entry(dtype: Any, value: Any, construct: str) -> Any:
-    """Return the number that stands for an instance, or any other value as it is."""
-    kind = getattr(getattr(dtype, "_spec", None), "kind", None)
-    is_number = initialize.is_number(value) or initialize.is_complex(value)
-    if kind is COMPLEX and is_number:
-        return [value.real, value.imag]
+    """Return what stands for a value in arrays of a type, or the value as it is."""
+    filling = getattr(dtype, "_filling", None)
+    if filling is not None:
+        return filling(value)
     domain = getattr(dtype, "_domain", None)
     return value if domain is None else domain.number(value, construct)
 

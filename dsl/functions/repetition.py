@@ -113,7 +113,7 @@ def concat(arrays: Any) -> Any:
     parts = promotion.promote(construct, *arrays)
     first = parts[0]
     if isinstance(first, NestedArray):
-        wide = [_widened(p) for p in parts]
+        wide = [_widened(p, shape(p)[-1]) for p in parts]
         items = [concat([p[k] for p in wide]) for k in range(len(first))]
         return wrap_nested(type(first), items)
     if isinstance(first, HostArray):
@@ -128,10 +128,11 @@ def concat(arrays: Any) -> Any:
     return result
 
 
-def _widened(array: Array) -> Array:
-    """Give all components of a nested array the same size."""
-    size = shape(array)[-1]
-    return wrap_nested(type(array), [repeat(v, size // len(v)) for v in array])
+def _widened(array: Array, size: int) -> Array:
+    """Give all flat arrays of a nested one the same size."""
+    if isinstance(array, NestedArray):
+        return wrap_nested(type(array), [_widened(v, size) for v in array])
+    return repeat(array, size // len(array))
 
 
 def reverse(value: Any, axis: int = 0) -> Any:

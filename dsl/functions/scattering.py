@@ -311,10 +311,10 @@ def _written(construct: str, target: Array, value: Any) -> Array:
 def check_reducible(op: ReduceOp, spec: ArraySpec, construct: str) -> None:
     """Raise unless entries of a type can be combined by an operation."""
     dtype = spec.dtype
-    if spec.kind.is_special and op not in (ReduceOp.Add, ReduceOp.Identity):
+    if spec.kind.is_number and op not in (ReduceOp.Add, ReduceOp.Identity):
         raise ArrayTypeError(
             construct,
-            f"{op.name} isn't defined for {spec.kind.name} numbers",
+            f"{op.name} isn't defined for {spec.kind.name} arrays",
             "reduce a list of arrays, or the components '.array'.",
         )
     bitwise = op in (ReduceOp.And, ReduceOp.Or)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -150,15 +152,17 @@ def isinf(arg: Any, /) -> Any:
         arg: number or array of numbers.
 
     Returns:
-        A bool or a mask of the shape of `arg`; of complex numbers one for both parts.
+        A bool or a mask of the shape of `arg`; of complex numbers
+        and quaternions one for all parts.
 
     >>> import lumijit as dr
     >>> dr.isinf(dr.llvm.Float(1, -dr.inf))
     [False, True]
     """
     if isinstance(arg, ArrayBase):
-        if arg._spec.kind.is_special:
-            return isinf(arg[0]) | isinf(arg[1])
+        if arg._spec.kind.is_number:
+            return reduce(operator.or_, map(isinf, arg))
+        arg = arg.array if arg._spec.kind.is_special else arg
         return abs_(arg) == math.inf if arg._spec.dtype.is_float else arg != arg
     return math.isinf(_number(arg, "lumijit.isinf"))
 
@@ -170,15 +174,17 @@ def isfinite(arg: Any, /) -> Any:
         arg: number or array of numbers.
 
     Returns:
-        A bool or a mask of the shape of `arg`; of complex numbers one for both parts.
+        A bool or a mask of the shape of `arg`; of complex numbers
+        and quaternions one for all parts.
 
     >>> import lumijit as dr
     >>> dr.isfinite(dr.llvm.Float(1, dr.inf, dr.nan))
     [True, False, False]
     """
     if isinstance(arg, ArrayBase):
-        if arg._spec.kind.is_special:
-            return isfinite(arg[0]) & isfinite(arg[1])
+        if arg._spec.kind.is_number:
+            return reduce(operator.and_, map(isfinite, arg))
+        arg = arg.array if arg._spec.kind.is_special else arg
         return abs_(arg) < math.inf if arg._spec.dtype.is_float else arg == arg
     return math.isfinite(_number(arg, "lumijit.isfinite"))
 

@@ -172,7 +172,7 @@ def power(base: Any, exponent: Any, /) -> Array:
     >>> dr.power(Float(2, 3), -1), Float(2, 3) ** 0.5
     ([0.5, 0.333333], [1.41421, 1.73205])
     """
-    base, exponent_wide = _power_operands(base, exponent)
+    base, _ = promoted("lumijit.power", base, exponent)
     if not hasattr(base, "_spec"):
         return apply(ma.POWER, "lumijit.power", float(base), float(exponent))
     is_whole = isinstance(exponent, int) or (
@@ -180,15 +180,10 @@ def power(base: Any, exponent: Any, /) -> Array:
     )
     if is_whole and abs(exponent) <= _LONGEST_CHAIN:
         return _whole_power(base, int(exponent))
-    return apply(ma.POWER, "lumijit.power", base, exponent_wide)
+    return apply(ma.POWER, "lumijit.power", base, exponent)
 
 
 _LONGEST_CHAIN = 1 << 10
-
-
-def _power_operands(base: Any, exponent: Any) -> tuple[Any, Any]:
-    wide = promoted("lumijit.power", base, exponent)
-    return wide[0], wide[1]
 
 
 def _whole_power(base: Array, exponent: int) -> Array:

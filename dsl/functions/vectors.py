@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from lumijit import initialize
@@ -46,28 +47,25 @@ def dot(a: Any, b: Any, /) -> Any:
         if type(a) is not type(b):
             a, b = promoted("lumijit.dot", a, b)
         if isinstance(a, NestedArray):
-            if issubclass(a._item, FlatArray) and len(a) == len(b) > 0:
-                return _dot_flat(a, b)
-            return _dot_items(a._items, b._items)
+            return dot_items(a._items, b._items)
+        if a._spec.kind.is_number:
+            a, b = a.array, b.array
         return sum(a * b)
     if initialize.is_number(a) and initialize.is_number(b):
         return a * b
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return _dot_items(list(a), list(b))
+        return _dot_any(a, b)
     raise not_numeric("lumijit.dot", (a, b))
 
 
-def _dot_flat(a: Array, b: Array) -> Array:
-    """Trace the products of flat components without making arrays of the steps."""
-    check_accepts(ar.MUL, a._spec.dtype, "lumijit.dot")
-    first, *others = zip(a._items, b._items, strict=True)
-    node = trace.emit2(ar.MUL, first[0]._node, first[1]._node)
-    for x, y in others:
-        node = trace.emit3(ar.FMA, x._node, y._node, node)
-    return wrap_flat(a._item, node)
+def dot_items(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    """Return the sum of the products of arrays, all of one type."""
+    if len(a) == len(b) > 0 and isinstance(a[0], FlatArray):
+        return _dot_flat(a, b)
+    return _dot_any(a, b)
 
 
-def _dot_items(a: list[Any], b: list[Any]) -> Any:
+def _dot_any(a: Sequence[Any], b: Sequence[Any]) -> Any:
     if len(a) != len(b):
         raise SizeError(
             "lumijit.dot",
@@ -80,6 +78,16 @@ def _dot_items(a: list[Any], b: list[Any]) -> Any:
     for x, y in zip(a[1:], b[1:], strict=True):
         result = fma(x, y, result)
     return result
+
+
+def _dot_flat(a: Sequence[Any], b: Sequence[Any]) -> Array:
+    """Trace the products of flat components without making arrays of the steps."""
+    cls = type(a[0])
+    check_accepts(ar.MUL, cls._spec.dtype, "lumijit.dot")
+    node = trace.emit2(ar.MUL, a[0]._node, b[0]._node)
+    for x, y in zip(a[1:], b[1:], strict=True):
+        node = trace.emit3(ar.FMA, x._node, y._node, node)
+    return wrap_flat(cls, node)
 
 
 def abs_dot(a: Any, b: Any, /) -> Any:

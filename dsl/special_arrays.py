@@ -1,0 +1,143 @@
+"""What complex numbers, quaternions and matrices have in common.
+
+Owns the way from an operation to its rule: each kind has a table of rules, which take
+the parts of operands (flat arrays, in the order of the components) and return those of
+the result. How the kinds are made and read is in `complex_arrays`, `quaternion_arrays`
+and `matrix_arrays`; storage is that of ordinary arrays of the same dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lumijit import initialize
+from lumijit.arrays import FlatArray
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir.ops.logic import EQ, NE
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.nested import wrap as wrap_nested
+from lumijit.runtime.dtypes import FLOAT16, FLOAT32, DType
+from lumijit.runtime.errors import ArrayTypeError
+from lumijit.scalar_arrays import HostArray
+from lumijit.scalar_arrays import wrap as wrap_host
+from lumijit.spec import DYNAMIC, find, require
+
+Parts = tuple[Any, ...]
+
+
+class SpecialArray(ArrayBase):
+    """An array of which operations mean more than operations on its entries."""
+
+    __slots__ = ()
+    _rules: ClassVar[dict[Op, Callable[..., Any]]]
+    # What to do instead of an operation that has no rule.
+    _mend: ClassVar[str]
+
+    def _map(self, op: Op, *others: Array) -> Array:
+        return self._combine(op, f"lumijit.{op.name}", (self, *others))
+
+    @classmethod
+    def _combine(cls, op: Op, construct: str, operands: tuple[Any, ...]) -> Any:
+        """Apply an operation to operands that become of this class, or stay real."""
+        rule = cls._rules.get(op)
+        if rule is None:
+            return cls._by_entry(op, construct, operands)
+        dtype = cls._spec.dtype
+        if dtype is FLOAT16:
+            wide: Any = require(cls._spec.replaced(dtype=FLOAT32), construct)
+            return _narrowed(wide._combine(op, construct, operands), dtype)
+        found = rule(*[cls._operand(v, op) for v in operands])
+        return cls._result(found)
+
+    @classmethod
+    def _by_entry(cls, op: Op, construct: str, operands: tuple[Any, ...]) -> Any:
+        if not cls._acts_by_entry(op):
+            raise ArrayTypeError(
+                construct,
+                f"not defined for {cls._spec.kind.name} arrays ({cls.__name__})",
+                cls._mend,
+            )
+        first, *others = [v if type(v) is cls else cls(v) for v in operands]
+        return super(SpecialArray, first)._map(op, *others)
+
+    @classmethod
+    def _acts_by_entry(cls, op: Op) -> bool:
+        """Tell whether an operation without a rule is applied to each entry."""
+        return op in (EQ, NE)
+
+    @classmethod
+    def _operand(cls, value: Any, op: Op) -> Parts:
+        """Return the parts of an operand."""
+        del op
+        return parts_of(value if type(value) is cls else cls(value))
+
+    @classmethod
+    def _result(cls, found: Any) -> Any:
+        """Return what a rule has found as users get it."""
+        if isinstance(found, tuple):
+            return joined(cls, found)
+        return found if cls._spec.is_jit else found.item()
+
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        """Return real numbers as what parts are."""
+        leaf = leaf_class(cls)
+        return value if type(value) is leaf else leaf(value)
+
+    @property
+    def array(self) -> Array:
+        """The entries as an ordinary array."""
+        cls: Any = find(self._spec.plain())
+        return cls(self)
+
+
+def leaf_class(cls: type[Any]) -> type[Any]:
+    """Return the class of the parts of an array class."""
+    spec = cls._spec
+    outer = () if spec.is_jit else (DYNAMIC,)
+    return require(spec.replaced(outer=outer), cls.__name__)
+
+
+def parts_of(array: Array) -> Parts:
+    """Return the flat arrays of which an array consists, one of each entry.
+
+    In the scalar namespace, these are arrays of one entry.
+    """
+    if isinstance(array, FlatArray):
+        return (array,)
+    if isinstance(array, HostArray):
+        leaf, data = leaf_class(type(array)), array._data
+        return tuple(wrap_host(leaf, data[i : i + 1]) for i in range(len(data)))
+    if issubclass(array._item, FlatArray):
+        return tuple(array._items)
+    return tuple(part for item in array._items for part in parts_of(item))
+
+
+def joined(cls: Any, parts: Parts) -> Any:
+    """Return an array of a class for its parts."""
+    if issubclass(cls, HostArray):
+        return wrap_host(cls, np.concatenate([p._data for p in parts]))
+    size = cls._spec.outer[0]
+    step = len(parts) // size
+    if step == 1:
+        return wrap_nested(cls, list(parts))
+    rows = [parts[i : i + step] for i in range(0, len(parts), step)]
+    return wrap_nested(cls, [joined(cls._item, row) for row in rows])
+
+
+def is_real(value: Any) -> bool:
+    """Tell whether a value is a real number, or an array of these."""
+    if isinstance(value, ArrayBase):
+        return not value._spec.outer
+    if isinstance(value, np.ndarray):
+        return not value.ndim and value.dtype.kind in "biuf"
+    return initialize.is_number(value)
+
+
+def _narrowed(value: Any, dtype: DType) -> Any:
+    if isinstance(value, ArrayBase):
+        return require(value._spec.replaced(dtype=dtype), "conversion")(value)
+    return initialize.number(value, dtype, "conversion")
