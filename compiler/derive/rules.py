@@ -24,7 +24,7 @@ from lumijit.compiler.derive.values import Value, literal
 from lumijit.compiler.derive.written import Target, is_replaced
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.ops.arithmetic import ABS, ADD
+from lumijit.compiler.ir.ops.arithmetic import ABS, ADD, MUL
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.compiler.ir.ops.structural import (
     CAST,
@@ -155,22 +155,23 @@ def _pull_elementwise(
         elif partial.node.type is BOOL:
             adjoint.add(value, under_both(partial.node, mask))
         else:
-            adjoint.add(_scaled(value, partial.node, step), mask)
+            adjoint.add(_scaled(value, partial, step), mask)
 
 
-def _scaled(value: Node, partial: Node, step: Step) -> Node:
+def _scaled(value: Node, partial: Value, step: Step) -> Node:
     """Multiply a derivative with a partial one, which may be infinite: 0 stays 0.
 
-    Where it is an operand, it is as finite as the program's own values.
+    Where it is an operand or the result, it is as finite as the program's own values.
     """
-    product = Value(value) * Value(partial)
-    if any(partial is dep for dep in step.deps):
-        return product.node
+    factor = partial.node
+    product = trace.emit2(MUL, value, factor)
+    if partial.is_bounded or factor in step.deps or factor is step.result:
+        return product
     is_zero = Value(value) == 0
     if value.vertex is not None:
         # What is 0 here may have a derivative, which the partial one is a factor of.
-        is_zero = is_zero & ~(Value(partial).map(ABS) < math.inf)
-    return is_zero.select(0, product).node
+        is_zero = is_zero & ~(partial.map(ABS) < math.inf)
+    return is_zero.select(0, Value(product)).node
 
 
 def _times(value: Node, factor: float) -> Node:
@@ -194,7 +195,7 @@ def _push_elementwise(
         elif partial.node.type is BOOL:
             term = trace.select(partial.node, tangent, literal(0, tangent))
         else:
-            term = _scaled(tangent, partial.node, step)
+            term = _scaled(tangent, partial, step)
         total = term if total is None else trace.emit2(ADD, total, term)
     assert total is not None
     return total

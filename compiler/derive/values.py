@@ -14,11 +14,17 @@ from lumijit.compiler.ir.trace import Node
 class Value:
     """A node with Python's operators; Python numbers become literals of its type."""
 
-    __slots__ = ("node",)
+    __slots__ = ("is_bounded", "node")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.is_bounded = False
+
+    def bounded(self) -> Value:
+        """Say of a partial derivative that it is finite where the values are."""
+        self.is_bounded = True
+        return self
 
     def map(self, op: Op, *others: Any) -> Value:
         """Apply any operation, with this as its first operand."""

@@ -268,7 +268,8 @@ def note(node: Node) -> bool:
     op = node.op
     if not node.type.is_float or type(op.derivative) is NotDifferentiable:
         return True
-    track(node, op, node.deps, node.attr)
+    if _selected.get() is not NOTHING:
+        track(node, op, node.deps, node.attr)
     return False
 
 

@@ -298,7 +298,7 @@ ABS = define(
     accepts=ARITHMETIC,
     reference=_wrapping(np.abs),
     lower=widened(_abs),
-    derivative=(lambda r, x: _sign(x),),
+    derivative=(lambda r, x: _sign(x).bounded(),),
     doc="|x|",
 )
 MIN = define(
@@ -393,7 +393,7 @@ COPYSIGN: Op = define(
     reference=_np_copysign,
     lower=widened(_copysign),
     derivative=(
-        lambda r, x, y: _sign(x) * x.like(1).map(COPYSIGN, y),
+        lambda r, x, y: (_sign(x) * x.like(1).map(COPYSIGN, y)).bounded(),
         lambda r, x, y: 0,
     ),
     doc="|x| with the sign of y",
@@ -404,6 +404,6 @@ MULSIGN: Op = define(
     accepts=FLOATS + SIGNED_INTS,
     reference=_np_mulsign,
     lower=widened(_mulsign),
-    derivative=(lambda r, x, y: x.like(1).map(MULSIGN, y), lambda r, x, y: 0),
+    derivative=(lambda r, x, y: x.like(1).map(MULSIGN, y).bounded(), lambda r, x, y: 0),
     doc="x times the sign of y",
 )

@@ -133,16 +133,18 @@ def _digamma(x: Any) -> Any:
     return is_low.select(value - math.pi / (x * math.pi).map(TAN), value)
 
 
-SIN = _function("sin", np.sin, "sine", 16, lambda r, x: x.map(COS))
-COS: Op = _function("cos", np.cos, "cosine", 16, lambda r, x: -x.map(SIN))
-TAN = _function("tan", np.tan, "tangent", 24, lambda r, x: r * r + 1)
+SIN = _function("sin", np.sin, "sine", 16, lambda r, x: x.map(COS).bounded())
+COS: Op = _function("cos", np.cos, "cosine", 16, lambda r, x: (-x.map(SIN)).bounded())
+TAN = _function("tan", np.tan, "tangent", 24, lambda r, x: (r * r + 1).bounded())
 ASIN = _function(
     "asin", np.arcsin, "inverse sine", 20, lambda r, x: (1 - x * x).map(RSQRT)
 )
 ACOS = _function(
     "acos", np.arccos, "inverse cosine", 20, lambda r, x: -(1 - x * x).map(RSQRT)
 )
-ATAN = _function("atan", np.arctan, "inverse tangent", 20, lambda r, x: 1 / (x * x + 1))
+ATAN = _function(
+    "atan", np.arctan, "inverse tangent", 20, lambda r, x: (1 / (x * x + 1)).bounded()
+)
 ATAN2 = _function(
     "atan2",
     np.arctan2,
@@ -151,15 +153,21 @@ ATAN2 = _function(
     lambda r, y, x: x / (x * x + y * y),
     lambda r, y, x: -y / (x * x + y * y),
 )
-SINH = _function("sinh", np.sinh, "hyperbolic sine", 24, lambda r, x: x.map(COSH))
-COSH: Op = _function("cosh", np.cosh, "hyperbolic cosine", 24, lambda r, x: x.map(SINH))
-TANH = _function("tanh", np.tanh, "hyperbolic tangent", 24, lambda r, x: 1 - r * r)
+SINH = _function(
+    "sinh", np.sinh, "hyperbolic sine", 24, lambda r, x: x.map(COSH).bounded()
+)
+COSH: Op = _function(
+    "cosh", np.cosh, "hyperbolic cosine", 24, lambda r, x: x.map(SINH).bounded()
+)
+TANH = _function(
+    "tanh", np.tanh, "hyperbolic tangent", 24, lambda r, x: (1 - r * r).bounded()
+)
 ASINH = _function(
     "asinh",
     np.arcsinh,
     "inverse hyperbolic sine",
     30,
-    lambda r, x: (x * x + 1).map(RSQRT),
+    lambda r, x: (x * x + 1).map(RSQRT).bounded(),
 )
 ACOSH = _function(
     "acosh",
@@ -172,7 +180,9 @@ ATANH = _function(
     "atanh", np.arctanh, "inverse hyperbolic tangent", 30, lambda r, x: 1 / (1 - x * x)
 )
 EXP = _function("exp", np.exp, "e to the power x", 14, lambda r, x: r)
-EXP2 = _function("exp2", np.exp2, "2 to the power x", 12, lambda r, x: r * math.log(2))
+EXP2 = _function(
+    "exp2", np.exp2, "2 to the power x", 12, lambda r, x: (r * math.log(2)).bounded()
+)
 LOG = _function("log", np.log, "natural logarithm", 20, lambda r, x: 1 / x)
 LOG2 = _function(
     "log2", np.log2, "logarithm to base 2", 20, lambda r, x: (1 / math.log(2)) / x
@@ -191,7 +201,7 @@ ERF = _function(
     _entrywise(math.erf),
     "error function",
     30,
-    lambda r, x: (2 / math.sqrt(math.pi)) * (-x * x).map(EXP),
+    lambda r, x: ((2 / math.sqrt(math.pi)) * (-x * x).map(EXP)).bounded(),
 )
 ERFINV = _function(
     "erfinv",

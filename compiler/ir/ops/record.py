@@ -21,7 +21,8 @@ Reference = Callable[..., Any]
 Lower = Callable[..., str]
 #: The derivative of a result by one operand, from the result and all operands: a
 #: factor, which may be a Python number, or a mask of where the result is the operand
-#: itself. What it gets has operators, and `map(op)` for others (`derive.values`).
+#: itself. What it gets has operators, and `map(op)` for others (`derive.values`). If
+#: it is finite wherever operands and result are, it says so by `bounded()`.
 Partial = Callable[..., Any]
 
 
