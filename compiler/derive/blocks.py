@@ -24,8 +24,9 @@ from lumijit.compiler.derive.written import Target, Write, writes_to
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.ops.structural import CONSUMED
+from lumijit.compiler.ir.ops.structural import CONSUMED, REGIONS
 from lumijit.compiler.ir.region_types import Block
+from lumijit.compiler.ir.roles import read_deps
 from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory
@@ -138,6 +139,9 @@ def _operands(found: Iterable[Vertex]) -> list[Node]:
         result = vertex.result()
         if result is not None and rules.needs_result(vertex):
             nodes.append(result)
+        elif result is not None and result.op in REGIONS:
+            # Its code refers to more than derivatives flow through.
+            nodes.extend(read_deps(result))
     return nodes
 
 

@@ -94,7 +94,6 @@ class Scope:
     ) -> None:
         self.parent = parent
         self.label = label
-        # Over how many elements the region runs, as far as known.
         self.width: int = max(width, parent.width if parent is not None else 1)
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self.effects: list[Node] = []
@@ -102,10 +101,9 @@ class Scope:
         # Local buffers from outside that are accessed here (see `local`).
         self.locals: dict[int, Any] = {}
         self.is_loop = False
-        # How many turns a loop has at most, if the program says so.
+        # At most so many turns of a loop; `width`: over how many elements; if known.
         self.bound: int | None = None
-        # Counts the functions that are traced here one after the other.
-        self.part = 0
+        self.part = 0  # counts the functions traced here one after the other
         # Arrays that were indexed, also by regions inside; not all leave a node.
         self.reads: dict[int, Node] = {}
         # What arguments stand for if they don't change, and those that were indexed.

@@ -175,14 +175,21 @@ def _track(
 
 
 def _tracked_writes(nodes: Iterable[Node]) -> list[Node]:
-    """Return the tracked values that are written to arrays."""
+    """Return the tracked values that are written to arrays, and regions that do so.
+
+    What a loop writes may depend on what is outside through its operands only.
+    """
     found = []
     for node in nodes:
         if node.op in VALUE_WRITES:
             found += [dep for dep in node.deps[1:2] if dep.vertex is not None]
-        elif node.op in REGIONS and is_effect(node):
-            inside = [_tracked_writes(block.nodes) for block in node.attr.blocks]
-            found += [dep for deps in inside for dep in deps]
+        elif (
+            node.vertex is not None
+            and node.op in REGIONS
+            and is_effect(node)
+            and any(_tracked_writes(block.nodes) for block in node.attr.blocks)
+        ):
+            found.append(node)
     return found
 
 

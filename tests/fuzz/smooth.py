@@ -2,8 +2,9 @@
 
 A program is a function of three numbers per lane, of one number for all lanes (`w`), of
 a table that it reads, and of a whole number per lane (`n`), which only bounds loops and
-selects functions. Nothing grows without bound, and every loop ends. This module knows
-nothing of lumijit: the same text runs elsewhere, too.
+selects functions. Nothing grows without bound, and every loop ends. Formulas are of few
+instructions, as what is looked for is in the nesting. This module knows nothing of
+lumijit: the same text runs elsewhere, too.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from collections.abc import Iterator
 NAMES = ("a", "b", "c")
 TABLE = 5
 HEAD = """
+bend = lambda x: x / (1 + x * x)
 calls = [
-    lambda x, y: dr.sin(x) * y,
+    lambda x, y: bend(x * 1.7) * y,
     lambda x, y: x * 0.7 + y * y * 0.1,
-    lambda x, y: dr.exp(-x * x) + w * y,
+    lambda x, y: 1 / (1 + x * x) + w * y,
 ]
 """
 
@@ -40,16 +42,16 @@ class Writer:
         a, b, c = self._name(), self._name(), self._name()
         k = self._random.randint(0, TABLE - 1)
         return self._pick(
-            f"dr.sin({a} * 1.3 + {b})",
+            f"bend({a} * 1.3 + {b}) * 1.8",
             f"{a} * {b} / (1 + {a} * {a} + {b} * {b})",
-            f"dr.fma(dr.cos({a}), {b}, w) * 0.5",
-            f"dr.exp(-{a} * {a}) - {b} * 0.3",
-            f"dr.select({a} > {b} * 0.9 + 0.03, {a} * 0.8, dr.sin({b} * {c}))",
+            f"dr.fma(bend({a}), {b}, w) * 0.5",
+            f"bend({a} * {a}) - {b} * 0.3",
+            f"dr.select({a} > {b} * 0.9 + 0.03, {a} * 0.8, bend({b} * {c}))",
             f"dr.gather(t.Float64, table, t.UInt32((n + {k}) % {TABLE})) * {a} * 0.6",
-            f"dr.sqrt(1 + {a} * {a}) - dr.atan2({b}, 2 + {c} * {c})",
+            f"dr.sqrt(1 + {a} * {a}) - {b} / (2 + {c} * {c})",
             f"dr.minimum({a}, {b} + 0.11) + {c} * w * 0.2",
             f"dr.switch((n + {k}) % 3, calls, {a}, {b}) * 0.7",
-            f"dr.tanh({a} + {b} * {c})",
+            f"bend({a} + {b} * {c}) - 0.2 * abs({c})",
         )
 
     def _test(self) -> str:

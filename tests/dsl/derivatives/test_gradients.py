@@ -134,3 +134,18 @@ def test_reading_into_a_type_without_derivatives_detaches() -> None:
     dr.enable_grad(source)
     read = dr.gather(dr.llvm.Float64, source, UInt32(1, 0))
     assert not dr.grad_enabled(Float64(read) * 2)
+
+
+@dr.syntax
+def skipping(x: Any, table: Any) -> Any:
+    """The branch reads `k`, a number of the turn that no derivative flows through."""
+    k = UInt32(0)
+    while k < 3:
+        k += 1
+        if x > 0.2:
+            x = x + dr.gather(Float64, table, k - 1) * x
+    return x
+
+
+def test_branches_in_loops_read_what_has_no_derivative() -> None:
+    dr.gradcheck(skipping, Float64(0.5, 0.1), Float64(0.3, -0.2, 0.4))

@@ -41,6 +41,18 @@ def kahan(x):
 
 
 @dr.syntax
+def loop_in_a_branch(x):
+    """What the loop writes depends on what is outside of the branch, too."""
+    y, i = before(x), dr.arange(UInt32, 3)
+    v, n = dr.gather(Float, x, i), UInt32(0)
+    if v > 0:
+        while n < 2:
+            dr.scatter_add(y, v * v, i + n)
+            n += 1
+    return y
+
+
+@dr.syntax
 def overwritten(x):
     """Each turn replaces what the one before has written."""
     y, i = before(x), dr.arange(UInt32, 3)
@@ -166,7 +178,7 @@ def rounds(x):
     return y
 
 
-SUMS = [sums_in_a_loop, kahan]
+SUMS = [sums_in_a_loop, kahan, loop_in_a_branch]
 REPLACED = [
     overwritten,
     constants,

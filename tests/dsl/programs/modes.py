@@ -87,7 +87,7 @@ class Program:
         """Run plain Python, or another version of the function, once per lane."""
         function = function or self.function
         shared = {
-            name: getattr(lj.scalar, f"ArrayX{_SHORT[kind]}")(*values)
+            name: getattr(lj.scalar, f"ArrayX{SHORT[kind]}")(*values)
             for name, (kind, values) in self.shared.items()
         }
         results = []
@@ -121,7 +121,7 @@ class Program:
             np.testing.assert_allclose(shared[name], array, self.rtol, err_msg=name)
 
 
-_SHORT = {"Int": "i", "UInt": "u", "Float": "f", "Float64": "f64", "Int64": "i64"}
+SHORT = {"Int": "i", "UInt": "u", "Float": "f", "Float64": "f64", "Int64": "i64"}
 
 
 def compare(expected: Any, result: Any, lane: int, rtol: float) -> None:
