@@ -331,6 +331,8 @@ _LATER = {
     "functions.comparison": ("assert_allclose",),
     "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
     "functions.products": ("mul_hi", "mul_wide"),
+    "functions.sorting": ("argmax", "argmin", "argsort", "median", "sort"),
+    "functions.statistics": ("std", "var"),
     "functions.tuning": ("flush_thread", "func", "reorder_threads"),
 }
 _HOMES = {_name: _home for _home, _names in _LATER.items() for _name in _names}
@@ -345,6 +347,13 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.likeness import zeros_like as zeros_like
     from lumijit.functions.products import mul_hi as mul_hi
     from lumijit.functions.products import mul_wide as mul_wide
+    from lumijit.functions.sorting import argmax as argmax
+    from lumijit.functions.sorting import argmin as argmin
+    from lumijit.functions.sorting import argsort as argsort
+    from lumijit.functions.sorting import median as median
+    from lumijit.functions.sorting import sort as sort
+    from lumijit.functions.statistics import std as std
+    from lumijit.functions.statistics import var as var
     from lumijit.functions.tuning import flush_thread as flush_thread
     from lumijit.functions.tuning import func as func
     from lumijit.functions.tuning import reorder_threads as reorder_threads

@@ -50,7 +50,7 @@ def reduce(op: str, node: Node) -> Node:
     if node.size == 0:
         return literal(t, t.wrap(identity(op, t)))
     if node.size == 1:
-        _check_lane("reduce", node)
+        check_lane("reduce", node)
         return node
     if node.op is LITERAL:
         return _reduce_literal(op, node)
@@ -104,7 +104,7 @@ def reduce_symbolically(op: str, node: Node, block: int = 0) -> Node:
     return total._node
 
 
-def _check_lane(construct: str, node: Node) -> None:
+def check_lane(construct: str, node: Node) -> None:
     """Refuse to combine the entries of an array of which one lane is known."""
     if trace.running_lanes and trace.state.lane is not None and node.size == 1:
         trace.state.lane.refuse_reduction(construct)
@@ -150,7 +150,7 @@ def _reduce_literal(op: str, node: Node) -> Node:
 def block_reduce(op: str, node: Node, block: int) -> Node:
     """Combine each run of `block` entries."""
     t = node.type
-    _check_lane("block_reduce", node)
+    check_lane("block_reduce", node)
     if block < 1 or node.size % block:
         raise SizeError(
             "block_reduce",
@@ -187,7 +187,7 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
     size = node.size
     if size == 0:
         return node
-    _check_lane("prefix_sum", node)
+    check_lane("prefix_sum", node)
     if t is FLOAT16:
         wide = prefix(op, trace.cast_to(node, FLOAT32), exclusive)
         return trace.cast_to(wide, FLOAT16)
@@ -221,7 +221,7 @@ def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
     t = node.type
     if block == node.size:
         return prefix(op, node, exclusive)
-    _check_lane("block_prefix_reduce", node)
+    check_lane("block_prefix_reduce", node)
     if t is FLOAT16:
         wide = block_prefix(op, trace.cast_to(node, FLOAT32), block, exclusive)
         return trace.cast_to(wide, FLOAT16)
@@ -239,7 +239,7 @@ def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
 def compress(mask: Node) -> Node:
     """Return the indices of the set entries; waits for the mask."""
     size = mask.size
-    _check_lane("compress", mask)
+    check_lane("compress", mask)
     if size == 0:
         return from_buffer(UINT32, buffers.allocate(0), 0)
     source = evaluated(mask)

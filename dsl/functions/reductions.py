@@ -339,16 +339,16 @@ def mean(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
             f"the entries have type {total._spec.dtype.name} (expected floats)",
             "convert them first, for example with lumijit.float_array_t.",
         )
-    return total / (_entry_count(value, axis) or 1)
+    return total / (entry_count(value, axis) or 1)
 
 
-def _entry_count(value: Any, axis: Axis) -> int:
+def entry_count(value: Any, axis: Axis) -> int:
     """Count the entries that are combined to one."""
     if isinstance(value, ArrayBase):
         axes = _axes(axis, value.ndim, "lumijit.mean")
         return int(np.prod([value.shape[k] for k in axes]))
     if isinstance(value, list):
         if axis is None:
-            return int(np.sum([_entry_count(v, None) for v in value]))
+            return int(np.sum([entry_count(v, None) for v in value]))
         return len(value)
     return 1

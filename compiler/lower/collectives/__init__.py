@@ -14,6 +14,10 @@ from lumijit.compiler.lower.collectives.reduce import short_blocks_ir as short_b
 from lumijit.compiler.lower.collectives.reduce import vector_width as vector_width
 from lumijit.compiler.lower.collectives.scan import block_scan_ir as block_scan_ir
 from lumijit.compiler.lower.collectives.scan import scan_ir as scan_ir
+from lumijit.compiler.lower.collectives.sort import DIGIT_BITS as DIGIT_BITS
+from lumijit.compiler.lower.collectives.sort import DIGITS as DIGITS
+from lumijit.compiler.lower.collectives.sort import count_ir as count_ir
+from lumijit.compiler.lower.collectives.sort import move_ir as move_ir
 from lumijit.compiler.lower.collectives.transfer import collect_ir as collect_ir
 from lumijit.compiler.lower.collectives.transfer import copy_ir as copy_ir
 from lumijit.compiler.lower.collectives.transfer import fill_ir as fill_ir

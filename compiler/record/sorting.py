@@ -1,0 +1,195 @@
+"""Sorting: keys that are ordered like the entries, and where these go.
+
+The kernels are in `lower.collectives.sort`; what users get is in the public functions.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import Node, from_buffer, literal
+from lumijit.compiler.launch import named_kernels
+from lumijit.compiler.lower import collectives
+from lumijit.compiler.record import memory
+from lumijit.compiler.record.bounds import check_indexable
+from lumijit.compiler.record.reductions import (
+    block_reduce,
+    check_lane,
+    evaluated,
+    prefix,
+    reduce,
+)
+from lumijit.runtime import buffers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
+
+_SMALLEST_BLOCK = 1 << 14
+_MOST_BLOCKS = 64
+
+
+def keys(node: Node, is_descending: bool = False) -> Node:
+    """Return unsigned integers in the order of an array's entries, NaN last.
+
+    The zeros have one key for both signs.
+    """
+    if node.type.is_float:
+        node = trace.emit2(ar.ADD, node, _number(node.type, 0))
+    return _ordered(node, is_descending)
+
+
+def _ordered(node: Node, is_descending: bool) -> Node:
+    t = node.type
+    if t.is_bool:
+        key = trace.cast_to(node, UINT8)
+    elif not t.is_float and not t.is_signed:
+        key = node
+    else:
+        key = _without_sign(node)
+    return trace.emit1(lo.NOT, key) if is_descending else key
+
+
+def _without_sign(node: Node) -> Node:
+    """Order numbers with signs as unsigned ones: negative ones come first."""
+    t = node.type
+    unsigned = same_bits(t, "u")
+    bits = trace.bitcast_to(node, unsigned)
+    sign = _number(unsigned, 1 << (t.bits - 1))
+    flipped = trace.emit2(lo.XOR, bits, sign)
+    if not t.is_float:
+        return flipped
+    is_negative = trace.emit2(lo.GE, bits, sign)
+    ordered = trace.select(is_negative, trace.emit1(lo.NOT, bits), flipped)
+    is_nan = trace.emit2(lo.NE, node, node)
+    return trace.select(is_nan, _number(unsigned, (1 << t.bits) - 1), ordered)
+
+
+def _number(t: DType, value: int) -> Node:
+    return literal(t, t.wrap(value))
+
+
+def sort(node: Node, is_descending: bool) -> Node:
+    """Sort an array's entries; a negative zero comes before a positive one."""
+    t = node.type
+    check_lane("sort", node)
+    if node.size < 2:
+        return node
+    check_indexable(node, "sort")
+    key, _ = _passes(_ordered(node, is_descending), has_keys=True, has_places=False)
+    assert key is not None
+    if is_descending:
+        key = trace.emit1(lo.NOT, key)
+    if t.is_bool:
+        return trace.emit2(lo.NE, key, _number(UINT8, 0))
+    if not t.is_float and not t.is_signed:
+        return key
+    sign = _number(key.type, 1 << (t.bits - 1))
+    flipped = trace.emit2(lo.XOR, key, sign)
+    if t.is_float:
+        is_positive = trace.emit2(lo.GE, key, sign)
+        flipped = trace.select(is_positive, flipped, trace.emit1(lo.NOT, key))
+    return trace.bitcast_to(flipped, t)
+
+
+def argsort_runs(key: Node, run: int) -> Node:
+    """Return the places of unsigned keys in their order, run by run of that length.
+
+    Of equal keys, the first comes first.
+    """
+    places = _argsort(key)
+    if run == key.size:
+        return places
+    # They keep that order as they go to their runs.
+    row = trace.emit2(ar.INT_DIV, places, literal(UINT32, run))
+    by_row = _argsort(row, (key.size // run - 1).bit_length())
+    return memory.entries(places, by_row, trace.make_true(1))
+
+
+def _argsort(key: Node, bits: int = 0) -> Node:
+    """Return the places of keys in their order; they have so many bits, if not all."""
+    check_lane("argsort", key)
+    check_indexable(key, "argsort")
+    if key.size < 2:
+        return literal(UINT32, 0, key.size)
+    _, places = _passes(key, has_keys=False, has_places=True, bits=bits)
+    assert places is not None
+    return places
+
+
+def extreme_places(node: Node, run: int, op: str) -> Node:
+    """Return, for each run of that length, the position of the least or largest entry.
+
+    Of equal entries, that is the first.
+    """
+    check_indexable(node, f"arg{op}")
+    key = keys(trace.detached(node))
+
+    def combined(op: str, entries: Node) -> Node:
+        is_whole = run == entries.size
+        return reduce(op, entries) if is_whole else block_reduce(op, entries, run)
+
+    place = trace.counter(node.size)
+    best = combined(op, key)
+    if run < node.size:
+        row = trace.emit2(ar.INT_DIV, place, literal(UINT32, run))
+        best = memory.entries(best, row, trace.make_true(1))
+        place = trace.emit2(ar.MOD, place, literal(UINT32, run))
+    is_best = trace.emit2(lo.EQ, key, best)
+    none = literal(UINT32, (1 << 32) - 1)
+    return combined("min", trace.select(is_best, place, none))
+
+
+def _passes(
+    key: Node, has_keys: bool, has_places: bool, bits: int = 0
+) -> tuple[Node | None, Node | None]:
+    """Sort by one digit after the other; return keys and places, where wanted."""
+    t, size = key.type, key.size
+    source, places = evaluated(key), None
+    block = max(_SMALLEST_BLOCK, -(-size // _MOST_BLOCKS))
+    last = (bits or t.bits) - 1
+    for shift in range(0, last + 1, collectives.DIGIT_BITS):
+        is_last = shift + collectives.DIGIT_BITS > last
+        keeps = has_keys or not is_last
+        moved = buffers.allocate(t.size_bytes * size) if keeps else None
+        found = buffers.allocate(4 * size) if has_places else None
+        _pass(t, size, block, shift, (source, moved), (places, found))
+        source, places = moved or source, found
+    ordered = from_buffer(t, source, size) if has_keys else None
+    return ordered, None if places is None else from_buffer(UINT32, places, size)
+
+
+def _pass(
+    t: DType,
+    size: int,
+    block: int,
+    shift: int,
+    key: tuple[Buffer, Buffer | None],
+    place: tuple[Buffer | None, Buffer | None],
+) -> None:
+    """Sort by one digit: from buffers of keys and places to others."""
+    blocks = -(-size // block)
+    counts = _counts(t, size, block, shift, key[0]) if blocks > 1 else key[0]
+    places = "" if place[1] is None else ("old" if place[0] else "new")
+    alone = blocks == 1
+    name = f"sort_move_{t.short}{'_keys' * bool(key[1])}_{places}{'_alone' * alone}"
+    has_keys = key[1] is not None
+    kernel = named_kernels.get(name, collectives.move_ir, t, has_keys, places, alone)
+    addresses = [0 if b is None else b.address for b in (key[1], *place)]
+    args = struct.pack(
+        "<2Q3q3Q", key[0].address, counts.address, block, blocks, shift, *addresses
+    )
+    writes = [b for b in (key[1], place[1]) if b is not None]
+    named_kernels.launch(kernel, args, size, block, block, writes)
+
+
+def _counts(t: DType, size: int, block: int, shift: int, key: Buffer) -> Buffer:
+    """Return where the entries of each digit and block go."""
+    blocks = -(-size // block)
+    counts = buffers.allocate(4 * collectives.DIGITS * blocks)
+    args = struct.pack("<2Q3q", key.address, counts.address, block, blocks, shift)
+    kernel = named_kernels.get(f"sort_count_{t.short}", collectives.count_ir, t)
+    named_kernels.launch(kernel, args, size, block, block, (counts,))
+    numbers = from_buffer(UINT32, counts, collectives.DIGITS * blocks)
+    return evaluated(prefix("add", numbers, True))

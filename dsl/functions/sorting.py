@@ -1,0 +1,309 @@
+"""Sorting and ranks: sort, argsort, argmin, argmax, median."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase, symbolic_error
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.record import sorting
+from lumijit.functions.apply import not_numeric
+from lumijit.functions.axes import along_axis, runs_along
+from lumijit.functions.creation import arange
+from lumijit.functions.gathering import gather
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.runtime.errors import ArrayValueError, SizeError
+from lumijit.scalar_arrays import HostArray
+from lumijit.spec import TENSOR, require
+from lumijit.type_traits import tensor_t, uint32_array_t
+
+# Takes entries, in runs of a length one after the other, and that length.
+OfRuns = Callable[[Any, int], Any]
+
+
+def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
+    """Sort entries along an axis; NaN counts as the largest.
+
+    Args:
+        value: flat array, tensor, or nested array.
+        axis: which one; of nested arrays, the vectorized dimension.
+        descending: whether the largest come first.
+
+    Returns:
+        The sorted entries, of the type and shape of `value`. Derivatives go where the
+        entries come from.
+
+    Raises:
+        ArrayTypeError: for what isn't an array of numbers or masks.
+        ArrayValueError: if there is no such axis.
+
+    Sorts by the digits of the entries, so the time doesn't depend on their order.
+
+    >>> import lumijit as dr
+    >>> dr.sort(dr.llvm.Float(3, dr.nan, 1))
+    [1, 3, nan]
+    """
+
+    def ordered(flat: Any, length: int) -> Any:
+        is_whole = isinstance(flat, FlatArray) and length == len(flat)
+        if is_whole and flat._node.vertex is None:
+            return wrap_flat(type(flat), sorting.sort(flat._node, descending))
+        return _read(flat, _places(flat, length, descending))
+
+    return _mapped("lumijit.sort", value, axis, ordered)
+
+
+def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
+    """Return the positions that sort the entries along an axis.
+
+    Args:
+        value: flat array, tensor, or nested array.
+        axis: which one; of nested arrays, the vectorized dimension.
+        descending: whether the largest come first.
+
+    Returns:
+        UInt32 positions along the axis; those of equal entries keep their order. NaN
+        counts as the largest value, and both zeros as equal.
+
+    Raises:
+        ArrayTypeError: for what isn't an array of numbers or masks.
+        ArrayValueError: if there is no such axis.
+
+    >>> import lumijit as dr
+    >>> dr.argsort(dr.llvm.Float(3, 1, 2))
+    [1, 2, 0]
+    """
+
+    def positions(flat: Any, length: int) -> Any:
+        places = _places(flat, length, descending)
+        return places if length == len(flat) else places % length
+
+    return _mapped("lumijit.argsort", value, axis, positions)
+
+
+def argmin(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Return the position of the smallest entry; NaN counts as the largest.
+
+    Args:
+        value: flat array, tensor, or nested array.
+        axis: along which axis; None for all entries.
+        keepdims: whether tensors keep the axis, with one entry.
+
+    Returns:
+        UInt32 positions along the axis, of the first of equal entries.
+
+    Raises:
+        ArrayTypeError: for what isn't an array of numbers or masks.
+        ArrayValueError: if there is no such axis.
+        SizeError: if there are no entries.
+
+    >>> import lumijit as dr
+    >>> dr.argmin(dr.llvm.Float(3, 1, 2, 1))
+    [1]
+    """
+    return _extreme("lumijit.argmin", "min", value, axis, keepdims)
+
+
+def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Return the position of the largest entry; NaN counts as the largest.
+
+    Args:
+        value: flat array, tensor, or nested array.
+        axis: along which axis; None for all entries.
+        keepdims: whether tensors keep the axis, with one entry.
+
+    Returns:
+        UInt32 positions along the axis, of the first of equal entries.
+
+    Raises:
+        ArrayTypeError: for what isn't an array of numbers or masks.
+        ArrayValueError: if there is no such axis.
+        SizeError: if there are no entries.
+
+    >>> import lumijit as dr
+    >>> dr.argmax(dr.llvm.Float(3, 1, 2, 3))
+    [0]
+    """
+    return _extreme("lumijit.argmax", "max", value, axis, keepdims)
+
+
+def _extreme(construct: str, op: str, value: Any, axis: Any, keepdims: bool) -> Any:
+    def places(flat: Any, length: int) -> Any:
+        cls = uint32_array_t(type(flat))
+        if isinstance(flat, HostArray):
+            order = _host_places(flat, length, op == "max")
+            return cls(order[:, 0].astype(np.uint32))
+        return wrap_flat(cls, sorting.extreme_places(flat._node, length, op))
+
+    if axis is None and not keepdims and isinstance(value, ArrayBase):
+        value = value.array
+    return _reduced(construct, value, axis, keepdims, places)
+
+
+def median(
+    value: Any,
+    /,
+    axis: int | None = -1,
+    keepdims: bool = False,
+    return_index: bool = False,
+) -> Any:
+    """Return the entry in the middle of the sorted ones; of two, the smaller one.
+
+    (NumPy averages the two.) NaN counts as the largest value.
+
+    Args:
+        value: flat array, tensor, or nested array.
+        axis: along which axis; None for all entries.
+        keepdims: whether tensors keep the axis, with one entry.
+        return_index: whether to return its position along the axis, too.
+
+    Returns:
+        The medians, or a pair of medians and UInt32 positions.
+
+    Raises:
+        ArrayTypeError: for what isn't an array of numbers or masks.
+        ArrayValueError: if there is no such axis.
+        SizeError: if there are no entries.
+
+    >>> import lumijit as dr
+    >>> dr.median(dr.llvm.Float(5, 1, 4, 2)), dr.median(dr.llvm.Int(3, 1, 2))
+    ([2], [2])
+    """
+
+    def middle(flat: Any, length: int) -> tuple[Any, Any]:
+        places = _places(flat, length, False)
+        rows = arange(type(places), len(flat) // length)
+        place = gather(type(places), places, rows * length + (length - 1) // 2)
+        return _read(flat, place), place % length
+
+    def chosen(part: int) -> Any:
+        construct = "lumijit.median"
+        return _reduced(
+            construct, value, axis, keepdims, lambda *run: middle(*run)[part]
+        )
+
+    return (chosen(0), chosen(1)) if return_index else chosen(0)
+
+
+def _places(flat: Any, length: int, descending: bool) -> Any:
+    """Return the places of all entries in their order, run by run."""
+    cls = uint32_array_t(type(flat))
+    if not isinstance(flat, HostArray):
+        key = sorting.keys(trace.detached(flat._node), descending)
+        return wrap_flat(cls, sorting.argsort_runs(key, length))
+    order = _host_places(flat, length, descending)
+    first = np.arange(len(order))[:, None] * length
+    return cls((order + first).reshape(-1).astype(np.uint32))
+
+
+def _host_places(flat: HostArray, length: int, descending: bool) -> Any:
+    """Return, for each run, the positions of its entries in their order."""
+    rows = flat._data.reshape(-1, length)
+    if not descending:
+        return np.argsort(rows, axis=1, kind="stable")
+    return length - 1 - np.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1]
+
+
+def _read(flat: Any, places: Any) -> Any:
+    if isinstance(flat, HostArray):
+        return type(flat)(flat._data[places._data])
+    return gather(type(flat), flat, places)
+
+
+def _checked(construct: str, value: Any, axis: Any) -> int | None:
+    """Return an axis counted from the front; refuse what isn't there."""
+    if not isinstance(value, ArrayBase) or value._spec.kind.is_special:
+        raise not_numeric(construct, (value,))
+    if value._is_symbolic():
+        raise symbolic_error(construct)
+    ndim = value.ndim
+    if axis is None:
+        return None
+    if not isinstance(axis, int) or not -ndim <= axis < ndim:
+        raise ArrayValueError(
+            construct,
+            f"axis {axis!r} doesn't exist (the array has {ndim} dimensions)",
+            f"use an axis from {-ndim} to {ndim - 1}.",
+        )
+    return axis % ndim
+
+
+def _mapped(construct: str, value: Any, axis: Any, function: OfRuns) -> Any:
+    """Apply a function that keeps the number of entries along an axis."""
+    axis = _checked(construct, value, axis)
+    if isinstance(value, NestedArray):
+        return _by_component(construct, value, axis, function)
+    if value._spec.kind is not TENSOR:
+        flat = _dynamic(value)
+        return _like(value, function(flat, len(flat))) if len(flat) else value
+    if axis is None:
+        raise ArrayValueError(
+            construct, "there is no axis None", "sort the entries, '.array'."
+        )
+    return along_axis(value, axis, lambda v, n: function(v, n) if len(v) else v)
+
+
+def _reduced(
+    construct: str, value: Any, axis: Any, keepdims: bool, function: OfRuns
+) -> Any:
+    """Apply a function that leaves one entry of each run along an axis."""
+    axis = _checked(construct, value, axis)
+    if isinstance(value, NestedArray):
+        return _by_component(construct, value, axis, function)
+    is_tensor = value._spec.kind is TENSOR
+    flat = _dynamic(value.array)
+    length = len(flat) if axis is None or not is_tensor else value.shape[axis]
+    if length == 0:
+        raise SizeError(
+            construct, "there are no entries along the axis", "pass one at least."
+        )
+    if not is_tensor:
+        found = function(flat, length)
+        return found.item() if isinstance(found, HostArray) else found
+    if axis is None:
+        found, shape = function(flat, length), (1,) * value.ndim
+        return tensor_t(found)(found, shape if keepdims else ())
+    found = function(runs_along(value, axis), length)
+    kept = (1,) if keepdims else ()
+    shape = (*value.shape[:axis], *kept, *value.shape[axis + 1 :])
+    return tensor_t(found)(found, shape)
+
+
+def _dynamic(value: Any) -> Any:
+    """Return an array of the scalar namespace as one of any length."""
+    if not isinstance(value, HostArray):
+        return value
+    return tensor_t(value)._flat_class()(value._data)
+
+
+def _like(value: Any, found: Any) -> Any:
+    """Return what was made of an array's entries in an array of its kind."""
+    if not isinstance(value, (HostArray, NestedArray)):
+        return found
+    dtype = (found if isinstance(value, HostArray) else found[0])._spec.dtype
+    cls = require(value._spec.replaced(dtype=dtype), "lumijit.sort")
+    return cls(found) if isinstance(value, HostArray) else wrap_nested(cls, found)
+
+
+def _by_component(
+    construct: str, value: Any, axis: int | None, function: OfRuns
+) -> Any:
+    if axis != value.ndim - 1 or not value._spec.is_jit:
+        raise ArrayValueError(
+            construct,
+            f"nested arrays have no order along axis {axis}",
+            "use axis -1 for each component, or make a tensor of them.",
+        )
+    items = [
+        _by_component(construct, v, v.ndim - 1, function)
+        if isinstance(v, NestedArray)
+        else function(v, len(v))
+        for v in value
+    ]
+    return _like(value, items) if items else value

@@ -1,0 +1,72 @@
+"""Variance and standard deviation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lumijit.base import ArrayBase
+from lumijit.functions.elementwise import sqrt, square
+from lumijit.functions.reductions import Axis, entry_count, mean
+from lumijit.functions.reductions import sum as sum_
+from lumijit.runtime.errors import ArrayTypeError
+
+
+def var(value: Any, axis: Axis = 0, mode: str | None = None, ddof: int = 0) -> Any:
+    """Average the squared distances from the mean along axes (see `reduce`).
+
+    Args:
+        value: array of floats, number or iterable of these.
+        axis: axis or axes; None for all.
+        mode: strategy for the vectorized dimension.
+        ddof: the sum is divided by the number of entries minus this; 1 gives the
+            unbiased estimate from a sample.
+
+    Returns:
+        The variances; NaN where nothing is left to divide by.
+
+    Raises:
+        ArrayTypeError: if the entries are integers.
+
+    In two passes: first the means, then the distances.
+
+    >>> import lumijit as dr
+    >>> dr.var(dr.llvm.Float(1, 2, 3, 4)), dr.var([1.0, 3.0], ddof=1)
+    ([1.25], 2.0)
+    """
+    if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
+        value = list(value)
+    center = mean(value, axis, mode)
+    if isinstance(value, list):
+        distances: Any = [square(v - center) for v in value]
+    else:
+        distances = square(value - center)
+    divisor = entry_count(value, axis) - ddof
+    total = sum_(distances, axis, mode)
+    if not isinstance(divisor, int):
+        raise ArrayTypeError("lumijit.var", f"ddof is {ddof!r}", "pass an int.")
+    if divisor <= 0:
+        return total * math.nan
+    return total / divisor
+
+
+def std(value: Any, axis: Axis = 0, mode: str | None = None, ddof: int = 0) -> Any:
+    """Return the standard deviation, the square root of the variance (see `var`).
+
+    Args:
+        value: array of floats, number or iterable of these.
+        axis: axis or axes; None for all.
+        mode: strategy for the vectorized dimension.
+        ddof: as of `var`.
+
+    Returns:
+        The standard deviations.
+
+    Raises:
+        ArrayTypeError: if the entries are integers.
+
+    >>> import lumijit as dr
+    >>> dr.std([1.0, 5.0])
+    2.0
+    """
+    return sqrt(var(value, axis, mode, ddof))
