@@ -8,6 +8,7 @@ from lumijit import auto as auto
 from lumijit import llvm as llvm
 from lumijit import opt as opt
 from lumijit import pytree as pytree
+from lumijit import random as random
 from lumijit import scalar as scalar
 from lumijit.backend import set_backend as set_backend
 from lumijit.base import ArrayBase as ArrayBase
@@ -325,22 +326,41 @@ from lumijit.type_traits import uint_array_t as uint_array_t
 from lumijit.type_traits import value_t as value_t
 
 # What few programs use is imported by those that do: by module, here and below, where
-# type checkers read it. A test holds that both agree.
+# type checkers read it. A test holds that both agree. The first are modules themselves.
 _LATER = {
+    "": ("dda",),
     "functions.colors": ("linear_to_srgb", "srgb_to_linear"),
     "functions.comparison": ("assert_allclose",),
+    "functions.elliptic": (
+        "comp_ellint_1",
+        "comp_ellint_2",
+        "comp_ellint_3",
+        "ellint_1",
+        "ellint_2",
+        "ellint_3",
+    ),
+    "functions.harmonics": ("sh_eval",),
     "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
     "functions.products": ("mul_hi", "mul_wide"),
     "functions.sorting": ("argmax", "argmin", "argsort", "median", "sort"),
     "functions.statistics": ("std", "var"),
     "functions.tuning": ("flush_thread", "func", "reorder_threads"),
+    "random.generator": ("rng",),
 }
 _HOMES = {_name: _home for _home, _names in _LATER.items() for _name in _names}
 
 if _typing.TYPE_CHECKING:
+    from lumijit import dda as dda
     from lumijit.functions.colors import linear_to_srgb as linear_to_srgb
     from lumijit.functions.colors import srgb_to_linear as srgb_to_linear
     from lumijit.functions.comparison import assert_allclose as assert_allclose
+    from lumijit.functions.elliptic import comp_ellint_1 as comp_ellint_1
+    from lumijit.functions.elliptic import comp_ellint_2 as comp_ellint_2
+    from lumijit.functions.elliptic import comp_ellint_3 as comp_ellint_3
+    from lumijit.functions.elliptic import ellint_1 as ellint_1
+    from lumijit.functions.elliptic import ellint_2 as ellint_2
+    from lumijit.functions.elliptic import ellint_3 as ellint_3
+    from lumijit.functions.harmonics import sh_eval as sh_eval
     from lumijit.functions.likeness import empty_like as empty_like
     from lumijit.functions.likeness import ones_like as ones_like
     from lumijit.functions.likeness import opaque_width as opaque_width
@@ -357,13 +377,17 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.tuning import flush_thread as flush_thread
     from lumijit.functions.tuning import func as func
     from lumijit.functions.tuning import reorder_threads as reorder_threads
+    from lumijit.random.generator import rng as rng
 else:
 
     def __getattr__(name):
         """Import a function when it is first asked for."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
+        home = _HOMES[name]
+        value = _import_module(f"{__name__}.{home or name}")
+        if home:
+            value = getattr(value, name)
         globals()[name] = value
         return value
 
@@ -374,7 +398,7 @@ _install_control()
 _install_derivatives()
 _relax_collector()
 
-_MODULES = ("auto", "llvm", "opt", "pytree", "scalar")
+_MODULES = ("auto", "llvm", "opt", "pytree", "random", "scalar")
 # Where lumijit is used, nobody wants to see which modules it consists of.
 __all__ = [
     _name

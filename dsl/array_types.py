@@ -20,7 +20,7 @@ from lumijit.control.recorded_loop import Loop, PlainLoop
 from lumijit.matrix_arrays import Matrices
 from lumijit.nested import NestedArray
 from lumijit.quaternion_arrays import Quaternions
-from lumijit.random import make_pcg32
+from lumijit.random.pcg32 import make_pcg32
 from lumijit.runtime.dtypes import (
     BOOL,
     FLOAT16,

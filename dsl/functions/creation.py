@@ -167,7 +167,7 @@ def _make(
             "pass a type, such as lumijit.llvm.Float.",
         )
     if issubclass(dtype, ArrayBase):
-        sizes = _sizes(construct, dtype, shape)
+        sizes = array_sizes(construct, dtype, shape)
 
         def default(entry: DType, size: int, value: Any) -> Node:
             stored = initialize.number(value, entry, construct)
@@ -233,7 +233,7 @@ def check_dimensions(construct: str, shape: Any) -> tuple[int, ...]:
     return tuple(_size(n, construct) for n in sizes)
 
 
-def _sizes(construct: str, cls: type[Any], shape: Shape) -> Sequence[int]:
+def array_sizes(construct: str, cls: type[Any], shape: Shape) -> Sequence[int]:
     """Return all dimensions of the array to make."""
     if cls._spec.kind is TENSOR:
         return check_dimensions(construct, shape)

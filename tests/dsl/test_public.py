@@ -48,7 +48,9 @@ def test_examples_run(value):
         "pytree",
         "printing",
         "initialize",
-        "random",
+        "dda",
+        "random.pcg32",
+        "random.generator",
         "control.local_memory",
         "debug.whos",
         "debug.template",
@@ -66,7 +68,7 @@ def test_examples_of_helpers_run(module):
 
 def test_only_public_names_are_listed():
     modules = [name for name in dir(dr) if inspect.ismodule(getattr(dr, name))]
-    assert modules == ["auto", "llvm", "opt", "pytree", "scalar"]
+    assert modules == ["auto", "dda", "llvm", "opt", "pytree", "random", "scalar"]
     assert set(dr.__all__) <= set(dir(dr))
     assert not [name for name in dr.__all__ if name.startswith("_")]
 
@@ -78,7 +80,7 @@ def test_the_version_is_that_of_the_package():
 def test_type_checkers_know_what_is_imported_later():
     tree = ast.parse(inspect.getsource(dr))
     imported = [
-        (node.module.removeprefix("lumijit."), alias.name)
+        (node.module.removeprefix("lumijit").removeprefix("."), alias.name)
         for block in tree.body
         if isinstance(block, ast.If)
         for node in block.body
