@@ -219,7 +219,6 @@ from lumijit.functions.shaping import slice as slice
 from lumijit.functions.shaping import unravel as unravel
 from lumijit.functions.sizes import shape as shape
 from lumijit.functions.sizes import width as width
-from lumijit.functions.slicing import slice_index as slice_index
 from lumijit.functions.transcendental import acos as acos
 from lumijit.functions.transcendental import acosh as acosh
 from lumijit.functions.transcendental import asin as asin
@@ -277,6 +276,7 @@ from lumijit.runtime.workers import set_thread_count as set_thread_count
 from lumijit.runtime.workers import thread_count as thread_count
 from lumijit.syntax import hint as hint
 from lumijit.syntax import syntax as syntax
+from lumijit.tensors.subscripts import slice_index as slice_index
 from lumijit.traits import backend_v as backend_v
 from lumijit.traits import depth_v as depth_v
 from lumijit.traits import is_arithmetic_v as is_arithmetic_v
@@ -346,6 +346,18 @@ _LATER = {
     "functions.statistics": ("std", "var"),
     "functions.tuning": ("flush_thread", "func", "reorder_threads"),
     "random.generator": ("rng",),
+    "tensors.joining": (
+        "array_split",
+        "column_stack",
+        "dstack",
+        "hstack",
+        "row_stack",
+        "split",
+        "stack",
+        "vstack",
+    ),
+    "tensors.shapes": ("expand_dims", "moveaxis", "squeeze", "swapaxes"),
+    "tensors.taking": ("take", "take_interp"),
 }
 _HOMES = {_name: _home for _home, _names in _LATER.items() for _name in _names}
 
@@ -378,6 +390,20 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.tuning import func as func
     from lumijit.functions.tuning import reorder_threads as reorder_threads
     from lumijit.random.generator import rng as rng
+    from lumijit.tensors.joining import array_split as array_split
+    from lumijit.tensors.joining import column_stack as column_stack
+    from lumijit.tensors.joining import dstack as dstack
+    from lumijit.tensors.joining import hstack as hstack
+    from lumijit.tensors.joining import row_stack as row_stack
+    from lumijit.tensors.joining import split as split
+    from lumijit.tensors.joining import stack as stack
+    from lumijit.tensors.joining import vstack as vstack
+    from lumijit.tensors.shapes import expand_dims as expand_dims
+    from lumijit.tensors.shapes import moveaxis as moveaxis
+    from lumijit.tensors.shapes import squeeze as squeeze
+    from lumijit.tensors.shapes import swapaxes as swapaxes
+    from lumijit.tensors.taking import take as take
+    from lumijit.tensors.taking import take_interp as take_interp
 else:
 
     def __getattr__(name):

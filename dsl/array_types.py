@@ -55,7 +55,7 @@ from lumijit.spec import (
     registered,
     require,
 )
-from lumijit.tensors import TensorArray
+from lumijit.tensors.storage import TensorArray
 from lumijit.textures.texture import make_texture
 
 SUFFIXES: dict[DType, str] = {

@@ -37,6 +37,7 @@ from lumijit.spec import (
     COMPLEX,
     DYNAMIC,
     SCALAR,
+    TENSOR,
     ArraySpec,
     Backend,
     Kind,
@@ -60,6 +61,9 @@ class _Common:
         """Return the facts about the class in common."""
         dtype = _joined_dtype(self)
         kind = self.special or plain_kind(self.outer)
+        if kind is TENSOR and self.outer == (DYNAMIC,) and self.backend.is_jit:
+            # The entries of a tensor of the scalar namespace.
+            self.outer = ()
         found = ArraySpec(self.backend, self.is_diff, dtype, self.outer, kind)
         if self.special and (self.outer, dtype) not in kind.types:
             raise ArrayTypeError(

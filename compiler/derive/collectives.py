@@ -19,7 +19,7 @@ from lumijit.compiler.derive.rules import (
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.ops.arithmetic import INT_DIV, MOD, SUB
+from lumijit.compiler.ir.ops.arithmetic import MOD, SUB
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Dependence
@@ -33,13 +33,13 @@ PREFIX = Dependence("prefix")
 def reduce(op: str, node: Node) -> Node:
     """Combine all entries to one."""
     result = reductions.reduce(op, node)
-    return _tracked(result, REDUCE, node, (op, node.size))
+    return _tracked(result, REDUCE, node, (op, node.size, 1))
 
 
-def block_reduce(op: str, node: Node, block: int) -> Node:
-    """Combine each run of `block` entries."""
-    result = reductions.block_reduce(op, node, block)
-    return _tracked(result, REDUCE, node, (op, block))
+def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
+    """Combine each run of `block` entries, or of `block` rows of `inner` entries."""
+    result = reductions.block_reduce(op, node, block, inner)
+    return _tracked(result, REDUCE, node, (op, block, inner))
 
 
 def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
@@ -72,48 +72,47 @@ def _tracked(result: Node, how: Dependence, node: Node, attr: object) -> Node:
     return result
 
 
-def _spread(node: Node, size: int, block: int) -> Node:
+def _spread(node: Node, step: Step) -> Node:
     """Give each entry of an array of results the one of its block."""
+    _, block, inner = step.attr
+    size = step.deps[0].size
     if node.size == 1:
         return trace.resized(node, size)
-    place = trace.emit2(INT_DIV, trace.counter(size), trace.literal(UINT32, block))
+    place = reductions.result_place(size, block, inner)
     return memory.entries(node, place, trace.make_true(1))
 
 
 def _pull_reduce(step: Step, into: dict[int, Adjoint], by: Node) -> None:
-    (node,) = step.deps
-    spread = Value(_spread(by, node.size, step.attr[1]))
-    into[0].add(_weighted(step, spread).node)
+    into[0].add(_weighted(step, Value(_spread(by, step))).node)
 
 
 def _weighted(step: Step, spread: Value) -> Value:
     """Multiply a derivative per entry with that of the block's result by the entry."""
-    op, block = step.attr
+    op = step.attr[0]
     if op == "add":
         return spread
-    (node,) = step.deps
-    size = node.size
-    value = Value(node)
+    value = Value(step.deps[0])
     if op == "mul":
         product, zeros = (
-            Value(_spread(_combined(how, part(value).node, block), size, block))
+            Value(_spread(_combined(how, part(value).node, step), step))
             for how, part in (("mul", without_zeros), ("add", zero_count))
         )
         return spread * product_without(value, product, zeros)
-    result = Value(_spread(step.result, size, block))
+    result = Value(_spread(step.result, step))
     return (value == result).select(spread, 0)
 
 
-def _combined(op: str, node: Node, block: int) -> Node:
+def _combined(op: str, node: Node, step: Step) -> Node:
+    _, block, inner = step.attr
     if block == node.size:
         return reduce(op, node)
-    return block_reduce(op, node, block)
+    return block_reduce(op, node, block, inner)
 
 
 def _push_reduce(step: Step, tangents: dict[int, Node]) -> Node:
     (node,) = step.deps
     tangent = Value(trace.resized(tangents[0], node.size))
-    return _combined("add", _weighted(step, tangent).node, step.attr[1])
+    return _combined("add", _weighted(step, tangent).node, step)
 
 
 def _reversed(node: Node) -> Node:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     pass
 
 REDUCE_BLOCK = 1 << 16
+# The lengths of rows that are combined at once, and entries of a launch's blocks.
+SHORT_ROW, LONG_ROW = 64, 1 << 13
+ROW_BLOCK = 1 << 10
 SCAN_BLOCK = 1 << 14
 
 
@@ -77,13 +80,13 @@ def is_any_set(mask: Node) -> bool:
     return buffers.first_byte(found) != 0
 
 
-def reduce_symbolically(op: str, node: Node, block: int = 0) -> Node:
+def reduce_symbolically(op: str, node: Node, block: int = 0, inner: int = 1) -> Node:
     """Combine all entries, or those of each block, in the kernel that computes them."""
     t = node.type
     if node.size == 0 or node.op is LITERAL:
-        return block_reduce(op, node, block) if block else reduce(op, node)
+        return block_reduce(op, node, block, inner) if block else reduce(op, node)
     if t is FLOAT16 and op in ("add", "mul"):
-        wide = reduce_symbolically(op, trace.cast_to(node, FLOAT32), block)
+        wide = reduce_symbolically(op, trace.cast_to(node, FLOAT32), block, inner)
         return trace.cast_to(wide, FLOAT16)
     if trace.is_symbolic(node):
         raise SymbolicError(
@@ -95,11 +98,7 @@ def reduce_symbolically(op: str, node: Node, block: int = 0) -> Node:
         )
     count = node.size // block if block else 1
     total = Holder(literal(t, t.wrap(identity(op, t)), count))
-    place = literal(UINT32, 0)
-    if block:
-        place = trace.emit2(
-            ar.INT_DIV, trace.counter(node.size), literal(UINT32, block)
-        )
+    place = result_place(node.size, block, inner) if block else literal(UINT32, 0)
     memory.scatter(total, node, place, trace.make_true(1), op)
     return total._node
 
@@ -147,11 +146,21 @@ def _reduce_literal(op: str, node: Node) -> Node:
     return literal(t, value)
 
 
-def block_reduce(op: str, node: Node, block: int) -> Node:
-    """Combine each run of `block` entries."""
+def result_place(size: int, block: int, inner: int = 1) -> Node:
+    """Return where the result of its block lies, for each entry of an array."""
+    counter = trace.counter(size)
+    run = trace.emit2(ar.INT_DIV, counter, literal(UINT32, block * inner))
+    if inner == 1:
+        return run
+    column = trace.emit2(ar.MOD, counter, literal(UINT32, inner))
+    return trace.emit3(ar.FMA, run, literal(UINT32, inner), column)
+
+
+def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
+    """Combine each run of `block` entries, or of `block` rows of `inner` entries."""
     t = node.type
     check_lane("block_reduce", node)
-    if block < 1 or node.size % block:
+    if block < 1 or node.size % (block * inner):
         raise SizeError(
             "block_reduce",
             f"the array's size {node.size} is no multiple of the block size {block}",
@@ -159,9 +168,14 @@ def block_reduce(op: str, node: Node, block: int) -> Node:
         )
     if block == 1:
         return node
+    if node.op is LITERAL:
+        total = _reduce_literal(op, literal(t, node.attr, block))
+        return literal(t, total.attr, node.size // block)
     if t is FLOAT16 and op in ("add", "mul"):
-        wide = block_reduce(op, trace.cast_to(node, FLOAT32), block)
+        wide = block_reduce(op, trace.cast_to(node, FLOAT32), block, inner)
         return trace.cast_to(wide, FLOAT16)
+    if inner > 1:
+        return _reduce_rows(op, node, block, inner)
     count = node.size // block
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * count)
@@ -214,6 +228,44 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
     )
     named_kernels.launch(kernel, args, size, block, SCAN_BLOCK, (result,))
     return from_buffer(t, result, size)
+
+
+def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
+    """Combine runs of rows: some to one long row, that again, short ones as columns."""
+    t = node.type
+    runs = node.size // (block * inner)
+    # As long as gives all threads work, but much shorter than what is combined.
+    wanted = min(max(LONG_ROW // runs, 4 * SHORT_ROW), block * inner // 16)
+    row = max(1, wanted // inner) * inner
+    if row < SHORT_ROW:
+        return block_reduce(op, _columns(node, block, inner), block)
+    count = runs * row
+    source = evaluated(node)
+    result = buffers.allocate(t.size_bytes * count)
+    kernel = named_kernels.get(
+        f"reduce_rows_{op}_{t.short}", collectives.rows_ir, op, t
+    )
+    args = struct.pack("<2Q2q", source.address, result.address, row, block * inner)
+    limit = max(1, 4096 * row // (block * inner))
+    named_kernels.launch(kernel, args, count, ROW_BLOCK, limit, (result,))
+    return block_reduce(op, from_buffer(t, result, count), row // inner, inner)
+
+
+def _columns(node: Node, block: int, inner: int) -> Node:
+    """Put the entries of each column of (…, block, inner) entries side by side."""
+    run, place = _parts(trace.counter(node.size), block)
+    run, column = _parts(run, inner)
+    place = trace.emit3(ar.FMA, run, literal(UINT32, block), place)
+    place = trace.emit3(ar.FMA, place, literal(UINT32, inner), column)
+    return memory.entries(node, place, trace.make_true(1))
+
+
+def _parts(number: Node, size: int) -> tuple[Node, Node]:
+    """Return quotient and remainder."""
+    divisor = literal(UINT32, size)
+    return trace.emit2(ar.INT_DIV, number, divisor), trace.emit2(
+        ar.MOD, number, divisor
+    )
 
 
 def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:

@@ -17,17 +17,20 @@ from lumijit.compiler.transform.substitution import at_positions
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.scalar_arrays import HostArray
+from lumijit.traits import is_tensor_v
 
 
 def meshgrid(*args: Array, indexing: str = "xy") -> tuple[Any, ...]:
     """Make the flattened coordinates of a grid from one sequence per axis.
 
     Args:
-        *args: flat arrays with the coordinates along each axis.
+        *args: flat arrays with the coordinates along each axis, or tensors of one
+            dimension.
         indexing: "xy" (the first axis changes fastest) or "ij" (the last one).
 
     Returns:
-        One flat array per axis, as long as the grid has points.
+        One flat array per axis, as long as the grid has points; for tensors, tensors
+        of the grid's shape.
 
     Raises:
         ArrayValueError: if `indexing` is neither.
@@ -42,12 +45,18 @@ def meshgrid(*args: Array, indexing: str = "xy") -> tuple[Any, ...]:
         raise ArrayValueError(
             construct, f"indexing is {indexing!r}", "pass 'xy' or 'ij'."
         )
+    if args and all(is_tensor_v(arg) and arg.ndim == 1 for arg in args):
+        sizes = [len(arg) for arg in args]
+        if indexing == "xy":
+            sizes[:2] = sizes[1::-1]
+        flat = meshgrid(*[arg.array for arg in args], indexing=indexing)
+        return tuple(type(a)(v, sizes) for a, v in zip(args, flat, strict=True))
     for arg in args:
         if not isinstance(arg, (FlatArray, HostArray)):
             raise ArrayTypeError(
                 construct,
                 f"an argument has type {type(arg).__name__!r}",
-                "pass flat arrays.",
+                "pass flat arrays, or tensors of one dimension.",
             )
     if len(args) == 1:
         return args

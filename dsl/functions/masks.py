@@ -33,12 +33,13 @@ def _checked(value: Any, construct: str) -> Any:
     return [_checked(v, construct) for v in value]
 
 
-def all(value: Any, axis: Axis = 0) -> Any:
+def all(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     """Tell whether all entries along axes are set (see `reduce`).
 
     Args:
         value: mask, bool or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         A mask without the reduced axes, or a bool; True for nothing. A mask of one
@@ -48,15 +49,16 @@ def all(value: Any, axis: Axis = 0) -> Any:
     >>> dr.all(dr.llvm.Bool(True, False)), dr.all([True, True])
     ([False], True)
     """
-    return reduce(ReduceOp.And, _checked(value, "lumijit.all"), axis)
+    return reduce(ReduceOp.And, _checked(value, "lumijit.all"), axis, keepdims=keepdims)
 
 
-def any(value: Any, axis: Axis = 0) -> Any:
+def any(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     """Tell whether an entry along axes is set (see `reduce`).
 
     Args:
         value: mask, bool or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         A mask without the reduced axes, or a bool; False for nothing.
@@ -65,15 +67,16 @@ def any(value: Any, axis: Axis = 0) -> Any:
     >>> dr.any(dr.llvm.Bool(True, False))
     [True]
     """
-    return reduce(ReduceOp.Or, _checked(value, "lumijit.any"), axis)
+    return reduce(ReduceOp.Or, _checked(value, "lumijit.any"), axis, keepdims=keepdims)
 
 
-def none(value: Any, axis: Axis = 0) -> Any:
+def none(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     """Tell whether no entry along axes is set (see `reduce`).
 
     Args:
         value: mask, bool or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         A mask without the reduced axes, or a bool; True for nothing.
@@ -82,16 +85,19 @@ def none(value: Any, axis: Axis = 0) -> Any:
     >>> dr.none([False, False])
     True
     """
-    result = reduce(ReduceOp.Or, _checked(value, "lumijit.none"), axis)
+    result = reduce(
+        ReduceOp.Or, _checked(value, "lumijit.none"), axis, keepdims=keepdims
+    )
     return not result if isinstance(result, bool) else ~result
 
 
-def count(value: Any, axis: Axis = 0) -> Any:
+def count(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     """Count the entries that are set along axes (see `reduce`).
 
     Args:
         value: mask, bool or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         A UInt32 array without the reduced axes, or an int.
@@ -100,7 +106,8 @@ def count(value: Any, axis: Axis = 0) -> Any:
     >>> dr.count(dr.llvm.Bool(True, False, True))
     [2]
     """
-    return sum(_as_counts(_checked(value, "lumijit.count")), axis)
+    counts = _as_counts(_checked(value, "lumijit.count"))
+    return sum(counts, axis, keepdims=keepdims)
 
 
 def _as_counts(value: Any) -> Any:

@@ -2,18 +2,21 @@
 
 Axis 0 is the outermost dimension. Static dimensions are reduced in the trace; the
 vectorized dimension by a kernel of its own, and it stays as a dimension of size 1.
+Those of a tensor all lie in memory, and vanish.
 """
 
 from __future__ import annotations
 
+import math
 from functools import reduce as fold
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
 from lumijit import initialize
 from lumijit.arrays import FlatArray
-from lumijit.base import Array, ArrayBase
+from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.derive import collectives
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
@@ -22,6 +25,7 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp, VarState
 from lumijit.functions.apply import apply, not_numeric
+from lumijit.functions.creation import full
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -33,7 +37,7 @@ from lumijit.spec import TENSOR, require
 # Larger arrays are reduced where they are computed.
 HUGE_BYTES = 1 << 30
 
-Axis = int | tuple[int, ...] | None
+Axis = int | tuple[int, ...] | EllipsisType | None
 
 _OPS: dict[ReduceOp, Op] = {
     ReduceOp.Add: ar.ADD,
@@ -53,23 +57,31 @@ _EMPTY: dict[ReduceOp, Any] = {
 }
 
 
-def reduce(op: ReduceOp, value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+def reduce(
+    op: ReduceOp,
+    value: Any,
+    axis: Axis = ...,
+    mode: str | None = None,
+    keepdims: bool = False,
+) -> Any:
     """Combine the entries of an array, sequence or number along axes.
 
     Args:
         op: how entries are combined.
         value: array, number or iterable of these.
-        axis: axis or axes, negative ones from the end; None for all.
+        axis: axis or axes, negative ones from the end; None for all. By default, all
+            of a tensor and the outermost of everything else.
         mode: how the vectorized dimension is reduced. "evaluated" computes the
             array and runs a reduction kernel, in a fixed order. "symbolic" reduces
             with `scatter_reduce`, in the kernel that computes the array, which
             never lies in memory; floats are rounded in an order that may differ
             from run to run. None takes "evaluated" unless the array isn't in memory
             and would take a GiB there.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
-        An array without the reduced axes. The vectorized dimension stays, with one
-        entry. Empty arrays give the neutral value of the operation.
+        An array without the reduced axes. The vectorized dimension of what is no
+        tensor stays, with one entry. Empty arrays give the neutral value.
 
     Raises:
         ArrayTypeError: if the operation isn't defined for the entries.
@@ -80,10 +92,18 @@ def reduce(op: ReduceOp, value: Any, axis: Axis = 0, mode: str | None = None) ->
     >>> dr.reduce(dr.ReduceOp.Mul, Array3f(2, 3, [4, 5]))
     [24, 30]
     """
-    return _reduce(f"lumijit.reduce({getattr(op, 'name', op)})", op, value, axis, mode)
+    construct = f"lumijit.reduce({getattr(op, 'name', op)})"
+    return _reduce(construct, op, value, axis, mode, keepdims)
 
 
-def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> Any:
+def _reduce(
+    construct: str,
+    op: ReduceOp,
+    value: Any,
+    axis: Axis,
+    mode: Any,
+    keepdims: bool = False,
+) -> Any:
     if not isinstance(op, ReduceOp):
         raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
     check_strategy(mode, construct)
@@ -91,9 +111,16 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
         if op is ReduceOp.Identity:
             return value
         check_reducible(op, value._spec, construct)
+        axes = reduced_axes(construct, axis, value)
         if value._spec.kind is TENSOR:
-            return _whole_tensor(construct, op, value, axis, mode)
-        return _along(op, value, _axes(axis, value.ndim, construct), mode)
+            return _of_tensor(op, value, axes, mode, keepdims)
+        if keepdims and axes != {value.ndim - 1}:
+            raise ArrayTypeError(
+                construct,
+                f"reduced axes of {type(value).__name__} can't stay with size 1",
+                "leave 'keepdims' out, or convert the array to a tensor.",
+            )
+        return _along(op, value, axes, mode)
     if initialize.is_number(value):
         is_bitwise = op in (ReduceOp.And, ReduceOp.Or)
         if is_bitwise and not isinstance(value, (bool, np.bool_)):
@@ -101,25 +128,63 @@ def _reduce(construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any) -> 
         return value
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
         raise not_numeric(construct, (value,))
-    if axis not in (0, None, (0,)):
+    if axis is Ellipsis:
+        axis = 0
+    if axis not in (0, None, (0,)) or keepdims:
         raise ArrayValueError(
-            construct, f"sequences have no axis {axis}", "use axis 0 or None."
+            construct,
+            f"sequences have no axis {axis} that could be reduced or kept",
+            "use axis 0 or None, and no 'keepdims'.",
         )
     return _fold_sequence(construct, op, value, axis, mode)
 
 
-def _whole_tensor(
-    construct: str, op: ReduceOp, value: Any, axis: Axis, mode: Any
+def _of_tensor(
+    op: ReduceOp, value: Any, axes: set[int], mode: Any, keepdims: bool
 ) -> Any:
-    """Combine all entries of a tensor to one without dimensions."""
-    if _axes(axis, value.ndim, construct) != set(range(value.ndim)):
-        raise ArrayValueError(
-            construct,
-            "a tensor can't be reduced along some of its axes",
-            "pass axis=None to combine all entries.",
-        )
-    cls = type(value)
-    return cls(_reduce(construct, op, value.array, 0, mode), ())
+    """Reduce axes of a tensor, last ones first; neighbours at once."""
+    flat, shape = value.array, value.shape
+    kept = [(k, n) for k, n in enumerate(shape) if k not in axes]
+    result = tuple(n for _, n in kept)
+    if keepdims:
+        result = tuple(1 if k in axes else n for k, n in enumerate(shape))
+    axis = len(shape)
+    inner = 1
+    while axis:
+        axis -= 1
+        if axis not in axes:
+            inner *= shape[axis]
+            continue
+        length = shape[axis]
+        while axis and axis - 1 in axes:
+            axis -= 1
+            length *= shape[axis]
+        count = math.prod(shape[:axis]) * inner
+        flat = _of_rows(op, flat, count, length, inner, mode)
+    return type(value)(flat, result)
+
+
+def _of_rows(
+    op: ReduceOp, flat: Any, count: int, length: int, inner: int, mode: Any
+) -> Any:
+    """Combine each run of `length` rows of `inner` entries of a flat array."""
+    if length == 1 or count == 0:
+        return flat if count else flat[:0]
+    if len(flat) == 0:
+        return full(type(flat), neutral_entry(op, flat._spec.dtype), count)
+    if count == 1:
+        return _along(op, flat, {0}, mode)
+    if isinstance(flat, HostArray):
+        rows = flat._data.reshape(-1, length, inner)
+        with np.errstate(all="ignore"):
+            data = HOST_UPDATES[op].reduce(rows, axis=1, dtype=rows.dtype)
+        return type(flat)(data.reshape(-1))
+    if flat._is_symbolic():
+        raise symbolic_error("lumijit.reduce")
+    combine = collectives.block_reduce
+    if is_scattered(mode, flat):
+        combine = reductions.reduce_symbolically
+    return wrap_flat(type(flat), combine(op.trace_name, flat._node, length, inner))
 
 
 def _fold_sequence(
@@ -145,7 +210,11 @@ def combined(construct: str, op: ReduceOp, a: Any, b: Any) -> Any:
     return apply(_OPS[op], construct, a, b)
 
 
-def _axes(axis: Axis, ndim: int, construct: str) -> set[int]:
+def reduced_axes(construct: str, axis: Axis, value: Array) -> set[int]:
+    """Return which dimensions of an array an `axis` argument means."""
+    ndim = value.ndim
+    if axis is Ellipsis:
+        axis = None if value._spec.kind is TENSOR else 0
     if axis is None:
         return set(range(ndim))
     listed = axis if isinstance(axis, tuple) else (axis,)
@@ -238,13 +307,16 @@ def _host_reduce(op: ReduceOp, value: Array) -> Any:
         return HOST_UPDATES[op].reduce(data, dtype=data.dtype).item()
 
 
-def sum(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+def sum(
+    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
     """Add up entries along axes (see `reduce`).
 
     Args:
         value: array, number or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
         mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         The sums; 0 for nothing. Floats are summed in a fixed order.
@@ -253,16 +325,19 @@ def sum(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
     >>> dr.sum(dr.llvm.Float(1, 2, 3)), dr.sum([1, 2, 3])
     ([6], 6)
     """
-    return _reduce("lumijit.sum", ReduceOp.Add, value, axis, mode)
+    return _reduce("lumijit.sum", ReduceOp.Add, value, axis, mode, keepdims)
 
 
-def prod(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+def prod(
+    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
     """Multiply entries along axes (see `reduce`).
 
     Args:
         value: array, number or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
         mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         The products; 1 for nothing.
@@ -271,16 +346,19 @@ def prod(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
     >>> dr.prod(dr.llvm.Float(2, 3, 4))
     [24]
     """
-    return _reduce("lumijit.prod", ReduceOp.Mul, value, axis, mode)
+    return _reduce("lumijit.prod", ReduceOp.Mul, value, axis, mode, keepdims)
 
 
-def min(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+def min(
+    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
     """Find the smallest entry along axes (see `reduce`).
 
     Args:
         value: array, number or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
         mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         The minima; the largest value of the type for nothing.
@@ -289,16 +367,19 @@ def min(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
     >>> dr.min(dr.llvm.Float(3, 1, 2))
     [1]
     """
-    return _reduce("lumijit.min", ReduceOp.Min, value, axis, mode)
+    return _reduce("lumijit.min", ReduceOp.Min, value, axis, mode, keepdims)
 
 
-def max(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+def max(
+    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
     """Find the largest entry along axes (see `reduce`).
 
     Args:
         value: array, number or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
         mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         The maxima; the smallest value of the type for nothing.
@@ -307,16 +388,19 @@ def max(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
     >>> dr.max(dr.llvm.Float(3, 1, 2))
     [3]
     """
-    return _reduce("lumijit.max", ReduceOp.Max, value, axis, mode)
+    return _reduce("lumijit.max", ReduceOp.Max, value, axis, mode, keepdims)
 
 
-def mean(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
+def mean(
+    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
     """Average entries along axes (see `reduce`).
 
     Args:
         value: array of floats, number or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
         mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
         The means; 0 for nothing.
@@ -332,7 +416,7 @@ def mean(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
         return value
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
-    total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode)
+    total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)
     if isinstance(total, ArrayBase) and not total._spec.dtype.is_float:
         raise ArrayTypeError(
             "lumijit.mean",
@@ -345,7 +429,7 @@ def mean(value: Any, axis: Axis = 0, mode: str | None = None) -> Any:
 def entry_count(value: Any, axis: Axis) -> int:
     """Count the entries that are combined to one."""
     if isinstance(value, ArrayBase):
-        axes = _axes(axis, value.ndim, "lumijit.mean")
+        axes = reduced_axes("lumijit.mean", axis, value)
         return int(np.prod([value.shape[k] for k in axes]))
     if isinstance(value, list):
         if axis is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,17 @@ from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.errors import ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
-from lumijit.spec import DYNAMIC
+from lumijit.spec import DYNAMIC, TENSOR
+from lumijit.type_traits import tensor_t
 
 
-def tile(value: Any, count: int) -> Any:
+def tile(value: Any, count: int | Sequence[int]) -> Any:
     """Repeat an array as a whole along the vectorized dimension.
 
     Args:
         value: array or PyTree.
-        count: how many times.
+        count: how many times; along several axes for a tensor, or for an array, which
+            becomes one. A single number is that of the last axis.
 
     Returns:
         The longer arrays, of the same types.
@@ -42,18 +45,26 @@ def tile(value: Any, count: int) -> Any:
     >>> dr.tile(dr.llvm.Float(1, 2), 2)
     [1, 2, 1, 2]
     """
-    return _spread("lumijit.tile", value, count, lambda i, n: i % n)
+    construct = "lumijit.tile"
+    if isinstance(value, ArrayBase):
+        if not isinstance(count, (list, tuple)) and value._spec.kind is TENSOR:
+            count = (count,)
+        if isinstance(count, (list, tuple)):
+            return _as_tensor(value)._tiled(construct, count)
+    return _spread(construct, value, count, lambda i, n: i % n)
 
 
-def repeat(value: Any, count: int) -> Any:
+def repeat(value: Any, count: Any, axis: int | None = None) -> Any:
     """Repeat each entry along the vectorized dimension.
 
     Args:
         value: array or PyTree.
-        count: how many times.
+        count: how many times; or an array of integers, one for each entry.
+        axis: the axis of a tensor; None makes it flat first.
 
     Returns:
-        The longer arrays, of the same types.
+        The longer arrays, of the same types. With an array of counts or an axis, a
+        tensor.
 
     Raises:
         SizeError: if `count` is negative.
@@ -62,7 +73,16 @@ def repeat(value: Any, count: int) -> Any:
     >>> dr.repeat(dr.llvm.Float(1, 2), 2)
     [1, 1, 2, 2]
     """
-    return _spread("lumijit.repeat", value, count, lambda i, n: i // max(count, 1))
+    construct = "lumijit.repeat"
+    if isinstance(value, ArrayBase):
+        is_plain = axis is None and not isinstance(count, (list, tuple, ArrayBase))
+        if not is_plain or value._spec.kind is TENSOR:
+            return _as_tensor(value)._repeated(construct, count, axis)
+    return _spread(construct, value, count, lambda i, n: i // max(count, 1))
+
+
+def _as_tensor(value: Any) -> Any:
+    return value if value._spec.kind is TENSOR else tensor_t(type(value))(value)
 
 
 def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
@@ -88,17 +108,19 @@ def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
     return gather(type(value), value, position(index, size))
 
 
-def concat(arrays: Any) -> Any:
-    """Join arrays along the vectorized dimension.
+def concat(arrays: Any, /, axis: int | None = 0) -> Any:
+    """Join arrays along the vectorized dimension, or tensors along an axis.
 
     Args:
         arrays: list or tuple of arrays (promoted to one type), or of lists.
+        axis: the axis of tensors; None joins their entries to a flat array.
 
     Returns:
         One array of the common type.
 
     Raises:
-        ArrayValueError: if there is nothing to join.
+        ArrayValueError: if there is nothing to join, or the axis doesn't exist.
+        SizeError: if shapes of tensors differ in another axis.
 
     >>> import lumijit as dr
     >>> dr.concat([dr.llvm.Float(1, 2), dr.llvm.Float(3)])
@@ -110,6 +132,13 @@ def concat(arrays: Any) -> Any:
         raise ArrayValueError(construct, "there are no arrays", "pass at least one.")
     if all(isinstance(a, (list, tuple)) for a in arrays):
         return type(arrays[0])(v for a in arrays for v in a)
+    for array in arrays:
+        if isinstance(array, ArrayBase) and array._spec.kind is TENSOR:
+            return array._concatenated(construct, arrays, axis)
+    if axis not in (0, -1, None):
+        raise ArrayValueError(
+            construct, f"axis {axis} isn't supported for arrays", "use tensors."
+        )
     parts = promotion.promote(construct, *arrays)
     first = parts[0]
     if isinstance(first, NestedArray):
@@ -140,7 +169,7 @@ def reverse(value: Any, axis: int = 0) -> Any:
 
     Args:
         value: array or sequence.
-        axis: only 0.
+        axis: 0, or another axis of a tensor.
 
     Returns:
         The reversed copy.
@@ -149,6 +178,10 @@ def reverse(value: Any, axis: int = 0) -> Any:
     >>> dr.reverse(dr.llvm.Float(1, 2, 3))
     [3, 2, 1]
     """
+    ndim = value.ndim if isinstance(value, ArrayBase) else 1
+    is_tensor = isinstance(value, ArrayBase) and value._spec.kind is TENSOR
+    if is_tensor and -ndim <= axis < ndim:
+        return value[(*[slice(None)] * (axis % ndim), slice(None, None, -1))]
     if axis != 0:
         raise ArrayValueError(
             "lumijit.reverse", f"axis {axis} isn't supported", "use axis 0."

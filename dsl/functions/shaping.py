@@ -25,7 +25,7 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
 )
-from lumijit.spec import DYNAMIC, SCALAR, plain_spec, require
+from lumijit.spec import DYNAMIC, SCALAR, TENSOR, plain_spec, require
 
 
 def _order(order: str, construct: str) -> Any:
@@ -50,10 +50,11 @@ def ravel(array: Any, order: str = "A") -> Array:
 
     Args:
         array: array, or a sequence of numbers.
-        order: "F" (the default, "A"): components alternate. "C": all x, then all y.
+        order: "F" (the default, "A"): components alternate. "C": all x, then all y,
+            which is the default for tensors.
 
     Returns:
-        A flat array; flat input is returned as it is.
+        A flat array; flat input is returned as it is, and a tensor's own entries.
 
     Raises:
         SizeError: if the array is ragged.
@@ -73,12 +74,8 @@ def ravel(array: Any, order: str = "A") -> Array:
     spec = array._spec
     if len(spec.shape) == 1:
         if spec.shape == (DYNAMIC,):
-            if array.ndim > 1 and order == "F":
-                raise ArrayValueError(
-                    construct,
-                    "order 'F' isn't supported for tensors",
-                    "leave it out, or pass 'C'.",
-                )
+            if array._spec.kind is TENSOR and order == "F":
+                array = array.T
             return array.array
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(array)
     if not spec.is_jit:
@@ -140,7 +137,7 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
         )
     outer = dtype._spec.outer
     components = int(np.prod(outer)) if DYNAMIC not in outer else 0
-    if not outer:
+    if dtype._spec.shape == (DYNAMIC,):
         return array if type(array) is dtype else dtype(array)
     if components == 0 or len(array) % components:
         raise SizeError(
@@ -206,7 +203,7 @@ def reshape(
      [3, 4]]
     """
     construct = "lumijit.reshape"
-    if is_container(value):
+    if is_container(value) and not isinstance(value, ArrayBase):
         return tree_map(lambda v: reshape(type(v), v, shape, order, shrink), value)
     if not isinstance(value, ArrayBase):
         return value
@@ -225,8 +222,12 @@ def reshape(
     fits = len(static) == len(wanted) and all(
         m in (n, DYNAMIC) for m, n in zip(static, wanted, strict=True)
     )
-    if int(np.prod(wanted)) != count or not fits:
+    is_tensor = dtype._spec.kind is TENSOR
+    if int(np.prod(wanted)) != count or not (fits or is_tensor):
         raise _bad_shape(construct, value, wanted)
+    if is_tensor:
+        flat = ravel(value, order)
+        return dtype(flat, wanted[::-1]).T if order == "F" else dtype(flat, wanted)
     return unravel(dtype, ravel(value, order), order)
 
 

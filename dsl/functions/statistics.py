@@ -10,15 +10,23 @@ from lumijit.functions.elementwise import sqrt, square
 from lumijit.functions.reductions import Axis, entry_count, mean
 from lumijit.functions.reductions import sum as sum_
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.traits import is_tensor_v
 
 
-def var(value: Any, axis: Axis = 0, mode: str | None = None, ddof: int = 0) -> Any:
+def var(
+    value: Any,
+    axis: Axis = ...,
+    mode: str | None = None,
+    keepdims: bool = False,
+    ddof: int = 0,
+) -> Any:
     """Average the squared distances from the mean along axes (see `reduce`).
 
     Args:
         value: array of floats, number or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
         mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
         ddof: the sum is divided by the number of entries minus this; 1 gives the
             unbiased estimate from a sample.
 
@@ -36,13 +44,13 @@ def var(value: Any, axis: Axis = 0, mode: str | None = None, ddof: int = 0) -> A
     """
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
-    center = mean(value, axis, mode)
+    center = mean(value, axis, mode, is_tensor_v(value))
     if isinstance(value, list):
         distances: Any = [square(v - center) for v in value]
     else:
         distances = square(value - center)
     divisor = entry_count(value, axis) - ddof
-    total = sum_(distances, axis, mode)
+    total = sum_(distances, axis, mode, keepdims)
     if not isinstance(divisor, int):
         raise ArrayTypeError("lumijit.var", f"ddof is {ddof!r}", "pass an int.")
     if divisor <= 0:
@@ -50,13 +58,20 @@ def var(value: Any, axis: Axis = 0, mode: str | None = None, ddof: int = 0) -> A
     return total / divisor
 
 
-def std(value: Any, axis: Axis = 0, mode: str | None = None, ddof: int = 0) -> Any:
+def std(
+    value: Any,
+    axis: Axis = ...,
+    mode: str | None = None,
+    keepdims: bool = False,
+    ddof: int = 0,
+) -> Any:
     """Return the standard deviation, the square root of the variance (see `var`).
 
     Args:
         value: array of floats, number or iterable of these.
-        axis: axis or axes; None for all.
+        axis: axis or axes, as of `reduce`.
         mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
         ddof: as of `var`.
 
     Returns:
@@ -69,4 +84,4 @@ def std(value: Any, axis: Axis = 0, mode: str | None = None, ddof: int = 0) -> A
     >>> dr.std([1.0, 5.0])
     2.0
     """
-    return sqrt(var(value, axis, mode, ddof))
+    return sqrt(var(value, axis, mode, keepdims, ddof))

@@ -14,14 +14,14 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.functions.apply import apply, not_numeric, promoted
 from lumijit.functions.elementwise import abs as abs_
-from lumijit.functions.elementwise import fma, minimum, rsqrt, sqrt
-from lumijit.functions.reductions import sum
+from lumijit.functions.elementwise import fma, minimum, rsqrt, sqrt, square
+from lumijit.functions.reductions import Axis, sum
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import asin, sincos
 from lumijit.nested import NestedArray
 from lumijit.operators import check_accepts
 from lumijit.runtime.errors import ArrayTypeError, SizeError
-from lumijit.spec import require
+from lumijit.spec import TENSOR, require
 
 
 def dot(a: Any, b: Any, /) -> Any:
@@ -33,7 +33,7 @@ def dot(a: Any, b: Any, /) -> Any:
 
     Returns:
         The sum of the products of the items, computed with fused multiply-adds. For
-        flat arrays, an array of one entry.
+        flat arrays, an array of one entry; for tensors, the sum over axis 0.
 
     Raises:
         ArrayTypeError: if the types can't be combined.
@@ -50,7 +50,7 @@ def dot(a: Any, b: Any, /) -> Any:
             return dot_items(a._items, b._items)
         if a._spec.kind.is_number:
             a, b = a.array, b.array
-        return sum(a * b)
+        return sum(a * b, 0)
     if initialize.is_number(a) and initialize.is_number(b):
         return a * b
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -107,36 +107,49 @@ def abs_dot(a: Any, b: Any, /) -> Any:
     return abs_(dot(a, b))
 
 
-def squared_norm(arg: Any, /) -> Any:
-    """Squared 2-norm over the outermost dimension.
+def squared_norm(
+    arg: Any, /, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
+    """Squared 2-norm over axes (see `reduce`).
 
     Args:
         arg: array, number or sequence of these.
+        axis: axis or axes; by default, all of a tensor, else the outermost.
+        mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
-        dot(arg, arg).
+        The sum of the squares; over the outermost axis, dot(arg, arg).
 
     >>> import lumijit as dr
     >>> dr.squared_norm([3, 4])
     25
     """
-    return dot(arg, arg)
+    is_tensor = isinstance(arg, ArrayBase) and arg._spec.kind is TENSOR
+    if axis is Ellipsis and mode is None and not keepdims and not is_tensor:
+        return dot(arg, arg)
+    return sum(square(arg), axis, mode, keepdims)
 
 
-def norm(arg: Any, /) -> Any:
-    """2-norm over the outermost dimension.
+def norm(
+    arg: Any, /, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+) -> Any:
+    """2-norm over axes (see `reduce`).
 
     Args:
         arg: array of floats, number or sequence of these.
+        axis: axis or axes; by default, all of a tensor, else the outermost.
+        mode: strategy for the vectorized dimension.
+        keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
-        sqrt(dot(arg, arg)).
+        sqrt(squared_norm(arg)).
 
     >>> import lumijit as dr
     >>> dr.norm(dr.llvm.Array2f(3, 4))
     [5]
     """
-    return sqrt(dot(arg, arg))
+    return sqrt(squared_norm(arg, axis, mode, keepdims))
 
 
 def normalize(arg: Array, /) -> Array:

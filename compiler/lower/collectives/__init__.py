@@ -12,6 +12,7 @@ from lumijit.compiler.lower.collectives.reduce import is_short as is_short
 from lumijit.compiler.lower.collectives.reduce import reduce_ir as reduce_ir
 from lumijit.compiler.lower.collectives.reduce import short_blocks_ir as short_blocks_ir
 from lumijit.compiler.lower.collectives.reduce import vector_width as vector_width
+from lumijit.compiler.lower.collectives.rows import rows_ir as rows_ir
 from lumijit.compiler.lower.collectives.scan import block_scan_ir as block_scan_ir
 from lumijit.compiler.lower.collectives.scan import scan_ir as scan_ir
 from lumijit.compiler.lower.collectives.sort import DIGIT_BITS as DIGIT_BITS

@@ -91,10 +91,10 @@ def test_mistakes() -> None:
         call(0, 0, 0)
     with pytest.raises(ArrayIndexError, match="several ellipses"):
         call(..., ...)
-    for index in ("x", True, [1], llvm.Float(1)):
+    for index in ("x", 1.5, [1.5], llvm.Float(1)):
         with pytest.raises(ArrayTypeError, match="an index has type"):
             call(index)
-    with pytest.raises(ArrayValueError, match=r"\[2, 3\] entries don't broadcast"):
+    with pytest.raises(ArrayIndexError, match=r"\(2,\), \(3,\) don't broadcast"):
         call(llvm.UInt(0, 1), llvm.UInt(0, 1, 2))
     with pytest.raises(ArrayValueError, match="negative size"):
         call(0, shape=(3, -1))

@@ -1,9 +1,10 @@
-"""Tensors: `TensorXf` and its siblings, arrays of any number of dimensions.
+"""The storage of tensors: `TensorXf` and its siblings.
 
-Owns how they are made, read and combined. The entries lie in a flat array, in
-row-major order; that and a shape is all there is. In PyTrees a tensor is a container
-of its entries, so what takes PyTrees (evaluation, control flow, derivatives) takes
-tensors.
+Owns how they are made, read, written and combined. The entries lie in a flat array,
+in row-major order; that and a shape is all there is. In PyTrees a tensor is a
+container of its entries, so what takes PyTrees (evaluation, control flow, derivatives)
+takes tensors. Which entries a subscript or a broadcast shape means is in `subscripts`
+and `views`.
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lumijit import initialize, printing
+from lumijit import indexing, initialize, printing, promotion
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.functions.creation import check_dimensions, full
 from lumijit.functions.repetition import concat
+from lumijit.functions.scattering import scatter
 from lumijit.functions.selection import select
 from lumijit.functions.shaping import ravel
 from lumijit.functions.sizes import shape as shape_of
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import TENSOR, find
-
-Shape = tuple[int, ...]
+from lumijit.tensors import joining
+from lumijit.tensors.shapes import swapaxes, transposed
+from lumijit.tensors.subscripts import is_mask, mask_shape
+from lumijit.tensors.subscripts import select as select_entries
+from lumijit.tensors.views import Shape, View, broadcast, index_class
 
 
 class TensorArray(ArrayBase):
@@ -101,25 +107,44 @@ class TensorArray(ArrayBase):
     def _check_like(self, other: TensorArray) -> None:
         """Refuse another tensor that isn't of this shape."""
         if other._shape != self._shape:
-            raise _different_shapes("PyTree", [self._shape, other._shape])
+            raise SizeError(
+                "PyTree",
+                f"the tensors have different shapes ({self._shape}, {other._shape})",
+                "use tensors of one shape.",
+            )
 
     def _map(self, op: Op, *others: Array) -> Array:
-        shape = _common_shape(op.name, (self, *others))
+        shape, (first, *rest) = broadcast_operands(op.name, (self, *others))
         cls = self._mask if op.result is BOOL else type(self)
-        return cls._of(self._flat._map(op, *[o._flat for o in others]), shape)
+        return cls._of(first._map(op, *rest), shape)
 
     def _select(self, mask: Array, other: Array) -> Array:
-        shape = _common_shape("select", (mask, self, other))
-        return self._of(self._flat._select(mask._flat, other._flat), shape)
+        shape, (wide, a, b) = broadcast_operands("select", (mask, self, other))
+        return self._of(a._select(wide, b), shape)
 
     def _cast(self, cls: type[Any]) -> Array:
         return cls._of(self._flat._cast(cls._flat_class()), self._shape)
 
     def _assign(self, other: Array) -> None:
-        self._flat, self._shape = other._flat, other._shape
+        if other._shape == self._shape:
+            self._flat._assign(other._flat)
+        else:
+            self._flat, self._shape = other._flat, other._shape
 
     def _copy(self) -> Array:
         return self._of(self._flat._copy(), self._shape)
+
+    def _transposed(self, axes: Any = None) -> Any:
+        return transposed(self, axes)
+
+    def _concatenated(self, construct: str, arrays: list[Any], axis: Any) -> Any:
+        return joining.concatenated(construct, arrays, axis)
+
+    def _repeated(self, construct: str, counts: Any, axis: int | None) -> Any:
+        return joining.repeated(construct, self, counts, axis)
+
+    def _tiled(self, construct: str, counts: Any) -> Any:
+        return joining.tiled(construct, self, counts)
 
     def _is_symbolic(self) -> bool:
         return bool(self._flat._is_symbolic())
@@ -153,6 +178,11 @@ class TensorArray(ArrayBase):
         self._flat = self._rebuilt([value])._flat
 
     @property
+    def mT(self) -> Any:
+        """The tensor with its last two axes exchanged."""
+        return swapaxes(self, -2, -1)
+
+    @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self._shape)
@@ -168,16 +198,53 @@ class TensorArray(ArrayBase):
         return self._shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        """Refuse what isn't there yet."""
-        raise _not_indexed(self)
+        """Iterate over the tensors along the first dimension."""
+        return (self[k] for k in range(len(self)))
 
     def __getitem__(self, key: Any) -> Array:
-        """Refuse what isn't there yet."""
-        raise _not_indexed(self)
+        """Return the entries that a subscript selects, as NumPy has it."""
+        if is_mask(key) and _is_unknown(self, key):
+            return indexing.MaskedEntries(self)
+        return self._seen(self._selected(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Refuse what isn't there yet."""
-        raise _not_indexed(self)
+        """Write to the entries that a subscript selects."""
+        new = indexing.assigned(self, value)
+        if is_mask(key) and self._is_blend(key, new):
+            wide = promotion.mask_for(key, self, f"{type(self).__name__}[mask] = value")
+            if len(new._flat) == 1:
+                new = self._of(new._flat, ())
+            self._assign(new._select(wide, self))
+            return
+        where = self._selected(key)
+        shape = new._shape
+        while len(shape) > len(where.shape) and shape[0] == 1:
+            shape = shape[1:]
+        if not broadcasts(shape, where.shape):
+            raise _wrong_value(self, where.shape, new._shape)
+        if math.prod(shape) != 1:
+            new = broadcast(shape, where.shape).entries(new._flat)
+        else:
+            new = new._flat
+        if not where.is_all_of(len(self._flat)):
+            scatter(self._flat, new, where.positions(index_class(self._flat._spec)))
+        elif where.size:
+            self._flat._assign(self._of(new, self._shape)._flat._copy())
+
+    def _selected(self, key: Any) -> View:
+        dtype = index_class(self._flat._spec)
+        return select_entries(f"{type(self).__name__}[…]", dtype, self._shape, key)
+
+    def _is_blend(self, mask: Any, value: TensorArray) -> bool:
+        """Tell whether entries under a mask are replaced in place, as select does."""
+        shape = mask_shape(mask)
+        if shape not in (self._shape, ()) and not (shape == (1,) and self._shape):
+            return False
+        return value._shape == self._shape or len(value._flat) == 1
+
+    def _seen(self, view: View) -> Any:
+        """Return a tensor of the entries that a view selects."""
+        return self._of(view.entries(self._flat), view.shape)
 
     def __bool__(self) -> bool:
         """Convert a mask of at most one entry; evaluates it."""
@@ -196,28 +263,56 @@ class TensorArray(ArrayBase):
         return type(self), (self._view().copy(),)
 
 
-def _not_indexed(tensor: TensorArray) -> ArrayTypeError:
-    return ArrayTypeError(
-        f"{type(tensor).__name__}[…]",
-        "tensors can't be indexed",
-        "index their entries, '.array', which lie in row-major order.",
+def _is_unknown(tensor: TensorArray, mask: Any) -> bool:
+    """Tell whether entries under a mask can't be counted: they, or where we are."""
+    is_array = isinstance(mask, ArrayBase)
+    is_symbolic = tensor._is_symbolic() or (is_array and mask._is_symbolic())
+    return is_symbolic or not trace.is_unconditional()
+
+
+def broadcast_operands(
+    construct: str, operands: tuple[Any, ...]
+) -> tuple[Shape, list[Any]]:
+    """Return the shape of a result and the operands' entries, as many as it has.
+
+    One entry may stand for all.
+    """
+    shape: Shape = operands[0]._shape
+    if all(o._shape == shape for o in operands[1:]):
+        return shape, [o._flat for o in operands]
+    shapes = [o._shape for o in operands]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(map(str, shapes))
+        raise SizeError(
+            construct,
+            f"the tensors' shapes {listed} don't broadcast",
+            "make them equal from the last dimension on, or 1, or leave them out: "
+            "x[:, None] adds a dimension of size 1.",
+        ) from None
+    return shape, [
+        o._flat
+        if o._shape == shape or math.prod(o._shape) == 1
+        else broadcast(o._shape, shape).entries(o._flat)
+        for o in operands
+    ]
+
+
+def broadcasts(shape: Shape, wide: Shape) -> bool:
+    """Tell whether a shape broadcasts to another one."""
+    tail = wide[len(wide) - len(shape) :]
+    return len(shape) <= len(wide) and all(
+        m in (1, n) for m, n in zip(shape, tail, strict=True)
     )
 
 
-def _common_shape(construct: str, operands: tuple[Any, ...]) -> Shape:
-    """Return the shape of a result; an operand of one entry goes with any other."""
-    shapes = [o._shape for o in operands]
-    if len({s for s in shapes if math.prod(s) != 1}) > 1:
-        raise _different_shapes(construct, shapes)
-    return np.broadcast_shapes(*shapes)
-
-
-def _different_shapes(construct: str, shapes: list[Shape]) -> SizeError:
-    listed = ", ".join(map(str, shapes))
+def _wrong_value(tensor: TensorArray, wanted: Shape, got: Shape) -> SizeError:
     return SizeError(
-        construct,
-        f"the tensors have different shapes ({listed})",
-        "use tensors of one shape, or of one entry.",
+        f"{type(tensor).__name__}[…] = value",
+        f"a value of shape {got} doesn't broadcast to the shape {wanted} of the "
+        "selected entries",
+        "pass one entry, or a value of the selection's shape.",
     )
 
 

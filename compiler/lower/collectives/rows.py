@@ -1,0 +1,177 @@
+"""A kernel that combines rows of entries: sums over an axis that isn't the last.
+
+Rows are taken a few at a time and added to totals on the stack, in order.
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.emit.combine import combine_text
+from lumijit.compiler.lower.collectives.pieces import arg, head, neutral
+from lumijit.runtime.dtypes import DType
+
+_VECTOR_BYTES = 64
+_TILE_BYTES = 4096
+# Rows that are read at once.
+_ROWS = 4
+
+
+def rows_ir(name: str, op: str, t: DType) -> str:
+    """Set dst[o * row + j] to the combination of src[o * period + i * row + j].
+
+    That is for all i for which i * row + j is below the period; there is one at least.
+    Slots: src, dst, row, period.
+    """
+    element = t.memory_llvm
+    width = _VECTOR_BYTES // t.size_bytes
+    tile = _TILE_BYTES // t.size_bytes
+    ty = f"<{width} x {element}>"
+    suffix = f"v{width}" + (f"f{t.bits}" if t.is_float else element)
+    store = f"@llvm.masked.store.{suffix}.p0"
+    return f"""declare void {store}({ty}, ptr, i32, <{width} x i1>)
+{head(name)}
+entry:
+{arg("src", 0)}
+{arg("dst", 1)}
+{arg("row", 2, "i64")}
+{arg("period", 3, "i64")}
+  %totals = alloca [{tile + width} x {element}], align 64
+  %count = udiv i64 %period, %row
+  %whole = mul i64 %count, %row
+  %rest = sub i64 %period, %whole
+  br label %next
+next:
+  %r = phi i64 [ %begin, %entry ], [ %r.n, %done ]
+  %o = udiv i64 %r, %row
+  %o.row = mul i64 %o, %row
+  %j = sub i64 %r, %o.row
+  %left = sub i64 %row, %j
+  %avail = sub i64 %end, %r
+  %n0 = call i64 @llvm.umin.i64(i64 %left, i64 %avail)
+  %n = call i64 @llvm.umin.i64(i64 %n0, i64 {tile})
+  %o.base = mul i64 %o, %period
+  %base = add i64 %o.base, %j
+  %ends = sub i64 %rest, %j
+  %has.any = icmp sgt i64 %ends, 0
+  %ends.any = select i1 %has.any, i64 %ends, i64 0
+  %last = call i64 @llvm.umin.i64(i64 %ends.any, i64 %n)
+  br label %clear
+clear:
+  %c = phi i64 [ 0, %next ], [ %c.n, %clear ]
+  %c.at = getelementptr {element}, ptr %totals, i64 %c
+  store {ty} splat ({element} {neutral(op, t)}), ptr %c.at, align {t.size_bytes}
+  %c.n = add i64 %c, {width}
+  %c.more = icmp ult i64 %c.n, %n
+  br i1 %c.more, label %clear, label %many
+many:
+  %several = sub i64 %count, {_ROWS - 1}
+  %is.several = icmp sgt i64 %several, 0
+  br i1 %is.several, label %fours, label %single
+{_rows("fours", op, t, ty, "%many", "0", "%several", "%n", _ROWS, "single")}
+single:
+  %from = phi i64 [ 0, %many ], [ %fours.i.n, %fours.end ]
+  %is.single = icmp ult i64 %from, %count
+  br i1 %is.single, label %ones, label %partial
+{_rows("ones", op, t, ty, "%single", "%from", "%count", "%n", 1, "partial")}
+partial:
+  %is.partial = icmp ne i64 %last, 0
+  %count.n = add i64 %count, 1
+  br i1 %is.partial, label %part, label %write
+{_rows("part", op, t, ty, "%partial", "%count", "%count.n", "%last", 1, "write", True)}
+write:
+  %out = getelementptr {element}, ptr %dst, i64 %r
+  br label %copy
+copy:
+  %w = phi i64 [ 0, %write ], [ %w.n, %copy ]
+  %w.from = getelementptr {element}, ptr %totals, i64 %w
+  %w.value = load {ty}, ptr %w.from, align {t.size_bytes}
+  %w.to = getelementptr {element}, ptr %out, i64 %w
+{_inside("w", "%w", "%n", width)}
+  call void {store}({ty} %w.value, ptr %w.to, i32 {t.size_bytes}, <{width} x i1> %w.in)
+  %w.n = add i64 %w, {width}
+  %w.more = icmp ult i64 %w.n, %n
+  br i1 %w.more, label %copy, label %done
+done:
+  %r.n = add i64 %r, %n
+  %again = icmp ult i64 %r.n, %end
+  br i1 %again, label %next, label %exit
+exit:
+  ret void
+}}
+declare i64 @llvm.umin.i64(i64, i64)
+"""
+
+
+def _rows(
+    label: str,
+    op: str,
+    t: DType,
+    ty: str,
+    before: str,
+    start: str,
+    stop: str,
+    length: str,
+    count: int,
+    after: str,
+    is_masked: bool = False,
+) -> str:
+    """Write a loop that combines rows into the totals, `count` at a time.
+
+    They are the rows from `start` on, as long as their number is below `stop`, and of
+    each the first entries, up to `length` or, unless `is_masked`, some more.
+    """
+    element = t.memory_llvm
+    width = _VECTOR_BYTES // t.size_bytes
+    k = label
+    loads = []
+    masking = []
+    if is_masked:
+        zero = f"{ty} splat ({element} {neutral(op, t)})"
+        masking = [
+            _inside(f"{k}.m", f"%{k}.v", length, width),
+            f"  %{k}.y = select <{width} x i1> %{k}.m.in, {ty} %{k}.x0, {zero}",
+        ]
+    total = f"%{k}.t"
+    for row in range(count):
+        loads += [
+            f"  %{k}.at{row} = getelementptr {element}, ptr %{k}.p{row}, i64 %{k}.v",
+            f"  %{k}.x{row} = load {ty}, ptr %{k}.at{row}, align {t.size_bytes}",
+            *masking,
+        ]
+        entry = f"%{k}.y" if is_masked else f"%{k}.x{row}"
+        loads.append(combine_text(op, t, ty, f"{k}.t{row}", total, entry))
+        total = f"%{k}.t{row}"
+    pointers = [
+        f"""  %{k}.i{row} = add i64 %{k}.i, {row}
+  %{k}.s{row} = mul i64 %{k}.i{row}, %row
+  %{k}.b{row} = add i64 %{k}.s{row}, %base
+  %{k}.p{row} = getelementptr {element}, ptr %src, i64 %{k}.b{row}"""
+        for row in range(count)
+    ]
+    return f"""{k}:
+  %{k}.i = phi i64 [ {start}, {before} ], [ %{k}.i.n, %{k}.end ]
+{chr(10).join(pointers)}
+  br label %{k}.body
+{k}.body:
+  %{k}.v = phi i64 [ 0, %{k} ], [ %{k}.v.n, %{k}.body ]
+  %{k}.sum = getelementptr {element}, ptr %totals, i64 %{k}.v
+  %{k}.t = load {ty}, ptr %{k}.sum, align {t.size_bytes}
+{chr(10).join(loads)}
+  store {ty} {total}, ptr %{k}.sum, align {t.size_bytes}
+  %{k}.v.n = add i64 %{k}.v, {width}
+  %{k}.v.more = icmp ult i64 %{k}.v.n, {length}
+  br i1 %{k}.v.more, label %{k}.body, label %{k}.end
+{k}.end:
+  %{k}.i.n = add i64 %{k}.i, {count}
+  %{k}.more = icmp ult i64 %{k}.i.n, {stop}
+  br i1 %{k}.more, label %{k}, label %{after}"""
+
+
+def _inside(name: str, start: str, stop: str, width: int) -> str:
+    """Write the mask `name.in`: which places from `start` on are below `stop`."""
+    ty = f"<{width} x i64>"
+    iota = ", ".join(f"i64 {k}" for k in range(width))
+    zeros = f"<{width} x i32> zeroinitializer"
+    return f"""  %{name}.left = sub i64 {stop}, {start}
+  %{name}.one = insertelement {ty} poison, i64 %{name}.left, i32 0
+  %{name}.all = shufflevector {ty} %{name}.one, {ty} poison, {zeros}
+  %{name}.in = icmp ult {ty} <{iota}>, %{name}.all"""

@@ -1,0 +1,1 @@
+"""Tensors: arrays of any number of dimensions, as NumPy's."""

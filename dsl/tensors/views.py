@@ -1,0 +1,165 @@
+"""Views: which entries of a flat array make up a tensor, and in which shape.
+
+A subscript, a broadcast shape, a permutation of axes are all a start and, for each
+dimension, the distance of its entries; index arrays give offsets in place of one.
+`positions` turns that into an index array, in the one place that does; known parts
+fold. What subscripts mean is in `subscripts`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.record import bounds, memory
+from lumijit.compiler.transform.substitution import at_positions
+from lumijit.functions.creation import arange, full
+from lumijit.functions.gathering import gather
+from lumijit.runtime.dtypes import UINT32
+from lumijit.spec import ArraySpec, require
+
+Shape = tuple[int, ...]
+#: Beyond all arrays: where index arrays point that leave their dimension.
+OUTSIDE = 1 << 31
+_WRAP = 1 << 32
+
+
+@dataclass(frozen=True)
+class View:
+    """Entries of a flat array: `start`, and the size and step of each dimension.
+
+    A step is the distance of neighbours, or a flat array with an offset for each
+    entry. `shape` may write a dimension of `runs` as several.
+    """
+
+    shape: Shape
+    start: int
+    runs: tuple[tuple[int, Any], ...]
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return math.prod(self.shape)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all positions are known while tracing."""
+        return not any(isinstance(step, ArrayBase) for _, step in self.runs)
+
+    @property
+    def is_injective(self) -> bool:
+        """Whether surely no entry is there twice."""
+        return self.is_known and all(step for size, step in self.runs if size > 1)
+
+    def is_all_of(self, size: int) -> bool:
+        """Tell whether these are the entries of an array of `size`, in order."""
+        if not self.is_known or self.size != size:
+            return False
+        return size == 0 or self._joined() in ([(size, 1)], [])
+
+    def _joined(self) -> list[tuple[int, Any]]:
+        """Return the runs, those that follow each other evenly as one."""
+        joined: list[tuple[int, Any]] = []
+        for size, step in self.runs:
+            if size == 1 and not isinstance(step, ArrayBase):
+                continue
+            if joined and not isinstance(step, ArrayBase):
+                outer_size, outer_step = joined[-1]
+                is_even = not isinstance(outer_step, ArrayBase)
+                if is_even and outer_step == step * size:
+                    joined[-1] = (outer_size * size, step)
+                    continue
+            joined.append((size, step))
+        return joined
+
+    def positions(self, dtype: type[Any]) -> Any:
+        """Return where the entries lie, as integers of a flat 32-bit unsigned type."""
+        total = self.size
+        runs = self._joined()
+        if total == 0 or not runs:
+            return full(dtype, self.start % _WRAP, total)
+        result: Any = None
+        rest = arange(dtype, total)
+        for place, (size, step) in reversed(list(enumerate(runs))):
+            coordinate = rest
+            if place:
+                rest = coordinate // size
+                coordinate = coordinate - rest * size
+            if isinstance(step, ArrayBase):
+                is_all = len(runs) == 1 and len(step) == total
+                offset = step if is_all else gather(dtype, step, coordinate)
+            elif step == 0:
+                continue
+            else:
+                offset = coordinate if step == 1 else coordinate * (step % _WRAP)
+            result = offset if result is None else result + offset
+        if result is None:
+            return full(dtype, self.start % _WRAP, total)
+        return result + self.start % _WRAP if self.start else result
+
+    def entries(self, flat: Array) -> Array:
+        """Return the entries of an array at the positions; another array object."""
+        if self.is_all_of(len(flat)):
+            return flat._copy()
+        index = self.positions(index_class(flat._spec))
+        if not isinstance(flat, FlatArray):
+            return gather(type(flat), flat, index)
+        return wrap_flat(type(flat), self._entries(flat._node, index._node))
+
+    def _entries(self, source: Node, index: Node) -> Node:
+        if source.vertex is None and self.is_known:
+            short = at_positions(source, index)
+            if short is not None and short.size == index.size:
+                return short
+        if not self.is_known:
+            return memory.gather(source, index, trace.make_true(1))
+        node = _inside(source, index)
+        if self.is_injective and node.vertex is not None and node is not source:
+            node.vertex.mode = "permute"
+        return node
+
+
+def _inside(source: Node, index: Node) -> Node:
+    """Read `source[index]` at positions inside, also where nothing is active."""
+    everywhere = trace.make_true(1)
+    if trace.running_lanes and trace.state.lane is not None:
+        return memory.gather(source, index, everywhere)
+    source = bounds.table(source)
+    bounds.check_indexable(source, "gather")
+    return memory.entries(source, index, everywhere)
+
+
+def strides(shape: Shape) -> Shape:
+    """Return how far apart entries lie along each dimension, in row-major order."""
+    steps = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        steps[axis] = steps[axis + 1] * shape[axis + 1]
+    return tuple(steps)
+
+
+def view(shape: Shape, steps: Shape, start: int = 0) -> View:
+    """Return the view with these steps."""
+    return View(shape, start, tuple(zip(shape, steps, strict=True)))
+
+
+def broadcast(shape: Shape, wide: Shape) -> View:
+    """Return what an array of a shape is in a wider one, to which it broadcasts."""
+    steps = [0] * (len(wide) - len(shape)) + [
+        0 if size == 1 else step
+        for size, step in zip(shape, strides(shape), strict=True)
+    ]
+    return view(wide, tuple(steps))
+
+
+@cache
+def index_class(spec: ArraySpec) -> type[Any]:
+    """Return the type of flat positions beside arrays of a kind."""
+    outer = spec.outer if not spec.is_jit else ()
+    return require(spec.replaced(dtype=UINT32, outer=outer).plain(), "index")
