@@ -36,7 +36,13 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER_FETCH,
 )
 from lumijit.compiler.ir.trace import Node
-from lumijit.compiler.ir.vertices import REGION_WRITE, RESULT, Dependence, Vertex
+from lumijit.compiler.ir.vertices import (
+    COLLECTED,
+    REGION_WRITE,
+    RESULT,
+    Dependence,
+    Vertex,
+)
 from lumijit.compiler.record import local, memory
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, UINT32
@@ -425,6 +431,26 @@ def _push_region_write(step: Step, tangents: dict[int, Any]) -> Node:
     return zero(step.vertex, step.size) if tangent is None else tangent
 
 
+# Tables of values, of which each is some entries.
+
+
+def _pull_collected(step: Step, into: dict[int, Any], by: Node) -> None:
+    always = trace.make_true(1)
+    for k, adjoint in into.items():
+        for place in step.attr[k]:
+            adjoint.add(memory.entries(by, trace.literal(UINT32, place), always))
+
+
+def _push_collected(step: Step, tangents: dict[int, Node]) -> Node:
+    table = Holder(zero(step.vertex, step.size))
+    always = trace.make_true(1)
+    for k, tangent in tangents.items():
+        for place in step.attr[k]:
+            index = trace.literal(UINT32, place)
+            memory.update(table, tangent, index, always)
+    return table._node
+
+
 # A value whose derivatives are those of another.
 REPLACED = Dependence("replace_grad")
 RULES.update(
@@ -435,6 +461,7 @@ RULES.update(
         SCATTER_FETCH: Rule(_pull_fetch, _push_fetch),
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),
+        COLLECTED: Rule(_pull_collected, _push_collected),
         REGION_WRITE: Rule(_pull_region_write, _push_region_write),
         LOCAL: Rule(_pull_local, _push_local),
         LOCAL_READ: Rule(_pull_local_read, _push_local_read),

@@ -10,7 +10,7 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -41,6 +41,8 @@ class Dependence:
 
 # One result of an operation that has several, whose node is of type VOID.
 RESULT = Dependence("result")
+# A table of values; attr: for each of them, the entries that it is.
+COLLECTED = Dependence("table of instances")
 # An array that a region wrote to; attr: the id of the array before.
 REGION_WRITE = Dependence("write in a region")
 
@@ -110,10 +112,9 @@ class Vertex:
         """The vertices of the operands through which derivatives flow."""
         return [self.deps[k].vertex for k in self.inputs]
 
-    def copied(self, node: Node, image: Callable[[Node], Node]) -> None:
-        """Give a copy of the vertex's node a vertex, among copies of other nodes."""
+    def copied(self, node: Node, deps: tuple[Node, ...]) -> None:
+        """Give a copy of the vertex's node a vertex, with other operands."""
         attr = node.attr if node.op is self.op else self.attr
-        deps = tuple(map(image, self.deps))
         inputs = tuple(k for k in self.inputs if deps[k].vertex is not None)
         if inputs or not self.inputs:
             node.vertex = Vertex(node, self.op, deps, inputs, attr)

@@ -56,15 +56,15 @@ def close_call(
     wanted = len(bodies[0].outputs)
     for k, body in enumerate(bodies):
         body.outputs += tuple(versions[k] for _, versions in buffers)
-    # What is merged or moved is other nodes, of which derivatives know nothing.
+    # What is moved to the caller is other nodes, of which derivatives know nothing.
     is_tracked = bool(vertices.variables) and any(
         n.vertex is not None for b in bodies for n in (*b.code.nodes, *b.outputs)
     )
-    groups = group(bodies, flags.merge_functions and not is_tracked)
+    groups = group(bodies, flags.merge_functions)
     closures = Closures(groups, count)
     active = trace.emit2(AND, active, trace.emit2(LT, index, _number(count)))
     selector = _select(index, active, count, groups, closures)
-    closures.enter()
+    closures.enter(index)
     kept = [found.body for found in groups]
     common: dict[int, Node] = {}
     chosen = _is_set(selector)

@@ -3,7 +3,8 @@
 Each callable of a call is traced, with the attributes of its instance as literals,
 uniform values and indexed arrays of the program. Bodies of one structure become one,
 which reads what differs from a table, its *closure data*, at a position that depends
-on the instance. Uniform values are stored there, of indexed arrays the addresses.
+on the instance. Uniform values are stored there, of indexed arrays the addresses. What
+derivatives are tracked of has a table for each kind, of which it is an entry.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.ops.arithmetic import MUL
 from lumijit.compiler.ir.ops.logic import NE
-from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import operands
 from lumijit.compiler.ir.trace import ROOT, Node, Scope
+from lumijit.compiler.ir.vertices import COLLECTED, RESULT
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.lower import collectives
@@ -78,6 +80,9 @@ class _Use(NamedTuple):
     is_address: bool
 
 
+Column = tuple[list[_Use], list[Node]]
+
+
 @dataclass
 class Group:
     """Bodies of one structure. The first stands for all."""
@@ -85,7 +90,8 @@ class Group:
     members: list[Body] = field(default_factory=list)
     uses: list[list[_Use]] = field(default_factory=list)
     # One entry per piece of closure data: the users, and the value of each member.
-    columns: list[tuple[list[_Use], list[Node]]] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
+    tracked: list[Column] = field(default_factory=list)
 
     @property
     def body(self) -> Body:
@@ -145,6 +151,8 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
         if attr is not None:
             attr = attr_key(user)
         rows += (user.op.index, user.type.index, attr, len(deps))
+        if user.vertex is not None:
+            rows.append(_derivative_kind(user))
         indexed = operands(user).sources
         refer(user, deps, range(*indexed.indices(len(deps))))
         local[user] = number
@@ -161,22 +169,35 @@ def _open_kind(node: Node, is_address: bool) -> Any:
         return None if node.type is BOOL else ("value", node.type.index)
     if is_local(node):
         return None
+    is_tracked = vertices.is_tracked(node)
     if is_address:
-        return ("address", node.type.index)
+        return None if is_tracked else ("address", node.type.index)
     is_value = node.size == 1 and node.op not in (UNDEFINED, WRITTEN)
-    return ("value", node.type.index) if is_value else None
+    return ("value", node.type.index, is_tracked) if is_value else None
+
+
+def _derivative_kind(node: Node) -> Any:
+    """Return what nodes must have in common for their derivatives to be alike."""
+    vertex = node.vertex
+    is_plain = vertex.op is node.op and (vertex.deps is node.deps or node.op in REGIONS)
+    if is_plain or vertex.op is RESULT:
+        return vertex.inputs, vertex.mode
+    # A value that has the derivatives of others, which its operands don't show.
+    return id(vertex)
 
 
 def _find_columns(found: Group) -> None:
     """List the operands in which the members of a group differ, each kind once."""
-    columns: dict[tuple[bool, tuple[int, ...]], tuple[list[_Use], list[Node]]] = {}
+    columns: dict[tuple[bool, tuple[int, ...]], Column] = {}
     for uses in zip(*found.uses, strict=True):
         nodes = [use.node for use in uses]
         if nodes.count(nodes[0]) == len(nodes):
             continue
         key = uses[0].is_address, tuple(map(id, nodes))
         columns.setdefault(key, ([], nodes))[0].append(uses[0])
-    found.columns = list(columns.values())
+    for column in columns.values():
+        is_tracked = not column[0][0].is_address and vertices.is_tracked(column[1][0])
+        (found.tracked if is_tracked else found.columns).append(column)
 
 
 class Closures:
@@ -254,20 +275,29 @@ class Closures:
         for (bits, size), listed in copies.items():
             _copy(self.tables[bits], bits, size, listed)
 
-    def enter(self) -> None:
+    def enter(self, index: Node) -> None:
         """Have the bodies read their data.
 
-        Each gets a copy of its nodes, since bodies share them.
+        Each gets a copy of its nodes, since bodies share them. `index` says of which
+        instance.
         """
         for found in self.groups:
-            if found.columns:
-                self._enter(found)
+            if found.columns or found.tracked:
+                self._enter(found, index)
 
-    def _enter(self, found: Group) -> None:
+    def _enter(self, found: Group, index: Node) -> None:
         body = found.body
         inner = Scope(body.scope.parent, body.scope.label, body.scope.width)
         replaced: dict[tuple[int, int], Node] = {}
         results: dict[int, Node] = {}
+
+        def use_for(uses: list[_Use], node: Node) -> None:
+            for use in uses:
+                if use.user is None:
+                    results[use.operand] = node
+                else:
+                    replaced[id(use.user), use.operand] = node
+
         with (
             regions.reopened(inner),
             trace.masked_only(None),
@@ -278,12 +308,11 @@ class Closures:
                     node = self._value(bits, k)
                     if not uses[0].is_address:
                         node = _restored(node, uses[0].node.type)
-                    for use in uses:
-                        if use.user is None:
-                            results[use.operand] = node
-                        else:
-                            replaced[id(use.user), use.operand] = node
-        rewriter = Rewriter({}, replaced)
+                    use_for(uses, node)
+            for uses, column in found.tracked:
+                table = self._tracked(found, column)
+                use_for(uses, memory.read(table, index, trace.make_true(1)))
+        rewriter = Rewriter({}, replaced, is_tracking=True)
         rewriter.copy(body.code.nodes, inner)
         body.outputs = tuple(
             results.get(k) or rewriter.image(out) for k, out in enumerate(body.outputs)
@@ -292,6 +321,22 @@ class Closures:
         body.scope = inner
         body.changed()
 
+    def _tracked(self, found: Group, column: list[Node]) -> Node:
+        """Return a table of tracked values, on which it depends."""
+        dtype = column[0].type
+        evaluate([node for node in column if node.op is not LITERAL])
+        with regions.reopened(ROOT):
+            table = from_numpy(np.zeros(self.count, dtype.numpy))
+            places = tuple(tuple(member.positions) for member in found.members)
+            listed = [
+                (node, place)
+                for node, positions in zip(column, places, strict=True)
+                for place in positions
+            ]
+            _copy(table, dtype.bits, dtype.size_bytes, listed)
+            vertices.track(table, COLLECTED, tuple(column), places)
+        return table
+
     def _value(self, bits: int, column: int) -> Node:
         if bits in self.values:
             return self.values[bits][column]
@@ -299,12 +344,12 @@ class Closures:
         return memory.read(self.tables[bits], self.places[bits], true, column)
 
 
-def _columns(found: Group, bits: int) -> list[tuple[list[_Use], list[Node]]]:
+def _columns(found: Group, bits: int) -> list[Column]:
     """Return the columns of a group that go to one of the tables."""
     return [column for column in found.columns if _width(column) == bits]
 
 
-def _width(column: tuple[list[_Use], list[Node]]) -> int:
+def _width(column: Column) -> int:
     uses, nodes = column
     return 64 if uses[0].is_address or nodes[0].type.bits == 64 else 32
 

@@ -58,13 +58,24 @@ class Rewriter:
         made = []
         for node in nodes:
             copy = self.images[id(node)] = self._copy(node, scope)
-            self._track(node, copy)
             made.append(copy)
         return made
 
-    def _track(self, node: Node, copy: Node) -> None:
-        if self._is_tracking and node.vertex is not None:
-            node.vertex.copied(copy, self.image)
+    def _track(self, node: Node, copy: Node, operands: tuple[Node, ...] = ()) -> None:
+        """Give a copy a vertex; its operands may be others than images."""
+        if not self._is_tracking or node.vertex is None:
+            return
+        changed = {
+            id(dep): new
+            for dep, new in zip(node.deps, operands, strict=True)
+            if new is not self.image(dep)
+        }
+        deps = []
+        for k, dep in enumerate(node.vertex.deps):
+            is_same = k < len(node.deps) and node.deps[k] is dep
+            deps.append(operands[k] if is_same else changed.get(id(dep)))
+            deps[k] = deps[k] or self.image(dep)
+        node.vertex.copied(copy, tuple(deps))
 
     def image(self, node: Node) -> Node:
         """Return what stands for a node."""
@@ -93,6 +104,7 @@ class Rewriter:
             copy.deps = (*moved.values(), *copy.deps[1:])
         if copy.op is not WRITTEN and copy.size == 1:
             copy.size = _lanes(value_deps(copy))
+        self._track(node, copy, tuple(deps))
         return copy
 
     def _region(self, node: Node, copy: Node, addresses: Nodes) -> None:
