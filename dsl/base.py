@@ -180,7 +180,7 @@ class ArrayBase:
 
     def _printed(self) -> np.ndarray[Any, Any]:
         """Return the contents in the order in which they are printed."""
-        data = self.__array__()
+        data: np.ndarray[Any, Any] = self.__array__()
         return printing.transposed(data) if self._spec.is_jit else data
 
     @property

@@ -9,7 +9,7 @@ and `matrix_arrays`; storage is that of ordinary arrays of the same dimensions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class SpecialArray(ArrayBase):
                 cls._mend,
             )
         first, *others = [v if type(v) is cls else cls(v) for v in operands]
-        return super(SpecialArray, first)._map(op, *others)
+        return super(SpecialArray, cast(Any, first))._map(op, *others)
 
     @classmethod
     def _acts_by_entry(cls, op: Op) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,11 +47,12 @@ def tile(value: Any, count: int | Sequence[int]) -> Any:
     """
     construct = "lumijit.tile"
     if isinstance(value, ArrayBase):
+        counts: Any = count
         if not isinstance(count, (list, tuple)) and value._spec.kind is TENSOR:
-            count = (count,)
-        if isinstance(count, (list, tuple)):
-            return _as_tensor(value)._tiled(construct, count)
-    return _spread(construct, value, count, lambda i, n: i % n)
+            counts = (count,)
+        if isinstance(counts, (list, tuple)):
+            return _as_tensor(value)._tiled(construct, counts)
+    return _spread(construct, value, cast(Any, count), lambda i, n: i % n)
 
 
 def repeat(value: Any, count: Any, axis: int | None = None) -> Any:
@@ -181,7 +182,8 @@ def reverse(value: Any, axis: int = 0) -> Any:
     ndim = value.ndim if isinstance(value, ArrayBase) else 1
     is_tensor = isinstance(value, ArrayBase) and value._spec.kind is TENSOR
     if is_tensor and -ndim <= axis < ndim:
-        return value[(*[slice(None)] * (axis % ndim), slice(None, None, -1))]
+        chosen = (*[slice(None)] * (axis % ndim), slice(None, None, -1))
+        return value[chosen]
     if axis != 0:
         raise ArrayValueError(
             "lumijit.reverse", f"axis {axis} isn't supported", "use axis 0."

@@ -304,7 +304,8 @@ def transform_compose(s: Any, q: Any, t: Any, /) -> Any:
 
 def _matrices(cls: Any) -> Any:
     """Return the type of 3x3 matrices of the entries of an array type."""
-    spec = (cls if isinstance(cls, type) else type(cls))._spec
+    owner: Any = cls if isinstance(cls, type) else type(cls)
+    spec = owner._spec
     found = matrix_t(require(spec.replaced(outer=(3,)), "matrix"))
     assert found is not None
     return found

@@ -277,7 +277,8 @@ def _cut(construct: str, value: Any, where: Any, axis: int) -> list[Any]:
         ends = [k * (size // count) + min(k, size % count) for k in range(count + 1)]
         chosen = [slice(a, b) for a, b in pairwise(ends)]
     before = (slice(None),) * place
-    return [value[(*before, part)] for part in chosen]
+    subscripts = [(*before, part) for part in chosen]
+    return [value[subscript] for subscript in subscripts]
 
 
 def tiled(construct: str, value: Any, counts: Sequence[int]) -> Any:
@@ -305,7 +306,8 @@ def repeated(construct: str, value: Any, repeats: Any, axis: int | None) -> Any:
         repeats = index_class(value.array._spec)(repeats)
     if isinstance(repeats, ArrayBase):
         index = _repeated_index(construct, shape[place], repeats)
-        return value[(*[slice(None)] * place, index)]
+        chosen = (*[slice(None)] * place, index)
+        return value[chosen]
     check_count(construct, repeats)
     runs: list[tuple[int, Any]] = []
     for k, (size, step) in enumerate(zip(shape, strides(shape), strict=True)):

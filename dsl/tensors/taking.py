@@ -34,7 +34,8 @@ def take(value: Any, index: Any, axis: int = 0) -> Any:
     construct = "lumijit.take"
     value = as_tensor(construct, value)
     place = checked_axis(construct, axis, value.ndim)
-    return value[(*[slice(None)] * place, index)]
+    chosen = (*[slice(None)] * place, index)
+    return value[chosen]
 
 
 def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
