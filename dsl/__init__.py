@@ -339,6 +339,7 @@ _LATER = {
         "ellint_2",
         "ellint_3",
     ),
+    "functions.exchanges": ("scatter_cas", "scatter_exch"),
     "functions.harmonics": ("sh_eval",),
     "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
     "functions.products": ("mul_hi", "mul_wide"),
@@ -372,6 +373,8 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.elliptic import ellint_1 as ellint_1
     from lumijit.functions.elliptic import ellint_2 as ellint_2
     from lumijit.functions.elliptic import ellint_3 as ellint_3
+    from lumijit.functions.exchanges import scatter_cas as scatter_cas
+    from lumijit.functions.exchanges import scatter_exch as scatter_exch
     from lumijit.functions.harmonics import sh_eval as sh_eval
     from lumijit.functions.likeness import empty_like as empty_like
     from lumijit.functions.likeness import ones_like as ones_like

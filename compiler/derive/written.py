@@ -123,7 +123,7 @@ class Write:
 
     def place(self, images: Mapping[int, Node]) -> tuple[Node, Node]:
         """Return index and mask as they are where the derivative is traced."""
-        index, mask = (images.get(id(dep), dep) for dep in self.node.deps[2:])
+        index, mask = (images.get(id(dep), dep) for dep in self.node.deps[-2:])
         return index, mask
 
     def push(

@@ -32,6 +32,7 @@ from lumijit.compiler.ir.ops.structural import (
     PROJECT,
     REGIONS,
     SCATTER,
+    SCATTER_CAS,
     SCATTER_ERROR,
     SCATTER_FETCH,
     SCATTER_INC,
@@ -245,6 +246,21 @@ class _Interpreter:
             contents[at] = _UPDATES[node.attr.op](contents[at], items[lane])
         return found
 
+    def _scatter_cas(self, node: Node, mask: Array | None) -> Array:
+        contents = self._target(node)
+        places, lanes = self._places(node, mask)
+        shape, bits = (len(places),), f"u{contents.itemsize}"
+        new, expected = (
+            np.broadcast_to(self.values[id(dep)], shape) for dep in node.deps[1:3]
+        )
+        found = np.zeros(len(places), dtype=node.type.numpy)
+        for lane in lanes:
+            at = places[lane]
+            found[lane] = contents[at]
+            if contents[at].view(bits) == expected[lane].view(bits):
+                contents[at] = new[lane]
+        return found
+
     def _scatter_error(self, node: Node, mask: Array | None) -> Array:
         contents = self._target(node)
         places, lanes = self._places(node, mask)
@@ -352,6 +368,7 @@ _STRUCTURAL: dict[Op, Callable[[_Interpreter, Node, Array | None], Array]] = {
     SCATTER_INC: _Interpreter._scatter_inc,
     SCATTER_ERROR: _Interpreter._scatter_error,
     SCATTER_FETCH: _Interpreter._scatter_fetch,
+    SCATTER_CAS: _Interpreter._scatter_cas,
     LOCAL: _Interpreter._local,
     LOCAL_READ: _Interpreter._local_read,
     LOCAL_WRITE: _Interpreter._local_write,

@@ -20,6 +20,7 @@ from lumijit.compiler.ir.ops.structural import (
     LITERAL,
     PROJECT,
     REGIONS,
+    SCATTER_CAS,
     SCATTER_FETCH,
     UNDEFINED,
     WRITTEN,
@@ -232,7 +233,7 @@ def _may_share_kernel(first: Node, second: Node) -> bool:
     if first.size != second.size or first.op is not second.op:
         return False
     if is_returning(first):
-        return first.op is not SCATTER_FETCH
+        return first.op not in (SCATTER_CAS, SCATTER_FETCH)
     if first.op in REGIONS:
         return False
     a: Reduction = first.attr

@@ -14,7 +14,6 @@ from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.runtime.contexts import on_error
-from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayValueError
 
 
@@ -117,11 +116,11 @@ class Lane:
 
     @staticmethod
     def count(found: Node) -> Node:
-        """Return what a `scatter_inc` found, at once."""
+        """Return what a write found, at once."""
         entries = evaluate.data(found)
         if found.size > 1:
             return found
-        return trace.literal(UINT32, int(entries[0]))
+        return trace.literal(found.type, found.type.wrap(entries[0].item()))
 
     def refuse_reduction(self, construct: str) -> None:
         """Refuse to combine lanes of which only one runs."""

@@ -16,6 +16,7 @@ from lumijit.compiler.ir.ops.structural import (
     COUNTER,
     GATHER,
     LITERAL,
+    SCATTER_CAS,
     SCATTER_ERROR,
     SCATTER_FETCH,
     SCATTER_INC,
@@ -207,6 +208,30 @@ def fetch(holder: Holder, value: Node, index: Node, mask: Node, op: str) -> Node
     append_effect(holder, effect)
     _note_single(holder, value, index, mask)
     return effect
+
+
+def exchange(holder: Holder, value: Node, index: Node, mask: Node) -> Node:
+    """Write `holder[index]`, where `aim` has checked the index; return what it was."""
+    found = fetch(holder, value, index, mask, "identity")
+    lane = trace.state.lane
+    return found if lane is None else lane.count(found)
+
+
+def exchange_if(
+    holder: Holder, value: Node, expected: Node, index: Node, mask: Node
+) -> Node:
+    """Do what `exchange` does, but write entries with the expected bits only."""
+    size = trace.broadcast_size(SCATTER_CAS, (value, expected, index, mask))
+    t = holder._node.type
+    if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
+        return trace.literal(t, t.wrap(0), size)
+    claim(holder)
+    deps = (holder._node, value, expected, index, mask)
+    effect = trace.make(SCATTER_CAS, t, size, deps, None)
+    append_effect(holder, effect)
+    _note_single(holder, value, expected, index, mask)
+    lane = trace.state.lane
+    return effect if lane is None else lane.count(effect)
 
 
 def scatter_kahan(

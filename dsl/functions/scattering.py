@@ -190,7 +190,7 @@ def scatter_add_kahan(
     place = index_node(spec, index, construct)
     mask = mask_array(spec, active, construct)
     check_position(index, active, len(target_1), 1, construct)
-    node = _written(construct, target_1, value)._node
+    node = written(construct, target_1, value)._node
     memory.scatter_kahan(target_1, target_2, node, place, mask._node)
 
 
@@ -198,7 +198,7 @@ def _kahan_host(
     construct: str, sums: Array, errors: Array, value: Any, index: Any, active: Any
 ) -> None:
     dynamic = require(sums._spec.replaced(outer=(DYNAMIC,)), construct)
-    new = _written(construct, dynamic(sums._data), value)._data
+    new = written(construct, dynamic(sums._data), value)._data
     positions, mask = host_arguments(sums, index, active, construct)
     new, positions, mask = np.broadcast_arrays(new, positions, mask)
     with np.errstate(all="ignore"):
@@ -287,13 +287,13 @@ def _scatter_parts(
             at = offset + k * step
             _scatter_parts(construct, target, part, place, mask, how, at)
         return
-    node = _written(construct, target, value)._node
+    node = written(construct, target, value)._node
     if offset:
         place = trace.emit2(ADD, place, trace.literal(UINT32, offset))
     memory.update(target, node, place, mask, *how)
 
 
-def _written(construct: str, target: Array, value: Any) -> Array:
+def written(construct: str, target: Array, value: Any) -> Array:
     """Convert a value to the target's class; its entries must not change type."""
     cls = type(target)
     if type(value) is cls:
@@ -347,7 +347,7 @@ def _scatter_host(
             _scatter_host(construct, op, target, part, place, active)
         return
     dynamic = require(target._spec.replaced(outer=(DYNAMIC,)), construct)
-    new = _written(construct, dynamic(target._data), value)._data
+    new = written(construct, dynamic(target._data), value)._data
     positions, mask = host_arguments(target, index, active, construct)
     new, positions, mask = np.broadcast_arrays(new, positions, mask)
     if op is ReduceOp.Identity:

@@ -68,6 +68,15 @@ SCATTER_FETCH = _access(
     cost=16,
     doc="An update; the old value. attr: Reduction.",
 )
+SCATTER_CAS = _access(
+    "scatter_cas",
+    Role.TARGET,
+    Role.VALUE,
+    Role.VALUE,
+    *_INDEXED,
+    cost=16,
+    doc="The first value, if the second is there; the old value.",
+)
 WRITTEN = define(
     "written",
     1,

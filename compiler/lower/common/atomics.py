@@ -56,6 +56,17 @@ def _compare_exchange(b: Builder, op: str, t: DType, address: str, item: str) ->
     return old
 
 
+def exchange_if(b: Builder, t: DType, address: str, new: str, expected: str) -> str:
+    """Write an entry atomically if its bits are as expected; return what was there."""
+    bits, element = f"i{t.bits}", t.memory_llvm
+    raw = [b.emit(f"bitcast {element} {v} to {bits}") for v in (expected, new)]
+    swap = b.emit(
+        f"cmpxchg ptr {address}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic"
+    )
+    old = b.emit(f"extractvalue {{ {bits}, i1 }} {swap}, 0")
+    return b.emit(f"bitcast {bits} {old} to {element}")
+
+
 def add_with_error(b: Builder, t: DType, address: str, new: str) -> str:
     """Add a scalar atomically, and return what rounding took from the sum.
 

@@ -19,6 +19,7 @@ from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,
     entry_address,
+    exchange_if,
 )
 from lumijit.compiler.lower.packet.gathers import gather_call
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
@@ -203,25 +204,28 @@ class Access:
 
         return self._lane_by_lane(node, update)
 
-    def _lane_by_lane(
-        self, node: Node, update: Callable[[Builder, DType, str, str], str]
-    ) -> str:
+    def scatter_cas(self, node: Node) -> str:
+        """Exchange entries that are what is expected; return what they were."""
+        self._stores.flush()
+        return self._lane_by_lane(node, exchange_if)
+
+    def _lane_by_lane(self, node: Node, update: Callable[..., str]) -> str:
         """Update entries in turn, each given its address; return what that returns."""
         low, b = self.low, self.b
-        target, value_node, index_node, mask_node = node.deps
+        target, *value_nodes, index_node, mask_node = node.deps
         root = target_root(target)
         t = root.type
         low.cross_mask()
         mask = b.narrow(low.under_mask(low.values[mask_node]))
-        value = b.to_memory(t, low.values[value_node])
+        values = [b.to_memory(t, low.values[dep]) for dep in value_nodes]
         element, ty = t.memory_llvm, b.memory_type(t)
         results = low.in_entry(f"alloca {ty}, align 32")
         b.line(f"store {ty} zeroinitializer, ptr {results}, align 32")
         loop = LaneLoop(b, mask_bits(b, mask))
         at = lane_of(b, b.type(UINT32), low.values[index_node], loop.lane)
-        new = lane_of(b, ty, value, loop.lane)
+        items = [lane_of(b, ty, value, loop.lane) for value in values]
         place = entry_address(b, element, low.bases[id(root)], at)
-        result = update(b, t, place, new)
+        result = update(b, t, place, *items)
         slot = b.emit(f"getelementptr {element}, ptr {results}, i64 {loop.lane}")
         b.line(f"store {element} {result}, ptr {slot}")
         loop.close()

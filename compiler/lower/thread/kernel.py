@@ -20,6 +20,7 @@ from lumijit.compiler.ir.ops.structural import (
     GATHER_AT,
     LOOP,
     SCATTER,
+    SCATTER_CAS,
     SCATTER_ERROR,
     SCATTER_FETCH,
     SCATTER_INC,
@@ -30,6 +31,7 @@ from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,
     entry_address,
+    exchange_if,
 )
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.lowering import Lowering
@@ -222,6 +224,17 @@ class ThreadLowering(Lowering):
 
         return self._value_where(node.deps[3], t, update)
 
+    def _scatter_cas(self, node: Node) -> str:
+        """Exchange an entry if it is what is expected; return what it was before."""
+        t, address = self._target(node)
+        return self._value_where(
+            node.deps[-1],
+            t,
+            lambda: exchange_if(
+                self.b, t, address(), *map(self.operand, node.deps[1:3])
+            ),
+        )
+
     def _scatter_error(self, node: Node) -> str:
         """Add to an entry, and return what rounding took from the sum."""
         t, address = self._target(node)
@@ -239,6 +252,7 @@ ThreadLowering.methods = {
     SCATTER_INC: ThreadLowering._scatter_inc,
     SCATTER_ERROR: ThreadLowering._scatter_error,
     SCATTER_FETCH: ThreadLowering._scatter_fetch,
+    SCATTER_CAS: ThreadLowering._scatter_cas,
     LOOP: control.lower_loop,
     BRANCH: control.lower_branch,
     CALL: control.lower_call,
