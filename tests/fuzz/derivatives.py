@@ -89,11 +89,15 @@ class Check:
         a, b, c, w, *table = numbers
         table = lumijit.scalar.ArrayXf64(table)
         n = self._whole[lane]
-        results = self._plain(dr, lumijit.scalar, a, b, c, w, table, n)
+        img = lumijit.scalar.ArrayXf64(w, w)
+        results = self._plain(dr, lumijit.scalar, a, b, c, w, table, n, img, 0)
         return [float(np.dot(results, self._weights[:, lane]))]
 
     def _run(self, *inputs: Any) -> Any:
-        results = self._program(dr, t, *inputs, t.Int(self._whole))
+        lanes = len(self._whole)
+        img = inputs[INPUTS.index("w")] + dr.zeros(t.Float64, 2 * lanes)
+        at = 2 * dr.arange(t.UInt32, lanes)
+        results = self._program(dr, t, *inputs, t.Int(self._whole), img, at)
         pairs = zip(results, self._weights, strict=True)
         return sum(r * t.Float64(w) for r, w in pairs)
 
@@ -128,6 +132,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz.derivatives", description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--writes", action="store_true", help="to arrays, too")
     parser.add_argument("--target", choices=sorted(kernels.TARGETS), default="thread")
     options = parser.parse_args(arguments)
     kernels.use(kernels.TARGETS[options.target])
@@ -136,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     failures = moved = 0
     start = time.perf_counter()
     for number in range(options.first, options.first + options.count):
-        writer = Writer(f"smooth {number}")
+        writer = Writer(f"smooth {number}", writes=options.writes)
         text = writer.text()
         try:
             check = Check(text, writer.data)

@@ -25,11 +25,16 @@ calls = [
 
 
 class Writer:
-    """Draws one program; `jumps` tells whether it may `break` and `continue`."""
+    """Draws one program.
 
-    def __init__(self, seed: str, jumps: bool = True) -> None:
+    `jumps` tells whether it may `break` and `continue`, `writes` whether it writes to
+    the array `img`, of which each lane has two entries, from `at` on.
+    """
+
+    def __init__(self, seed: str, jumps: bool = True, writes: bool = False) -> None:
         self._random = random.Random(seed)
         self._jumps = jumps
+        self._writes = writes
         self._counters = 0
 
     def _pick(self, *options: str) -> str:
@@ -62,6 +67,10 @@ class Writer:
 
     def _assignment(self) -> str:
         a = self._name()
+        if self._writes and self._random.random() < 0.4:
+            write = self._pick("scatter", "scatter_add", "scatter_add")
+            index = f"at + t.UInt32((n + {self._pick('0', '1')}) % 2)"
+            return f"dr.{write}(img, {self._value()}, {index})"
         return self._pick(f"{a} = {self._value()}", f"{a} += 0.2 * ({self._value()})")
 
     def _block(self, depth: int, in_loop: bool) -> list[str]:
@@ -107,8 +116,11 @@ class Writer:
         lines = [*HEAD.strip().split("\n")]
         for _ in range(self._random.randint(2, 4)):
             lines += self._statement(2, False)
+        if self._writes:
+            lines += ["b = b + dr.gather(t.Float64, img, at)"]
+            lines += ["c = c + dr.gather(t.Float64, img, at + 1)"]
         body = "\n".join(f"    {line}" for line in [*lines, "return a, b, c"])
-        return f"@syntax\ndef program(dr, t, a, b, c, w, table, n):\n{body}\n"
+        return f"@syntax\ndef program(dr, t, a, b, c, w, table, n, img, at):\n{body}\n"
 
     def data(self) -> tuple[dict[str, list[float]], list[int]]:
         """Return the numbers, and the whole numbers."""

@@ -24,10 +24,10 @@ def _quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("number", range(COUNT))
 def test_derivatives_agree_with_differences(number: int) -> None:
-    writer = Writer(f"smooth {number}")
+    writer = Writer(f"smooth {number}", writes=number % 3 == 0)
     text = writer.text()
     check = Check(text, writer.data)
-    with written_for("packet" if number % 10 == 0 else "thread"):
+    with written_for("packet" if number % 50 == 0 else "thread"):
         for is_symbolic in (True, False):
             try:
                 check.compare(is_symbolic)
@@ -36,9 +36,9 @@ def test_derivatives_agree_with_differences(number: int) -> None:
 
 
 TEXT = """@syntax
-def program(dr, t, a, b, c, w, table, n):
+def program(dr, t, a, b, c, w, table, n, img, at):
     while a < 2:
-        a = a + 0.3 + b * b
+        a = a + 0.3 + b * b * c
     return a, b, c
 """
 
@@ -64,7 +64,7 @@ def test_places_without_derivatives_are_left() -> None:
         numbers = {"a": [next(places)], "b": [1.0], "c": [1.0], "w": [1.0]}
         return {**numbers, "table": [0.0]}, [1]
 
-    text = "@syntax\ndef program(dr, t, a, b, c, w, table, n):\n    return abs(a), b, c"
+    text = TEXT.replace("while a < 2:", "if a < 2:").replace("a + 0.3", "abs(a)")
     check = Check(text, data)
     assert check.kinks == 2
     check.compare(True)
