@@ -429,10 +429,15 @@ def copied(node: Node) -> Node:
 
 
 def detached(node: Node) -> Node:
-    """Return a node of the same contents to which no derivatives flow."""
+    """Return a node of the same contents to which no derivatives flow.
+
+    It is where the node is: an array from outside of a region can still be indexed.
+    """
     if node.vertex is None:
         return node
-    return make(COPY, node.type, node.size, (node,), None)
+    made = make(COPY, node.type, node.size, (node,), None)
+    made.scope = node.scope
+    return made
 
 
 def make_true(size: int) -> Node:

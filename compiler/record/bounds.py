@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from lumijit.compiler.ir import ranges, trace
 from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
-from lumijit.compiler.ir.ops.logic import AND, INSIDE, LT
+from lumijit.compiler.ir.ops.logic import AND, COPY, INSIDE, LT
 from lumijit.compiler.ir.ops.structural import CAST, LITERAL, SYMBOLIC, WRITTEN
 from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.record import checks
@@ -45,8 +45,13 @@ def _is_open(scope: trace.Scope) -> bool:
 def table(node: Node) -> Node:
     """Return the array with the entries of another: of an argument, what it stands for.
 
-    That holds if the region doesn't change it, so it notes that it was indexed.
+    That holds if the region doesn't change it, so it notes that it was indexed. A copy
+    that was made inside, to detach it, has the same entries.
     """
+    origin = _origin(node)
+    if origin is not node:
+        found = table(origin)
+        return node if found.scope is not ROOT else trace.detached(found)
     while node.op is SYMBOLIC:
         scope = node.scope
         found = scope.tables.get(id(node))
@@ -57,11 +62,19 @@ def table(node: Node) -> Node:
     return node
 
 
+def _origin(node: Node) -> Node:
+    """Return what a copy was made of in a region."""
+    while node.op is COPY and node.scope is not ROOT:
+        node = node.deps[0]
+    return node
+
+
 def check_indexable(node: Node, construct: str) -> None:
     """Refuse arrays that have no entries yet, or too many."""
     if node.scope is not ROOT:
-        if node.op is SYMBOLIC and _is_open(node.scope):
-            raise IndexedArgument(node)
+        origin = _origin(node)
+        if origin.op is SYMBOLIC and _is_open(origin.scope):
+            raise IndexedArgument(origin)
         written = node.op is WRITTEN
         problem = (
             "the array was written to inside this symbolic region, so reading it "

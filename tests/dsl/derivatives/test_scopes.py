@@ -246,3 +246,21 @@ def test_replaced_gradients() -> None:
     dr.backward(y * 2)
     assert x.grad == 0
     assert w.grad == 20
+
+
+@dr.syntax
+def _products(x):
+    i, y = UInt32(0), Float64(0, 0)
+    while i < 3:
+        y += dr.gather(Float64, dr.detach(x), i) * dr.gather(Float64, x, i)
+        i += 1
+    return y
+
+
+@pytest.mark.parametrize("is_symbolic", [True, False])
+def test_an_array_that_is_detached_in_a_loop_can_be_indexed(is_symbolic: bool) -> None:
+    x = Float64(1, 2, 3)
+    dr.enable_grad(x)
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, is_symbolic):
+        dr.backward(_products(x))
+    assert dr.all(x.grad == Float64(2, 4, 6))
