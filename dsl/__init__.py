@@ -184,15 +184,6 @@ from lumijit.functions.repetition import copy as copy
 from lumijit.functions.repetition import repeat as repeat
 from lumijit.functions.repetition import reverse as reverse
 from lumijit.functions.repetition import tile as tile
-from lumijit.functions.rotations import euler_to_quat as euler_to_quat
-from lumijit.functions.rotations import matrix_to_quat as matrix_to_quat
-from lumijit.functions.rotations import quat_apply as quat_apply
-from lumijit.functions.rotations import quat_to_euler as quat_to_euler
-from lumijit.functions.rotations import quat_to_matrix as quat_to_matrix
-from lumijit.functions.rotations import rotate as rotate
-from lumijit.functions.rotations import slerp as slerp
-from lumijit.functions.rotations import transform_compose as transform_compose
-from lumijit.functions.rotations import transform_decompose as transform_decompose
 from lumijit.functions.scans import block_prefix_reduce as block_prefix_reduce
 from lumijit.functions.scans import block_prefix_sum as block_prefix_sum
 from lumijit.functions.scans import block_reduce as block_reduce
@@ -328,7 +319,7 @@ from lumijit.type_traits import value_t as value_t
 # What few programs use is imported by those that do: by module, here and below, where
 # type checkers read it. A test holds that both agree. The first are modules themselves.
 _LATER = {
-    "": ("dda",),
+    "": ("cuda", "dda"),
     "functions.colors": ("linear_to_srgb", "srgb_to_linear"),
     "functions.comparison": ("assert_allclose",),
     "functions.elliptic": (
@@ -343,6 +334,11 @@ _LATER = {
     "functions.harmonics": ("sh_eval",),
     "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
     "functions.products": ("mul_hi", "mul_wide"),
+    "functions.rotations": (
+        *("euler_to_quat", "matrix_to_quat", "quat_apply", "quat_to_euler"),
+        *("quat_to_matrix", "rotate", "slerp"),
+        *("transform_compose", "transform_decompose"),
+    ),
     "functions.sorting": ("argmax", "argmin", "argsort", "median", "sort"),
     "functions.statistics": ("std", "var"),
     "functions.tuning": ("flush_thread", "func", "reorder_threads"),
@@ -363,6 +359,7 @@ _LATER = {
 _HOMES = {_name: _home for _home, _names in _LATER.items() for _name in _names}
 
 if _typing.TYPE_CHECKING:
+    from lumijit import cuda as cuda
     from lumijit import dda as dda
     from lumijit.functions.colors import linear_to_srgb as linear_to_srgb
     from lumijit.functions.colors import srgb_to_linear as srgb_to_linear
@@ -382,6 +379,15 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.likeness import zeros_like as zeros_like
     from lumijit.functions.products import mul_hi as mul_hi
     from lumijit.functions.products import mul_wide as mul_wide
+    from lumijit.functions.rotations import euler_to_quat as euler_to_quat
+    from lumijit.functions.rotations import matrix_to_quat as matrix_to_quat
+    from lumijit.functions.rotations import quat_apply as quat_apply
+    from lumijit.functions.rotations import quat_to_euler as quat_to_euler
+    from lumijit.functions.rotations import quat_to_matrix as quat_to_matrix
+    from lumijit.functions.rotations import rotate as rotate
+    from lumijit.functions.rotations import slerp as slerp
+    from lumijit.functions.rotations import transform_compose as transform_compose
+    from lumijit.functions.rotations import transform_decompose as transform_decompose
     from lumijit.functions.sorting import argmax as argmax
     from lumijit.functions.sorting import argmin as argmin
     from lumijit.functions.sorting import argsort as argsort

@@ -21,10 +21,14 @@ DYNAMIC = -1
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """What computes the entries, named like its namespace."""
+    """What computes the entries, named like its namespace.
+
+    `missing` says what a backend lacks that has types but can't hold arrays.
+    """
 
     name: str
     public: JitBackend
+    missing: str = ""
 
     @property
     def is_jit(self) -> bool:
@@ -34,6 +38,12 @@ class Backend:
 
 SCALAR = Backend("scalar", JitBackend.Invalid)
 LLVM = Backend("llvm", JitBackend.LLVM)
+CUDA = Backend(
+    "cuda",
+    JitBackend.CUDA,
+    "there is no device: this version of lumijit writes PTX for NVIDIA's GPUs, but "
+    "doesn't start kernels on them",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -160,7 +160,9 @@ def reason(args: Any) -> str:
 
 def _from(mode: ADMode, construct: str, arg: Any, flags: ADFlag | int) -> None:
     _check(construct, (arg,), flags)
-    set_grad(arg, 1)
+    # Of the entries: to a matrix, a number would be a multiple of the identity.
+    for leaf in tracked_leaves(arg):
+        set_grad(leaf, 1)
     enqueue(mode, arg)
     traverse(mode, flags)
 

@@ -112,7 +112,7 @@ def _planar(rule: Callable[..., Any], a: Parts, *others: Any) -> Parts:
     re, im = rule((w, select(is_real, 0, length)), *others)
     ratio = select(is_real, _slope(rule, w, *others), im / length)
     x, y, z = (p * ratio for p in imaginary)
-    return select(is_real, im, x), y, z, re
+    return x + select(is_real, im, 0), y, z, re
 
 
 def _slope(rule: Callable[..., Any], w: Any, *others: Any) -> Any:

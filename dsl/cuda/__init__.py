@@ -1,0 +1,19 @@
+"""Array types of the `cuda` namespace, of which no device holds arrays yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit.array_types import declare_namespace, member
+from lumijit.cuda import ad as ad
+from lumijit.spec import CUDA
+
+__all__ = declare_namespace(CUDA, is_diff=False)
+
+
+def __getattr__(name: str) -> Any:
+    return member("cuda", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

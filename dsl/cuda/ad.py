@@ -1,0 +1,18 @@
+"""Array types of the `cuda.ad` namespace, which would track derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit.array_types import declare_namespace, member
+from lumijit.spec import CUDA
+
+__all__ = declare_namespace(CUDA, is_diff=True)
+
+
+def __getattr__(name: str) -> Any:
+    return member("cuda.ad", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
