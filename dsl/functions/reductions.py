@@ -403,7 +403,7 @@ def mean(
         keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
-        The means; 0 for nothing.
+        The means; NaN for nothing.
 
     Raises:
         ArrayTypeError: if the entries are integers.
@@ -423,7 +423,9 @@ def mean(
             f"the entries have type {total._spec.dtype.name} (expected floats)",
             "convert them first, for example with lumijit.float_array_t.",
         )
-    return total / (entry_count(value, axis) or 1)
+    # As an array's quotient, 0 / 0 of nothing is NaN.
+    count = entry_count(value, axis)
+    return total / count if count else total * float("nan")
 
 
 def entry_count(value: Any, axis: Axis) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -174,14 +175,27 @@ def _read_parts(
     return wrap_nested(dtype, items)
 
 
+@overload
 def reshape(
     dtype: type[Any],
     value: Any,
-    shape: int | tuple[int, ...],
+    shape: int | Sequence[int],
     order: str = "A",
     shrink: bool = False,
-) -> Any:
+) -> Any: ...
+
+
+@overload
+def reshape(
+    value: Any, shape: int | Sequence[int], order: str = "A", shrink: bool = False
+) -> Any: ...
+
+
+def reshape(*args: Any, **options: Any) -> Any:
     """Rearrange an array into another type or size.
+
+    Called as `reshape(dtype, value, shape, order="A", shrink=False)`; without `dtype`,
+    the result has the type of the value.
 
     Args:
         dtype: array class of the result.
@@ -202,9 +216,24 @@ def reshape(
     [[1, 2],
      [3, 4]]
     """
+    if args and isinstance(args[0], type):
+        return _reshape(*args, **options)
+    if "dtype" in options:
+        return _reshape(options.pop("dtype"), *args, **options)
+    value = args[0] if args else options.get("value")
+    return _reshape(type(value), *args, **options)
+
+
+def _reshape(
+    dtype: type[Any],
+    value: Any,
+    shape: int | Sequence[int],
+    order: str = "A",
+    shrink: bool = False,
+) -> Any:
     construct = "lumijit.reshape"
     if is_container(value) and not isinstance(value, ArrayBase):
-        return tree_map(lambda v: reshape(type(v), v, shape, order, shrink), value)
+        return tree_map(lambda v: _reshape(type(v), v, shape, order, shrink), value)
     if not isinstance(value, ArrayBase):
         return value
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)

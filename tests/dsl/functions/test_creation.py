@@ -196,6 +196,15 @@ def test_ravel():
     assert list(dr.unravel(scalar.Array2f, scalar.ArrayXf(1, 2))) == [1, 2]
 
 
+def test_reshape_without_a_type_keeps_it():
+    x = Float(1, 2, 3, 4)
+    assert list(dr.reshape(x, 4)) == [1, 2, 3, 4]
+    assert list(dr.reshape(value=x, shape=3, shrink=True)) == [1, 2, 3]
+    assert dr.reshape(dtype=Array2f, value=x, shape=(2, -1)).shape == (2, 2)
+    with pytest.raises(SizeError, match="can't rearrange"):
+        dr.reshape(x, (3,))
+
+
 def test_reshape():
     value = dr.reshape(Array3f, Array2f([1, 2, 3], [4, 5, 6]), (3, -1), order="C")
     expected = np.arange(1, 7, dtype=np.float32).reshape(3, 2)

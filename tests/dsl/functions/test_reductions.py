@@ -40,8 +40,8 @@ def test_empty_reductions_give_neutral_values():
     assert list(dr.any(Bool())) == [False]
     assert dr.min(scalar.ArrayXu()) == 2**32 - 1
     assert dr.sum([]) == 0
-    assert dr.mean([]) == 0
-    assert list(dr.mean(Float())) == [0]
+    assert np.isnan(dr.mean([]))
+    assert np.isnan(dr.mean(Float()))
     assert len(dr.sum(llvm.ArrayXf())) == 1
 
 
