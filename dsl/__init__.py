@@ -343,6 +343,7 @@ _LATER = {
     "functions.statistics": ("std", "var"),
     "functions.tuning": ("flush_thread", "func", "reorder_threads"),
     "random.generator": ("rng",),
+    "tensors.filters": ("convolve", "resample", "upsample"),
     "tensors.joining": (
         "array_split",
         "column_stack",
@@ -399,6 +400,9 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.tuning import func as func
     from lumijit.functions.tuning import reorder_threads as reorder_threads
     from lumijit.random.generator import rng as rng
+    from lumijit.tensors.filters import convolve as convolve
+    from lumijit.tensors.filters import resample as resample
+    from lumijit.tensors.filters import upsample as upsample
     from lumijit.tensors.joining import array_split as array_split
     from lumijit.tensors.joining import column_stack as column_stack
     from lumijit.tensors.joining import dstack as dstack

@@ -32,7 +32,8 @@ def matmul(a: Any, b: Any, /) -> Any:
 
     Returns:
         A matrix for two of them, a vector for a matrix and a vector, the inner product
-        of two vectors (or flat arrays), or a multiple for a number.
+        of two vectors (or flat arrays), or a multiple for a number. Tensors are
+        multiplied as NumPy's `matmul` does it.
 
     Raises:
         ArrayTypeError: if the sizes don't match, or of complex numbers and quaternions.
@@ -53,10 +54,13 @@ def matmul(a: Any, b: Any, /) -> Any:
             )
     if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
         raise not_numeric(construct, (a, b))
+    for tensor in (a, b):
+        if is_tensor_v(tensor):
+            return tensor._multiplied(construct, a, b)
     depths = depth_of(a), depth_of(b)
     # A flat array is a vector beside another or a sequence, and else a number.
     is_inner = depths == (1, 1) or (max(depths) < 2 and _are_flat(a, b))
-    if is_inner or is_tensor_v(a) or is_tensor_v(b):
+    if is_inner:
         return dot(a, b)
     if 0 in depths:
         return a * b

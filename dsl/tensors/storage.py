@@ -29,7 +29,7 @@ from lumijit.functions.sizes import shape as shape_of
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import TENSOR, find
-from lumijit.tensors import joining
+from lumijit.tensors import joining, products
 from lumijit.tensors.shapes import swapaxes, transposed
 from lumijit.tensors.subscripts import is_mask, mask_shape
 from lumijit.tensors.subscripts import select as select_entries
@@ -136,6 +136,9 @@ class TensorArray(ArrayBase):
 
     def _transposed(self, axes: Any = None) -> Any:
         return transposed(self, axes)
+
+    def _multiplied(self, construct: str, a: Any, b: Any) -> Any:
+        return products.matmul(construct, a, b)
 
     def _concatenated(self, construct: str, arrays: list[Any], axis: Any) -> Any:
         return joining.concatenated(construct, arrays, axis)

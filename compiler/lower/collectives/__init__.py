@@ -7,6 +7,8 @@ are independent of any trace: the operation and the type are all that varies.
 from lumijit.compiler.lower.collectives.compress import compress_ir as compress_ir
 from lumijit.compiler.lower.collectives.merge import merge_ir as merge_ir
 from lumijit.compiler.lower.collectives.merge import merge_vector_ir as merge_vector_ir
+from lumijit.compiler.lower.collectives.product import product_ir as product_ir
+from lumijit.compiler.lower.collectives.product import tile_shape as tile_shape
 from lumijit.compiler.lower.collectives.reduce import block_reduce_ir as block_reduce_ir
 from lumijit.compiler.lower.collectives.reduce import is_short as is_short
 from lumijit.compiler.lower.collectives.reduce import reduce_ir as reduce_ir

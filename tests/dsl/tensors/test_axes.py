@@ -111,7 +111,7 @@ class TestAgainstNumpy:
         nothing = module.TensorXf(np.ones((2, 0, 3)))
         same(dr.min(nothing, 1), np.full((2, 3), np.inf))
         same(dr.max(nothing), -np.inf)
-        same(dr.mean(nothing, 1), np.zeros((2, 3)))
+        same(dr.mean(nothing, 1), np.full((2, 3), np.nan))
         same(dr.sum(nothing, 0), np.zeros((0, 3)))
 
     def test_prefix_sums(self, module: Any) -> None:

@@ -1,0 +1,79 @@
+"""Tensors against NumPy at 10^7 entries: `python -m tests.benchmarks.tensors`.
+
+Prints the best of several runs of both, taken in turns, in milliseconds. NumPy's
+products use as many threads as OPENBLAS_NUM_THREADS says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import lumijit as dr
+from lumijit.llvm import Int, TensorXf
+
+SIDE = 3162
+REPEATS = 7
+Program = Callable[[], Any]
+
+
+def programs() -> dict[str, tuple[Program, Program]]:
+    """Return pairs of programs by name: ours and NumPy's."""
+    rng = np.random.default_rng(0)
+    a = rng.random((SIDE, SIDE), dtype=np.float32)
+    points = rng.random((SIDE * SIDE // 3, 3), dtype=np.float32)
+    cube = rng.random((200, 200, 250), dtype=np.float32)
+    square = rng.random((1024, 1024), dtype=np.float32)
+    rows = rng.integers(0, SIDE, SIDE)
+    x, p, c, q = TensorXf(a), TensorXf(points), TensorXf(cube), TensorXf(square)
+    i, row, column = Int(rows), TensorXf(a[0]), TensorXf(a[:, :1])
+    mask, wide = a > 0.5, x > 0.5
+    dr.eval(x, p, c, q, i, row, column, wide)
+    return {
+        "sum": (lambda: dr.sum(x), lambda: a.sum()),
+        "sum, axis 0": (lambda: dr.sum(x, 0), lambda: a.sum(0)),
+        "sum, axis 1": (lambda: dr.sum(x, 1), lambda: a.sum(1)),
+        "max, axis 0": (lambda: dr.max(x, 0), lambda: a.max(0)),
+        "sum of points, axis 0": (lambda: dr.sum(p, 0), lambda: points.sum(0)),
+        "sum of points, axis 1": (lambda: dr.sum(p, 1), lambda: points.sum(1)),
+        "sum of a cube, axis 1": (lambda: dr.sum(c, 1), lambda: cube.sum(1)),
+        "x[::2]": (lambda: x[::2], lambda: a[::2].copy()),
+        "x[:, ::2]": (lambda: x[:, ::2], lambda: a[:, ::2].copy()),
+        "x[1:-1, 1:-1]": (lambda: x[1:-1, 1:-1], lambda: a[1:-1, 1:-1].copy()),
+        "x.T": (lambda: x.T, lambda: a.T.copy()),
+        "x[rows]": (lambda: x[i], lambda: a[rows]),
+        "x[:, columns]": (lambda: x[:, i], lambda: a[:, rows]),
+        "x[mask]": (lambda: x[wide], lambda: a[mask]),
+        "x * row": (lambda: x * row, lambda: a * a[0]),
+        "x * column": (lambda: x * column, lambda: a * a[:, :1]),
+        "moveaxis": (
+            lambda: dr.moveaxis(c, 0, 2),
+            lambda: np.moveaxis(cube, 0, 2).copy(),
+        ),
+        "matmul, 1024": (lambda: q @ q, lambda: square @ square),
+    }
+
+
+def timed(program: Program) -> float:
+    """Return how long a program takes, in milliseconds."""
+    start = time.perf_counter()
+    result = program()
+    if isinstance(result, dr.ArrayBase):
+        dr.eval(result)
+        dr.sync_thread()
+    return (time.perf_counter() - start) * 1e3
+
+
+def main() -> None:
+    """Print the table."""
+    for name, (ours, theirs) in programs().items():
+        pairs = [(timed(ours), timed(theirs)) for _ in range(REPEATS)]
+        mine, other = (min(times) for times in zip(*pairs, strict=True))
+        print(f"{name:24} {mine:8.2f} {other:8.2f} {mine / other:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
