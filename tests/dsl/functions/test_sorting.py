@@ -205,6 +205,19 @@ def test_variance(cls, ddof):
         np.testing.assert_allclose(found, getattr(np, name)(x, ddof=ddof), rtol=1e-11)
 
 
+@pytest.mark.parametrize("space", [llvm, ad, scalar])
+@pytest.mark.parametrize("axis", [..., None, 0, 1, -1, (0, 2)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_variance_of_tensors(space, axis, keepdims):
+    x = np.random.default_rng(3).standard_normal((3, 4, 5))
+    found = dr.var(space.TensorXf64(x), axis=axis, keepdims=keepdims, ddof=1)
+    assert type(found) is space.TensorXf64
+    axes = None if axis is ... else axis
+    right = np.var(x, axis=axes, keepdims=keepdims, ddof=1)
+    assert found.shape == right.shape
+    np.testing.assert_allclose(found.numpy(), right)
+
+
 def test_variance_of_other_containers():
     v = llvm.Array3f64([1, 2], [3, 4], [8, 0])
     x = v.numpy()
