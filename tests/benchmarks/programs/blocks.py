@@ -66,6 +66,20 @@ def block_sum_1000(n: int) -> Program:
     return lambda: dr.block_sum(x, 1000)
 
 
+@case("blocks", 4 * M, MEMORY)
+def sort_floats(n: int) -> Program:
+    """4 M singles in random order, sorted."""
+    x = ready(Float(dr.arange(UInt, n) * 0x9E3779B1))
+    return lambda: dr.sort(x)
+
+
+@case("blocks", 4 * M, MEMORY)
+def argsort_integers(n: int) -> Program:
+    """The order of 4 M integers."""
+    x = ready(dr.arange(UInt, n) * 0x9E3779B1)
+    return lambda: dr.argsort(x)
+
+
 @case("blocks", 2 * M)
 def block_max_computed(n: int) -> Program:
     """The largest of 4 neighbours of a computed expression."""
