@@ -55,7 +55,7 @@ def _push(step: Step, tangents: dict[int, Node]) -> Node:
     for place, tangent in tangents.items():
         factors = list(step.deps)
         factors[place] = trace.resized(tangent, factors[place].size)
-        part = matmul(*factors, step.attr)
+        part = matmul(factors[0], factors[1], step.attr)
         total = part if total is None else trace.emit2(ADD, total, part)
     assert total is not None
     return total

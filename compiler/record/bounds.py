@@ -50,8 +50,8 @@ def table(node: Node) -> Node:
     """
     origin = _origin(node)
     if origin is not node:
-        found = table(origin)
-        return node if found.scope is not ROOT else trace.detached(found)
+        entries = table(origin)
+        return node if entries.scope is not ROOT else trace.detached(entries)
     while node.op is SYMBOLIC:
         scope = node.scope
         found = scope.tables.get(id(node))

@@ -43,8 +43,8 @@ def matmul(a: Node, b: Node, sizes: Sizes) -> Node:
     if size == 0 or sizes.inner == 0:
         return literal(t, t.wrap(0), size)
     if t is FLOAT16:
-        wide = matmul(trace.cast_to(a, FLOAT32), trace.cast_to(b, FLOAT32), sizes)
-        return trace.cast_to(wide, FLOAT16)
+        product = matmul(trace.cast_to(a, FLOAT32), trace.cast_to(b, FLOAT32), sizes)
+        return trace.cast_to(product, FLOAT16)
     height, width = collectives.tile_shape(t)
     tall, wide = -(-sizes.rows // height), -(-sizes.columns // width)
     first, panels = evaluated(a), evaluated(_panels(b, sizes, width, wide))
