@@ -17,6 +17,7 @@ OTHERWISE = {
     "bitcast": "from floats to integers, or back: integers have no derivatives",
     "gather_at": "takes the place of gather in kernels, after derivatives",
     "scatter_inc": "counts",
+    "scatter_cas": "refused where it is traced, if derivatives are tracked",
     "scatter_error": "its version of the array has the rule of scatter",
     "written": "has the rule of scatter, or that of writes in a region",
     "project": "has the rule of results",
