@@ -17,6 +17,7 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.written import Tangents, held_targets, places_of_targets
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.ops.structural import BRANCH, GATHER, REGIONS
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.trace import Node
@@ -65,9 +66,12 @@ class Surroundings:
         """Tell whether a vertex lies outside, or stays the same."""
         return vertex.scope.depth <= self._depth or vertex.serial in self._fixed
 
-    def enter(self) -> None:
-        """Begin with another block."""
+    def enter(self, sums: Iterable[Node] = ()) -> None:
+        """Begin with another block. Those of `sums` that are buffers it adds to."""
         self._outer = {}
+        for vertex, total in zip(self.vertices, sums, strict=False):
+            if isinstance(total.type, LocalType):
+                self.at(vertex).add(total)
 
     def at(self, vertex: Vertex) -> Outer:
         """Return the adjoint of a vertex, for the present block."""

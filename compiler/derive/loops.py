@@ -27,6 +27,7 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.written import Tangents, held_targets
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.trace import Node
 
@@ -131,8 +132,14 @@ def _analyzed(
 
 def _added(sums: Nodes, outside: Surroundings) -> list[Node]:
     """Return the derivatives by values outside, with what the present turn adds."""
-    pairs = zip(sums, outside.values(), strict=True)
-    return [s if v is None else trace.emit2(ADD, s, v) for s, v in pairs]
+    found = []
+    for total, value in zip(sums, outside.values(), strict=True):
+        if value is None or isinstance(total.type, LocalType):
+            # Buffers have been added to in place.
+            found.append(total if value is None else value)
+        else:
+            found.append(trace.emit2(ADD, total, value))
+    return found
 
 
 def _repeated_turns(loop: Recorded, by: State, outside: Surroundings) -> list[Node]:
@@ -141,7 +148,7 @@ def _repeated_turns(loop: Recorded, by: State, outside: Surroundings) -> list[No
 
     def body(args: Nodes) -> Nodes:
         state = _keyed(loop.state, args[:count])
-        loop.reverse(state, by, outside)
+        loop.reverse(state, by, outside, args[count:])
         sums = _added(args[count:], outside)
         return [*loop.turn(state).values(), *sums]
 
@@ -162,7 +169,8 @@ def _undone_turns(
     count = len(starts)
 
     def undo(state: State, args: Nodes) -> Nodes:
-        found = loop.reverse(state, _keyed(starts, args[:count]), outside)
+        by = _keyed(starts, args[:count])
+        found = loop.reverse(state, by, outside, args[count:])
         passed = [
             found[k].complete() if k in found else zero(loop.args[k]) for k in starts
         ]

@@ -87,10 +87,10 @@ class Recorded:
         return [images.get(id(node), node) for node in nodes]
 
     def reverse(
-        self, state: State, by: State, outside: Surroundings
+        self, state: State, by: State, outside: Surroundings, sums: Nodes = ()
     ) -> dict[int, Adjoint]:
-        """Differentiate a turn; return the adjoints of the state."""
-        outside.enter()
+        """Differentiate a turn, which adds to `sums`; return the state's adjoints."""
+        outside.enter(sums)
         seeds = blocks.Seeds(by, outside.targets)
         images = self.images(state)
         found = blocks.reverse(

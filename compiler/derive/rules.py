@@ -6,17 +6,15 @@ rules for what moves values between elements, and how both are applied.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lumijit.compiler.derive import finite
+from lumijit.compiler.derive import elementwise, finite
 from lumijit.compiler.derive.adjoints import (
     Adjoint,
     LocalAdjoint,
     local_type_of,
-    under_both,
     zero,
 )
 from lumijit.compiler.derive.steps import Step
@@ -24,7 +22,7 @@ from lumijit.compiler.derive.values import Value, literal
 from lumijit.compiler.derive.written import Target, is_replaced
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.ops.arithmetic import ABS, ADD, MUL
+from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.compiler.ir.ops.structural import (
     CAST,
@@ -45,7 +43,7 @@ from lumijit.compiler.ir.vertices import (
 )
 from lumijit.compiler.record import local, memory
 from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import DerivativeError
 
 #: Adds to the derivatives by operands: their adjoints, by position; the derivative by
@@ -62,7 +60,7 @@ def pull(step: Step, into: dict[int, Any], by: Any) -> None:
         into = {k: finite.Watched(a, step.vertex, by) for k, a in into.items()}
     try:
         if type(op) is Op and type(op.derivative) is tuple:
-            _pull_elementwise(step, into, by, op.derivative)
+            elementwise.pull(step, into, by, op.derivative)
         else:
             _rule(step).pull(step, into, by.complete())
     except DerivativeError as error:
@@ -75,7 +73,7 @@ def push(step: Step, tangents: dict[int, Node]) -> Node:
     op = step.op
     try:
         if isinstance(op, Op) and isinstance(op.derivative, tuple):
-            found = _push_elementwise(step, tangents, op.derivative)
+            found = elementwise.push(step, tangents, op.derivative)
         else:
             found = _rule(step).push(step, tangents)
     except DerivativeError as error:
@@ -137,74 +135,6 @@ def _not_differentiable(step: Step, why: str) -> DerivativeError:
         "leave it out of what is differentiated with lumijit.detach, or give it "
         "a derivative of its own with lumijit.CustomOp.",
     )
-
-
-def _pull_elementwise(
-    step: Step, into: dict[int, Any], by: Adjoint, partials: tuple[Any, ...]
-) -> None:
-    value, mask = by.value, by.mask
-    if value is None:
-        # What depends on the result passed nothing on to it: a constant partial of 0,
-        # or a region of which only a condition reads it.
-        return
-    if value.size != step.size:
-        by.complete()
-        value, mask = by.value, by.mask
-        assert value is not None
-    result = Value(step.result)
-    values = [Value(dep) for dep in step.deps]
-    for k, adjoint in into.items():
-        partial = partials[k](result, *values)
-        if type(partial) is not Value:
-            if partial:
-                adjoint.add(_times(value, partial), mask)
-        elif partial.node.type is BOOL:
-            adjoint.add(value, under_both(partial.node, mask))
-        else:
-            adjoint.add(_scaled(value, partial, step), mask)
-
-
-def _scaled(value: Node, partial: Value, step: Step) -> Node:
-    """Multiply a derivative with a partial one, which may be infinite: 0 stays 0.
-
-    Where it is an operand or the result, it is as finite as the program's own values.
-    """
-    factor = partial.node
-    product = trace.emit2(MUL, value, factor)
-    if partial.is_bounded or factor in step.deps or factor is step.result:
-        return product
-    is_zero = Value(value) == 0
-    if value.vertex is not None:
-        # What is 0 here may have a derivative, which the partial one is a factor of.
-        is_zero = is_zero & ~(partial.map(ABS) < math.inf)
-    return is_zero.select(0, Value(product)).node
-
-
-def _times(value: Node, factor: float) -> Node:
-    if factor == 1:
-        return value
-    if factor == -1:
-        return (-Value(value)).node
-    return (Value(value) * factor).node
-
-
-def _push_elementwise(
-    step: Step, tangents: dict[int, Node], partials: tuple[Any, ...]
-) -> Node:
-    total: Node | None = None
-    result = Value(step.result)
-    values = [Value(dep) for dep in step.deps]
-    for k, tangent in tangents.items():
-        partial = partials[k](result, *values)
-        if type(partial) is not Value:
-            term = _times(tangent, partial)
-        elif partial.node.type is BOOL:
-            term = trace.select(partial.node, tangent, literal(0, tangent))
-        else:
-            term = _scaled(tangent, partial, step)
-        total = term if total is None else trace.emit2(ADD, total, term)
-    assert total is not None
-    return total
 
 
 # Conversions

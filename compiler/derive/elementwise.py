@@ -1,0 +1,82 @@
+"""Derivatives of elementwise operations, from the partial ones on their records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lumijit.compiler.derive.adjoints import Adjoint, under_both
+from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.derive.values import Value, literal
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.ops.arithmetic import ABS, ADD, MUL
+from lumijit.compiler.ir.trace import Node
+from lumijit.runtime.dtypes import BOOL
+
+
+def pull(
+    step: Step, into: dict[int, Any], by: Adjoint, partials: tuple[Any, ...]
+) -> None:
+    """Pass the derivative by a result on to the operands."""
+    value, mask = by.value, by.mask
+    if value is None:
+        # What depends on the result passed nothing on to it: a constant partial of 0,
+        # or a region of which only a condition reads it.
+        return
+    if value.size != step.size:
+        by.complete()
+        value, mask = by.value, by.mask
+        assert value is not None
+    result = Value(step.result)
+    values = [Value(dep) for dep in step.deps]
+    for k, adjoint in into.items():
+        partial = partials[k](result, *values)
+        if type(partial) is not Value:
+            if partial:
+                adjoint.add(_times(value, partial), mask)
+        elif partial.node.type is BOOL:
+            adjoint.add(value, under_both(partial.node, mask))
+        else:
+            adjoint.add(_scaled(value, partial, step), mask)
+
+
+def _scaled(value: Node, partial: Value, step: Step) -> Node:
+    """Multiply a derivative with a partial one, which may be infinite: 0 stays 0.
+
+    Where it is an operand or the result, it is as finite as the program's own values.
+    """
+    factor = partial.node
+    product = trace.emit2(MUL, value, factor)
+    if partial.is_bounded or factor in step.deps or factor is step.result:
+        return product
+    is_zero = Value(value) == 0
+    if value.vertex is not None:
+        # What is 0 here may have a derivative, which the partial one is a factor of.
+        is_zero = is_zero & ~(partial.map(ABS) < math.inf)
+    return is_zero.select(0, Value(product)).node
+
+
+def _times(value: Node, factor: float) -> Node:
+    if factor == 1:
+        return value
+    if factor == -1:
+        return (-Value(value)).node
+    return (Value(value) * factor).node
+
+
+def push(step: Step, tangents: dict[int, Node], partials: tuple[Any, ...]) -> Node:
+    """Return the derivative of a result from those of operands."""
+    total: Node | None = None
+    result = Value(step.result)
+    values = [Value(dep) for dep in step.deps]
+    for k, tangent in tangents.items():
+        partial = partials[k](result, *values)
+        if type(partial) is not Value:
+            term = _times(tangent, partial)
+        elif partial.node.type is BOOL:
+            term = trace.select(partial.node, tangent, literal(0, tangent))
+        else:
+            term = _scaled(tangent, partial, step)
+        total = term if total is None else trace.emit2(ADD, total, term)
+    assert total is not None
+    return total
