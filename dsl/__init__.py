@@ -329,6 +329,7 @@ _LATER = {
     "functions.exchanges": ("scatter_cas", "scatter_exch"),
     "functions.harmonics": ("sh_eval",),
     "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
+    "interop.bridge": ("wrap",),
     "functions.products": ("mul_hi", "mul_wide"),
     "functions.rotations": (
         *("euler_to_quat", "matrix_to_quat", "quat_apply", "quat_to_euler"),
@@ -389,6 +390,7 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.tuning import flush_thread as flush_thread
     from lumijit.functions.tuning import func as func
     from lumijit.functions.tuning import reorder_threads as reorder_threads
+    from lumijit.interop.bridge import wrap as wrap
     from lumijit.random.generator import rng as rng
     from lumijit.tensors.filters import convolve as convolve
     from lumijit.tensors.filters import resample as resample

@@ -8,6 +8,7 @@ operators are installed by `operators`, components by name (`v.x`) by `component
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -101,6 +102,32 @@ class ArrayBase:
         array([1., 2.], dtype=float32)
         """
         raise NotImplementedError
+
+    def torch(self) -> Any:
+        """Return the contents as a PyTorch tensor, without derivatives (see `wrap`).
+
+        Flat arrays and tensors are not copied; see `numpy`.
+        """
+        return import_module("lumijit.interop.exchange").to_torch(self)
+
+    def jax(self) -> Any:
+        """Return the contents as a JAX array, a copy, without derivatives."""
+        return import_module("lumijit.interop.exchange").to_jax(self)
+
+    def tf(self) -> Any:
+        """Return the contents as a TensorFlow tensor, without derivatives.
+
+        Flat arrays and tensors are not copied; see `numpy`.
+        """
+        return import_module("lumijit.interop.exchange").to_tf(self)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Hand the contents to another framework, as DLPack capsule."""
+        return import_module("lumijit.interop.exchange").capsule(self, options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Say that the contents are in the processor's memory."""
+        return (1, 0)
 
     def _view(self) -> np.ndarray[Any, Any]:
         """Return the contents, which nobody will write to."""

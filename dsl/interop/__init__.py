@@ -1,0 +1,1 @@
+"""Other array frameworks: exchange of arrays with them, functions of theirs in ours."""

@@ -1,0 +1,132 @@
+"""Functions of one framework that are called with arrays of another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Array3f, Float, TensorXf, UInt
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+
+NAMES = ["torch", "jax"]
+
+
+@pytest.fixture(params=NAMES)
+def other(request: pytest.FixtureRequest):
+    """A framework's module of functions, and its name."""
+    module = pytest.importorskip(request.param)
+    return (module if request.param == "torch" else module.numpy), request.param
+
+
+def test_values_and_gradients_of_theirs(other) -> None:
+    xp, name = other
+
+    @dr.wrap("drjit", name)
+    def function(x, y):
+        return xp.sin(x) * y, {"sum": (x * x).sum()}
+
+    x, y = Float(1, 2, 3), Float(0.5, 1, 2)
+    dr.enable_grad(x, y)
+    product, parts = function(x, y)
+    assert isinstance(product, TensorXf)
+    np.testing.assert_allclose(product, np.sin([1, 2, 3]) * [0.5, 1, 2], 1e-6)
+    np.testing.assert_allclose(parts["sum"], 14)
+    dr.backward(product.array * 2 + parts["sum"].array)
+    grad = 2 * np.cos([1, 2, 3]) * [0.5, 1, 2] + 3 * 2 * np.array([1, 2, 3])
+    np.testing.assert_allclose(x.grad, grad, 1e-5)
+    np.testing.assert_allclose(y.grad, 2 * np.sin([1, 2, 3]), 1e-5)
+
+
+def test_forward_derivatives_of_theirs(other) -> None:
+    xp, name = other
+    function = dr.wrap(dr, name)(lambda x: xp.exp(x) * 2)
+    x = Float(0.5, 1)
+    dr.enable_grad(x)
+    y = function(x)
+    dr.set_grad(x, Float(1, 3))
+    dr.forward_to(y)
+    np.testing.assert_allclose(y.grad, 2 * np.exp([0.5, 1]) * [1, 3], 1e-5)
+
+
+def test_nested_arrays_and_what_is_no_array(other) -> None:
+    _, name = other
+
+    @dr.wrap("drjit", name)
+    def scaled(values, factor, index):
+        assert isinstance(factor, float)
+        return [values["v"] * factor, index + 1, "text"]
+
+    v = Array3f([1, 2], [3, 4], 5)
+    dr.enable_grad(v)
+    found, index, text = scaled({"v": v}, 2.0, index=dr.llvm.Int(1, 2))
+    assert found.shape == (3, 2)
+    assert index.numpy().tolist() == [2, 3]
+    assert text == "text"
+    dr.backward(found)
+    # The last component is one number for both entries.
+    np.testing.assert_allclose(v.grad, [[2, 2], [2, 2], [4, 4]])
+
+
+def test_without_gradients(other) -> None:
+    _, name = other
+    function = dr.wrap("drjit", name)(lambda x: x * 2)
+    assert not dr.grad_enabled(function(dr.llvm.Float(1, 2)))
+    assert function(dr.llvm.Int(1, 2)).numpy().tolist() == [2, 4]
+
+
+@dr.syntax
+def powers(x, n):
+    """Our own: a loop of another length for each entry."""
+    i, y = UInt(0), dr.ones(TensorXf, x.shape).array
+    x = x.array
+    n = n.array
+    while i < UInt(n):
+        y *= x
+        i += 1
+    return {"powers": TensorXf(y), "n": n}
+
+
+def test_ours_in_torch() -> None:
+    torch = pytest.importorskip("torch")
+    function = dr.wrap(source="torch", target="drjit")(powers)
+    x = torch.tensor([2.0, 3.0, 0.5], requires_grad=True)
+    found = function(x, torch.tensor([1, 2, 3], dtype=torch.int32))
+    assert found["n"].dtype == torch.int32
+    (found["powers"] * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+    np.testing.assert_allclose(x.grad, [1, 2 * 2 * 3, 3 * 3 * 0.25], 1e-6)
+
+
+def test_ours_in_torch_forward() -> None:
+    torch = pytest.importorskip("torch")
+    function = dr.wrap(source="torch", target="drjit")(lambda x: dr.sin(x))
+    with torch.autograd.forward_ad.dual_level():
+        x = torch.autograd.forward_ad.make_dual(torch.ones(2), torch.tensor([1.0, 2]))
+        _, tangent = torch.autograd.forward_ad.unpack_dual(function(x))
+    np.testing.assert_allclose(tangent, np.cos(1) * np.array([1, 2]), 1e-6)
+
+
+def test_ours_in_jax() -> None:
+    jax = pytest.importorskip("jax")
+    function = dr.wrap(source="jax", target="drjit")(powers)
+    n = jax.numpy.array([1, 2, 3])
+
+    def loss(x):
+        weights = jax.numpy.array([1.0, 2.0, 3.0])
+        return (function(x, n)["powers"] * weights).sum()
+
+    x = jax.numpy.array([2.0, 3.0, 0.5])
+    np.testing.assert_allclose(loss(x), 2 + 18 + 3 * 0.125, 1e-6)
+    np.testing.assert_allclose(jax.grad(loss)(x), [1, 12, 2.25], 1e-6)
+    with pytest.raises(ArrayValueError, match="while JAX traces"):
+        jax.jit(loss)(x)
+
+
+@pytest.mark.parametrize(
+    "pair", [("drjit", "drjit"), ("torch", "jax"), ("drjit", "cupy")], ids=str
+)
+def test_other_pairs_are_refused(pair) -> None:
+    with pytest.raises(ArrayValueError, match="can't call functions of"):
+        dr.wrap(*pair)
+    with pytest.raises(ArrayTypeError, match="a framework is a name or a module"):
+        dr.wrap(3, "torch")
