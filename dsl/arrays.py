@@ -15,9 +15,9 @@ from lumijit import indexing, initialize
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record.writes import is_recorded
 from lumijit.enums import VarState

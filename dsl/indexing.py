@@ -16,9 +16,9 @@ from lumijit import promotion
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32

@@ -14,6 +14,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 import numpy as np
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import SUB
 from lumijit.compiler.ir.ops.logic import AND, COPY, EQ, LT, SELECT, SHR
 from lumijit.compiler.ir.ops.structural import (
@@ -25,7 +26,6 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import UINT32

@@ -18,8 +18,8 @@ from lumijit.arrays import FlatArray, data_node
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import EQ, NE
-from lumijit.compiler.ir.trace import Node
 from lumijit.instance_registry import Domain, contents, note_contents
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (

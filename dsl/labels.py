@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import recompiles
 
 _LABELS: WeakKeyDictionary[Node, str] = WeakKeyDictionary()

@@ -22,10 +22,11 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
-from lumijit.compiler.ir.trace import Node, emit1, emit2, emit3
+from lumijit.compiler.ir.trace import emit1, emit2, emit3
 from lumijit.nested import NestedArray
 from lumijit.runtime.dtypes import BOOL, UINT8, DType
 from lumijit.runtime.errors import ArrayTypeError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lumijit.compiler.emit.builder import TargetInfo
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import delivery, evaluate, launching
 from lumijit.compiler.plan import describe, general, program, schedule
 from lumijit.compiler.plan.verify import verify, verify_plan, verify_program

@@ -15,10 +15,10 @@ from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory
 from lumijit.compiler.record.reductions import reduce_symbolically
@@ -90,7 +90,7 @@ class Adjoint:
     def _fitted(self, value: Node, mask: Node | None) -> Node:
         """Apply a mask and give a derivative the size of what it is with respect to."""
         value = _under(mask, value)
-        if value.size == self.size or trace.state.scope is not trace.ROOT:
+        if value.size == self.size or trace.state.scope is not ROOT:
             return value
         if self.size == 1:
             return reduce_symbolically("add", value)

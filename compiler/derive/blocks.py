@@ -24,10 +24,10 @@ from lumijit.compiler.derive.written import Target, Write, writes_to
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import CONSUMED, REGIONS
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import read_deps
-from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory
 from lumijit.compiler.transform.rewriting import Rewriter, pure_nodes

@@ -18,9 +18,9 @@ from lumijit.compiler.derive.written import Tangents, held_targets, places_of_ta
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import BRANCH, GATHER, REGIONS
 from lumijit.compiler.ir.region_types import Block, Region
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
 

@@ -19,9 +19,9 @@ from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import MAX
 from lumijit.compiler.ir.ops.logic import SHL, SHR
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import delivery, evaluate
 from lumijit.compiler.record import local, regions, writes
 from lumijit.compiler.record.local import Buffer

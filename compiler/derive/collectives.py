@@ -19,9 +19,9 @@ from lumijit.compiler.derive.rules import (
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import MOD, SUB
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Dependence
 from lumijit.compiler.record import memory, reductions
 from lumijit.runtime.dtypes import UINT32

@@ -9,8 +9,8 @@ from lumijit.compiler.derive.adjoints import Bundle
 from lumijit.compiler.derive.rules import RULES, Rule
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import CONSUMED
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import RESULT, Dependence
 from lumijit.runtime.dtypes import VOID
 

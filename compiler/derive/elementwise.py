@@ -9,8 +9,8 @@ from lumijit.compiler.derive.adjoints import Adjoint, under_both
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value, literal
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ABS, ADD, MUL
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import BOOL
 
 

@@ -15,8 +15,8 @@ from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ABS
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.launch import delivery, evaluate
 from lumijit.compiler.record import writes

@@ -28,8 +28,8 @@ from lumijit.compiler.derive.written import Tangents, held_targets
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.compiler.ir.trace import Node
 
 
 def _keyed(keys: Iterable[int], nodes: Nodes) -> State:

@@ -6,9 +6,9 @@ from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.rules import RULES, Rule
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Dependence
 from lumijit.compiler.record import products
 from lumijit.compiler.record.products import Sizes

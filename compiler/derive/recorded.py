@@ -10,10 +10,10 @@ from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import read_deps
-from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
 

@@ -22,6 +22,7 @@ from lumijit.compiler.derive.values import Value, literal
 from lumijit.compiler.derive.written import Target, is_replaced
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.compiler.ir.ops.structural import (
@@ -33,7 +34,6 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER,
     SCATTER_FETCH,
 )
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import (
     COLLECTED,
     REGION_WRITE,

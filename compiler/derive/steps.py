@@ -10,8 +10,8 @@ from typing import Any
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 
 

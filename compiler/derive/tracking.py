@@ -5,9 +5,9 @@ from __future__ import annotations
 from lumijit.compiler.derive.rules import REPLACED
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record.writes import claim
 
 
@@ -19,7 +19,7 @@ def enable(holder: Holder) -> None:
     node = holder._node
     if node.vertex is not None:
         return
-    if node.op is LITERAL or trace.state.scope is not trace.ROOT:
+    if node.op is LITERAL or trace.state.scope is not ROOT:
         holder._rehouse(_copy(node))
     else:
         del node

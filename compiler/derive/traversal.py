@@ -21,8 +21,8 @@ from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory, regions
 from lumijit.runtime.contexts import Variable
@@ -272,13 +272,13 @@ _postponed = _Postponed()
 
 
 def _sum_of(vertex: Vertex) -> Holder:
-    with regions.reopened(trace.ROOT):
+    with regions.reopened(ROOT):
         return Adjoint(vertex, vertex.grad).opened()
 
 
 def resume() -> None:
     """Pass on the gradients that were added inside of regions, which are over."""
-    if not _postponed.sums or trace.state.scope is not trace.ROOT:
+    if not _postponed.sums or trace.state.scope is not ROOT:
         return
     found = list(_postponed.sums.values())
     _postponed.sums.clear()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
-from lumijit.compiler.ir.trace import Node
 
 
 class Value:

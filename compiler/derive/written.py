@@ -15,6 +15,7 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     REGIONS,
@@ -25,7 +26,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import is_effect, read_deps, target_of, written_deps
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory
 from lumijit.runtime.errors import DerivativeError

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from lumijit.compiler.ir import local_types
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
-from lumijit.compiler.ir.trace import Node, Scope
 
 
 class Captures:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.logic import AND, INSIDE
 from lumijit.compiler.ir.ops.structural import CAST, LITERAL
-from lumijit.compiler.ir.trace import Node
 
 
 def split(node: Node) -> tuple[Node | None, set[Node]]:

@@ -6,8 +6,8 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, cast
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import SCATTER, WRITTEN
-from lumijit.compiler.ir.trace import Node
 
 OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
 

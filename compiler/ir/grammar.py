@@ -17,6 +17,7 @@ from lumijit.compiler.ir.local_types import (
     local_deps,
     stored_lanes,
 )
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ir.ops.record import Op, Role
 from lumijit.compiler.ir.ops.structural import (
@@ -42,7 +43,6 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.region_grammar import check_region
 from lumijit.compiler.ir.roles import is_effect, target_of, value_deps, written_deps
 from lumijit.compiler.ir.rules import check_size, check_type, open_scopes, require
-from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.runtime.dtypes import BOOL, FLOATS, UINT32, UINT64, VALUES, VOID
 
 _ROLE_TYPES = {Role.INDEX: UINT32, Role.MASK: BOOL, Role.ADDRESS: UINT64}

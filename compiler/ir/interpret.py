@@ -15,6 +15,7 @@ import numpy as np
 
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, stored_lanes
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op, Role
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
@@ -41,7 +42,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import operand, written_deps
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.dtypes import DType
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import REGIONS
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import DType
 
 #: Buffers in memory are stored in chunks of so many lanes, entry after entry.

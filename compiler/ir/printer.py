@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     CALL,
     EVALUATED,
@@ -20,7 +21,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import VOID
 
 _INDENT = "  "

@@ -11,10 +11,10 @@ import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import CAST, COUNTER, LITERAL, SYMBOLIC
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import DType
 
 # How many operations deep `limits` looks.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import CALL, LOOP, SYMBOLIC, WRITTEN
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import (
@@ -13,7 +14,6 @@ from lumijit.compiler.ir.roles import (
     written_deps,
 )
 from lumijit.compiler.ir.rules import check_type, require
-from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.runtime.dtypes import BOOL, UINT32, VOID
 
 Rule = Callable[[Node], None]

@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction, joins
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.ops.record import Op, Operands, region_operands
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, REGIONS
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.dtypes import BOOL
 
 Nodes = tuple[Node, ...]

@@ -6,9 +6,9 @@ launch: each answer is two look-ups and a slice.
 
 from __future__ import annotations
 
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.record import Operands, Role
 from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
-from lumijit.compiler.ir.trace import ROOT, Node
 
 
 def operands(node: Node) -> Operands:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.ir.trace import Node, Scope
+from lumijit.compiler.ir.nodes import Node, Scope
 
 
 class VerificationError(AssertionError):

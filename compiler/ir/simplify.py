@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.ir import ranges, trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node, literal
+from lumijit.compiler.ir.trace import literal
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, DType
 

@@ -10,15 +10,13 @@ is the business of `trace`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
+from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.ops.record import Op
-    from lumijit.compiler.ir.trace import Node, Scope
-    from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import DType
 
 # A longer list takes longer to search than a table.
 _LIST_LENGTH = 4

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import Variable
+from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import where
-
-if TYPE_CHECKING:
-    from lumijit.compiler.ir.trace import Node
-    from lumijit.runtime.dtypes import DType
 
 _serials = itertools.count(1)
 _PRUNE_FROM = 16

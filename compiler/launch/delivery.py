@@ -12,8 +12,8 @@ import threading
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, WRITTEN
-from lumijit.compiler.ir.trace import Node
 
 
 class Report:

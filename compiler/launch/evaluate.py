@@ -15,8 +15,9 @@ from weakref import ref
 import numpy as np
 
 from lumijit.compiler.ir import simplify, trace
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
-from lumijit.compiler.ir.trace import ROOT, Node, from_buffer
+from lumijit.compiler.ir.trace import from_buffer
 from lumijit.compiler.launch import delivery, native_folding, transfer
 from lumijit.compiler.launch.launching import memory_for, run, settle
 from lumijit.compiler.plan import partition

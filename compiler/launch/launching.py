@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lumijit.compiler.ir import local_types
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     EVALUATED,
@@ -17,7 +18,6 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.roles import is_returning
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.value_numbering import users
 from lumijit.compiler.launch import kernels, private_copies, transfer
 from lumijit.compiler.launch.kernels import Built, ir_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from lumijit.compiler.emit.combine import identity
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import named_kernels, transfer
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan.program import interleaved_copies

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import REGISTRY, Role
 from lumijit.compiler.ir.ops.structural import REGIONS
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.program import Program, leaf_text
 from lumijit.runtime.dtypes import name_of_index
 

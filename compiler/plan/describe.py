@@ -11,6 +11,7 @@ from sys import getrefcount
 from typing import Any
 
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
@@ -25,7 +26,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import attr_key, weight
 from lumijit.compiler.ir.roles import is_effect, read_deps, written_deps
-from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.plan.program import (
     STREAMING_FROM,
     Destination,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
 
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
@@ -34,7 +35,6 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
-from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.compiler.plan.program import Program, is_baked
 
 # The uses of a number with more than this are hardly all there by chance: those by one

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from lumijit.compiler.ir.local_types import LocalType
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LEAVES, PROJECT, REGIONS, WRITTEN
 from lumijit.compiler.ir.region_types import weight
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.schedule import Group
 
 MAX_OPERATIONS = 3000

@@ -13,6 +13,7 @@ from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.local_types import accesses, in_use
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
 from lumijit.compiler.ir.ops.structural import (
     COUNTER,
@@ -32,7 +33,6 @@ from lumijit.compiler.ir.roles import (
     target_of,
     written_deps,
 )
-from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.plan import target as targets
 from lumijit.runtime import pages, workers
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index

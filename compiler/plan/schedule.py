@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from operator import is_not
 
 from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
@@ -34,7 +35,7 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
-from lumijit.compiler.ir.trace import ROOT, Node, make
+from lumijit.compiler.ir.trace import make
 from lumijit.compiler.plan.program import leaked_symbol
 from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime.errors import SymbolicError

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.grammar import check_node
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     LEAVES,
@@ -27,7 +28,6 @@ from lumijit.compiler.ir.roles import (
     written_deps,
 )
 from lumijit.compiler.ir.rules import VerificationError, open_scopes, require
-from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.plan.program import Program, target_root
 from lumijit.compiler.plan.schedule import Plan
 from lumijit.runtime.dtypes import VALUES

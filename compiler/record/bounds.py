@@ -11,10 +11,10 @@ indexed is asked here, too.
 from __future__ import annotations
 
 from lumijit.compiler.ir import ranges, trace
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.logic import AND, COPY, INSIDE, LT
 from lumijit.compiler.ir.ops.structural import CAST, LITERAL, SYMBOLIC, WRITTEN
-from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.record import checks
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import INT32, UINT32, DType, same_bits
@@ -34,9 +34,9 @@ class IndexedArgument(BaseException):
         self.node = node
 
 
-def _is_open(scope: trace.Scope) -> bool:
+def _is_open(scope: Scope) -> bool:
     """Tell whether a scope is the current one or surrounds it."""
-    current: trace.Scope | None = trace.state.scope
+    current: Scope | None = trace.state.scope
     while current is not None and current is not scope:
         current = current.parent
     return current is not None

@@ -14,11 +14,11 @@ import numpy as np
 
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Code
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, EQ, LT, NE
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, GATHER, LITERAL
 from lumijit.compiler.ir.region_types import attr_key
-from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.compiler.record import local, memory, regions
 from lumijit.compiler.record.merging import Body as Body
 from lumijit.compiler.record.merging import Closures, Group, group

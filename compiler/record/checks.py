@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, EQ, LT, NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import delivery, evaluate
 from lumijit.compiler.record import writes
 from lumijit.runtime.dtypes import UINT32, DType, same_bits

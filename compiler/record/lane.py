@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.errors import ArrayIndexError, ArrayValueError

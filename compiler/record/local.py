@@ -21,6 +21,7 @@ from typing import Any, Protocol, cast
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType, local_type
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
     LITERAL,
     LOCAL,
@@ -28,7 +29,6 @@ from lumijit.compiler.ir.ops.structural import (
     LOCAL_WRITE,
     SYMBOLIC,
 )
-from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import writes
 from lumijit.runtime.config import flags

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder, Reduction
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import (
     COUNTER,
     GATHER,
@@ -24,7 +25,6 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.roles import outermost
-from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
 from lumijit.compiler.record.writes import append_effect, claim, write

@@ -21,12 +21,12 @@ import numpy as np
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.arithmetic import MUL
 from lumijit.compiler.ir.ops.logic import NE
 from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import operands
-from lumijit.compiler.ir.trace import ROOT, Node, Scope
 from lumijit.compiler.ir.vertices import COLLECTED, RESULT
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque

@@ -16,9 +16,10 @@ import numpy as np
 from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
-from lumijit.compiler.ir.trace import Node, from_buffer, literal
+from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan.program import STREAMING_FROM

@@ -14,6 +14,7 @@ from typing import Any
 
 from lumijit.compiler.ir import trace, value_numbering, vertices
 from lumijit.compiler.ir.captures import Captures, Code, in_order
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
@@ -28,7 +29,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block, Nodes, make_region
 from lumijit.compiler.ir.roles import is_effect
-from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, writes
 from lumijit.compiler.record.writes import note_write
@@ -72,10 +72,10 @@ class scope:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         inner = self._inner
-        outer = inner.parent or trace.ROOT
+        outer = inner.parent or ROOT
         if kind is None:
             local.suspend(inner)
-            if outer is not trace.ROOT:
+            if outer is not ROOT:
                 outer.reads.update(inner.reads)
         _enter(outer)
 
@@ -86,7 +86,7 @@ class scope:
 
 def _enter(inner: Scope) -> None:
     trace.state.scope = inner
-    flags.symbolic_scope = inner is not trace.ROOT
+    flags.symbolic_scope = inner is not ROOT
 
 
 def restore_writes(inner: Scope) -> None:
@@ -168,7 +168,7 @@ def _track(
     outputs = [out for block in blocks for out in block.outputs]
     written = [dep for block in blocks for dep in _tracked_writes(block.nodes)]
     found = vertices.outside([*outputs, *written], node.scope.depth)
-    if node.scope is trace.ROOT:
+    if node.scope is ROOT:
         floats = (target for target in targets if target.type.is_float)
         found += map(writes.stand_in, floats)
     vertices.track(node, node.op, (*heads, *found), node.attr)
@@ -222,14 +222,14 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     holders: dict[int, tuple[Any, Node]] = {}
     for inner in scopes:
         holders.update(inner.writes)
-    if holders and current is not trace.ROOT:
+    if holders and current is not ROOT:
         current.effects.append(node)
     for key, (holder, original) in holders.items():
         position = positions[id(original)]
         written = trace.make(WRITTEN, original.type, original.size, (node,), position)
         holder._advance(written)
         value_numbering.note(node, written)
-        if current is trace.ROOT:
+        if current is ROOT:
             if original.type.is_float and (is_tracked or original.vertex is not None):
                 deps = (node,)
                 vertices.track(written, vertices.REGION_WRITE, deps, id(original))
@@ -281,7 +281,7 @@ def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
 def stand_in(node: Node) -> Node:
     """Return a node of the program that can't be folded, for a literal that can."""
     made = trace.make(COPY, node.type, node.size, (node,), None)
-    made.scope = trace.ROOT
+    made.scope = ROOT
     return made
 
 

@@ -9,6 +9,7 @@ import sys
 
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder, Reduction
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     LITERAL,
@@ -17,7 +18,6 @@ from lumijit.compiler.ir.ops.structural import (
     VALUE_WRITES,
     WRITTEN,
 )
-from lumijit.compiler.ir.trace import ROOT, Node
 from lumijit.compiler.launch import evaluate
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error, settle
@@ -158,7 +158,7 @@ def claim(holder: Holder) -> None:
 
 def _note_renewed(node: Node, renewed: Node) -> None:
     """Have open regions that indexed a node have indexed the one in its place."""
-    scope: trace.Scope | None = trace.state.scope
+    scope: Scope | None = trace.state.scope
     while scope is not None and scope is not ROOT:
         if id(node) in scope.reads:
             scope.reads[id(renewed)] = renewed
@@ -167,7 +167,7 @@ def _note_renewed(node: Node, renewed: Node) -> None:
 
 def _is_claimed(holder: Holder, node: Node) -> bool:
     """Tell whether another side of the same region has claimed the node."""
-    scope: trace.Scope | None = trace.state.scope
+    scope: Scope | None = trace.state.scope
     while scope is not None:
         if scope.claimed.get(id(holder)) is node:
             return True

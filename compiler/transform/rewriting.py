@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
@@ -25,7 +26,6 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
-from lumijit.compiler.ir.trace import Node, Scope
 
 Nodes = dict[int, Node]
 

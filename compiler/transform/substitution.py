@@ -8,8 +8,8 @@ element's own index: it repeats them with `index` instead. So a grid made of
 from __future__ import annotations
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
-from lumijit.compiler.ir.trace import Node
 
 MAX_OPERATIONS = 16
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from lumijit.compiler.ir import captures, trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
-from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import regions
 from lumijit.control.held_arrays import same_items
 from lumijit.control.state import is_array

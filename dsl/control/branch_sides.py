@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from lumijit import pytree
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.control.held_arrays import Held, same_items
 from lumijit.control.recursion import LEFT_OUT
 from lumijit.control.state import (

@@ -18,9 +18,9 @@ import numpy as np
 
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import EQ, LE, LT, OR
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import from_numpy
 from lumijit.compiler.record import memory
 from lumijit.control.state import is_array

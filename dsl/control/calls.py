@@ -14,7 +14,7 @@ from typing import Any
 from lumijit import traits, type_traits
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.record import checks
 from lumijit.control import calls_evaluated, calls_symbolic
 from lumijit.control.callees import (

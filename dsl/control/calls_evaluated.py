@@ -15,10 +15,10 @@ import numpy as np
 from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import local_types, trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, LT
 from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.ir.roles import target_of
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import data, evaluate, from_numpy
 from lumijit.compiler.record import local, memory, reductions, writes
 from lumijit.control.callees import Callee, body_numbers, is_selected

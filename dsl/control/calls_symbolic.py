@@ -8,9 +8,9 @@ from typing import Any
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import calls, local, regions
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
@@ -140,7 +140,7 @@ class _Tracer:
             return
         for entry, leaf in zip(self.call.results.entries, leaves, strict=True):
             if id(leaf) in written:
-                if self.inner.parent is not trace.ROOT:
+                if self.inner.parent is not ROOT:
                     raise _written_result(self.call, callee, entry.name)
                 self.late.append((entry, body, leaf))
 

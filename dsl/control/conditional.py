@@ -8,9 +8,9 @@ from typing import Any
 
 from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.control.branch_sides import Merge, Sides
@@ -141,11 +141,11 @@ class _Branch(Sides):
             # The other side sees arrays as they were before this one wrote to them.
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
-            trace.state.scope = first.parent or trace.ROOT
+            trace.state.scope = first.parent or ROOT
             with regions.scope(self.name, cond.size, [first]) as second:
                 no = self.run(false_fn, lambda: versions_in(second, self.name))
                 merge = Merge(self, yes, no)
-                is_root = first.parent is trace.ROOT
+                is_root = first.parent is ROOT
                 merge.share(set(first.writes), set(second.writes), is_root)
             for key, node in held.items():
                 first.writes[key][0]._advance(node)

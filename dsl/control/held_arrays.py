@@ -11,7 +11,7 @@ from operator import is_
 from typing import Any
 
 from lumijit.arrays import FlatArray
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.pytree import Parts
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.control.bytecode import Inert
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Change, Outside, call_error

@@ -12,7 +12,7 @@ from lumijit import promotion, traits
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.record import checks, local
 from lumijit.control.state import is_array, zeros_like
 from lumijit.functions.creation import zeros

@@ -11,7 +11,7 @@ from typing import Any
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, reductions, writes
 from lumijit.control.state import is_array, node_of

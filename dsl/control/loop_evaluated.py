@@ -15,8 +15,8 @@ from lumijit import pytree
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, writes
 from lumijit.compiler.record.reductions import is_any_set

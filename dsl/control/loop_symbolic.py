@@ -13,8 +13,8 @@ from typing import Any
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import ranges, trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
-from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import local, memory, regions
 from lumijit.control.aliases import (
     Carried,

@@ -22,7 +22,7 @@ import numpy as np
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.control.bytecode import PLAIN, facts_of, is_foreign, is_users
 from lumijit.control.locations import (
     MISSING,

@@ -13,9 +13,9 @@ from typing import Any
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.captures import Captures, in_order
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, reductions, regions
 from lumijit.compiler.transform.rewriting import Rewriter

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch.evaluate import data
 from lumijit.runtime.contexts import Variable, apart
 from lumijit.runtime.errors import RecursionBoundError
@@ -26,7 +27,7 @@ LEFT_OUT = LeftOut()
 def is_idle() -> bool:
     """Tell whether no element is active, as far as that is known while tracing."""
     mask = trace.state.mask
-    if trace.state.scope is not trace.ROOT or mask is None:
+    if trace.state.scope is not ROOT or mask is None:
         return False
     return not data(mask).any()
 

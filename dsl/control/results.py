@@ -11,7 +11,7 @@ from typing import Any
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.control.callees import Callee
 from lumijit.control.state import (
     NUMBERS,

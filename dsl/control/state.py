@@ -20,7 +20,7 @@ from lumijit import traits, type_traits
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, flat_map
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
@@ -45,7 +45,7 @@ def check_mode(mode: str | None, construct: str) -> None:
 def refuse_in_region(construct: str) -> None:
     """Refuse evaluated control flow inside symbolic control flow."""
     scope = trace.state.scope
-    if scope is not trace.ROOT:
+    if scope is not ROOT:
         outer = scope.label or "a symbolic region"
         raise SymbolicError(
             construct,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import WRITTEN
-from lumijit.compiler.ir.trace import Node, Scope
 from lumijit.compiler.record import writes
 from lumijit.runtime.errors import StateError
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.debug import capture
 from lumijit.debug.output import as_text, check_active, check_limit, only_active
 from lumijit.debug.template import Template, parse, referenced
@@ -117,7 +118,7 @@ def is_checked(cond: Any) -> bool:
     Without flag Debug, arrays of one entry are conditions as Python has them, where
     the entry is known and all elements get there.
     """
-    is_everywhere = trace.state.scope is trace.ROOT and trace.state.mask is None
+    is_everywhere = trace.state.scope is ROOT and trace.state.mask is None
     return flags.debug or (
         is_everywhere and isinstance(cond, FlatArray) and cond._node.size == 1
     )

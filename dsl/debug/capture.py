@@ -18,10 +18,10 @@ from lumijit.base import Array
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import AND, LT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import UNDEFINED
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import delivery
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import memory, writes
@@ -124,7 +124,7 @@ def is_symbolic(values: Any, active: Any) -> bool:
     the entries of the elements that get there.
     """
     arrays = flat_arrays((values, active))
-    if trace.state.scope is not trace.ROOT:
+    if trace.state.scope is not ROOT:
         return bool(arrays)
     return any(a._is_symbolic() for a in arrays)
 

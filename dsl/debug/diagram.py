@@ -6,8 +6,8 @@ from typing import Any
 
 from lumijit.arrays import node_state
 from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL, LOOP, REGIONS
-from lumijit.compiler.ir.trace import Node
 from lumijit.debug.whos import live_nodes
 from lumijit.enums import VarState
 from lumijit.labels import label_of

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import writes
 from lumijit.compiler.record.lane import Lane, start, stop
@@ -129,7 +130,7 @@ def _run(lane: Lane, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
 
 def _lane(index: int, size: int | None, tree: Any) -> Lane:
     """Check the lane, the width and the place of the call."""
-    if trace.state.scope is not trace.ROOT or trace.state.mask is not None:
+    if trace.state.scope is not ROOT or trace.state.mask is not None:
         raise SymbolicError(
             _NAME,
             "a lane can't run inside of vectorized control flow",

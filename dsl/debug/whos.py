@@ -10,7 +10,7 @@ import gc
 import sys
 
 from lumijit.arrays import node_state
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import kernels
 from lumijit.enums import VarState
 from lumijit.labels import label_of

@@ -13,8 +13,8 @@ from lumijit.compiler.derive import custom as derive
 from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.compiler.ir.trace import Node
 from lumijit.derivatives.gradients import detach, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.nested import NestedArray

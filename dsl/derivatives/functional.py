@@ -13,7 +13,7 @@ from typing import Any
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive import traversal
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.derivatives.gradients import (
     accumulate,

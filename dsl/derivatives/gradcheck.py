@@ -15,9 +15,9 @@ from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.record import Op
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.derivatives.functional import Call
 from lumijit.derivatives.gradients import detach, mapped, tracked_leaves

@@ -11,8 +11,8 @@ from lumijit.compiler.derive import tracking
 from lumijit.compiler.derive.traversal import gradient
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.compiler.ir.trace import Node
 from lumijit.functions.apply import promoted
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.evaluation import flat_leaves

@@ -15,8 +15,8 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.trace import Node
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import default_of, make_struct, struct_fields
 from lumijit.runtime.dtypes import INT64, DType

@@ -7,7 +7,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
-from lumijit.compiler.ir.trace import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.launch import evaluate, kernels, named_kernels
 from lumijit.instance_registry import opaque
 from lumijit.labels import set_label_of

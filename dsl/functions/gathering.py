@@ -17,8 +17,8 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import MIN
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
 from lumijit.enums import ReduceMode
 from lumijit.indexing import check_bounds, host_places, known_position

@@ -10,8 +10,8 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
 from lumijit.compiler.transform.substitution import at_positions
 from lumijit.runtime.dtypes import UINT32

@@ -16,8 +16,8 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import effects, trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.record import memory
 from lumijit.enums import ReduceMode, ReduceOp
 from lumijit.functions.gathering import (

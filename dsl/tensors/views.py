@@ -17,7 +17,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.record import bounds, memory
 from lumijit.compiler.transform.substitution import at_positions
 from lumijit.functions.creation import arange, full

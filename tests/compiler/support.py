@@ -12,7 +12,7 @@ import numpy as np
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder as Holder
 from lumijit.compiler.ir.interpret import interpret
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import regions
 from lumijit.runtime import buffers

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import CALL, PROJECT
-from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import calls, memory, regions
 from lumijit.runtime.config import JitFlag, scoped_set_flag

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan.program import STREAMING_FROM

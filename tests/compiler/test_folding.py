@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import FLOAT32, FLOATS, INT32, DType
 from tests.compiler.support import Array, array, assert_same, data, edge_values, lit

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.trace import Node, emit1, emit2
+from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.llvm import Float, UInt
 from lumijit.runtime import buffers, history, loader, workers

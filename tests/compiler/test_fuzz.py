@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan.program import Program

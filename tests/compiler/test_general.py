@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.trace import Node, emit2, emit3
+from lumijit.compiler.ir.trace import emit2, emit3
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.plan import general
 from lumijit.compiler.plan.program import Program

@@ -16,9 +16,10 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.trace import Node, emit1, emit2
+from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.plan.describe import describe
 from lumijit.compiler.plan.program import STREAMING_FROM, Program, is_streaming

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.trace import Node, emit1, emit2
+from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import evaluate, kernels
 from lumijit.compiler.lower.packet import literals
 from lumijit.compiler.record import memory

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumijit.compiler.ir import local_types, trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.printer import format_nodes
-from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import evaluate, kernels
 from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program

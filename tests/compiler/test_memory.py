@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import effects, trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node, emit2
+from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
 from lumijit.runtime import buffers, history, workers

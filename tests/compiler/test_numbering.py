@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumijit.compiler.ir import trace, value_numbering
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import CAST, EVALUATED
-from lumijit.compiler.ir.trace import Node, append, emit1, emit2, emit3
+from lumijit.compiler.ir.trace import append, emit1, emit2, emit3
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import regions
 from lumijit.runtime.dtypes import FLOAT32, INT32, UINT32
@@ -219,9 +220,9 @@ def test_a_thread_begins_outside() -> None:
         thread.start()
         thread.join()
         assert found[0] is not mine
-        assert found[0].scope is trace.ROOT
-        assert trace.state.scope is not trace.ROOT
-    assert trace.state.scope is trace.ROOT
+        assert found[0].scope is ROOT
+        assert trace.state.scope is not ROOT
+    assert trace.state.scope is ROOT
 
 
 def test_threads_share_operands() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import Node
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import (
     BOOL,

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as lj
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.trace import Node, emit2, literal
+from lumijit.compiler.ir.trace import emit2, literal
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.plan import partition, schedule
 from lumijit.llvm import UInt32

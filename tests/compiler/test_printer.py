@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.logic import LT
 from lumijit.compiler.ir.printer import format_nodes
@@ -38,8 +39,8 @@ def test_regions() -> None:
     holder = Holder(array(np.zeros(8), UINT32))
     one = lit(UINT32, 1)
 
-    def body(i: trace.Node) -> tuple[trace.Node, ...]:
-        def yes() -> tuple[trace.Node, ...]:
+    def body(i: Node) -> tuple[Node, ...]:
+        def yes() -> tuple[Node, ...]:
             memory.scatter(holder, i, start, trace.make_true(1))
             return (trace.emit2(ADD, i, offset),)
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.interpret import interpret
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.printer import format_nodes
-from lumijit.compiler.ir.trace import Node, cast_to, emit1, emit2, emit3
+from lumijit.compiler.ir.trace import cast_to, emit1, emit2, emit3
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import (

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.roles import is_effect
-from lumijit.compiler.ir.trace import Node, cast_to, emit2
+from lumijit.compiler.ir.trace import cast_to, emit2
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.plan.program import iterate_all
 from lumijit.compiler.record import memory

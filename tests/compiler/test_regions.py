@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops import mathematics as ma
-from lumijit.compiler.ir.trace import Node, emit1, emit2, select
+from lumijit.compiler.ir.trace import emit1, emit2, select
 from lumijit.compiler.launch import evaluate, kernels
 from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program
@@ -300,7 +301,7 @@ def test_failed_body_restores_arrays() -> None:
     with pytest.raises(ZeroDivisionError):
         apart(partial(loop, (lit(UINT32, 0, 4),), lambda i: emit2(lo.LT, i, i), body))
     assert holder._node is before
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
 
 
 def test_reading_written_contents_inside() -> None:

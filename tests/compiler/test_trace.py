@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import simplify, trace
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, LITERAL
-from lumijit.compiler.ir.trace import Node, cast_to, emit1, emit2, emit3
+from lumijit.compiler.ir.trace import cast_to, emit1, emit2, emit3
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import regions
 from lumijit.runtime.config import JitFlag, scoped_set_flag
@@ -131,10 +132,10 @@ def test_scopes_see_outer_nodes() -> None:
         with regions.scope("inside") as second:
             assert second.depth == 2
             assert emit2(ar.MUL, x, x) is inside
-            assert lit(FLOAT32, 3).scope is trace.ROOT
-            assert trace.counter(8).scope is trace.ROOT
+            assert lit(FLOAT32, 3).scope is ROOT
+            assert trace.counter(8).scope is ROOT
         assert trace.is_symbolic(inside)
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     after = emit2(ar.MUL, x, x)
     assert after is not inside
     assert not trace.is_symbolic(after)
@@ -147,7 +148,7 @@ def test_scope_is_left_after_an_error() -> None:
 
     with pytest.raises(KeyError):
         fail()
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
 
 
 # Sizes

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
-from lumijit.compiler.ir.trace import Node, emit1, emit2, emit3
+from lumijit.compiler.ir.trace import emit1, emit2, emit3
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program

@@ -12,6 +12,7 @@ import pytest
 from lumijit.compiler.ir import effects, trace
 from lumijit.compiler.ir.grammar import check_node
 from lumijit.compiler.ir.local_types import local_type
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD, FLOOR, MUL
 from lumijit.compiler.ir.ops.logic import LT, SELECT, SHL_BY
 from lumijit.compiler.ir.ops.record import Op
@@ -30,7 +31,6 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER_INC,
     WRITTEN,
 )
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.plan import schedule
 from lumijit.compiler.plan.program import Program

@@ -9,10 +9,11 @@ import pytest
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import LOOP
-from lumijit.compiler.ir.trace import Node, emit1, emit2
+from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.shape import is_innermost, shape

@@ -8,6 +8,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.record import regions, writes
 from lumijit.llvm import Float
 from lumijit.runtime.config import flags
@@ -100,7 +101,7 @@ def test_blocks_that_are_never_left_end_with_the_construct() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         apart(failing)
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
     assert trace.state.guard is None
     assert trace.state.watched is None

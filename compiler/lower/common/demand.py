@@ -7,6 +7,7 @@ follows single results through regions, so it goes as far as it can.
 
 from __future__ import annotations
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     LOOP,
     PROJECT,
@@ -14,7 +15,6 @@ from lumijit.compiler.ir.ops.structural import (
     SYMBOLIC,
 )
 from lumijit.compiler.ir.roles import is_effect, value_deps
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.program import Program
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LOOP, READS, REGIONS
 from lumijit.compiler.ir.region_types import Block
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
 

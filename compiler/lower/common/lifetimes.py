@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lumijit.compiler.ir.local_types import is_local, local_deps
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     CALL,
     EVALUATED,
@@ -25,7 +26,6 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
 )
 from lumijit.compiler.ir.region_types import Region
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
 

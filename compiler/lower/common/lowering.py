@@ -14,6 +14,7 @@ from typing import Any
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.mathlib import FUNCTIONS
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import mathematics as m
 from lumijit.compiler.ir.ops.logic import SELECT
 from lumijit.compiler.ir.ops.record import Op
@@ -31,7 +32,6 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.outline import Outlined
 from lumijit.compiler.lower.common.scratch import Scratch

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LOOP, REGIONS
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.plan.program import Program
 from lumijit.runtime.dtypes import DType
 

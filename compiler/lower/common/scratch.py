@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, is_local, local_deps
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.lifetimes import Lifetimes
 from lumijit.compiler.lower.common.state import State
 from lumijit.runtime.dtypes import UINT32, DType

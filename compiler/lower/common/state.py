@@ -6,8 +6,8 @@ All parts of a lowering share it. What nodes become is up to `lowering`.
 from __future__ import annotations
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,

@@ -11,9 +11,9 @@ as they were.
 
 from __future__ import annotations
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import CALL
 from lumijit.compiler.ir.region_types import Block, Region
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.scratch import moved_by
 from lumijit.compiler.lower.packet.divergence import Divergence, comment, is_flat
 from lumijit.runtime.dtypes import UINT32

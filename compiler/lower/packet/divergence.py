@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterable
 
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import BRANCH, READS, REGIONS
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import is_effect
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.scratch import Scratch
 from lumijit.compiler.lower.packet.state import PacketState

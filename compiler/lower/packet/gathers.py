@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.checked_reads import is_checked, split
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.outline import joined
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.state import PacketState

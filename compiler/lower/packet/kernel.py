@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.checked_reads import is_checked
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     BRANCH,
     CALL,
@@ -26,7 +27,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import is_effect
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.access import Access
 from lumijit.compiler.lower.packet.calls import lower_call

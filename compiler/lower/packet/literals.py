@@ -9,8 +9,8 @@ of a kernel that computes little with each, and of the time to compile it.)
 
 from __future__ import annotations
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL, LOOP, REGIONS
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.outline import with_depths
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import Program

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.region_types import Region
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.packet.divergence import Divergence, comment
 from lumijit.runtime.dtypes import BOOL
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.ir.local_types import CHUNK
-from lumijit.compiler.ir.trace import Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.lower.common import scratch
 from lumijit.compiler.lower.common.scratch import UNROLLED, Area, local_type_of
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     CAST,
     LITERAL,
@@ -19,7 +20,6 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
 )
 from lumijit.compiler.ir.region_types import Block, Region
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.runtime.dtypes import DType
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.effects import joins
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState

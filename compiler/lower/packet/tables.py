@@ -7,8 +7,8 @@ of reading all lanes in a row.
 
 from __future__ import annotations
 
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import UINT32, DType
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import SELECT
 from lumijit.compiler.ir.ops.record import Role
 from lumijit.compiler.ir.ops.structural import (
@@ -38,7 +39,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import is_true, operand, value_deps
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.state import PacketState

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import CALL, LOOP
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, wanted_nodes
 from lumijit.compiler.lower.packet.shape import Shape, is_innermost, shape

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lumijit.compiler.ir.local_types import is_local
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.region_types import Region
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.lowering import Lowering
 
 

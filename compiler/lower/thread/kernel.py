@@ -13,6 +13,7 @@ from typing import TypeVar
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine
 from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     BRANCH,
     CALL,
@@ -26,7 +27,6 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER_INC,
 )
 from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.ir.trace import Node
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,

@@ -11,6 +11,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.control import loop_evaluated
 from lumijit.llvm import Array3f, Bool, Float, Int, UInt
 from lumijit.runtime.errors import (
@@ -238,7 +239,7 @@ def test_refused(
     copies = [type(a)(a) for a in args]
     with flags_of(mode), pytest.raises(error, match=place + match):
         lj.eval(lj.syntax(function)(*copies))
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch import delivery
 from lumijit.llvm import Bool, Float, Float64, Int, UInt
 
@@ -26,7 +27,7 @@ INDEX = [0, 1, 2, 3, 4, 0, 1]
 @pytest.fixture(autouse=True)
 def _scope_is_restored() -> Iterator[None]:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None

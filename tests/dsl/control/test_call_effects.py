@@ -11,6 +11,7 @@ import pytest
 import lumijit as lj
 import lumijit.llvm.ad
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import (
     Bool,
     Float,
@@ -27,7 +28,7 @@ from .test_calls import MODES, by_lane, lanes, shifted, square, twice
 @pytest.fixture(autouse=True)
 def _scope_is_restored() -> Iterator[None]:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None

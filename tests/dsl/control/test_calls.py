@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lumijit as lj
 import lumijit.llvm.ad
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import (
     Array2f,
     Bool,
@@ -35,7 +36,7 @@ THIS = re.escape(__file__)
 @pytest.fixture(autouse=True)
 def _scope_is_restored() -> Iterator[None]:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None

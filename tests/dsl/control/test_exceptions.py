@@ -16,6 +16,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import Array3f, Float, Int, UInt
 from lumijit.runtime.errors import ArrayTypeError, SyntaxTransformError
 from lumijit.syntax import nesting
@@ -29,7 +30,7 @@ REFUSED: list[Any] = []
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None
@@ -327,7 +328,7 @@ def test_an_exception_while_tracing_leaves_nothing_behind(
                 vectorized(x, bins, probe)
             assert type(caught.value) is MineError
             assert caught.value.__cause__ is None
-            assert trace.state.scope is trace.ROOT
+            assert trace.state.scope is ROOT
             assert trace.state.mask is None
         # An evaluated loop may try again with all elements.
         assert probe.log.count("enter") * 2 == len(probe.log)

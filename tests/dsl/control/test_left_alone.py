@@ -13,6 +13,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.llvm import Array2f, Float, UInt, UInt32
 from lumijit.runtime.errors import StateError
@@ -27,7 +28,7 @@ TOTAL = Float(0)
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.watched is None
     assert not trace.state.held
 

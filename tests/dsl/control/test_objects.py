@@ -15,6 +15,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import Float, UInt
 from lumijit.runtime.errors import StateError
 
@@ -27,7 +28,7 @@ Holder = namedtuple("Holder", ["objs"])
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
 
 
 class Plain:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import Int, UInt
 from lumijit.runtime.errors import RecursionBoundError
 
@@ -25,7 +26,7 @@ EVALUATED = ("evaluated", "compressed")
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Any:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import Array2f, Array3f, Bool, Float, Float64, Int, UInt
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
 from lumijit.syntax.undefined import UndefinedVariableError
@@ -21,7 +22,7 @@ THIS = re.escape(__file__)
 @pytest.fixture(autouse=True)
 def _scope_is_restored() -> Any:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None

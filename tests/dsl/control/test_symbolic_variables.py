@@ -10,6 +10,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import Array3f, Bool, Float, Int, UInt
 from lumijit.runtime.errors import StateError, SymbolicError
 
@@ -54,7 +55,7 @@ def in_branch(read: Callable[[Any], Any]) -> None:
 def test_reading_inside(place: Callable[..., None], name: str) -> None:
     with pytest.raises(SymbolicError, match=rf"^{THIS}:\d+ in .*symbolic.*Fix: "):
         place(READS[name])
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
     assert list(Float(1, 2) + 1) == [2, 3]
 
 
@@ -112,4 +113,4 @@ def test_symbolic_conditions_in_plain_python() -> None:
 
     with pytest.raises(TypeError):
         lj.while_loop((Float(1, 2),), lambda x: x < 5, body)
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT

@@ -9,6 +9,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT
 from lumijit.control.loop_symbolic import SymbolicLoop
 from lumijit.llvm import Array3f, Float, UInt
 from lumijit.runtime.errors import StateError
@@ -21,7 +22,7 @@ every_mode = pytest.mark.parametrize("mode", MODES)
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     yield
-    assert trace.state.scope is trace.ROOT
+    assert trace.state.scope is ROOT
 
 
 @lj.syntax

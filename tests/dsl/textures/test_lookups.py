@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import lumijit as dr
 from lumijit import llvm, scalar
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER
-from lumijit.compiler.ir.trace import Node
 from lumijit.llvm import Array2f, Array3f, Bool, Float, TensorXf, Texture1f, Texture2f
 from tests import targets
 from tests.dsl.textures.reference import lookups

@@ -1,0 +1,96 @@
+"""Nodes and scopes: what a trace consists of.
+
+Nobody owns a node but the arrays and nodes that refer to it: Python's reference counts
+are the dead-code elimination. `trace` makes nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import DType
+
+
+class Node:
+    """One value of the trace: an operation on other nodes.
+
+    `size` 1 broadcasts. `attr` holds what the operation needs besides operands.
+    `buffer` is set once the value lies in memory; the node then is EVALUATED and
+    has dropped its dependencies.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attr",
+        "buffer",
+        "deps",
+        "op",
+        "scope",
+        "size",
+        "type",
+        "uses",
+        "vertex",
+    )
+    op: Op
+    type: DType
+    size: int
+    deps: tuple[Node, ...]
+    attr: Any
+    buffer: Buffer | None
+    scope: Scope
+    # What `value_numbering` finds equal operations by.
+    uses: Any
+    # How derivatives flow here; None where nothing is tracked.
+    vertex: Any
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} {self.type.name}[{self.size}]>"
+
+
+class Scope:
+    """Where nodes are made: the program itself, or the body of a region."""
+
+    __slots__ = (
+        "bound",
+        "claimed",
+        "depth",
+        "effects",
+        "indexed",
+        "is_loop",
+        "label",
+        "locals",
+        "parent",
+        "part",
+        "reads",
+        "tables",
+        "width",
+        "writes",
+    )
+
+    def __init__(
+        self, parent: Scope | None = None, label: str = "", width: int = 1
+    ) -> None:
+        self.parent = parent
+        self.label = label
+        self.width: int = max(width, parent.width if parent is not None else 1)
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.effects: list[Node] = []
+        self.writes: dict[int, Any] = {}
+        # Local buffers from outside that are accessed here (see `local`).
+        self.locals: dict[int, Any] = {}
+        self.is_loop = False
+        # At most so many turns of a loop; `width`: over how many elements; if known.
+        self.bound: int | None = None
+        self.part = 0  # counts the functions traced here one after the other
+        # Arrays that were indexed, also by regions inside; not all leave a node.
+        self.reads: dict[int, Node] = {}
+        # What arguments stand for if they don't change, and those that were indexed.
+        self.tables: dict[int, Node] = {}
+        self.indexed: set[int] = set()
+        # Arrays that a sibling wrote to already: nodes nobody else refers to.
+        self.claimed: dict[int, Node] = {}
+
+
+ROOT = Scope()
