@@ -12,6 +12,8 @@ from typing import Any
 
 from lumijit import indexing
 from lumijit.base import Array, ArrayBase
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayAttributeError
 from lumijit.spec import require
 
@@ -53,9 +55,17 @@ def _swizzle(positions: tuple[int, ...]) -> property:
     name = "".join(_NAMES[p] for p in positions)
     count = len(positions)
 
-    def read(self: Array) -> Array:
+    # The classes of results, for vectors that have such components.
+    results: dict[type[Any], type[Any]] = {}
+
+    def read(self: Any) -> Array:
+        result = results.get(type(self))
+        if result is not None:
+            return wrap_nested(result, [self._items[p]._copy() for p in positions])
         _check(self, max(positions))
-        cls = require(self._spec.replaced(outer=(count,)), f".{name}")
+        cls: Any = require(self._spec.replaced(outer=(count,)), f".{name}")
+        if isinstance(self, NestedArray) and cls._item is self._item:
+            results[type(self)] = cls
         return cls(*[self[p] for p in positions])
 
     def write(self: Array, value: Any) -> None:

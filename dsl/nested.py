@@ -123,7 +123,10 @@ def flat_parts(array: Array) -> Iterator[Any]:
 
 def _rows(construct: str, columns: list[list[Any]]) -> Any:
     """Pair the items of operands; a dynamic array of one item broadcasts."""
-    sizes = {len(c) for c in columns} - {1}
+    sizes = set(map(len, columns))
+    if len(sizes) == 1:
+        return zip(*columns, strict=True)
+    sizes.discard(1)
     if len(sizes) > 1:
         listed = ", ".join(str(len(c)) for c in columns)
         raise SizeError(

@@ -124,6 +124,9 @@ def unary_function(
         if result_class is not None:
             return wrap(result_class, emit1(op, arg._node))
         if isinstance(arg, ArrayBase):
+            found = operators.apply_flat(op, (arg,))
+            if found is not None:
+                return found
             operators.check_accepts(op, arg._spec.dtype, construct)
             return arg._map(op)
         if initialize.is_number(arg):

@@ -19,6 +19,7 @@ from lumijit.functions.reductions import Axis, sum
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import asin, sincos
 from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
 from lumijit.operators import check_accepts
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import TENSOR, require
@@ -198,10 +199,16 @@ def cross(a: Any, b: Any, /) -> Array:
             f"the operands are of type {type(a).__name__}",
             "use arrays with three components.",
         )
-    cls = type(a)
-    first = cls(a[1], a[2], a[0]) * cls(b[2], b[0], b[1])
-    second = cls(a[2], a[0], a[1])
-    return apply(ar.FMA, "lumijit.cross", -second, cls(b[1], b[2], b[0]), first)
+    first = _turned(a, 1, 2, 0) * _turned(b, 2, 0, 1)
+    second = -_turned(a, 2, 0, 1)
+    return apply(ar.FMA, "lumijit.cross", second, _turned(b, 1, 2, 0), first)
+
+
+def _turned(value: Any, *order: int) -> Any:
+    """Return an array with the components of another, in another order."""
+    if isinstance(value, NestedArray):
+        return wrap_nested(type(value), [value._items[k] for k in order])
+    return type(value)(*[value[k] for k in order])
 
 
 def sphdir(theta: Any, phi: Any, /) -> Array:
