@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+import sys
+
 from lumijit.compiler.derive.rules import REPLACED
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record.writes import claim
+from lumijit.runtime import buffers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import UINT32
 
 
 def enable(holder: Holder) -> None:
     """Make what a holder stands for a variable, for itself alone.
 
-    Literals become a computed value, so that what is made of them isn't folded.
+    Literals become a computed value, so that what is made of them isn't folded. Memory
+    that NumPy can write to is copied, as that would change what is recorded of it.
     """
     node = holder._node
     if node.vertex is not None:
         return
     if node.op is LITERAL or trace.state.scope is not ROOT:
         holder._rehouse(_copy(node))
+    elif node.buffer is not None and _is_exposed(node.buffer):
+        copy = _copy(node)
+        evaluate.data(copy)
+        holder._rehouse(copy)
     else:
         del node
         claim(holder)
     vertices.add_variable(holder._node)
+
+
+def _is_exposed(buffer: Buffer) -> bool:
+    """Tell whether somebody outside may write to an array's memory."""
+    if buffer.is_foreign:
+        return not buffer.is_read_only
+    return sys.getrefcount(buffer) > _UNEXPOSED
+
+
+def _count_references() -> int:
+    node = trace.from_buffer(UINT32, buffers.allocate(4), 1)
+    return _references(node.buffer)
+
+
+def _references(buffer: Buffer | None) -> int:
+    return sys.getrefcount(buffer)
+
+
+# A view refers to the buffer, too.
+_UNEXPOSED = _count_references()
 
 
 def with_derivatives_of(value: Node, source: Node) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lumijit as dr
@@ -149,3 +150,34 @@ def skipping(x: Any, table: Any) -> Any:
 
 def test_branches_in_loops_read_what_has_no_derivative() -> None:
     dr.gradcheck(skipping, Float64(0.5, 0.1), Float64(0.3, -0.2, 0.4))
+
+
+def test_memory_shared_with_numpy_is_copied() -> None:
+    """What NumPy writes later must not show in what is recorded."""
+    source = np.full(20, 2, np.float64)
+    x = Float64(source)
+    dr.enable_grad(x)
+    y = x * x
+    dr.eval(y)
+    source[:] = 100
+    dr.backward(y)
+    assert dr.all(x.grad == 4)
+
+    x = Float64(2, 2, 2)
+    view = x.numpy()
+    dr.enable_grad(x)
+    y = x * x
+    dr.eval(y)
+    view[:] = 100
+    dr.backward(y)
+    assert dr.all(x.grad == 4)
+
+
+def test_memory_of_our_own_is_not_copied() -> None:
+    x = dr.opaque(Float64, 1, shape=1000)
+    dr.eval(x)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        dr.enable_grad(x)
+        dr.eval(x)
+        assert dr.kernel_history() == []
