@@ -18,6 +18,7 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.enums import VarState
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
+from lumijit.spec import TENSOR
 
 _new = cast(Any, object.__new__)
 
@@ -169,6 +170,8 @@ def _one(cls: type[Any], value: Any) -> list[Any]:
 
 def _from_array(cls: type[Any], value: Array) -> list[Any]:
     """Convert item by item, or broadcast what has fewer static dimensions."""
+    if value._spec.kind is TENSOR:
+        return _from_tensor(cls, value)
     mine, theirs = cls._spec.outer, value._spec.outer
     if len(theirs) > len(mine):
         raise ArrayTypeError(
@@ -182,6 +185,17 @@ def _from_array(cls: type[Any], value: Array) -> list[Any]:
     if mine[0] >= 0 and len(items) == 1 and theirs[0] < 0:
         items = items * mine[0]
     return _each(cls, items)
+
+
+def _from_tensor(cls: type[Any], value: Any) -> list[Any]:
+    if value.ndim != len(cls._spec.shape):
+        raise ArrayTypeError(
+            cls.__name__,
+            f"the tensor has {value.ndim} dimensions (expected {len(cls._spec.shape)})",
+            "the first dimensions must be the static ones of the type.",
+        )
+    rows = [value[k] for k in range(len(value))]
+    return _each(cls, [row.array if row.ndim == 1 else row for row in rows])
 
 
 def _from_numpy(cls: type[Any], data: Any) -> list[Any]:

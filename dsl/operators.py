@@ -9,7 +9,6 @@ through `promotion`.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import copysign
@@ -21,14 +20,13 @@ from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
-from lumijit.compiler.ir.trace import emit1, emit2, emit3
+from lumijit.compiler.ir.trace import emit2
+from lumijit.direct import RESULTS, apply_flat
 from lumijit.nested import NestedArray
-from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.dtypes import BOOL, UINT8, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import require
@@ -39,11 +37,6 @@ _CACHED_LITERALS = 256
 _KEPT: list[tuple[dict[Any, Node], list[Node | None]]] = []
 _LANES = trace.running_lanes
 _new = cast(Any, object.__new__)
-# For each operation, the class of the result for each flat class that it takes.
-RESULTS: defaultdict[Op, dict[type[Any], type[Any]]] = defaultdict(dict)
-# And for vectors of these: see `_vector_kind`. Other classes have None.
-VECTORS: defaultdict[Op, dict[type[Any], Any]] = defaultdict(dict)
-_UNKNOWN = object()
 
 
 @dataclass(frozen=True)
@@ -96,85 +89,6 @@ def apply(op: Op, construct: str, *operands: Any) -> Array:
     operands = tuple(o if type(o) is cls else cls(o) for o in operands)
     check_accepts(op, cls._spec.dtype, construct)
     return operands[0]._map(op, *operands[1:])
-
-
-def apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
-    """Apply an operation to flat arrays of one class and Python numbers, if so.
-
-    Or to vectors of such a class, and these.
-    """
-    classes = RESULTS[op]
-    for operand in operands:
-        cls = type(operand)
-        if cls in classes:
-            break
-    else:
-        return _apply_vectors(op, operands)
-    nodes = []
-    for operand in operands:
-        kind = type(operand)
-        if kind is cls:
-            nodes.append(operand._node)
-        elif kind in cls._numbers:
-            nodes.append(cls._literal(operand))
-        else:
-            return _apply_vectors(op, operands)
-    # Not one call with a star, which costs 0.15 µs more.
-    if len(nodes) == 2:
-        node = emit2(op, nodes[0], nodes[1])
-    elif len(nodes) == 3:
-        node = emit3(op, nodes[0], nodes[1], nodes[2])
-    else:
-        node = emit1(op, nodes[0])
-    return cast(Array, wrap(classes[cls], node))
-
-
-def _apply_vectors(op: Op, operands: tuple[Any, ...]) -> Array | None:
-    kinds = VECTORS[op]
-    for operand in operands:
-        cls = type(operand)
-        kind = kinds.get(cls, _UNKNOWN)
-        if kind is _UNKNOWN:
-            kind = kinds[cls] = _vector_kind(op, cls)
-        if kind is not None:
-            break
-    else:
-        return None
-    result, item, item_result, size = kind
-    columns = []
-    for operand in operands:
-        kind = type(operand)
-        if kind is cls:
-            columns.append([entry._node for entry in operand._items])
-        elif kind is item:
-            columns.append([operand._node] * size)
-        elif kind in item._numbers:
-            columns.append([item._literal(operand)] * size)
-        else:
-            return None
-    if len(columns) == 1:
-        nodes = [emit1(op, a) for a in columns[0]]
-    elif len(columns) == 2:
-        nodes = [emit2(op, a, b) for a, b in zip(*columns, strict=True)]
-    else:
-        nodes = [emit3(op, a, b, c) for a, b, c in zip(*columns, strict=True)]
-    return cast(Array, wrap_nested(result, [wrap(item_result, n) for n in nodes]))
-
-
-def _vector_kind(op: Op, cls: Any) -> Any:
-    """Return what a vector class gives and consists of; None if it is another kind.
-
-    That is the classes of the result, of the components and of the result's, and how
-    many there are.
-    """
-    if not issubclass(cls, NestedArray) or cls._spec.kind.is_special:
-        return None
-    size = cls._spec.outer[0]
-    item_result = RESULTS[op].get(cls._item)
-    if size < 0 or item_result is None:
-        return None
-    result = cls._mask if op.result is BOOL else cls
-    return result, cls._item, item_result, size
 
 
 def check_accepts(op: Op, dtype: DType, construct: str) -> None:

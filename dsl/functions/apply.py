@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import initialize, operators, promotion
+from lumijit import direct, initialize, operators, promotion
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
@@ -23,7 +23,7 @@ from lumijit.runtime.errors import ArrayTypeError
 
 def apply(op: Op, construct: str, *args: Any) -> Any:
     """Apply an operation to arrays or Python numbers, promoting as needed."""
-    flat = operators.apply_flat(op, args)
+    flat = direct.apply_flat(op, args)
     if flat is not None:
         return flat
     for arg in args:
@@ -116,7 +116,7 @@ def unary_function(
 ) -> Callable[[Any], Any]:
     """Make the public function of a unary float operation."""
     construct = f"lumijit.{op.name}"
-    flat_classes = operators.RESULTS[op]
+    flat_classes = direct.RESULTS[op]
     emit1 = trace.emit1
 
     def function(arg: Array, /) -> Array:
@@ -124,7 +124,7 @@ def unary_function(
         if result_class is not None:
             return wrap(result_class, emit1(op, arg._node))
         if isinstance(arg, ArrayBase):
-            found = operators.apply_flat(op, (arg,))
+            found = direct.apply_flat(op, (arg,))
             if found is not None:
                 return found
             operators.check_accepts(op, arg._spec.dtype, construct)

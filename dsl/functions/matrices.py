@@ -12,6 +12,7 @@ from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import full
 from lumijit.functions.elementwise import rcp, sqrt
 from lumijit.functions.vectors import dot, dot_items
+from lumijit.initialize import is_number
 from lumijit.matrix_arrays import depth_of
 from lumijit.operators import check_accepts
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
@@ -44,6 +45,8 @@ def matmul(a: Any, b: Any, /) -> Any:
     [3, 7]
     """
     construct = "lumijit.matmul"
+    if is_number(a) != is_number(b):
+        return a * b
     for value in (a, b):
         spec = spec_of(value)
         if spec is not None and spec.kind.is_number:

@@ -413,7 +413,7 @@ def mean(
     [1.5]
     """
     if initialize.is_number(value):
-        return value
+        return float(value)
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
     total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)

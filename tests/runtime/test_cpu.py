@@ -325,7 +325,8 @@ def test_ctrl_c_is_answered_while_llvm_is_busy(tmp_path: Path) -> None:
         from lumijit.llvm import UInt32
 
         def interrupt():
-            while not any(t.name == "lumijit-build" for t in threading.enumerate()):
+            while cpu.build_lock.acquire(blocking=False):
+                cpu.build_lock.release()
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGINT)
 

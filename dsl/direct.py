@@ -1,0 +1,104 @@
+"""Operations on arrays whose classes are known: node by node, from a memo.
+
+Most operands are flat arrays of one class, vectors of these, and Python numbers. What
+they give is looked up by class; no array is made but the result's. All else is for
+`promotion`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, cast
+
+from lumijit.base import Array
+from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.trace import emit1, emit2, emit3
+from lumijit.nested import NestedArray
+from lumijit.nested import wrap as wrap_nested
+from lumijit.runtime.dtypes import BOOL
+
+# For each operation, the class of the result for each flat class that it takes.
+RESULTS: defaultdict[Op, dict[type[Any], type[Any]]] = defaultdict(dict)
+# And for vectors of these: see `_vector_kind`. Other classes have None.
+VECTORS: defaultdict[Op, dict[type[Any], Any]] = defaultdict(dict)
+_UNKNOWN = object()
+
+
+def apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
+    """Apply an operation to flat arrays of one class and Python numbers, if so.
+
+    Or to vectors of such a class, and these.
+    """
+    classes = RESULTS[op]
+    for operand in operands:
+        cls = type(operand)
+        if cls in classes:
+            break
+    else:
+        return _apply_vectors(op, operands)
+    nodes = []
+    for operand in operands:
+        kind = type(operand)
+        if kind is cls:
+            nodes.append(operand._node)
+        elif kind in cls._numbers:
+            nodes.append(cls._literal(operand))
+        else:
+            return _apply_vectors(op, operands)
+    # Not one call with a star, which costs 0.15 µs more.
+    if len(nodes) == 2:
+        node = emit2(op, nodes[0], nodes[1])
+    elif len(nodes) == 3:
+        node = emit3(op, nodes[0], nodes[1], nodes[2])
+    else:
+        node = emit1(op, nodes[0])
+    return cast(Array, wrap(classes[cls], node))
+
+
+def _apply_vectors(op: Op, operands: tuple[Any, ...]) -> Array | None:
+    kinds = VECTORS[op]
+    for operand in operands:
+        cls = type(operand)
+        kind = kinds.get(cls, _UNKNOWN)
+        if kind is _UNKNOWN:
+            kind = kinds[cls] = _vector_kind(op, cls)
+        if kind is not None:
+            break
+    else:
+        return None
+    result, item, item_result, size = kind
+    columns = []
+    for operand in operands:
+        kind = type(operand)
+        if kind is cls:
+            columns.append([entry._node for entry in operand._items])
+        elif kind is item:
+            columns.append([operand._node] * size)
+        elif kind in item._numbers:
+            columns.append([item._literal(operand)] * size)
+        else:
+            return None
+    if len(columns) == 1:
+        nodes = [emit1(op, a) for a in columns[0]]
+    elif len(columns) == 2:
+        nodes = [emit2(op, a, b) for a, b in zip(*columns, strict=True)]
+    else:
+        nodes = [emit3(op, a, b, c) for a, b, c in zip(*columns, strict=True)]
+    return cast(Array, wrap_nested(result, [wrap(item_result, n) for n in nodes]))
+
+
+def _vector_kind(op: Op, cls: Any) -> Any:
+    """Return what a vector class gives and consists of; None if it is another kind.
+
+    That is the classes of the result, of the components and of the result's, and how
+    many there are.
+    """
+    if not issubclass(cls, NestedArray) or cls._spec.kind.is_special:
+        return None
+    size = cls._spec.outer[0]
+    item_result = RESULTS[op].get(cls._item)
+    if size < 0 or item_result is None:
+        return None
+    result = cls._mask if op.result is BOOL else cls
+    return result, cls._item, item_result, size
