@@ -117,13 +117,13 @@ def parts_of(array: Array) -> Parts:
 
 
 def joined(cls: Any, parts: Parts) -> Any:
-    """Return an array of a class for its parts."""
+    """Return an array of a class for its parts, which it doesn't share with others."""
     if issubclass(cls, HostArray):
         return wrap_host(cls, np.concatenate([p._data for p in parts]))
     size = cls._spec.outer[0]
     step = len(parts) // size
     if step == 1:
-        return wrap_nested(cls, list(parts))
+        return wrap_nested(cls, [part._copy() for part in parts])
     rows = [parts[i : i + step] for i in range(0, len(parts), step)]
     return wrap_nested(cls, [joined(cls._item, row) for row in rows])
 

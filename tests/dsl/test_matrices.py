@@ -530,3 +530,23 @@ def test_branches_calls_and_local_memory(module: Any) -> None:
     memory[module.UInt(0, 1, 2)] = module.Matrix2f(MANY)
     same(dr.slice(memory[module.UInt(1)], 1), B)
     same(dr.slice(memory[module.UInt(0)], 1), np.eye(2))
+
+
+@pytest.mark.parametrize("view", [lambda m: m.T, dr.transpose, dr.diag])
+def test_what_is_made_of_a_matrix_shares_nothing_with_it(view: Any) -> None:
+    m = Matrix2f(1, 2, 3, 4) * Float(1, 2)
+    before = m.numpy()
+    made = view(m)
+    first = made[0]
+    while not isinstance(first, Float):
+        first = first[0]
+    first += 100
+    np.testing.assert_array_equal(m.numpy(), before)
+
+
+def test_a_conjugate_shares_nothing_with_its_quaternion() -> None:
+    q = llvm.Quaternion4f(1, 2, 3, 4) * Float(1, 2)
+    before = q.numpy()
+    made = dr.conj(q)
+    made.w += 100
+    np.testing.assert_array_equal(q.numpy(), before)
