@@ -355,10 +355,12 @@ class Builder:
 
     def splat(self, t: DType, scalar: str) -> str:
         """Broadcast a scalar SSA value to all lanes."""
-        if not self.width:
-            return scalar
-        ty = self.type(t)
-        first = self.emit(f"insertelement {ty} poison, {t.llvm} {scalar}, i32 0")
+        return self.spread(t.llvm, scalar) if self.width else scalar
+
+    def spread(self, element: str, scalar: str) -> str:
+        """Broadcast a scalar of a spelled type to all lanes."""
+        ty = f"<{self.width} x {element}>"
+        first = self.emit(f"insertelement {ty} poison, {element} {scalar}, i32 0")
         return self.emit(
             f"shufflevector {ty} {first}, {ty} poison, "
             f"<{self.width} x i32> zeroinitializer"

@@ -300,11 +300,16 @@ class Program:
 
 
 def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:
-    """Tell whether outputs should bypass the caches, by them and the arrays read."""
+    """Tell whether outputs should bypass the caches, by them and the arrays read.
+
+    An access by index is taken to reach each entry once.
+    """
     if not targets.in_use().has_streaming_stores:
         return False
-    arrays = {n for n in nodes if n.op is EVALUATED and n.size == size}
-    return size * sum(n.type.size_bytes for n in (*outputs, *arrays)) >= STREAMING_FROM
+    arrays = {n for n in nodes if n.op is EVALUATED}
+    read = sum(n.type.size_bytes * min(n.size, size) for n in arrays)
+    written = size * sum(n.type.size_bytes for n in outputs)
+    return read + written >= STREAMING_FROM
 
 
 def target_root(node: Node) -> Node:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import lumijit as dr
-from lumijit.llvm import Int, TensorXf
+from lumijit.llvm import Float, Int, TensorXf, UInt32
 
 SIDE = 3162
 REPEATS = 7
@@ -31,7 +31,45 @@ def programs() -> dict[str, tuple[Program, Program]]:
     x, p, c, q = TensorXf(a), TensorXf(points), TensorXf(cube), TensorXf(square)
     i, row, column = Int(rows), TensorXf(a[0]), TensorXf(a[:, :1])
     mask, wide = a > 0.5, x > 0.5
-    dr.eval(x, p, c, q, i, row, column, wide)
+    half = SIDE // 2
+    y, b = TensorXf(a[:half]), a[:half].copy()
+    inner, d = TensorXf(a[1:-1, 1:-1]), a[1:-1, 1:-1].copy()
+    dr.eval(x, p, c, q, i, row, column, wide, y, inner)
+
+    def assign(key: Any, value: Any) -> Program:
+        target = TensorXf(a.copy())
+
+        def program() -> Any:
+            target[key] = value
+            return target
+
+        return program
+
+    def set_item(key: Any, value: Any) -> Program:
+        target = a.copy()
+        return lambda: target.__setitem__(key, value)
+
+    def add_to_inner() -> Any:
+        z[1:-1] += 1
+        return z
+
+    def add_to_inner_there() -> None:
+        e[1:-1] += 1
+
+    z, e = TensorXf(a.copy()), a.copy()
+    flat, line, count = x.array, a.ravel(), SIDE * SIDE
+    n = dr.arange(UInt32, count)
+
+    def stencil() -> Any:
+        return dr.gather(Float, flat, n - 1) + dr.gather(Float, flat, n + 1)
+
+    def stencil_there() -> Any:
+        result = np.empty_like(line)
+        result[0], result[-1] = line[1], line[-2]
+        np.add(line[:-2], line[2:], out=result[1:-1])
+        return result
+
+    within = slice(1, -1)
     return {
         "sum": (lambda: dr.sum(x), lambda: a.sum()),
         "sum, axis 0": (lambda: dr.sum(x, 0), lambda: a.sum(0)),
@@ -53,6 +91,18 @@ def programs() -> dict[str, tuple[Program, Program]]:
             lambda: dr.moveaxis(c, 0, 2),
             lambda: np.moveaxis(cube, 0, 2).copy(),
         ),
+        "x[:n] = y": (assign(slice(half), y), set_item(slice(half), b)),
+        "x[1:-1, 1:-1] = y": (
+            assign((within, within), inner),
+            set_item((within, within), d),
+        ),
+        "x[:, ::2] = 1": (
+            assign((slice(None), slice(None, None, 2)), 1),
+            set_item((slice(None), slice(None, None, 2)), 1),
+        ),
+        "x[rows] = y": (assign(i, x), set_item(rows, a)),
+        "x[1:-1] += 1": (add_to_inner, add_to_inner_there),
+        "a[n - 1] + a[n + 1]": (stencil, stencil_there),
         "matmul, 1024": (lambda: q @ q, lambda: square @ square),
     }
 

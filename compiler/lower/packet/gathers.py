@@ -4,7 +4,7 @@ Processors differ in what a gather instruction is worth. With AVX-512 it is used
 it is. Elsewhere lanes are read one by one; idle lanes read entry 0, so that no mask
 needs to be tested. Gathers that differ by a
 constant offset only (the components of a vector, the channels of a texel) become
-one wide load per lane and a transposition.
+one wide load per lane and a transposition. Reads of runs (`runs`) are one load.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.lower.common.outline import joined
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
+from lumijit.compiler.lower.packet.runs import Run, Runs, run_address
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 
 MAX_SPAN = 4
 _ALIGN = {"half": 2, "float": 4, "double": 8}
+_WORDS = (4, 8)
 _STEMS = {"half": "f16", "float": "f32", "double": "f64"}
 Key = tuple[int, ...]
 
@@ -55,32 +57,40 @@ def gather_call(
 class Gathers:
     """The indirect reads of one packet kernel."""
 
-    def __init__(self, low: PacketState) -> None:
+    def __init__(self, low: PacketState, runs: Runs) -> None:
         self.low = low
         self.b = low.b
+        self.runs = runs
         self._zero_name = ""
         self.families: dict[Key, list[Node]] = {}
         for node in low.program.all_nodes():
             is_wanted = node.op is GATHER and node in low.demand.wanted
-            if is_wanted and node.type.size_bytes in (4, 8):
+            if is_wanted and node.type.size_bytes in _WORDS:
                 self.families.setdefault(_family(node), []).append(node)
         self.pairs = _pairs(self.families)
 
     def lower(self, node: Node) -> None:
         """Read entries under the mask; inactive lanes get zero."""
-        values = self.low.values
-        if node in values:
+        if node in self.low.values:
             return
         family = self.families.get(_family(node), [node])
         near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
+        run = self.runs.found.get(node.deps[1])
         if is_table(node.deps[0]) and not self.b.target.has_masks:
             self._read_table(family)
-        elif len({_offset(n) for n in near}) > 1:
+        elif run is not None:
+            self._read_run(family, run)
+        else:
+            self._read_apart(node, near)
+
+    def _read_apart(self, node: Node, near: list[Node]) -> None:
+        """Read entries that lie anywhere, also of others with the same index."""
+        if len({_offset(n) for n in near}) > 1:
             self._read_together(near)
         elif node in self.pairs:
             self._read_pair(*self.pairs[node])
         else:
-            values[node] = self._read(node)
+            self.low.values[node] = self._read(node)
 
     def _read_table(self, nodes: list[Node]) -> None:
         """Read what calls are selected by, or their data."""
@@ -131,6 +141,83 @@ class Gathers:
         index = self._safe_index(self._index(node), active)
         raw = self._read_lanes(t.llvm, base, index)
         return low.cleared(ty, raw, node.deps[2])
+
+    def _read_run(self, nodes: list[Node], run: Run) -> None:
+        """Read entries of which those of all lanes probably follow each other.
+
+        Where that is sure, lanes that aren't active are left out by the processor.
+        Else the packets in which it holds, and all lanes read, have code of their own.
+        """
+        low, b = self.low, self.b
+        first = nodes[0]
+        active = self._active(first)
+        index = low.values[first.deps[1]]
+        is_word = first.type.size_bytes in _WORDS and first.type is not BOOL
+        if run.step and run.is_sure and is_word:
+            for node in nodes:
+                low.values[node] = self._load_run(node, index, active)
+            return
+        low.cross_mask()
+        packed, apart, done = (b.label(s) for s in ("packed", "apart", "read"))
+        self.runs.test(index, run, active, packed, apart)
+        sides: list[tuple[str, list[str]]] = []
+        for label, read in ((packed, self._load_runs), (apart, self._load_apart)):
+            b.block(label)
+            values = read(nodes, run.step)
+            sides.append((b.current, values))
+            b.branch(done)
+        b.block(done)
+        ty = b.mask_type if first.type is BOOL else b.type(first.type)
+        for k, node in enumerate(nodes):
+            ends = ", ".join(f"[ {values[k]}, %{end} ]" for end, values in sides)
+            name = b.emit(f"phi {ty} {ends}")
+            low.values[node] = b.note_wide(name) if node.type is BOOL else name
+
+    def _load_run(self, node: Node, index: str, active: str) -> str:
+        """Load a run of entries; lanes that aren't active get zero."""
+        b = self.b
+        ty, element = b.type(node.type), node.type.llvm
+        base = self.low.addresses[node.deps[0]]
+        place = run_address(b, element, base, index, _offset(node))
+        align = node.type.size_bytes
+        if active == b.const(BOOL, True):
+            return b.emit(f"load {ty}, ptr {place}, align {align}")
+        name = f"llvm.masked.load.v{b.width}{_STEMS.get(element, element)}.p0"
+        masks = b.type(BOOL)
+        b.declarations[name] = f"declare {ty} @{name}(ptr, i32, {masks}, {ty})"
+        return b.emit(
+            f"call {ty} @{name}(ptr {place}, i32 {align}, "
+            f"{masks} {b.narrow(active)}, {ty} zeroinitializer)"
+        )
+
+    def _load_runs(self, nodes: list[Node], step: int) -> list[str]:
+        """Load runs in which all lanes are active, or what all of them read."""
+        low, b = self.low, self.b
+        found = []
+        for node in nodes:
+            t = node.type
+            element, index = t.memory_llvm, low.values[node.deps[1]]
+            base = low.addresses[node.deps[0]]
+            place = run_address(b, element, base, index, _offset(node))
+            if step:
+                ty = b.memory_type(t)
+                raw = b.emit(f"load {ty}, ptr {place}, align {t.size_bytes}")
+            else:
+                entry = b.emit(f"load {element}, ptr {place}")
+                raw = b.spread(element, entry)
+            value = b.from_memory(t, raw)
+            found.append(b.wide(value) if t is BOOL else value)
+        return found
+
+    def _load_apart(self, nodes: list[Node], step: int) -> list[str]:
+        """Read entries lane by lane."""
+        low, b = self.low, self.b
+        for node in nodes:
+            if node not in low.values:
+                near = [n for n in nodes if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
+                self._read_apart(node, near)
+        values = [low.values.pop(node) for node in nodes]
+        return [b.wide(v) for v in values] if nodes[0].type is BOOL else values
 
     def _read_masks(self, node: Node, base: str, active: str) -> str:
         """Read bytes into lanes of 32 bits, where masks live."""

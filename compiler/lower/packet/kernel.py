@@ -34,6 +34,7 @@ from lumijit.compiler.lower.packet.divergence import Divergence
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.literals import Literals
 from lumijit.compiler.lower.packet.loops import lower_loop
+from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.scratch import Scratch
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores
@@ -55,8 +56,9 @@ class PacketLowering(PacketState):
     ) -> None:
         super().__init__(program, demand, width, target)
         self.literals = Literals(self)
-        self.stores = Stores(self)
-        self.gathers = Gathers(self)
+        runs = Runs(self, uniform.nodes)
+        self.stores = Stores(self, runs)
+        self.gathers = Gathers(self, runs)
         self.uniform = Uniform(self, uniform, self.gathers)
         self.access = Access(self, self.stores, self.uniform)
         scratch = Scratch(self, self.uniform)

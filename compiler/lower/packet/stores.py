@@ -4,8 +4,8 @@ LLVM would test and branch for every lane; one test for the whole packet does in
 as mostly all lanes are active. Where loops take a kernel's time, a loop over the lanes
 does, which is a quarter of the code. (AVX-512 has an instruction for scatters, which
 takes more than twice as long.) Neighbouring writes under one mask, like those of an
-array's components, wait for each other and share that test or loop. Writes that combine
-are in `access`.
+array's components, wait for each other and share that test or loop. Those that go to
+runs of entries (`runs`) are one store. Writes that combine are in `access`.
 """
 
 from __future__ import annotations
@@ -19,25 +19,31 @@ from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
+from lumijit.compiler.lower.packet.runs import Run, Runs, run_address
 from lumijit.compiler.lower.packet.state import PacketState
-from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.dtypes import BOOL, UINT32
 
 
 @dataclass
 class Write:
-    """One write of a packet: `value` (entries as in memory) goes to `base[index]`."""
+    """One write of a packet: `value` (entries as in memory) goes to `base[index]`.
+
+    The index may be a `run`.
+    """
 
     element: str
     value: str
     base: str
     index: str
+    run: Run | None = None
 
 
 class Stores:
     """The plain writes of one packet kernel."""
 
-    def __init__(self, low: PacketState) -> None:
+    def __init__(self, low: PacketState, runs: Runs) -> None:
         self.low = low
+        self.runs = runs
         self.waiting: list[Write] = []
         self.targets: set[Node] = set()
         self.mask = ""
@@ -61,6 +67,8 @@ class Stores:
         if not self.waiting:
             self.masks = (mask, low.mask)
             self.mask = low.under_mask(mask)
+        run = self.runs.found.get(node.deps[2])
+        write.run = run if run is not None and run.step else None
         self.waiting.append(write)
         self.targets.add(target)
 
@@ -75,7 +83,8 @@ class Stores:
         self.targets = set()
         low.cross_mask()
         bits = mask_bits(b, b.narrow(self.mask))
-        if low.program.has_loops and low.loop_depth == 0:
+        is_short = all(w.run is not None and w.run.is_sure for w in writes)
+        if low.program.has_loops and low.loop_depth == 0 and not is_short:
             self._by_lane(writes, bits)
         else:
             packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
@@ -83,12 +92,28 @@ class Stores:
             b.branch_if(is_full, packed, some)
             b.block(packed)
             for write in writes:
-                _all_lanes(b, write)
+                self._all_lanes(write)
             b.branch(done)
             b.block(some)
             self._by_lane(writes, bits)
             b.branch(done)
             b.block(done)
+
+    def _all_lanes(self, write: Write) -> None:
+        """Write all lanes, which are active."""
+        b, run = self.low.b, write.run
+        if run is None:
+            _store_lanes(b, write)
+        elif run.is_sure:
+            _store_run(b, write)
+        else:
+            packed, apart, stored = (b.label(s) for s in ("run", "apart", "stored"))
+            self.runs.test(write.index, run, b.const(BOOL, True), packed, apart)
+            for label, store in ((packed, _store_run), (apart, _store_lanes)):
+                b.block(label)
+                store(b, write)
+                b.branch(stored)
+            b.block(stored)
 
     def _by_lane(self, writes: list[Write], bits: str) -> None:
         """Write the lanes that are set in an integer of bits, one by one."""
@@ -117,11 +142,18 @@ class Stores:
         return address
 
 
-def _all_lanes(b: Builder, write: Write) -> None:
+def _store_lanes(b: Builder, write: Write) -> None:
     for lane in range(b.width):
         at = lane_of(b, b.type(UINT32), write.index, lane)
         item = lane_of(b, f"<{b.width} x {write.element}>", write.value, lane)
         _store(b, write.element, item, write.base, at)
+
+
+def _store_run(b: Builder, write: Write) -> None:
+    place = run_address(b, write.element, write.base, write.index, 0)
+    ty = f"<{b.width} x {write.element}>"
+    # Every type's entries are aligned to a byte at least, which is all the same to x86.
+    b.line(f"store {ty} {write.value}, ptr {place}, align 1")
 
 
 def _entry(b: Builder, element: str, address: str, lane: str) -> str:

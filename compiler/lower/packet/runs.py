@@ -1,0 +1,172 @@
+"""Finds indices that go on by one from lane to lane, or stay: accesses to runs.
+
+Such an access is one load or store of a packet, or one load of an entry for all lanes.
+A counter plus what is the same in all lanes surely is a run. Quotients and remainders
+of a counter (rows and columns) are runs but for the packets in which a row ends, as are
+entries of a table by row, or a position that is kept within limits: there the kernel
+looks, with one comparison a packet, unless rows are shorter than two packets. What is
+made of other data isn't asked.
+
+`find_runs` guesses from the operations of an index; only what it calls sure has to be
+so. The rest is what lowers accesses: the comparison, and the address of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.structural import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    GATHER,
+    LITERAL,
+    PROJECT,
+    SYMBOLIC,
+)
+from lumijit.compiler.lower.packet.lanes import lane_of, mask_bits
+from lumijit.compiler.lower.packet.state import PacketState
+from lumijit.compiler.plan.program import Program, is_baked
+from lumijit.runtime.dtypes import BOOL, UINT32
+
+
+class Run(NamedTuple):
+    """By how much a value grows from lane to lane: 0 or 1; and if that is sure.
+
+    `rows` are operations on numbers among the kernel's arguments that tell how long
+    rows are.
+    """
+
+    step: int
+    is_sure: bool
+    rows: tuple[Node, ...] = ()
+
+
+_ADDITIVE = {ar.ADD: 1, ar.SUB: -1}
+_PIECES = frozenset({lo.SHR, lo.SHR_BY, ar.MULHI, ar.INT_DIV})
+_SCALED = frozenset({ar.MUL, lo.SHL, lo.SHL_BY, lo.OR})
+_LIMITED = frozenset({ar.MOD, ar.MIN, ar.MAX, lo.AND})
+# The last shift of a quotient says how long rows are, or the mask of a remainder.
+_TELLING = frozenset({lo.SHR, lo.AND})
+
+
+def find_runs(program: Program, uniform: Collection[Node]) -> dict[Node, Run]:
+    """Return the values that probably are runs in most packets."""
+    found: dict[Node, Run] = {}
+    for node in program.all_nodes():
+        # Lanes that aren't active may hold anything in what regions pass on.
+        is_passed = node.op is SYMBOLIC or node.op is PROJECT
+        same = Run(0, not is_passed)
+        run = same if node in uniform else _run(node, found)
+        if run is not None:
+            found[node] = run
+    return found
+
+
+def _run(node: Node, found: dict[Node, Run]) -> Run | None:
+    op, t = node.op, node.type
+    if not t.is_int:
+        return None
+    if op is COUNTER:
+        return Run(1, True)
+    if op is LITERAL or op is EVALUATED:
+        return Run(0, True) if node.size == 1 or op is LITERAL else None
+    if op is GATHER:
+        index = found.get(node.deps[1])
+        return index if index is not None and index.step == 0 else None
+    deps = node.deps[1:] if op is lo.SELECT else node.deps
+    runs = [found[dep] for dep in deps if dep in found]
+    if not runs or len(runs) < len(deps):
+        return None
+    step = _step(node, [run.step for run in runs])
+    if step is None:
+        return None
+    # Sums of 32 bits wrap around as positions do.
+    is_exact = op in _ADDITIVE or op is CAST or op is BITCAST
+    is_sure = all(run.is_sure for run in runs) and all(
+        n.type.is_int and n.type.bits == 32 for n in (node, *deps)
+    )
+    is_same = not any(run.step for run in runs) and op is not lo.SELECT
+    if is_sure and (is_exact or is_same):
+        return Run(step, True)
+    if op in _TELLING and deps[1].op is LITERAL and not is_baked(deps[1]):
+        return Run(step, False, (node,))
+    rows = dict.fromkeys(row for run in runs for row in run.rows)
+    return Run(step, False, tuple(rows))
+
+
+def _step(node: Node, steps: list[int]) -> int | None:
+    """Return the step of an operation on values of some steps, if it likely has one."""
+    op = node.op
+    if op in _ADDITIVE:
+        step = steps[0] + _ADDITIVE[op] * steps[1]
+        return step if 0 <= step == max(steps) else None
+    if op in _PIECES:
+        return 0
+    if op in _SCALED:
+        return None if any(steps) else 0
+    if op in _LIMITED:
+        return steps[0] if not any(steps[1:]) else None
+    is_passed = op is CAST or op is BITCAST or op is lo.SELECT
+    return steps[0] if is_passed and len(set(steps)) == 1 else None
+
+
+class Runs:
+    """The runs of one kernel."""
+
+    def __init__(self, low: PacketState, uniform: Collection[Node]) -> None:
+        self.low = low
+        self.found = find_runs(low.program, uniform)
+        self._are_long: dict[Run, str] = {}
+
+    def test(self, index: str, run: Run, active: str, packed: str, apart: str) -> None:
+        """Go to one block if all lanes are active and on a run, else to the other."""
+        b = self.low.b
+        if run.rows:
+            look = b.label("look")
+            b.branch_if(self._has_long_rows(run), look, apart)
+            b.block(look)
+        is_packed = active
+        if not run.is_sure:
+            wanted = b.splat(UINT32, lane_of(b, b.type(UINT32), index, 0))
+            if run.step:
+                wanted = b.add(UINT32, wanted, self.low.lane_numbers())
+            is_packed = b.compare("eq", UINT32, index, wanted)
+            if active != b.const(BOOL, True):
+                is_packed = b.binary("and", BOOL, is_packed, active)
+        bits = mask_bits(b, b.narrow(is_packed))
+        b.branch_if(b.emit(f"icmp eq i{b.width} {bits}, -1"), packed, apart)
+
+    def _has_long_rows(self, run: Run) -> str:
+        """Write in the kernel's entry whether rows take two packets at least."""
+        low = self.low
+        lanes = 2 * low.b.width
+        result = self._are_long.get(run, "")
+        if not result:
+            for node in run.rows:
+                slot = low.program.arguments.index(node.deps[1])
+                least = lanes.bit_length() - 1 if node.op is lo.SHR else lanes - 1
+                number = low.load_slot(slot, node.type.llvm)
+                test = low.in_entry(f"icmp uge {node.type.llvm} {number}, {least}")
+                result = low.in_entry(f"and i1 {result}, {test}") if result else test
+            self._are_long[run] = result
+        return result
+
+
+def run_address(b: Builder, element: str, base: str, index: str, offset: int) -> str:
+    """Return where the run of entries begins that the first lane's index tells.
+
+    Positions are below 2**31: one above is as far before the first entry. Lanes that
+    lie there are masked.
+    """
+    first = lane_of(b, b.type(UINT32), index, 0)
+    place = b.emit(f"sext i32 {first} to i64")
+    if offset:
+        place = b.emit(f"add i64 {place}, {offset}")
+    return b.emit(f"getelementptr {element}, ptr {base}, i64 {place}")

@@ -1,0 +1,239 @@
+"""Accesses to runs of entries: counters, rows and columns, tables by row, limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lumijit as dr
+from lumijit import llvm
+from lumijit.compiler.launch import kernels
+from lumijit.llvm import Bool, Float, Int, UInt32
+
+pytestmark = pytest.mark.usefixtures("each_target")
+
+SIZES = (2, 7, 8, 9, 15, 16, 17, 33, 100)
+TYPES = ("Float", "Float64", "Float16", "Int8", "Int16", "Int", "UInt64", "Bool")
+
+
+def entries(size: int, name: str = "Float") -> tuple[Any, np.ndarray[Any, Any]]:
+    """Return an array of a type with different entries, and the same for NumPy."""
+    values = (np.arange(size) * 37 % 113).astype(np.float32)
+    array = getattr(llvm, name)(values > 50) if name == "Bool" else None
+    found = getattr(llvm, name)(llvm.Float(values)) if array is None else array
+    return found, np.asarray(found.numpy())
+
+
+def code_of(program: Callable[[], Any], capsys: pytest.CaptureFixture[str]) -> str:
+    kernels.flush()
+    with dr.scoped_set_flag(dr.JitFlag.PrintIR, True):
+        dr.eval(program())
+    return capsys.readouterr().out
+
+
+def expected(a: np.ndarray[Any, Any], index: np.ndarray[Any, Any]) -> Any:
+    """Return `a[index]`, with zeros outside of it."""
+    inside = (index >= 0) & (index < len(a))
+    return np.where(inside, a[np.where(inside, index, 0)], a.dtype.type(0))
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("shift", [-20, -1, 1, 3, 17])
+def test_shifted_reads(name: str, shift: int) -> None:
+    for size in SIZES:
+        array, a = entries(size, name)
+        index = dr.arange(UInt32, size) + UInt32(shift % 2**32)
+        result = dr.gather(type(array), array, index)
+        np.testing.assert_array_equal(
+            result.numpy(), expected(a, np.arange(size) + shift)
+        )
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("width", [1, 2, 3, 16, 31, 32, 40, 100, 128])
+def test_rows_and_columns(name: str, width: int) -> None:
+    size = 700
+    array, a = entries(size, name)
+    n = dr.arange(UInt32, size)
+    row, column = n // width, n % width
+    k = np.arange(size)
+    for index, where in (
+        (row, k // width),
+        (column, k % width),
+        (row * width + (column + 1), k + 1),
+        (row * (width + 5) + column, k // width * (width + 5) + k % width),
+        (dr.minimum(column + 3, width - 1), np.minimum(k % width + 3, width - 1)),
+    ):
+        result = dr.gather(type(array), array, index)
+        np.testing.assert_array_equal(result.numpy(), expected(a, where))
+
+
+@pytest.mark.parametrize("width", [5, 16, 33, 64])
+def test_signed_rows_and_columns(width: int) -> None:
+    size = 700
+    array, a = entries(size)
+    n = dr.arange(Int, size)
+    index = n // width * width + n % width - 1
+    where = np.arange(size) - 1
+    where[0] = size - 1
+    np.testing.assert_array_equal(dr.gather(Float, array, index).numpy(), a[where])
+
+
+def test_masked_reads() -> None:
+    for size in SIZES:
+        array, a = entries(size + 3)
+        n = dr.arange(UInt32, size)
+        active = dr.gather(Float, array, n) > 50
+        result = dr.gather(Float, array, n + 3, active)
+        wanted = np.where(a[:size] > 50, a[3:], 0)
+        np.testing.assert_array_equal(result.numpy(), wanted)
+
+
+def test_neighbours_within_rows() -> None:
+    height, width = 23, 70
+    array, a = entries(height * width)
+    n = dr.arange(UInt32, height * width)
+    x, y = n % width, n // width
+    total = Float(0)
+    image = a.reshape(height, width)
+    wanted = np.zeros_like(image)
+    padded = np.pad(image, 1)
+    for dx, dy in ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1)):
+        u, v = Int(x) + dx, Int(y) + dy
+        inside = (u >= 0) & (u < width) & (v >= 0) & (v < height)
+        total += dr.gather(Float, array, v * width + u, inside)
+        wanted += padded[1 + dy : height + 1 + dy, 1 + dx : width + 1 + dx]
+    np.testing.assert_array_equal(total.numpy(), wanted.ravel())
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_runs_in_loops_that_lanes_leave(mode: Any) -> None:
+    size, rows = 100, 9
+    array, a = entries(size * rows)
+    n = dr.arange(UInt32, size)
+    stop = n % 10
+
+    def body(i: UInt32, total: Float) -> tuple[UInt32, Float]:
+        return i + 1, total + dr.gather(Float, array, i * size + n)
+
+    _, total = dr.while_loop(
+        (UInt32(0), dr.zeros(Float, size)), lambda i, _: i < stop, body, mode=mode
+    )
+    k = np.arange(size)
+    wanted = [sum(a[i * size + j] for i in range(min(j % 10, rows))) for j in k]
+    np.testing.assert_array_equal(total.numpy(), wanted)
+
+
+def test_runs_in_branches() -> None:
+    array, a = entries(200)
+    n = dr.arange(UInt32, 100)
+    result = dr.if_stmt(
+        (n,),
+        n % 3 == 1,
+        lambda n: dr.gather(Float, array, n + 7),
+        lambda n: dr.gather(Float, array, n // 50),
+    )
+    k = np.arange(100)
+    np.testing.assert_array_equal(
+        result.numpy(), np.where(k % 3 == 1, a[7:107], a[k // 50])
+    )
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("width", [3, 40, 64])
+def test_writes(name: str, width: int) -> None:
+    for size in SIZES:
+        array, a = entries(size, name)
+        n = dr.arange(UInt32, size)
+        for index, where in (
+            (n + 2, np.arange(size) + 2),
+            (
+                n // width * (width + 3) + n % width,
+                np.arange(size) // width * (width + 3) + np.arange(size) % width,
+            ),
+        ):
+            target = dr.zeros(type(array), 3 * size + 5)
+            wanted = np.zeros(3 * size + 5, a.dtype)
+            inside = where < len(wanted)
+            dr.scatter(target, array, index)
+            wanted[where[inside]] = a[inside]
+            np.testing.assert_array_equal(target.numpy(), wanted)
+
+
+def test_masked_writes() -> None:
+    for size in SIZES:
+        array, a = entries(size)
+        target = dr.full(Float, -1, size)
+        dr.scatter(target, array, dr.arange(UInt32, size) - 1, array > 50)
+        wanted = np.full(size, -1.0)
+        chosen = np.flatnonzero(a > 50)
+        chosen = chosen[chosen > 0]
+        wanted[chosen - 1] = a[chosen]
+        np.testing.assert_array_equal(target.numpy(), wanted)
+
+
+def test_tables_by_row() -> None:
+    rng = np.random.default_rng(1)
+    table = rng.integers(0, 50, 20)
+    array, a = entries(50 * 45)
+    n = dr.arange(UInt32, 20 * 45)
+    start = dr.gather(UInt32, UInt32(table), n // 45) * 45
+    result = dr.gather(Float, array, start + n % 45)
+    np.testing.assert_array_equal(result.numpy(), a.reshape(50, 45)[table].ravel())
+
+
+def test_sure_runs_are_single_loads(capsys: pytest.CaptureFixture[str]) -> None:
+    array, _ = entries(1000)
+    n = dr.arange(UInt32, 1000)
+    code = code_of(lambda: dr.gather(Float, array, n + 1), capsys)
+    assert len(re.findall(r"call <\d+ x float> @llvm\.masked\.load", code)) == 1
+    assert "apart" not in code
+    target = dr.zeros(Float, 2000)
+
+    def write() -> Any:
+        dr.scatter(target, array, n + 1)
+        return target
+
+    code = code_of(write, capsys)
+    assert len(re.findall(r"store <\d+ x float> %\w+, ptr %\w+, align 1", code)) == 1
+
+
+def test_data_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    array, _ = entries(1000)
+    index = UInt32(np.random.default_rng(0).permutation(1000))
+    n = dr.arange(UInt32, 1000)
+    for where in (index, index + n, 3 * n, n * n, UInt32(Float(n) * 0.5)):
+        code = code_of(lambda where=where: dr.gather(Float, array, where), capsys)
+        assert not re.search("packed|masked.load", code)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_subscripts_against_numpy(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 50), min_size=1, max_size=3)))
+    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    x = llvm.TensorXf(a)
+
+    def cut(size: int) -> slice:
+        start = data.draw(st.integers(-size, size))
+        stop = data.draw(st.integers(-size, size))
+        return slice(start, stop, data.draw(st.sampled_from([1, 1, 1, 2, -1])))
+
+    key = tuple(cut(size) for size in shape)
+    np.testing.assert_array_equal(x[key].numpy(), a[key])
+    b = a.copy()
+    b[key] = a[key] * 2 + 1
+    x[key] = x[key] * 2 + 1
+    np.testing.assert_array_equal(x.numpy(), b)
+
+
+def test_mask_arrays_shifted() -> None:
+    flags = np.arange(100) % 3 == 0
+    found = dr.gather(Bool, Bool(flags), dr.arange(UInt32, 99) + 1)
+    np.testing.assert_array_equal(found.numpy(), flags[1:])
