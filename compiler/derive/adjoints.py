@@ -22,6 +22,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory
 from lumijit.compiler.record.reductions import reduce_symbolically
+from lumijit.compiler.record.writes import claim
 from lumijit.runtime.dtypes import UINT32, VOID
 
 
@@ -67,10 +68,12 @@ class Adjoint:
     def opened(self) -> Holder:
         """Return a holder of the sum so far, to which others may add by index.
 
-        It is handed over until the holder is closed: shared, it would be copied.
+        It is handed over until the holder is closed: shared, it would be copied. Who
+        else has this derivative by now may read it where this one is added to.
         """
         total = Holder(self.complete())
         self.value = None
+        claim(total)
         return total
 
     def close(self, holder: Holder) -> None:

@@ -20,7 +20,7 @@ from lumijit.compiler.derive.adjoints import (
     new_adjoint,
 )
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.derive.written import Target, Write, writes_to
+from lumijit.compiler.derive.written import Sink, Target, Write, writes_to
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.effects import Holder
@@ -260,7 +260,7 @@ def _undo_writes(
 def forward(
     block: Block,
     tangents: Mapping[int, Node],
-    targets: Mapping[int, Holder],
+    targets: Mapping[int, Sink],
     args: Sequence[Node],
     depth: int,
     images: Images,
@@ -268,7 +268,7 @@ def forward(
     """Return the derivatives of results of recorded code, by position.
 
     `tangents` are those of arguments and of vertices outside, by serial number;
-    `targets` hold those of arrays that the code writes to, by the ids of these.
+    `targets` take those of arrays that the code writes to, by the ids of these.
     """
     outputs = block.outputs
     written = writes_to(block, targets)
@@ -281,7 +281,7 @@ def forward(
         if not vertex.inputs:
             _check(vertex, args)
             continue
-        mine: dict[int, Holder] = {}
+        mine: dict[int, Sink] = {}
         if id(vertex) in writers:
             _redo_writes(written, targets, images, known, vertex)
             mine = written.pop(0).chosen(targets)
@@ -299,7 +299,7 @@ def forward(
 
 def _redo_writes(
     written: list[Write],
-    targets: Mapping[int, Holder],
+    targets: Mapping[int, Sink],
     images: Images,
     known: Mapping[int, Any],
     end: Vertex | None = None,
@@ -314,4 +314,4 @@ def _redo_writes(
             vertex = write.wanted.vertex
             tangent = None if vertex is None else known.get(vertex.serial)
             (into,) = mine.values()
-            write.push(tangent, images, into)
+            into.push(tangent, write, images)

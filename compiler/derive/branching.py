@@ -14,7 +14,7 @@ from lumijit.compiler.derive.adjoints import Bundle, is_zero, zero
 from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.derive.written import Tangents, held_targets, places_of_targets
+from lumijit.compiler.derive.written import Tangents, places_of_targets, sinks_of
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
@@ -46,7 +46,7 @@ class Surroundings:
         self._depth = step.vertex.scope.depth
         self.targets = by.targets
         deps = step.vertex.deps
-        written = places_of_targets(step)
+        written = places_of_targets(step.vertex)
         self._before = {key: into[k] for key, k in written.items() if k in into}
         places = set(written.values())
         known = {k: deps[k].vertex for k in into if k >= heads and k not in places}
@@ -190,7 +190,7 @@ def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
 
 def _push(step: Step, tangents: dict[int, Node]) -> Tangents:
     deps = step.vertex.deps
-    targets = held_targets(step, tangents)
+    targets = sinks_of(step, tangents)
     known = {deps[k].vertex.serial: t for k, t in tangents.items()}
     depth = step.vertex.scope.depth
     outputs = step.attr.blocks[0].outputs

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.compiler.derive.adjoints import Adjoint
-from lumijit.compiler.derive.rules import (
-    RULES,
-    Rule,
+from lumijit.compiler.derive.combined import (
     product_without,
     without_zeros,
     zero_count,
 )
+from lumijit.compiler.derive.rules import RULES, Rule
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices

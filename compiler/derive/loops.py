@@ -24,9 +24,8 @@ from lumijit.compiler.derive.recorded import (
 )
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.derive.written import Tangents, held_targets
+from lumijit.compiler.derive.written import Sink, Tangents, sinks_of
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
@@ -38,7 +37,7 @@ def _keyed(keys: Iterable[int], nodes: Nodes) -> State:
 
 def _push(step: Step, tangents: State) -> Tangents:
     loop = Recorded(step)
-    targets = held_targets(step, tangents)
+    targets = sinks_of(step, tangents)
     deps = step.vertex.deps
     count = len(loop.args)
     known = {deps[k].vertex.serial: t for k, t in tangents.items() if k >= count}
@@ -67,7 +66,7 @@ def _push(step: Step, tangents: State) -> Tangents:
 
 
 def _changing(
-    loop: Recorded, known: State, active: set[int], targets: dict[int, Holder]
+    loop: Recorded, known: State, active: set[int], targets: dict[int, Sink]
 ) -> list[int]:
     """Return the state whose forward derivatives may be other than 0."""
     while True:

@@ -8,8 +8,8 @@ from lumijit.compiler.derive import blocks
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.derive.written import Sink
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
 from lumijit.compiler.ir.region_types import Region
@@ -108,11 +108,11 @@ class Recorded:
         state: State,
         known: dict[int, Node],
         tangents: State,
-        targets: dict[int, Holder],
+        targets: dict[int, Sink],
     ) -> State:
         """Differentiate a turn, given the derivatives of state and of `known`.
 
-        `targets` hold those of arrays that it writes to.
+        `targets` take those of arrays that it writes to.
         """
         mine = {self.args[k].vertex.serial: t for k, t in tangents.items()}
         body, images = self.region.body, self.images(state)

@@ -17,9 +17,9 @@ from lumijit.compiler.derive.adjoints import (
     local_type_of,
     zero,
 )
+from lumijit.compiler.derive.combined import Combination, Extremes, combination
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.derive.values import Value, literal
-from lumijit.compiler.derive.written import Target, is_replaced
+from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
@@ -36,7 +36,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.vertices import (
     COLLECTED,
-    REGION_WRITE,
     RESULT,
     Dependence,
     Vertex,
@@ -176,78 +175,28 @@ def _push_gather(step: Step, tangents: dict[int, Node]) -> Node:
 
 def _pull_scatter(step: Step, into: dict[int, Adjoint], by: Node) -> None:
     target, value, index, mask = step.deps
-    op = step.attr.op
+    ways = _combined(step)
     if 1 in into:
         at = memory.entries(by, index, mask)
-        into[1].add(_through_update(step, at, value))
+        into[1].add(ways.share(at, value, index, mask))
     if 0 in into:
-        if op == "identity":
+        if step.attr.op == "identity":
             rest = Holder(by)
             zero = literal(0, by)
             memory.update(rest, zero, index, mask, "identity", "auto")
             by = rest._node
-        elif op in ("min", "max"):
-            kept = Value(target) == Value(step.result)
-            by = kept.select(Value(by), 0).node
-        elif op == "mul":
-            by = (Value(by) * _factors(step).others(Value(target))).node
-        into[0].add(by)
+        into[0].add(ways.share(by, target))
 
 
-def _through_update(step: Step, by: Node, value: Node) -> Node:
-    """Return the derivative by the values written, from that of what they hit."""
+def _combined(step: Step) -> Combination:
+    """Return how a scatter has combined entries with values."""
+    target, value, index, mask = step.deps
     op = step.attr.op
-    if op in ("identity", "add"):
-        return by
-    _, _, index, mask = step.deps
-    if op == "mul":
-        return (Value(by) * _factors(step).others(Value(value), index, mask)).node
-    found = memory.entries(step.result, index, mask)
-    return (Value(value) == Value(found)).select(Value(by), 0).node
-
-
-class _Factors:
-    """The product of all factors but one, for each entry, zeros counted apart."""
-
-    def __init__(self, product: Node, zeros: Node) -> None:
-        self._product = product
-        self._zeros = zeros
-
-    def others(self, one: Value, index: Any = None, mask: Any = None) -> Value:
-        """Return the product without one of its factors."""
-        product, zeros = self._product, self._zeros
-        if index is not None:
-            product = memory.entries(product, index, mask)
-            zeros = memory.entries(zeros, index, mask)
-        return product_without(one, Value(product), Value(zeros))
-
-
-def product_without(one: Value, product: Value, zeros: Value) -> Value:
-    """Return a product without a factor, given that of all others than zeros."""
-    is_zero = one == 0
-    rest = is_zero.select(product, product / is_zero.select(1, one))
-    others = is_zero.select(zeros - 1, zeros)
-    return (others == 0).select(rest, 0)
-
-
-def _factors(step: Step) -> _Factors:
-    target, value, index, mask = (Value(dep) for dep in step.deps)
-    parts = []
-    for factor, op in ((without_zeros, "mul"), (zero_count, "add")):
-        holder = Holder(trace.resized(factor(target).node, step.size))
-        memory.update(holder, factor(value).node, index.node, mask.node, op)
-        parts.append(holder._node)
-    return _Factors(*parts)
-
-
-def without_zeros(value: Value) -> Value:
-    """Return the values, with 1 in place of 0."""
-    return (value == 0).select(1, value)
-
-
-def zero_count(value: Value) -> Value:
-    """Return 1 where a value is 0, else 0."""
-    return (value == 0).select(value.like(1), 0)
+    if op in ("min", "max") and step.vertex.result() is not None:
+        return Extremes(op, step.result)
+    ways = combination(op, trace.resized(target, step.size))
+    ways.include(value, index, mask)
+    return ways
 
 
 _UNORDERED = "what an element finds depends on the order of all"
@@ -260,7 +209,9 @@ def _push_fetch(step: Step, tangents: dict[int, Node]) -> Node:
         raise _not_differentiable(step, _UNORDERED)
     (into,) = step.targets.values()
     _, value, index, mask = step.deps
-    return memory.fetch(into, tangents.get(1, literal(0, value)), index, mask, op)
+    return memory.fetch(
+        into.holder, tangents.get(1, literal(0, value)), index, mask, op
+    )
 
 
 def _pull_fetch(step: Step, into: dict[int, Any], by: Node) -> None:
@@ -270,19 +221,11 @@ def _pull_fetch(step: Step, into: dict[int, Any], by: Node) -> None:
 def _push_scatter(step: Step, tangents: dict[int, Node]) -> Node:
     target, value, index, mask = step.deps
     op = step.attr.op
-    size = step.size
-    before = tangents.get(0, literal(0, value))
+    ways = _combined(step)
+    before = ways.share(tangents.get(0, literal(0, value)), target)
     change = tangents.get(1, literal(0, value))
-    if op in ("min", "max"):
-        result = step.result
-        found = memory.entries(result, index, mask)
-        change = (Value(value) == Value(found)).select(Value(change), 0).node
-        before = (Value(target) == Value(result)).select(Value(before), 0).node
-    elif op == "mul":
-        factors = _factors(step)
-        change = (Value(change) * factors.others(Value(value), index, mask)).node
-        before = (Value(before) * factors.others(Value(target))).node
-    after = Holder(trace.resized(before, size))
+    change = ways.share(change, value, index, mask)
+    after = Holder(trace.resized(before, step.size))
     how = "identity" if op == "identity" else "add"
     memory.update(after, change, index, mask, how, step.attr.mode)
     return after._node
@@ -348,19 +291,6 @@ def _push_local_write(step: Step, tangents: dict[int, Node]) -> Node:
     return local.replaced(buffer, index, tangents.get(2, literal(0, value)), mask)
 
 
-# Arrays that a region wrote to, which has the derivatives by them, and of them.
-
-
-def _pull_region_write(step: Step, into: dict[int, Any], by: Node) -> None:
-    blocks = step.vertex.deps[0].vertex.attr.blocks
-    into[0].targets[step.attr] = Target(by, is_replaced(blocks, step.attr))
-
-
-def _push_region_write(step: Step, tangents: dict[int, Any]) -> Node:
-    tangent: Node | None = tangents[0].targets.get(step.attr)
-    return zero(step.vertex, step.size) if tangent is None else tangent
-
-
 # Tables of values, of which each is some entries.
 
 
@@ -392,7 +322,6 @@ RULES.update(
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),
         COLLECTED: Rule(_pull_collected, _push_collected),
-        REGION_WRITE: Rule(_pull_region_write, _push_region_write),
         LOCAL: Rule(_pull_local, _push_local),
         LOCAL_READ: Rule(_pull_local_read, _push_local_read),
         LOCAL_WRITE: Rule(_pull_local_write, _push_local_write),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.vertices import Vertex
@@ -18,8 +17,8 @@ from lumijit.compiler.ir.vertices import Vertex
 class Step:
     """A vertex, and what stands for the nodes that it refers to (`images`, by id).
 
-    `targets` hold the forward derivatives of arrays that an outer region writes to,
-    by the ids of these.
+    `targets` take the forward derivatives of arrays that an outer region writes to
+    (`written.Sink`), by the ids of these.
     """
 
     __slots__ = (
@@ -38,11 +37,11 @@ class Step:
         self,
         vertex: Vertex,
         images: dict[int, Node] | None = None,
-        targets: dict[int, Holder] | None = None,
+        targets: dict[int, Any] | None = None,
     ) -> None:
         self.vertex = vertex
         self.images: dict[int, Node] = images or {}
-        self.targets: dict[int, Holder] = targets or {}
+        self.targets: dict[int, Any] = targets or {}
         self.op = vertex.op
         self.attr: Any = vertex.attr
         self.size = vertex.size

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lumijit.compiler.derive import branching, finite, loops, rules
+from lumijit.compiler.derive import branching, finite, loops, rules, written
 from lumijit.compiler.derive.adjoints import Adjoint, Places
 from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.steps import Step
@@ -30,7 +30,14 @@ from lumijit.runtime.dtypes import UINT32, VOID
 from lumijit.runtime.errors import DerivativeError
 
 Found = dict[int, Vertex]
-rules.RULES.update({BRANCH: branching.RULE, CALL: branching.RULE, LOOP: loops.RULE})
+rules.RULES.update(
+    {
+        BRANCH: branching.RULE,
+        CALL: branching.RULE,
+        LOOP: loops.RULE,
+        vertices.REGION_WRITE: written.RULE,
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,19 @@
 An array is written by index only, so the derivative by it is one in memory that the
 region's derivative writes to. In reverse, writes are gone through from the last to the
 first: what replaced an entry takes its derivative away, and leaves 0 to what was there
-before. Forward, derivatives are written as the values are.
+before. Forward, derivatives are written as the values are. What derivatives of products
+and extremes need of the entries has no order: the region's writes are repeated for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from lumijit.compiler.derive.adjoints import zero
+from lumijit.compiler.derive.combined import COMBINED, Combination, combination
+from lumijit.compiler.derive.rules import Rule, push
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
@@ -20,42 +25,106 @@ from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     REGIONS,
     SCATTER,
-    SCATTER_ERROR,
     SCATTER_FETCH,
-    WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block
-from lumijit.compiler.ir.roles import is_effect, read_deps, target_of, written_deps
+from lumijit.compiler.ir.roles import read_deps
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.record import memory
+from lumijit.compiler.record import block_writes, memory
+from lumijit.compiler.record.block_writes import all_writes_to, operation
+from lumijit.compiler.record.writes import claim, depends_on_entries
 from lumijit.runtime.errors import DerivativeError
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a region has combined what it writes with the entries of an array.
+
+    `before` is the array before the region, if derivatives depend on it.
+    """
+
+    combination: Combination
+    before: Node | None
+    is_replacing: bool
+
+    def rest(self, by: Node) -> Node:
+        """Return a derivative by the array before, given that by all there is after."""
+        return by if self.before is None else self.combination.share(by, self.before)
+
+
 class Target:
     """The derivative by an array, as going back through the writes changes it."""
 
-    def __init__(self, by: Node, is_replaced: bool) -> None:
-        self.is_replaced = is_replaced
+    def __init__(self, by: Node, way: Way) -> None:
+        self.is_replaced = way.is_replacing
+        self._way = way
         self._holder = Holder(by)
+        if self.is_replaced:
+            claim(self._holder)
 
     def take(self, write: Write, images: Mapping[int, Node]) -> Node:
         """Return the derivative by values that were written."""
+        if write.node.op is SCATTER_FETCH:
+            raise _not_differentiable({operation(write.node)})
         index, mask = write.place(images)
-        op = operation(write.node)
-        if op not in ("identity", "add") or write.node.op is SCATTER_FETCH:
-            raise _not_differentiable(write.node)
+        by = self._holder._node
         if not self.is_replaced:
-            return memory.entries(self._holder._node, index, mask)
+            found = memory.entries(by, index, mask)
+            value = write.value(images)
+            return self._way.combination.share(found, value, index, mask)
         # What is added leaves the entry's derivative to what was there before.
-        zero = literal(0, self._holder._node)
-        return memory.fetch(self._holder, zero, index, mask, op)
+        op = operation(write.node)
+        return memory.fetch(self._holder, literal(0, by), index, mask, op)
 
     @property
     def rest(self) -> Node:
         """The derivative by the array before the writes gone through."""
-        return self._holder._node
+        return self._way.rest(self._holder._node)
+
+
+class Tangent:
+    """The forward derivative of an array that a region writes to."""
+
+    def __init__(self, before: Node, way: Way) -> None:
+        self._way = way
+        self.holder = Holder(way.rest(before))
+        # The region may read what has the same derivative.
+        claim(self.holder)
+
+    def push(
+        self, tangent: Node | None, write: Write, images: Mapping[int, Node]
+    ) -> None:
+        """Write the derivative of a value as the value is written."""
+        is_replacing = operation(write.node) == "identity"
+        if tangent is None:
+            if not is_replacing:
+                return
+            tangent = literal(0, write.wanted)
+        index, mask = write.place(images)
+        value = write.value(images)
+        tangent = self._way.combination.share(tangent, value, index, mask)
+        op = "identity" if is_replacing else "add"
+        mode = write.node.attr.mode if write.node.op is SCATTER else "auto"
+        memory.update(self.holder, tangent, index, mask, op, mode)
+
+
+class Repeated:
+    """Combines the values that a region writes once more."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self.holder = None
+
+    def push(
+        self, tangent: Node | None, write: Write, images: Mapping[int, Node]
+    ) -> None:
+        """Combine the values of a write."""
+        self._way.combination.include(write.value(images), *write.place(images))
+
+
+Sink = Tangent | Repeated
 
 
 class Tangents(dict[int, Node]):
@@ -64,27 +133,62 @@ class Tangents(dict[int, Node]):
     `targets` are those of the arrays that it writes to, by the ids of these.
     """
 
-    def __init__(self, results: Mapping[int, Node], held: dict[int, Holder]) -> None:
+    def __init__(self, results: Mapping[int, Node], sinks: Mapping[int, Sink]) -> None:
         super().__init__(results)
-        self.targets = {key: holder._node for key, holder in held.items()}
+        held = ((key, sink.holder) for key, sink in sinks.items())
+        self.targets = {key: h._node for key, h in held if h is not None}
 
 
-def places_of_targets(step: Step) -> dict[int, int]:
+def places_of_targets(vertex: Vertex) -> dict[int, int]:
     """Return the operands that stand for arrays a region writes to, by their ids."""
-    deps = enumerate(step.vertex.deps)
+    deps = enumerate(vertex.deps)
     return {dep.attr: k for k, dep in deps if dep.op is CONSUMED and dep.attr}
 
 
-def held_targets(step: Step, tangents: Mapping[int, Node]) -> dict[int, Holder]:
-    """Return holders of the forward derivatives of arrays that a region writes to.
+def sinks_of(step: Step, tangents: Mapping[int, Node]) -> dict[int, Sink]:
+    """Return what takes the forward derivatives of arrays that a region writes to.
 
     An outer region has those of its own.
     """
-    held = dict(step.targets)
-    for key, k in places_of_targets(step).items():
-        dep = step.vertex.deps[k]
-        held[key] = Holder(trace.resized(tangents.get(k, literal(0, dep)), dep.size))
-    return held
+    if step.targets:
+        return step.targets
+    deps, blocks = step.vertex.deps, step.attr.blocks
+    places = {
+        key: k
+        for key, k in places_of_targets(step.vertex).items()
+        if k in tangents
+        or any(w.deps[1].vertex is not None for w in all_writes_to(blocks, key))
+    }
+    ways = _ways(step.vertex, places)
+    return {
+        key: Tangent(
+            trace.resized(tangents.get(k, literal(0, deps[k])), deps[k].size), ways[key]
+        )
+        for key, k in places.items()
+    }
+
+
+def _ways(vertex: Vertex, places: Mapping[int, int]) -> dict[int, Way]:
+    """Find out how arrays were combined with what a region writes, by their ids."""
+    ways = {}
+    repeated: dict[int, Any] = {}
+    for key, k in places.items():
+        writes = all_writes_to(vertex.attr.blocks, key)
+        ops = set(map(operation, writes))
+        before = None
+        op = "add"
+        if any(map(depends_on_entries, ops)):
+            (before,) = vertex.deps[k].deps
+            if len(ops) > 1 or not ops <= COMBINED:
+                raise _not_differentiable(ops)
+            (op,) = ops
+        made = combination(op, before)
+        ways[key] = Way(made, before, "identity" in ops)
+        if before is not None:
+            repeated[key] = Repeated(ways[key])
+    if repeated:
+        push(Step(vertex, None, repeated), {})
+    return ways
 
 
 class Write:
@@ -108,8 +212,11 @@ class Write:
 
     @property
     def operands(self) -> Iterable[Node]:
-        """What has to be repeated: the place, or what an untracked region reads."""
-        return read_deps(self.node) if self.is_region else self.node.deps[2:]
+        """What has to be repeated: the place, maybe the value, or what regions read."""
+        if self.is_region:
+            return read_deps(self.node)
+        first = 1 if depends_on_entries(operation(self.node)) else 2
+        return self.node.deps[first:]
 
     @property
     def vertex(self) -> Vertex:
@@ -126,66 +233,37 @@ class Write:
         index, mask = (images.get(id(dep), dep) for dep in self.node.deps[-2:])
         return index, mask
 
-    def push(
-        self, tangent: Node | None, images: Mapping[int, Node], into: Holder
-    ) -> None:
-        """Write the forward derivative of a value as the value is written."""
-        op = operation(self.node)
-        if op not in ("identity", "add"):
-            raise _not_differentiable(self.node)
-        if tangent is None:
-            if op == "add":
-                return
-            tangent = literal(0, self.wanted)
-        mode = self.node.attr.mode if self.node.op is SCATTER else "auto"
-        memory.update(into, tangent, *self.place(images), op, mode)
-
-
-def operation(node: Node) -> str:
-    """Return what a write does with the entry that it finds."""
-    if node.op in (SCATTER, SCATTER_FETCH):
-        found: str = node.attr.op
-        return found
-    return "add" if node.op is SCATTER_ERROR else node.op.name
+    def value(self, images: Mapping[int, Node]) -> Node:
+        """Return the values that are written."""
+        return images.get(id(self.node.deps[1]), self.node.deps[1])
 
 
 def writes_to(block: Block, targets: Iterable[int]) -> list[Write]:
     """Return the writes of a block to some arrays, by id, in order."""
-    keys = set(targets)
-    found = []
-    for node in block.nodes if keys else ():
-        if is_effect(node):
-            mine = {id(dep): id(_original(dep, node)) for dep in written_deps(node)}
-            mine = {here: key for here, key in mine.items() if key in keys}
-            if mine:
-                found.append(Write(node, mine))
-    return found
+    return [Write(*found) for found in block_writes.writes_to(block, targets)]
 
 
-def _original(target: Node, effect: Node) -> Node:
-    while target.op is WRITTEN and target.scope is effect.scope:
-        target = target_of(target)
-    return target
-
-
-def is_replaced(blocks: Iterable[Block], target: int) -> bool:
-    """Tell whether code does anything but add to the entries of an array."""
-    for block in blocks:
-        for write in writes_to(block, [target]):
-            node = write.node
-            if write.is_region:
-                if any(is_replaced(node.attr.blocks, key) for key in write.targets):
-                    return True
-            elif operation(node) != "add":
-                return True
-    return False
-
-
-def _not_differentiable(node: Node) -> DerivativeError:
+def _not_differentiable(ops: Iterable[str]) -> DerivativeError:
     return DerivativeError(
         "derivative of a write",
-        "a symbolic loop, branch or call combines the array's entries by an operation "
-        f"({operation(node)}) whose derivative needs what they held in between",
-        "use lumijit.scatter or scatter_add, return the values and write them "
-        "afterwards, or use evaluated mode (mode='evaluated').",
+        "a symbolic loop, branch or call combines entries of an array in ways "
+        f"({', '.join(sorted(ops))}) whose derivatives need what they held in between",
+        "use one of lumijit's scatter_reduce operations for each array, or scatter and "
+        "scatter_add, return the values and write them afterwards, or use evaluated "
+        "mode (mode='evaluated').",
     )
+
+
+def _pull_region_write(step: Step, into: dict[int, Any], by: Node) -> None:
+    region = step.vertex.deps[0].vertex
+    place = {step.attr: places_of_targets(region)[step.attr]}
+    into[0].targets[step.attr] = Target(by, _ways(region, place)[step.attr])
+
+
+def _push_region_write(step: Step, tangents: dict[int, Any]) -> Node:
+    tangent: Node | None = tangents[0].targets.get(step.attr)
+    return zero(step.vertex, step.size) if tangent is None else tangent
+
+
+# An array that a region has written to, which has the derivatives by it, and of it.
+RULE = Rule(_pull_region_write, _push_region_write)

@@ -22,15 +22,18 @@ from lumijit.compiler.ir.ops.structural import (
     CALL,
     LOOP,
     PROJECT,
-    REGIONS,
     SYMBOLIC,
-    VALUE_WRITES,
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block, Nodes, make_region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, writes
+from lumijit.compiler.record.block_writes import (
+    all_writes_to,
+    operation,
+    tracked_writes,
+)
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.config import flags
@@ -166,31 +169,19 @@ def _track(
     it writes to, only the outermost region's derivative has to know.
     """
     outputs = [out for block in blocks for out in block.outputs]
-    written = [dep for block in blocks for dep in _tracked_writes(block.nodes)]
+    written = [dep for block in blocks for dep in tracked_writes(block.nodes)]
     found = vertices.outside([*outputs, *written], node.scope.depth)
     if node.scope is ROOT:
-        floats = (target for target in targets if target.type.is_float)
-        found += map(writes.stand_in, floats)
+        floats = [target for target in targets if target.type.is_float]
+        found += [_stand_in(target, blocks) for target in floats]
     vertices.track(node, node.op, (*heads, *found), node.attr)
 
 
-def _tracked_writes(nodes: Iterable[Node]) -> list[Node]:
-    """Return the tracked values that are written to arrays, and regions that do so.
-
-    What a loop writes may depend on what is outside through its operands only.
-    """
-    found = []
-    for node in nodes:
-        if node.op in VALUE_WRITES:
-            found += [dep for dep in node.deps[1:2] if dep.vertex is not None]
-        elif (
-            node.vertex is not None
-            and node.op in REGIONS
-            and is_effect(node)
-            and any(_tracked_writes(block.nodes) for block in node.attr.blocks)
-        ):
-            found.append(node)
-    return found
+def _stand_in(target: Node, blocks: Sequence[Block]) -> Node:
+    """Return what stands for an array that a region writes to."""
+    found = map(operation, all_writes_to(blocks, id(target)))
+    is_needed = any(map(writes.depends_on_entries, found))
+    return writes.stand_in(target, (target,) if is_needed else ())
 
 
 def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
@@ -218,7 +209,7 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     current = trace.state.scope
     positions = {id(t): k for k, t in enumerate(targets)}
     blocks = node.attr.blocks if node.vertex is not None else ()
-    is_tracked = any(_tracked_writes(block.nodes) for block in blocks)
+    is_tracked = any(tracked_writes(block.nodes) for block in blocks)
     holders: dict[int, tuple[Any, Node]] = {}
     for inner in scopes:
         holders.update(inner.writes)

@@ -100,17 +100,22 @@ def _track(written: Node, effect: Node) -> None:
     """
     target, value, index, mask = effect.deps
     how = effect.attr or Reduction("add", "auto")
-    if how.op in ("identity", "add"):
+    if not depends_on_entries(how.op):
         target = stand_in(target)
     vertices.track(written, SCATTER, (target, value, index, mask), how)
 
 
-def stand_in(target: Node) -> Node:
+def depends_on_entries(op: str) -> bool:
+    """Tell whether the derivatives of writes depend on what they are combined with."""
+    return op not in ("identity", "add")
+
+
+def stand_in(target: Node, contents: tuple[Node, ...] = ()) -> Node:
     """Return what has the derivatives of an array, but not its contents.
 
-    Its attribute is the id of the array.
+    Its attribute is the id of the array. If these are needed, it refers to them.
     """
-    made = trace.make(CONSUMED, target.type, target.size, (), id(target))
+    made = trace.make(CONSUMED, target.type, target.size, contents, id(target))
     made.vertex = target.vertex
     return made
 

@@ -35,6 +35,11 @@ class Writer:
         self._random = random.Random(seed)
         self._jumps = jumps
         self._writes = writes
+        # Of derivatives in symbolic mode, an array has one reduction or these.
+        self._kinds = ["scatter(", "scatter_add(", "scatter_add("]
+        if writes and self._random.random() < 0.5:
+            op = self._pick("Mul", "Min", "Max")
+            self._kinds = [f"scatter_reduce(dr.ReduceOp.{op}, "]
         self._counters = 0
 
     def _pick(self, *options: str) -> str:
@@ -65,13 +70,16 @@ class Writer:
             f"{a} > {k:.2f}", f"{a} < {b} + {k:.2f}", f"n > {self._pick('0', '1', '2')}"
         )
 
-    def _assignment(self) -> str:
+    def _assignment(self) -> Iterator[str]:
         a = self._name()
         if self._writes and self._random.random() < 0.4:
-            write = self._pick("scatter", "scatter_add", "scatter_add")
+            write = self._pick(*self._kinds)
             index = f"at + t.UInt32((n + {self._pick('0', '1')}) % 2)"
-            return f"dr.{write}(img, {self._value()}, {index})"
-        return self._pick(f"{a} = {self._value()}", f"{a} += 0.2 * ({self._value()})")
+            yield f"dr.{write}img, {self._value()} + s, {index})"
+            # No value is written twice: extremes have no derivative at ties.
+            yield "s = 0.9 * s + 0.07"
+            return
+        yield self._pick(f"{a} = {self._value()}", f"{a} += 0.2 * ({self._value()})")
 
     def _block(self, depth: int, in_loop: bool) -> list[str]:
         count = self._random.randint(1, 3)
@@ -82,7 +90,7 @@ class Writer:
         kinds += ["jump"] * (in_loop and self._jumps)
         kind = self._random.choice(kinds)
         if kind == "assign":
-            yield self._assignment()
+            yield from self._assignment()
             return
         if kind == "jump":
             yield f"if {self._test()}:"
@@ -114,6 +122,8 @@ class Writer:
     def text(self) -> str:
         """Return the program."""
         lines = [*HEAD.strip().split("\n")]
+        if self._writes:
+            lines += ["s = 0 * a"]
         for _ in range(self._random.randint(2, 4)):
             lines += self._statement(2, False)
         if self._writes:

@@ -17,7 +17,6 @@ from lumijit.compiler.emit.mathlib.bits import (
     fabs,
     flip_sign,
     int_of,
-    magic,
     odd_series,
     polynomial,
     round_product,
@@ -191,43 +190,27 @@ def _remainder(
     return at_most(b, t, at_least(b, t, x, -bound), bound)
 
 
-def _wide_sine(b: Builder, t: DType, r: str) -> str:
-    """Return sin r for |r| <= pi/2; rounding may lead above 1, so it is clamped."""
-    z = b.mul(t, r, r)
-    s = odd_series(b, t, r, z, polynomial(b, t, z, _SIN_WIDE[t.bits]))
-    return at_most(b, t, at_least(b, t, s, -1.0), 1.0)
-
-
 def half_turn_sine(b: Builder, t: DType, x: str) -> str:
     """Return `+-sin(pi x)`, exactly 0 at integers; the sign is not that of sin."""
     r = b.sub(t, x, b.unary_intrinsic("rint", t, x))
-    return _wide_sine(b, t, b.mul(t, r, math.pi))
+    r = b.mul(t, r, math.pi)
+    z = b.mul(t, r, r)
+    s = odd_series(b, t, r, z, polynomial(b, t, z, _SIN_WIDE[t.bits]))
+    # Rounding may lead above 1.
+    return at_most(b, t, at_least(b, t, s, -1.0), 1.0)
 
 
 def sin(b: Builder, t: DType, x: str) -> str:
-    """Return sin x: reduced by pi, one odd polynomial, the sign from the parity.
+    """Return sin x, the same bits as with cos x beside it.
 
-    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
+    A kernel may compute a value again that another one has stored, and compare the two.
     """
-    k, bits = round_product(b, t, x, 1 / math.pi)
-    r = _remainder(b, t, x, k, _PI[t.bits], _WIDE_BOUND)
-    sign = shift_left(b, t, bits, t.bits - 1)
-    return flip_sign(b, t, _wide_sine(b, t, r), sign)
+    return sincos(b, t, x)[0]
 
 
 def cos(b: Builder, t: DType, x: str) -> str:
-    """Return cos x as the sine of the distance to an odd multiple of pi/2.
-
-    Max 1.8 ulp in both precisions for |x| < 1e5 (single) and 1e8 (double).
-    """
-    below = b.fma(t, x, 1 / math.pi, -0.5)
-    shifted = b.add(t, below, magic(t))
-    count = b.add(t, b.sub(t, shifted, magic(t)), 0.5)
-    r = _remainder(b, t, x, count, _PI[t.bits], _WIDE_BOUND)
-    # Multiple k + 1/2 of pi: falling through zero for even k.
-    flipped = bit_op(b, "add", t, to_bits(b, t, shifted), 1)
-    sign = shift_left(b, t, flipped, t.bits - 1)
-    return flip_sign(b, t, _wide_sine(b, t, r), sign)
+    """Return cos x, the same bits as with sin x beside it."""
+    return sincos(b, t, x)[1]
 
 
 def sincos(b: Builder, t: DType, x: str) -> tuple[str, str]:

@@ -1,0 +1,106 @@
+"""How entries of an array change with the values that were combined with them.
+
+A sum changes as each of its terms does, a product by the product of all other factors,
+an extreme with every value that equals it. What that needs to know of the entries is
+found by combining once more (`include`), in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lumijit.compiler.derive.values import Value
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.record import memory
+
+
+class Combination:
+    """Entries to which values were added, or that these replaced."""
+
+    def include(self, value: Node, index: Node, mask: Node) -> None:
+        """Combine values with entries."""
+
+    def share(self, by: Node, one: Node, *place: Node) -> Node:
+        """Return a derivative times that of the result by one of what it is made of.
+
+        Args:
+            by: the derivative.
+            one: what was combined: the array of before, or values.
+            place: index and mask of the entries, for values.
+        """
+        return by
+
+
+class Extremes(Combination):
+    """Minima or maxima. All that equal one have its derivative."""
+
+    def __init__(self, op: str, entries: Node) -> None:
+        self._op = op
+        self._result = Holder(entries)
+
+    def include(self, value: Node, index: Node, mask: Node) -> None:
+        """Combine values with entries."""
+        memory.update(self._result, value, index, mask, self._op)
+
+    def share(self, by: Node, one: Node, *place: Node) -> Node:
+        """Return a derivative where a value is the extreme, and 0 elsewhere."""
+        is_extreme = Value(one) == _at(self._result, place)
+        return is_extreme.select(Value(by), 0).node
+
+
+class Products(Combination):
+    """Products: of the factors other than zero, with the number of zeros."""
+
+    def __init__(self, entries: Node) -> None:
+        self._product = Holder(without_zeros(Value(entries)).node)
+        self._zeros = Holder(zero_count(Value(entries)).node)
+
+    def include(self, value: Node, index: Node, mask: Node) -> None:
+        """Combine values with entries."""
+        factor, zero = without_zeros(Value(value)), zero_count(Value(value))
+        memory.update(self._product, factor.node, index, mask, "mul")
+        memory.update(self._zeros, zero.node, index, mask, "add")
+
+    def share(self, by: Node, one: Node, *place: Node) -> Node:
+        """Return a derivative times the product of the other factors."""
+        product, zeros = _at(self._product, place), _at(self._zeros, place)
+        return (Value(by) * product_without(Value(one), product, zeros)).node
+
+
+def _at(array: Holder, place: tuple[Node, ...]) -> Value:
+    return Value(memory.entries(array._node, *place) if place else array._node)
+
+
+_KINDS: dict[str, Callable[[Node], Combination]] = {
+    "min": lambda entries: Extremes("min", entries),
+    "max": lambda entries: Extremes("max", entries),
+    "mul": Products,
+}
+
+
+#: The operations whose derivatives depend on what is combined.
+COMBINED = frozenset(_KINDS)
+
+
+def combination(op: str, entries: Node) -> Combination:
+    """Return a combination of the entries of an array with nothing yet."""
+    return _KINDS[op](entries) if op in _KINDS else Combination()
+
+
+def product_without(one: Value, product: Value, zeros: Value) -> Value:
+    """Return a product without a factor, given that of all others than zeros."""
+    is_zero = one == 0
+    rest = is_zero.select(product, product / is_zero.select(1, one))
+    others = is_zero.select(zeros - 1, zeros)
+    return (others == 0).select(rest, 0)
+
+
+def without_zeros(value: Value) -> Value:
+    """Return the values, with 1 in place of 0."""
+    return (value == 0).select(1, value)
+
+
+def zero_count(value: Value) -> Value:
+    """Return 1 where a value is 0, else 0."""
+    return (value == 0).select(value.like(1), 0)
