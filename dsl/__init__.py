@@ -331,6 +331,7 @@ _LATER = {
     "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
     "interop.bridge": ("wrap",),
     "functions.products": ("mul_hi", "mul_wide"),
+    "replay.decorator": ("freeze", "kernel"),
     "functions.rotations": (
         *("euler_to_quat", "matrix_to_quat", "quat_apply", "quat_to_euler"),
         *("quat_to_matrix", "rotate", "slerp"),
@@ -392,6 +393,8 @@ if _typing.TYPE_CHECKING:
     from lumijit.functions.tuning import reorder_threads as reorder_threads
     from lumijit.interop.bridge import wrap as wrap
     from lumijit.random.generator import rng as rng
+    from lumijit.replay.decorator import freeze as freeze
+    from lumijit.replay.decorator import kernel as kernel
     from lumijit.tensors.filters import convolve as convolve
     from lumijit.tensors.filters import resample as resample
     from lumijit.tensors.filters import upsample as upsample

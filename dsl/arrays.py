@@ -22,6 +22,7 @@ from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record.writes import is_recorded
 from lumijit.enums import VarState
 from lumijit.labels import label_of
+from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 
@@ -184,8 +185,7 @@ def node_of(cls: type[Any], value: Any) -> Node:
     spec = cls._spec
     dtype = spec.dtype
     if initialize.is_number(value):
-        stored = initialize.number(value, dtype, cls.__name__, cuts=True)
-        return trace.literal(dtype, stored)
+        return number_node(value, dtype, cls.__name__, cuts=True)
     if isinstance(value, ArrayBase):
         return _array_node(cls, value)
     if isinstance(value, initialize.SEQUENCES):
@@ -195,6 +195,15 @@ def node_of(cls: type[Any], value: Any) -> Node:
     if isinstance(value, Iterator):
         return _sequence_node(cls, tuple(value))
     raise initialize.unsupported(cls.__name__, value)
+
+
+def number_node(value: Any, dtype: DType, construct: str, cuts: bool) -> Node:
+    """Return a node of one entry for a Python or NumPy number."""
+    if type(value) is Number:
+        node = value.node(dtype, construct, cuts)
+        if node is not None:
+            return cast(Node, node)
+    return trace.literal(dtype, initialize.number(value, dtype, construct, cuts))
 
 
 def _array_node(cls: type[Any], value: Array) -> Node:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
@@ -37,6 +38,8 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
     """
     if isinstance(value, np.generic):
         value = value.item()
+    elif isinstance(value, Number):
+        value = value.exact()
     if not isinstance(value, (bool, int, float)):
         raise ArrayTypeError(
             construct,

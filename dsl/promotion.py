@@ -154,7 +154,8 @@ def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
     if isinstance(value, ArrayBase):
         _join_spec(value._spec, seen, construct, is_nested=depth > 0)
     elif initialize.is_number(value) or initialize.is_complex(value):
-        weak = type(value.item() if hasattr(value, "item") else value)
+        # Not its type: it may stand for a number (`numbers`).
+        weak = (value.item() if hasattr(value, "item") else value).__class__
         _join_weak(seen, weak, construct)
     elif isinstance(value, (list, tuple)):
         for item in value:

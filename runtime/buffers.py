@@ -27,7 +27,7 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.runtime import pages, workers
+from lumijit.runtime import pages, recorders, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import AllocationError, CancelledError, SizeError
 from lumijit.runtime.log import LogLevel, log
@@ -138,6 +138,7 @@ _numbers: Final = itertools.count(1)
 _dead: Final[deque[_Claim]] = deque()
 _mourn: Final = _dead.append
 _new_buffer = cast(Any, Buffer.__new__)
+_listening: Final = recorders.listening
 
 
 def _collect(_buffer: object = None) -> None:
@@ -249,6 +250,8 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     statistics.live_bytes = live
     if live > statistics.peak_bytes:
         statistics.peak_bytes = live
+    if _listening:
+        recorders.present().note_memory(buffer)
     return buffer
 
 
@@ -306,12 +309,20 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         claim.owner = buffer._owner = array
         _foreign[key] = claim
         _statistics.foreign_bytes += size_bytes
+        if _listening:
+            recorders.present().note_filled(buffer)
         return buffer
+    return filled(np.ascontiguousarray(array))
+
+
+def filled(array: np.ndarray[Any, Any]) -> Buffer:
+    """Return a copy of the entries of a contiguous array."""
     buffer = allocate(array.nbytes, is_for_host=True)
     buffer.wait_until_free()
-    contiguous = np.ascontiguousarray(array)
-    source = contiguous.__array_interface__["data"][0]
+    source = array.__array_interface__["data"][0]
     ctypes.memmove(buffer.address, source, array.nbytes)
+    if _listening:
+        recorders.present().note_filled(buffer)
     return buffer
 
 
@@ -324,6 +335,18 @@ class _Written:
 
 
 _written: Final = _Written()
+
+
+def at_address(address: int) -> Buffer | None:
+    """Return the live buffer that begins at an address, if there is one."""
+    block = _blocks.get(address)
+    if block is not None:
+        return block.claim() if isinstance(block.claim, _Claim) else None
+    for claim in list(_foreign.values()):
+        buffer = claim()
+        if buffer is not None and buffer.address == address:
+            return buffer
+    return None
 
 
 def _pace(size_bytes: int) -> None:
@@ -357,11 +380,15 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     of a NumPy array which can't. Nothing is waited for: the caller does.
     """
     assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
+    if _listening:
+        recorders.present().note_read(buffer)
     return np.asarray(_View(buffer, dtype.numpy.str, size))
 
 
 def first_byte(buffer: Buffer) -> int:
     """Return the first byte; nothing is waited for: the caller does."""
+    if _listening:
+        recorders.present().note_read(buffer)
     return ctypes.c_uint8.from_address(buffer.address).value
 
 

@@ -182,6 +182,7 @@ class JitFlag(enum.IntFlag):
     FullTracebacks = 1 << 18
     CheckBounds = 1 << 19
     CheckDerivatives = 1 << 20
+    KernelFreezing = 1 << 21
     Default = (
         ReuseIndices
         | ConstantPropagation
@@ -194,6 +195,7 @@ class JitFlag(enum.IntFlag):
         | ScatterReduceLocal
         | SymbolicConditionals
         | CheckBounds
+        | KernelFreezing
     )
 
     def __str__(self) -> str:
@@ -230,6 +232,7 @@ class Flags(threading.local):
     full_tracebacks = False
     check_bounds = True
     check_derivatives = False
+    kernel_freezing = True
 
 
 flags: Final = Flags()
@@ -256,7 +259,11 @@ _ATTRIBUTES: Final = (
     (JitFlag.FullTracebacks, "full_tracebacks"),
     (JitFlag.CheckBounds, "check_bounds"),
     (JitFlag.CheckDerivatives, "check_derivatives"),
+    (JitFlag.KernelFreezing, "kernel_freezing"),
 )
+
+#: The attributes of `flags`.
+FLAG_NAMES: Final = tuple(name for _, name in _ATTRIBUTES)
 
 
 def _attributes_of(construct: str, which: JitFlag) -> list[str]:

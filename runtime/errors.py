@@ -72,6 +72,10 @@ class DerivativeError(LumijitError, RuntimeError, TypeError):
     """A derivative that isn't defined, or that would be wrong."""
 
 
+class RecordingError(LumijitError, RuntimeError, TypeError):
+    """A function does what can't be recorded and replayed."""
+
+
 class RecursionBoundError(LumijitError, RecursionError):
     """A function calls itself under array conditions, without or past a bound."""
 

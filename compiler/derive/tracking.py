@@ -12,7 +12,7 @@ from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record.writes import claim
-from lumijit.runtime import buffers
+from lumijit.runtime import buffers, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import UINT32
 
@@ -30,7 +30,8 @@ def enable(holder: Holder) -> None:
         holder._rehouse(_copy(node))
     elif node.buffer is not None and _is_exposed(node.buffer):
         copy = _copy(node)
-        evaluate.data(copy)
+        evaluate.evaluate((copy,))
+        workers.sync()
         holder._rehouse(copy)
     else:
         del node
@@ -42,7 +43,8 @@ def _is_exposed(buffer: Buffer) -> bool:
     """Tell whether somebody outside may write to an array's memory."""
     if buffer.is_foreign:
         return not buffer.is_read_only
-    return sys.getrefcount(buffer) > _UNEXPOSED
+    known = recorders.present().references(buffer) if recorders.listening else 0
+    return sys.getrefcount(buffer) - known > _UNEXPOSED
 
 
 def _count_references() -> int:

@@ -8,18 +8,26 @@ what a report says is decided by its class.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, WRITTEN
+from lumijit.runtime import recorders
 
 
 class Report:
     """Something to tell the user once the array of `holder` has been written."""
 
     holder: Holder
+
+    @property
+    def holders(self) -> list[Holder]:
+        """All that is written: the array, and others that it tells of."""
+        return [self.holder]
 
     def deliver(self) -> None:
         """Tell it; all arrays of the report are in memory."""
@@ -31,6 +39,8 @@ class _Queue(threading.local):
 
     def __init__(self) -> None:
         self.reports: list[Report] = []
+        # What was delivered since somebody asked to know of it.
+        self.collected: list[Report] | None = None
 
 
 queue = _Queue()
@@ -51,6 +61,17 @@ def nodes() -> list[Node]:
     return [n for n in found if n.op is WRITTEN and not trace.is_symbolic(n)]
 
 
+@contextlib.contextmanager
+def collecting(found: list[Report]) -> Iterator[None]:
+    """Add the reports that are delivered meanwhile to a list, too."""
+    outer = queue.collected
+    queue.collected = found
+    try:
+        yield
+    finally:
+        queue.collected = outer
+
+
 def deliver() -> None:
     """Deliver the reports whose findings are in memory.
 
@@ -59,7 +80,15 @@ def deliver() -> None:
     ready = [r for r in queue.reports if r.holder._node.op is EVALUATED]
     # Off the queue first: delivering may evaluate something, and come back here.
     queue.reports[:] = [r for r in queue.reports if r.holder._node.op is not EVALUATED]
+    if queue.collected is not None:
+        queue.collected += ready
     ready.reverse()
+    with recorders.hearing(None) if recorders.listening else contextlib.nullcontext():
+        _deliver(ready)
+
+
+def _deliver(ready: list[Report]) -> None:
+    """Deliver reports, the last one first."""
     try:
         while ready:
             ready.pop().deliver()

@@ -141,6 +141,13 @@ def evaluate(nodes: Iterable[Node]) -> bool:
     return bool(wanted)
 
 
+def evaluate_all(nodes: Iterable[Node]) -> None:
+    """Compute nodes that are neither in memory nor literals, if there are some."""
+    wanted = [n for n in nodes if n.op is not EVALUATED and n.op is not LITERAL]
+    if wanted:
+        evaluate(wanted)
+
+
 def _run_apart(wanted: list[Node]) -> None:
     """Compute what can be of nodes that can't all be: halves, and halves of these.
 

@@ -151,6 +151,7 @@ def _queue(launch: Launch, barrier: int | None) -> None:
         launch.is_inline,
         writes,
         report,
+        summary,
         launch,
         launch.started,
         None if launch.effects else barrier,
@@ -266,24 +267,32 @@ def report(launch: Launch, ticket: int, seconds: float) -> None:
     if flags.kernel_history:
         history.record(
             {
+                **summary(launch),
                 "ticket": ticket,
                 "execution_time": seconds * 1e6,
-                "backend": history.JitBackend.LLVM,
-                "type": history.KernelType.JIT,
-                "hash": built.hash,
                 "ir": ir_of(program, built),
-                "operation_count": built.operation_count,
                 "cache_hit": built.is_hit,
                 "cache_disk": built.is_disk_hit and not built.is_hit,
                 "codegen_time": 0.0 if built.is_hit else built.codegen_us,
                 "backend_time": 0.0 if built.is_hit else built.backend_us,
                 "uses_optix": False,
-                "size": program.size,
                 "input_count": len(program.arguments),
                 "output_count": len(program.outputs),
                 "recompile_reason": "" if built.is_hit else built.reason,
             }
         )
+
+
+def summary(launch: Launch) -> history.Entry:
+    """Return what the history tells of every launch of a kernel."""
+    built = launch.built
+    return {
+        "backend": history.JitBackend.LLVM,
+        "type": history.KernelType.JIT,
+        "hash": built.hash,
+        "operation_count": built.operation_count,
+        "size": launch.size,
+    }
 
 
 def _log(program: Program, built: Built) -> None:

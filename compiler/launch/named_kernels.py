@@ -89,6 +89,7 @@ def launch(
         size <= inline_limit,
         writes,
         _report,
+        _summary,
         (found, size),
         started,
     )
@@ -107,16 +108,24 @@ def _report(launched: tuple[SpecialKernel, int], ticket: int, seconds: float) ->
             *(found.hash[:16], found.name, size, state),
         )
     if flags.kernel_history:
-        is_reduction = "reduce" in found.name
-        kinds = history.KernelType
         history.record(
             {
+                **_summary(launched),
                 "ticket": ticket,
                 "execution_time": seconds * 1e6,
-                "type": kinds.Reduce if is_reduction else kinds.Other,
-                "hash": found.hash,
                 "cache_hit": not found.is_new,
                 "cache_disk": found.is_new and found.is_disk_hit,
-                "size": size,
             }
         )
+
+
+def _summary(launched: tuple[SpecialKernel, int]) -> history.Entry:
+    """Return what the history tells of every launch of a kernel."""
+    found, size = launched
+    kinds = history.KernelType
+    is_reduction = "reduce" in found.name
+    return {
+        "type": kinds.Reduce if is_reduction else kinds.Other,
+        "hash": found.hash,
+        "size": size,
+    }

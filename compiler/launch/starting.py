@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from lumijit.runtime import cpu, log, workers
+from lumijit.runtime import cpu, history, log, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 from lumijit.runtime.log import LogLevel
@@ -27,6 +27,7 @@ def start(
     is_inline: bool,
     writes: Iterable[Buffer],
     report: Callable[[T, int, float], None],
+    summary: Callable[[T], history.Entry],
     subject: T,
     started: list[int] | None = None,
     barrier: int | None = None,
@@ -44,8 +45,22 @@ def start(
         writes: the buffers whose contents it makes.
         report: is told `subject`, the ticket (0: it has run) and how many seconds that
             took, where the user wants to know.
+        summary: says of `subject` what the history tells of every launch of it.
         started, barrier, is_helpable, slots: as in `workers.submit`.
     """
+    if recorders.listening:
+        recorders.present().note_job(
+            kernel,
+            args,
+            size,
+            block_size,
+            is_inline,
+            writes,
+            barrier,
+            is_helpable,
+            slots,
+            summary(subject),
+        )
     is_told = flags.kernel_history or log.level >= _INFO
     began = time.perf_counter() if is_told else 0.0
     ticket = 0

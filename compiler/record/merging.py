@@ -33,6 +33,7 @@ from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.record import memory, regions
 from lumijit.compiler.transform.rewriting import Rewriter
+from lumijit.runtime import recorders
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 
@@ -268,6 +269,8 @@ class Closures:
                         entries += [entry] * len(member.positions)
                     table[places, k] = np.array(entries, table.dtype)
         self.tables = {b: from_numpy(table.reshape(-1)) for b, table in rows.items()}
+        if recorders.listening and 64 in self.tables:
+            recorders.present().note_addresses(self.tables[64].buffer)
         for table in self.tables.values():
             # That there is an attribute marks a table of a call. Whoever writes to one
             # of the arrays must see that it is referred to.
@@ -400,5 +403,7 @@ def _launch_copy(pairs: Any, bits: int, element: str, target: Buffer) -> None:
     )
     table = from_numpy(np.ascontiguousarray(pairs).reshape(-1))
     assert table.buffer is not None
+    if recorders.listening:
+        recorders.present().note_addresses(table.buffer)
     args = struct.pack("<Q", table.buffer.address)
     named_kernels.launch(kernel, args, len(pairs), _COPIES_PER_BLOCK, writes=(target,))

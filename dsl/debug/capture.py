@@ -27,6 +27,7 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import memory, writes
 from lumijit.debug.template import THREAD_ID
 from lumijit.pytree import Parts, flat_map
+from lumijit.runtime import recorders
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import warn
 from lumijit.spec import LLVM, plain_spec, require
@@ -52,6 +53,11 @@ class Capture(delivery.Report):
         self.handle = handle
         self.buffers: list[Holder] = []
         self.values = map_arrays(self._replace, values)
+
+    @property
+    def holders(self) -> list[Holder]:
+        """All that is written: counter, thread ids and values."""
+        return [self.holder, self.threads, *self.buffers]
 
     def _replace(self, array: FlatArray) -> FlatArray:
         """Hold an array's place; the kernel's values are not kept alive."""
@@ -121,10 +127,12 @@ def is_symbolic(values: Any, active: Any) -> bool:
     """Tell whether values are known only when the kernel runs.
 
     That is the case for all arrays inside of a region: an array made outside has
-    the entries of the elements that get there.
+    the entries of the elements that get there. It is also so while launches are
+    recorded (`lumijit.kernel`): a replay prints other values.
     """
     arrays = flat_arrays((values, active))
-    if trace.state.scope is not ROOT:
+    is_recorded = recorders.listening and recorders.is_heard()
+    if trace.state.scope is not ROOT or is_recorded:
         return bool(arrays)
     return any(a._is_symbolic() for a in arrays)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.record import Op
+from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 
@@ -47,6 +49,9 @@ def not_numeric(construct: str, args: tuple[Any, ...]) -> ArrayTypeError:
 
 def on_numbers(op: Op, construct: str, *args: Any) -> Any:
     """Evaluate an operation on Python numbers."""
+    for arg in args:
+        if type(arg) is Number:
+            return arg.arithmetic.apply(partial(on_numbers, op, construct), *args)
     values = [a.item() if isinstance(a, np.generic) else a for a in args]
     dtype = _number_type(op, values)
     stored = [initialize.number(v, dtype, construct) for v in values]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lumijit import initialize, instance_registry
-from lumijit.arrays import FlatArray
+from lumijit.arrays import FlatArray, number_node
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
@@ -117,8 +117,8 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
     value = _entry(dtype, value, "lumijit.opaque")
 
     def node(entry: DType, size: int, value: Any) -> Node:
-        stored = initialize.number(value, entry, "lumijit.opaque")
-        return instance_registry.opaque(trace.literal(entry, stored, size))
+        made = number_node(value, entry, "lumijit.opaque", cuts=False)
+        return instance_registry.opaque(trace.resized(made, size))
 
     return _make("lumijit.opaque", dtype, shape, value, node)
 
@@ -170,8 +170,8 @@ def _make(
         sizes = array_sizes(construct, dtype, shape)
 
         def default(entry: DType, size: int, value: Any) -> Node:
-            stored = initialize.number(value, entry, construct)
-            return trace.literal(entry, stored, size)
+            made = number_node(value, entry, construct, cuts=False)
+            return trace.resized(made, size)
 
         return _filled(construct, dtype, sizes, value, make_node or default)
     if issubclass(dtype, (bool, int, float)):

@@ -59,6 +59,7 @@ class Optimizer(MutableMapping[str, Any]):
 
     # The names of what is remembered of each entry of a parameter.
     slots: tuple[str, ...] = ()
+    _holds_arrays = True
 
     def __init__(
         self,
@@ -85,7 +86,8 @@ class Optimizer(MutableMapping[str, Any]):
 
     def _checked(self, name: str, value: Any, below: float = math.inf) -> float:
         """Return a number of the method, which isn't negative."""
-        number = float(value)
+        # (One that is recorded stays one: see `lumijit.kernel`.)
+        number = value if isinstance(value, float) else float(value)
         if not 0 <= number < below:
             what = "finite" if below == math.inf else f"below {below:g}"
             raise ArrayValueError(

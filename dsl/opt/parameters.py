@@ -22,6 +22,8 @@ class Entry:
     Computed in `cls`, which is single precision for arrays of half precision.
     """
 
+    _holds_arrays = True
+
     def __init__(self, array: FlatArray, slots: tuple[str, ...]) -> None:
         self.array = array
         cls = detached_t(array)
@@ -72,6 +74,8 @@ def track(arrays: Any) -> None:
 
 class Parameter:
     """What a key of an optimizer stands for: a PyTree, and its entries."""
+
+    _holds_arrays = True
 
     def __init__(self, value: Any, slots: tuple[str, ...]) -> None:
         self.value = value

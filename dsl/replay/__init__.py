@@ -1,0 +1,1 @@
+"""`@kernel`: a function's launches recorded once and replayed."""

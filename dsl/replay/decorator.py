@@ -1,0 +1,430 @@
+"""`@kernel`: a function that is recorded once, and then replayed.
+
+Owns which recordings a function has, which of them serves a call, and what `explain`
+tells of them. What a recording is, is up to `playback`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import Any, overload
+
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.nodes import ROOT
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.plan import target
+from lumijit.replay.inputs import (
+    Arguments,
+    Call,
+    Surroundings,
+    array_tokens,
+    as_inputs,
+)
+from lumijit.replay.numbers import Guard
+from lumijit.replay.playback import Recording
+from lumijit.replay.recording import record
+from lumijit.runtime import recorders, workers
+from lumijit.runtime.config import FLAG_NAMES, flags
+from lumijit.runtime.errors import ArrayTypeError, warn
+from lumijit.syntax import syntax
+
+_WARN_AFTER = 10
+_LIMIT = 16
+_SURROUNDINGS = 64
+_SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+@dataclass
+class Entry:
+    """A recording as its function knows it: why it was made, and what it depends on.
+
+    `problem` says why there is none; the function runs in such calls.
+    """
+
+    recording: Recording | None
+    problem: str
+    reason: str
+    names: list[str]
+    call_count: int = 0
+
+    def text(self) -> list[str]:
+        """Describe it, in lines."""
+        lines = [self.reason]
+        if self.recording is None:
+            lines.append(f"runs as it is, since {self.problem}")
+        else:
+            replay = self.recording.replay
+            kernels = {id(step.job.kernel) for step in replay.steps}
+            lines.append(
+                f"{len(replay.steps)} launches of {len(kernels)} kernels, replayed "
+                f"{self.call_count} times, {replay.temporary_bytes} bytes of memory"
+            )
+        return [*lines, f"inputs: {', '.join(self.names) or 'none'}"]
+
+
+class Kernel:
+    """A function whose launches are recorded once and replayed: see `kernel`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        static: Collection[str],
+        graph_breaks: bool,
+        limit: int,
+        warn_after: int,
+        is_enabled: bool,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._name = function.__qualname__
+        self._function = function
+        self._static = frozenset(static)
+        self._has_breaks = graph_breaks
+        self._limit = limit
+        self._warn_after = warn_after
+        self._is_enabled = is_enabled
+        self._lock = threading.RLock()
+        self._signature = inspect.signature(function)
+        self._labels: dict[int, tuple[str, ...]] = {}
+        # By key; of one key there may be several, which differ in guards.
+        self._entries: OrderedDict[Any, list[Entry]] = OrderedDict()
+        # By the ids of arguments that are objects.
+        self._surroundings: OrderedDict[Any, Surroundings] = OrderedDict()
+        self._history: list[str] = []
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Return the method of an object."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self._name}: {self.n_cached_recordings} recordings>"
+
+    @property
+    def n_recordings(self) -> int:
+        """How often the function was recorded."""
+        return len(self._history)
+
+    @property
+    def n_cached_recordings(self) -> int:
+        """How many recordings there are."""
+        return sum(map(len, self._entries.values()))
+
+    @property
+    def history(self) -> list[str]:
+        """Why each recording was made, the oldest first."""
+        return list(self._history)
+
+    def clear(self) -> None:
+        """Forget all recordings, and let go of the memory that they hold."""
+        with self._lock:
+            self._entries.clear()
+            self._surroundings.clear()
+            self._history.clear()
+
+    def explain(self) -> str:
+        """Tell what was recorded, why, how often it was replayed, and its inputs."""
+        entries = [entry for found in self._entries.values() for entry in found]
+        lines = [f"kernel {self._name}: {len(entries)} recordings"]
+        for number, entry in enumerate(entries, 1):
+            first, *others = entry.text()
+            lines += [f"{number}. {first}", *[f"   {line}" for line in others]]
+        return "\n".join(lines)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function: replay what was recorded, or record it."""
+        if not self._is_replayable():
+            return self._function(*args, **kwargs)
+        with self._lock:
+            return self._called(args, kwargs)
+
+    def _is_replayable(self) -> bool:
+        """Tell whether a call from here can be recorded: not within a construct."""
+        return (
+            self._is_enabled
+            and flags.kernel_freezing
+            and trace.state.scope is ROOT
+            and trace.is_unconditional()
+            and not trace.running_lanes
+            and not (recorders.listening and recorders.is_heard())
+        )
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = self._call(args, kwargs)
+        key = self._key(call)
+        found = self._entries.get(key, ())
+        reason: Guard | Exception | None = None
+        # The newest first: it is the likeliest.
+        for entry in reversed(found):
+            if entry.recording is None:
+                entry.call_count += 1
+                return self._function(*args, **kwargs)
+            is_played, result = entry.recording.played(call)
+            if is_played:
+                entry.call_count += 1
+                self._entries.move_to_end(key)
+                if entry.recording.puts:
+                    call.surroundings.is_stale = True
+                return result
+            reason = result
+        return self._recorded(call, key, reason)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Return what the call depends on."""
+        count, names = len(args), tuple(kwargs)
+        labels = (*self._names(count), *names)
+        arguments = Arguments((*args, *kwargs.values()), labels, self._static)
+
+        def run(values: Sequence[Any]) -> Any:
+            given = dict(zip(names, values[count:], strict=True))
+            return self._function(*values[:count], **given)
+
+        surroundings = self._surroundings_of(arguments.objects)
+        call = Call(self._name, run, arguments, surroundings)
+        evaluate.evaluate_all(as_inputs([array._node for array in call.arrays]))
+        return call
+
+    def _names(self, count: int) -> tuple[str, ...]:
+        """Return the names of positional arguments."""
+        known = self._labels.get(count)
+        if known is None:
+            names: list[str] = []
+            for name, parameter in self._signature.parameters.items():
+                if parameter.kind is parameter.VAR_POSITIONAL:
+                    names += [f"{name}[{k}]" for k in range(count - len(names))]
+                elif parameter.kind is not parameter.KEYWORD_ONLY:
+                    names.append(name)
+            # (Of too many, the function itself says what is wrong.)
+            names += [f"argument {k}" for k in range(len(names), count)]
+            known = self._labels[count] = tuple(names[:count])
+        return known
+
+    def _surroundings_of(self, objects: list[Any]) -> Surroundings:
+        """Return what the function reaches, for some objects among the arguments."""
+        key = tuple(map(id, objects))
+        found = self._surroundings.get(key)
+        if found is None:
+            # It keeps the objects alive, so that no other gets their ids.
+            found = self._surroundings[key] = Surroundings((self._function, *objects))
+            while len(self._surroundings) > _SURROUNDINGS:
+                self._surroundings.popitem(last=False)
+        elif found.is_stale or not found.is_current():
+            found.look()
+        return found
+
+    def _key(self, call: Call) -> tuple[Any, ...]:
+        """Return what calls have in common that look alike, as `_DIFFERENCES` says."""
+        chosen = vertices.selected()
+        return (
+            call.arguments.key,
+            call.surroundings.key,
+            call.surroundings.aliases(call.arguments.parts.containers),
+            array_tokens(call.arrays),
+            _flags_of(flags),
+            chosen and (chosen.is_complement, frozenset(chosen.serials)),
+            workers.thread_count(),
+            evaluate.expand_threshold(),
+            target.in_use().name,
+        )
+
+    def _recorded(
+        self, call: Call, key: tuple[Any, ...], cause: Guard | Exception | None
+    ) -> Any:
+        """Record a call and return its result."""
+        reason = self._reason(call, key, cause)
+        names = [*call.array_names(), *call.number_names()]
+        evaluate.evaluate_pending()
+        recording, problem, result = record(call, self._has_breaks)
+        entry = Entry(recording, problem, reason, names)
+        self._entries.setdefault(key, []).append(entry)
+        call.surroundings.is_stale = True
+        self._history.append(reason)
+        while self.n_cached_recordings > self._limit:
+            oldest, found = next(iter(self._entries.items()))
+            del found[0]
+            if not found:
+                del self._entries[oldest]
+        if len(self._history) == self._warn_after:
+            warn(
+                f"@kernel {self._name} has been recorded "
+                f"{self._warn_after} times, this time because {reason}: see "
+                f"{self._name}.explain()"
+            )
+        return result
+
+    def _reason(
+        self, call: Call, key: tuple[Any, ...], cause: Guard | Exception | None
+    ) -> str:
+        """Say why a call is recorded."""
+        if isinstance(cause, Guard):
+            names = call.number_names()
+            used = " and ".join(f"'{names[k]}'" for k in sorted(cause.inputs))
+            return f"Python uses the value of {used}, which has changed, {cause.where}"
+        if cause is not None:
+            return f"what is computed of its numbers fails ({cause})"
+        if not self._entries:
+            return "the first call"
+        return _difference(next(reversed(self._entries)), key, call)
+
+
+# What only tells of launches is no part of a recording.
+_flags_of = operator.attrgetter(
+    *(name for name in FLAG_NAMES if name not in ("kernel_history", "launch_blocking"))
+)
+
+_DIFFERENCES = (
+    "arguments have other types, another structure, or other constants",
+    "what the function reaches besides arguments has another structure or constants",
+    "other containers are one",
+    "arrays have other sizes, or derivatives",
+    "flags have changed",
+    "other derivatives are suspended",
+    "the number of threads has changed",
+    "the threshold of private copies has changed",
+    "there is another target",
+)
+
+
+def _difference(before: tuple[Any, ...], key: tuple[Any, ...], call: Call) -> str:
+    """Say in what a call differs from another one."""
+    for text, old, new in zip(_DIFFERENCES, before, key, strict=True):
+        if old != new:
+            if old is before[3]:
+                arrays = zip(call.array_names(), call.arrays, strict=True)
+                sizes = ", ".join(f"{n}: {len(a)}" for n, a in arrays)
+                text = f"{text} (now {sizes})"
+            return text
+    return "recordings for such calls were forgotten"
+
+
+@overload
+def kernel(
+    f: None = None,
+    *,
+    static: Collection[str] = ...,
+    graph_breaks: bool = ...,
+    limit: int = ...,
+    warn_after: int = ...,
+    enabled: bool = ...,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+@overload
+def kernel(
+    f: Callable[..., Any],
+    *,
+    static: Collection[str] = ...,
+    graph_breaks: bool = ...,
+    limit: int = ...,
+    warn_after: int = ...,
+    enabled: bool = ...,
+) -> Kernel: ...
+
+
+def kernel(
+    f: Any = None,
+    *,
+    static: Collection[str] = (),
+    graph_breaks: bool = False,
+    limit: int = _LIMIT,
+    warn_after: int = _WARN_AFTER,
+    enabled: bool = True,
+) -> Any:
+    """Record what a function computes, and replay that in later calls.
+
+    The first call runs the function, as `syntax` vectorizes it, and notes what it
+    launches. A later call that looks alike launches the same kernels, without tracing.
+    Arrays and Python numbers may differ then, also those in containers and objects, in
+    variables of enclosing functions and of modules; what the function leaves in them is
+    left by a replay, too. Calls look alike that agree in structure and types, in the
+    arrays' sizes, in which arrays are one, in strings, enumerations and bools, in
+    flags, and in what Python asks of numbers (`if n > 2`, `range(n)`). Others are
+    recorded anew.
+
+    Args:
+        f: a function or method.
+        static: names of arguments whose numbers belong to the recording.
+        graph_breaks: whether a function that can't be recorded runs as it is, instead
+            of raising an error.
+        limit: how many recordings are kept; the one used least recently goes first.
+        warn_after: after how many recordings there is a warning.
+        enabled: whether to record at all.
+
+    Returns:
+        The function, with `explain()`, `history` and `clear()`.
+
+    Raises:
+        ArrayTypeError: if `f` is no function.
+        RecordingError: when called: the function reads arrays in Python, uses arrays
+            that can't be found from its code, or returns new objects of classes that
+            are no PyTrees.
+
+    >>> import lumijit as dr
+    >>> from lumijit.llvm import Float
+    >>> @dr.kernel
+    ... def scaled(x, factor):
+    ...     return dr.sin(x) * factor
+    >>> scaled(Float(0, 1), 2), scaled(Float(1, 2), 3)
+    ([0, 1.68294], [2.52441, 2.72789])
+    >>> scaled.n_recordings
+    1
+    """
+    if f is None:
+        return functools.partial(
+            kernel,
+            static=static,
+            graph_breaks=graph_breaks,
+            limit=limit,
+            warn_after=warn_after,
+            enabled=enabled,
+        )
+    if not isinstance(f, FunctionType) or f.__code__.co_flags & _SUSPENDED:
+        is_function = isinstance(f, FunctionType)
+        kind = "generator or coroutine" if is_function else type(f).__name__
+        raise ArrayTypeError(
+            "@kernel",
+            f"it decorates an object of type {kind!r}",
+            "put @kernel right above the 'def' of an ordinary function or method.",
+        )
+    return Kernel(syntax(f), static, graph_breaks, limit, warn_after, enabled)
+
+
+def freeze(
+    f: Any = None,
+    *,
+    state_fn: Any = None,
+    limit: int | None = None,
+    warn_after: int = _WARN_AFTER,
+    backend: Any = None,
+    auto_opaque: bool = True,
+    enabled: bool = True,
+) -> Any:
+    """Record and replay: `kernel`, with the name and the parameters of Dr.Jit.
+
+    Args:
+        f: a function or method.
+        state_fn: ignored, as what a function reaches is found.
+        limit: how many recordings are kept; None for a number that suffices.
+        warn_after: after how many recordings there is a warning.
+        backend: ignored, as arrays tell it.
+        auto_opaque: ignored, as numbers never belong to a recording by themselves.
+        enabled: whether to record at all.
+
+    Returns:
+        The function, as `kernel` returns it.
+
+    >>> import lumijit as dr
+    >>> @dr.freeze
+    ... def double(x):
+    ...     return x * 2
+    >>> double(dr.llvm.Float(1, 2))
+    [2, 4]
+    """
+    del state_fn, backend, auto_opaque
+    kept = _LIMIT if limit is None or limit < 0 else limit
+    return kernel(f, limit=kept, warn_after=warn_after, enabled=enabled)

@@ -1,0 +1,292 @@
+"""Python numbers whose use is recorded: what a replay computes of its inputs anew.
+
+While a function is recorded, a `Number` stands for a Python number that may be another
+one in the next call. Arithmetic gives further numbers; what asks for the very value (a
+size, a branch of Python) makes it a *guard*: the recording holds for that value only.
+Nothing that doesn't know of this class can use a number without one or the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lumijit.runtime.errors import where
+
+Operation = Callable[..., Any]
+_PLAIN = (bool, int, float)
+
+
+class Guard:
+    """That something has one value in all calls which a recording serves."""
+
+    __slots__ = ("expected", "index", "inputs", "where")
+
+    def __init__(self, index: int, expected: Any, inputs: frozenset[int]) -> None:
+        self.index = index
+        self.expected = expected
+        # Those that it is computed of.
+        self.inputs = inputs
+        self.where = where()
+
+
+class Arithmetic:
+    """What a recorded function computes of Python numbers, in order.
+
+    Values are numbered: first the inputs, then what each step gives. A step is an
+    operation with operands, which are the numbers of values, or constants.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.steps: list[tuple[Operation, tuple[Any, ...]]] = []
+        self.guards: list[Guard] = []
+        self.is_open = True
+        # Makes a traced value of a number, for who records.
+        self.node_of: Callable[[Number, Any, str, bool], Any] | None = None
+        self._known: dict[tuple[int, str], Any] = {}
+
+    def input(self, index: int, value: Any) -> Number:
+        """Return what stands for an input."""
+        return Number(self, index, value)
+
+    def apply(self, operation: Operation, *operands: Any) -> Any:
+        """Apply an operation to numbers, some of them recorded."""
+        values = [o.value if type(o) is Number else o for o in operands]
+        result = operation(*values)
+        if not self.is_open or type(result) not in _PLAIN:
+            for operand in operands:
+                if type(operand) is Number:
+                    operand.exact()
+            return result
+        index = len(self.names) + len(self.steps)
+        self.steps.append((operation, tuple(map(_operand, operands))))
+        if type(result) is bool:
+            self.guard(index, result)
+            return result
+        return Number(self, index, result)
+
+    def guard(self, index: int, value: Any) -> None:
+        """Have the recording hold only where a value is as it is now."""
+        key = (index, repr(value))
+        if self.is_open and key not in self._known:
+            guard = self._known[key] = Guard(index, value, self._inputs(index))
+            self.guards.append(guard)
+
+    def _inputs(self, index: int) -> frozenset[int]:
+        """Return the inputs of which a value is computed."""
+        found: set[int] = set()
+        stack = [index]
+        while stack:
+            index = stack.pop()
+            if index < len(self.names):
+                found.add(index)
+            else:
+                operands = self.steps[index - len(self.names)][1]
+                stack += [o for o in operands if type(o) is int]
+        return frozenset(found)
+
+    def compiled(self) -> Callable[[list[Any]], Any]:
+        """Return a function from inputs to all values, or to the guard that fails."""
+        return functools.partial(_computed, self.steps, self._by_index())
+
+    def _by_index(self) -> dict[int, list[Guard]]:
+        found: dict[int, list[Guard]] = {}
+        for guard in self.guards:
+            found.setdefault(guard.index, []).append(guard)
+        return found
+
+
+def _operand(value: Any) -> Any:
+    return value._index if type(value) is Number else (value,)
+
+
+def _computed(
+    steps: list[tuple[Operation, tuple[Any, ...]]],
+    guards: dict[int, list[Guard]],
+    inputs: list[Any],
+) -> Any:
+    values = list(inputs)
+    if guards:
+        for index, value in enumerate(values):
+            for guard in guards.get(index, ()):
+                if not is_same(value, guard.expected):
+                    return guard
+    for operation, operands in steps:
+        index = len(values)
+        values.append(
+            operation(*[o[0] if type(o) is tuple else values[o] for o in operands])
+        )
+        for guard in guards.get(index, ()):
+            if not is_same(values[index], guard.expected):
+                return guard
+    return values
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Tell whether two numbers are of one type and value, and zeros of one sign."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        return repr(a) == repr(b)
+    return bool(a == b)
+
+
+class Number:
+    """A Python int or float, of which is recorded what becomes of it.
+
+    To `isinstance` it is what it stands for.
+    """
+
+    __slots__ = ("_arithmetic", "_index", "value")
+
+    def __init__(self, arithmetic: Arithmetic, index: int, value: Any) -> None:
+        self._arithmetic = arithmetic
+        self._index = index
+        self.value = value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self.value)
+
+    @property
+    def index(self) -> int:
+        """Which of the recorded values it is."""
+        return self._index
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What it is recorded in."""
+        return self._arithmetic
+
+    def exact(self) -> Any:
+        """Return the value, on which the recording depends from here on."""
+        self._arithmetic.guard(self._index, self.value)
+        return self.value
+
+    def node(self, dtype: Any, construct: str, cuts: bool) -> Any:
+        """Return a traced value of one entry of a type; None once nobody records."""
+        make = self._arithmetic.node_of
+        if make is None or not self._arithmetic.is_open:
+            return None
+        return make(self, dtype, construct, cuts)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the value itself has under a name."""
+        if not hasattr(type(self.value), name):
+            kind = type(self.value).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        return getattr(self.exact(), name)
+
+    def __copy__(self) -> Number:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Number:
+        return self
+
+    def __reduce__(self) -> Any:
+        """Pickle the value."""
+        return type(self.value), (self.exact(),)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the value as NumPy takes it."""
+        return np.asarray(self.exact(), *args, **kwargs)
+
+    def __float__(self) -> float:
+        """Return the value as a float."""
+        return float(self.exact())
+
+    def __int__(self) -> int:
+        """Return the value as an int."""
+        value = int(self.value)
+        self._arithmetic.apply(_is_int, self, value)
+        return value
+
+    def __index__(self) -> int:
+        """Return the value as an index."""
+        return operator.index(self.exact())
+
+    def __complex__(self) -> complex:
+        """Return the value as a complex number."""
+        return complex(self.exact())
+
+    def __bool__(self) -> bool:
+        """Tell whether the value isn't zero."""
+        return bool(self._arithmetic.apply(bool, self))
+
+    def __hash__(self) -> int:
+        """Hash the value."""
+        return hash(self.exact())
+
+    def __repr__(self) -> str:
+        return repr(self.exact())
+
+    def __str__(self) -> str:
+        return str(self.exact())
+
+    def __format__(self, spec: str) -> str:
+        """Write the value as a format says."""
+        return format(self.exact(), spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        """Round to an int, or to decimal digits."""
+        others = () if digits is None else (digits,)
+        return self._arithmetic.apply(round, self, *others)
+
+
+def _is_int(value: Any, expected: int) -> bool:
+    return int(value) == expected
+
+
+def _binary(operation: Operation) -> Operation:
+    def apply(self: Number, other: Any) -> Any:
+        if type(other) is Number or type(other) in _PLAIN:
+            return self._arithmetic.apply(operation, self, other)
+        if isinstance(other, np.generic) or type(other) is complex:
+            return operation(self.exact(), other)
+        return NotImplemented
+
+    return apply
+
+
+def _reflected(operation: Operation) -> Operation:
+    def apply(self: Number, other: Any) -> Any:
+        if type(other) in _PLAIN:
+            return self._arithmetic.apply(operation, other, self)
+        if isinstance(other, np.generic) or type(other) is complex:
+            return operation(other, self.exact())
+        return NotImplemented
+
+    return apply
+
+
+def _unary(operation: Operation) -> Operation:
+    def apply(self: Number) -> Any:
+        return self._arithmetic.apply(operation, self)
+
+    return apply
+
+
+def _add_operators() -> None:
+    both = "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift"
+    for name in both.split():
+        operation = getattr(operator, name)
+        plain = name.rstrip("_")
+        setattr(Number, f"__{plain}__", _binary(operation))
+        setattr(Number, f"__r{plain}__", _reflected(operation))
+    for name, made in (("divmod", _binary), ("rdivmod", _reflected)):
+        setattr(Number, f"__{name}__", made(divmod))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Number, f"__{name}__", _binary(getattr(operator, name)))
+    for name in ("neg", "pos", "abs", "invert"):
+        setattr(Number, f"__{name}__", _unary(getattr(operator, name)))
+    for name in ("floor", "ceil", "trunc"):
+        setattr(Number, f"__{name}__", _unary(getattr(math, name)))
+
+
+_add_operators()

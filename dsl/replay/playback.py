@@ -1,0 +1,263 @@
+"""Replaying a recorded call: jobs submitted with other inputs, results put together.
+
+What a `Recording` says of nodes, leaves and changes is found out by `recording`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lumijit import initialize, pytree
+from lumijit.arrays import FlatArray
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.launch import evaluate
+from lumijit.control.locations import MISSING, Items
+from lumijit.instance_registry import note_contents
+from lumijit.replay.inputs import Call, as_inputs
+from lumijit.replay.numbers import Arithmetic, Guard
+from lumijit.runtime import buffers, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.tape import Replay
+
+# Numbers that kernels read lie apart, each in its line of the cache.
+LINE = 64
+#: Stands for all entries of a place.
+EVERY: Any = object()
+_ALL = slice(None)
+
+
+class Slot(NamedTuple):
+    """A number in memory: which value it is, of what type, and who converts it how."""
+
+    value: int
+    dtype: DType
+    construct: str
+    cuts: bool
+
+    def stored(self, value: Any) -> Any:
+        """Convert a value."""
+        return initialize.number(value, self.dtype, self.construct, self.cuts)
+
+
+class Made(NamedTuple):
+    """How a node of a call comes about.
+
+    `kind` tells what `source` is: an input ("same": that very node, "input": its
+    memory), an output, a buffer that is kept ("memory"), a literal's value, or a slot.
+    `grad` is the node of the gradient that has arrived at a variable.
+    """
+
+    kind: str
+    source: Any
+    dtype: DType
+    size: int
+    is_variable: bool
+    grad: int | None
+
+
+class Leaf(NamedTuple):
+    """How a leaf of what a call returns or leaves comes about.
+
+    `kind` tells what `source` is: an input array itself ("array"), a node for a new
+    array of a class ("new"), a Python number, or any other value.
+    """
+
+    kind: str
+    source: Any
+    cls: Any = None
+    contents: frozenset[int] | None = None
+
+
+class Put(NamedTuple):
+    """An entry that a call assigns: which place of `Call.place`, and which key."""
+
+    place: int
+    key: Any
+
+
+@dataclass
+class Recording:
+    """What a function does when it is called with inputs that look alike."""
+
+    replay: Replay
+    # Numbers that kernels read.
+    slots: list[Slot]
+    arithmetic: Arithmetic
+    nodes: list[Made]
+    # The result, and the values of entries that are assigned.
+    parts: pytree.Parts
+    leaves: list[Leaf]
+    puts: list[Put]
+    # Input arrays that get other nodes, and inputs that get other gradients.
+    changed: list[tuple[int, int]]
+    gradients: list[tuple[int, int | None]]
+    # What is told the user once its array is written.
+    reports: list[tuple[Any, list[int | None]]]
+    call_count: int = 0
+    _compute: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._compute = self.arithmetic.compiled()
+
+    @property
+    def leaves_outside(self) -> bool:
+        """Whether a call assigns entries."""
+        return bool(self.puts)
+
+    def played(self, call: Call) -> tuple[bool, Any]:
+        """Replay a call whose arrays lie in memory, and whose key is that recorded.
+
+        Returns:
+            True and the result, or False and the guard that doesn't hold.
+        """
+        try:
+            numbers = self._compute(call.numbers)
+            if isinstance(numbers, Guard):
+                return False, numbers
+            stored = [slot.stored(numbers[slot.value]) for slot in self.slots]
+        except Exception as error:
+            # The function itself says what is wrong, with its own line.
+            return False, error
+        arrays = call.arrays
+        inputs = as_inputs([array._node for array in arrays])
+        addresses, block = self._addresses(inputs, stored)
+        outputs = self.replay.run(addresses)
+        # It serves others from here on: jobs run in the order of submission.
+        del block
+        nodes = self._made(inputs, outputs, stored)
+        for report, made in self.reports:
+            for holder, k in zip(report.holders, made, strict=True):
+                if k is not None:
+                    holder._rehouse(nodes[k])
+            report.deliver()
+        leaves = [_leaf(leaf, nodes, arrays, numbers) for leaf in self.leaves]
+        result, *values = self.parts.together(leaves)
+        self._leave(call, inputs, arrays, nodes, values)
+        self.call_count += 1
+        return True, result
+
+    def _addresses(
+        self, inputs: list[Node], stored: list[Any]
+    ) -> tuple[list[int], Buffer | None]:
+        """Return where the inputs lie, and the memory of numbers that kernels read."""
+        found = []
+        literals = []
+        block = None
+        for k, node in enumerate(inputs):
+            buffer = node.buffer
+            if buffer is None:
+                found.append(0)
+                if node.size == 1:
+                    literals.append(k)
+                continue
+            if workers.has_cancelled():
+                buffer.check_intact()
+            found.append(buffer.address)
+        count = len(literals) + len(stored)
+        if count:
+            lines = np.zeros(count * LINE, np.uint8)
+            at = 0
+            for position in literals:
+                write_number(lines, at, inputs[position].type, inputs[position].attr)
+                at += LINE
+            for slot, value in zip(self.slots, stored, strict=True):
+                write_number(lines, at, slot.dtype, value)
+                at += LINE
+            block = buffers.filled(lines)
+            for k, position in enumerate(literals):
+                found[position] = block.address + k * LINE
+            begin = block.address + len(literals) * LINE
+            found += range(begin, begin + len(stored) * LINE, LINE)
+        return found, block
+
+    def _made(
+        self, inputs: list[Node], outputs: list[Buffer], stored: list[Any]
+    ) -> list[Node]:
+        """Return the nodes of this call."""
+        found: list[Node] = []
+        for kind, source, dtype, size, is_variable, grad in self.nodes:
+            if kind == "same":
+                found.append(inputs[source])
+                continue
+            if kind == "output":
+                node = trace.from_buffer(dtype, outputs[source], size)
+            elif kind == "memory":
+                node = trace.from_buffer(dtype, source, size)
+            elif kind == "input":
+                held = inputs[source].buffer
+                if held is None:
+                    held = evaluate.opaque(inputs[source]).buffer
+                assert held is not None
+                node = trace.from_buffer(dtype, held, size)
+            else:
+                value = stored[source] if kind == "slot" else source
+                node = trace.literal(dtype, value, size)
+                if is_variable:
+                    node = evaluate.opaque(node)
+            if is_variable:
+                vertices.add_variable(node)
+                if grad is not None and node.vertex is not None:
+                    node.vertex.grad = found[grad]
+            found.append(node)
+        return found
+
+    def _leave(
+        self,
+        call: Call,
+        inputs: list[Node],
+        arrays: list[FlatArray],
+        nodes: list[Node],
+        values: list[Any],
+    ) -> None:
+        """Leave what the function leaves; cut short, nothing has changed."""
+        undo: list[tuple[Any, Any]] = []
+        try:
+            for k, made in self.changed:
+                undo.append((arrays[k]._become, (arrays[k]._node,)))
+                arrays[k]._become(nodes[made])
+            for k, grad in self.gradients:
+                vertex = inputs[k].vertex
+                undo.append((setattr, (vertex, "grad", vertex.grad)))
+                vertex.grad = None if grad is None else nodes[grad]
+            for put, value in zip(self.puts, values, strict=True):
+                place = call.place(put.place)
+                if put.key is EVERY:
+                    assert isinstance(place, Items)
+                    undo.append((place.items.__setitem__, (_ALL, list(place.items))))
+                    place.items[:] = value
+                else:
+                    before = place.current().get(put.key, MISSING)
+                    undo.append((place.put, (put.key, before)))
+                    place.put(put.key, value)
+        except BaseException:
+            for function, operands in reversed(undo):
+                function(*operands)
+            raise
+
+
+def write_number(
+    lines: np.ndarray[Any, Any], at: int, dtype: DType, value: Any
+) -> None:
+    """Write a number of a type into memory that consists of bytes."""
+    data = np.asarray(value, dtype.numpy).tobytes()
+    lines[at : at + len(data)] = np.frombuffer(data, np.uint8)
+
+
+def _leaf(
+    leaf: Leaf, nodes: list[Node], arrays: list[FlatArray], numbers: list[Any]
+) -> Any:
+    """Return a leaf of what a call returns or leaves."""
+    kind, source, cls, numbers_in = leaf
+    if kind == "new":
+        if numbers_in is not None:
+            note_contents(nodes[source], numbers_in)
+        return wrap(cls, nodes[source])
+    if kind == "array":
+        return arrays[source]
+    return numbers[source] if kind == "number" else source

@@ -1,0 +1,426 @@
+"""Recording a call: the function runs once, and what it does is noted.
+
+A tape notes jobs. Python numbers are replaced by `numbers.Number` meanwhile, and
+literals of one entry lie in memory, so that nothing depends on their values but what
+says so. What the function returns, and what it leaves in arrays, containers and
+objects, is described by a `playback.Recording`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lumijit import pytree
+from lumijit.arrays import FlatArray
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import Holder, wrap
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
+from lumijit.compiler.launch import delivery, evaluate
+from lumijit.control.locations import MISSING, Items, Location
+from lumijit.instance_registry import contents
+from lumijit.instances import InstanceArray
+from lumijit.replay.inputs import NUMBERS, Call, as_inputs, is_settled, place_of
+from lumijit.replay.numbers import Arithmetic, Number
+from lumijit.replay.playback import (
+    EVERY,
+    LINE,
+    Leaf,
+    Made,
+    Put,
+    Recording,
+    Slot,
+    write_number,
+)
+from lumijit.runtime import buffers, recorders
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.errors import RecordingError, where
+from lumijit.runtime.tape import Replay, Tape
+
+
+def record(call: Call, has_breaks: bool) -> tuple[Recording | None, str, Any]:
+    """Run a call and record it.
+
+    Args:
+        call: what to run.
+        has_breaks: whether what can't be replayed is no error.
+
+    Returns:
+        The recording, or None and why there is none; and the result.
+
+    Raises:
+        RecordingError: if the function does what no replay can repeat.
+    """
+    recorder = _Recorder(call, has_breaks)
+    recording, result = recorder.record()
+    return recording, recorder.problem, result
+
+
+class _Recorder:
+    """The recording of one call, while the function runs."""
+
+    def __init__(self, call: Call, has_breaks: bool) -> None:
+        self.call = call
+        self.has_breaks = has_breaks
+        # Why there is no recording.
+        self.problem = ""
+        self.construct = f"@kernel {call.name}"
+        self.arrays = call.arrays
+        # The inputs: a node for each array, and then gradients that had arrived.
+        self.inputs: list[Node] = []
+        self.slots: list[Slot] = []
+        self.slot_nodes: dict[tuple[int, DType, bool], Node] = {}
+        self.reports: list[Any] = []
+        self.arithmetic = Arithmetic(call.number_names())
+        self.arithmetic.node_of = self._node_of
+        outer = call.surroundings.places
+        self.places = [*outer, *map(place_of, call.arguments.parts.containers)]
+        # Entries that hold something else while the function runs.
+        self.replaced: dict[tuple[int, Any], Any] = {}
+
+    def record(self) -> tuple[Recording | None, Any]:
+        """Run the function; return its recording and its result."""
+        with self._inputs_in_memory(), self._numbers_replaced() as values:
+            self.tape = Tape([n.buffer for n in self.inputs], self._refuse_reading)
+            hearing = recorders.hearing(self.tape)
+            with hearing, delivery.collecting(self.reports):
+                result = self.call.run(values)
+                puts, left = self._changes()
+                self.parts = pytree.Parts((result, *left))
+                evaluate.evaluate(self._found())
+            self._check_foreign()
+            recording = None if self.problem else self._description(puts)
+        self.arithmetic.is_open = False
+        plain = self._plain()
+        for put, before, value in zip(puts, left, plain[1:], strict=True):
+            if before is not value:
+                _assign(self.places[put.place], put.key, value)
+        return recording, plain[0]
+
+    def _check_foreign(self) -> None:
+        """Refuse arrays of which nobody knows where they come from."""
+        if self.tape.foreign:
+            sizes = [held.buffer.size_bytes for held in self.tape.foreign.values()]
+            self.refuse(
+                f"the function uses an array ({sizes[0]} bytes) that is neither among "
+                "its arguments nor held by anything that its code mentions",
+                "pass it as an argument, or refer to it by a variable.",
+            )
+
+    def refuse(self, problem: str, fix: str) -> None:
+        """Raise, or remember, that there can't be a recording."""
+        if not self.has_breaks:
+            raise RecordingError(self.construct, problem, fix)
+        self.problem = self.problem or f"{problem} ({where()})"
+
+    def _refuse_reading(self) -> None:
+        self.refuse(
+            "the contents of an array are read in Python, which a replay can't repeat",
+            "keep the computation in arrays (symbolic control flow, lumijit.select), "
+            "read the array after the call, or decorate with "
+            "kernel(graph_breaks=True), which runs such calls without replaying them.",
+        )
+
+    @contextlib.contextmanager
+    def _inputs_in_memory(self) -> Iterator[None]:
+        """Have literals of one entry in memory, each on its own."""
+        before = [array._node for array in self.arrays]
+        self.inputs = list(before)
+        renewed: dict[int, Node] = {}
+        for k, (array, node) in enumerate(zip(self.arrays, before, strict=True)):
+            is_array = not isinstance(array, InstanceArray)
+            if node.op is LITERAL and node.size == 1 and is_array:
+                if id(array) not in renewed:
+                    renewed[id(array)] = evaluate.opaque(node)
+                self.inputs[k] = renewed[id(array)]
+                array._rehouse(self.inputs[k])
+        self.first = list(self.inputs)
+        self.inputs = as_inputs(self.inputs)
+        self.gradients = [n.vertex.grad if n.vertex else None for n in self.first]
+        try:
+            yield
+        finally:
+            for array, node, held in zip(self.arrays, before, self.first, strict=True):
+                if array._node is held:
+                    array._rehouse(node)
+
+    @contextlib.contextmanager
+    def _numbers_replaced(self) -> Iterator[list[Any]]:
+        """Have `Number` stand for numbers, in arguments and in objects."""
+        call = self.call
+        numbers = [self.arithmetic.input(k, v) for k, v in enumerate(call.numbers)]
+        own = iter(numbers)
+        state = own, iter(call.arguments.is_static), self._positions()
+        try:
+            values = [
+                self._with_numbers(v, *state) for v in call.arguments.parts.values
+            ]
+            order = {id(p): k for k, p in enumerate(call.surroundings.places)}
+            for (place, key), number in zip(call.surroundings.where, own, strict=True):
+                self._replace(order[id(place)], key, number)
+            yield values
+        finally:
+            for (index, key), item in self.replaced.items():
+                place = self.places[index]
+                held = place.current().get(key, MISSING)
+                if held is item:
+                    place.put(key, place.kept[key])
+                elif type(held) is Number:
+                    place.put(key, held.value)
+
+    def _positions(self) -> Iterator[int]:
+        outer = len(self.call.surroundings.places)
+        return iter(range(outer, len(self.places)))
+
+    def _replace(self, index: int, key: Any, item: Any) -> None:
+        self.places[index].put(key, item)
+        self.replaced[index, key] = item
+
+    def _with_numbers(
+        self,
+        value: Any,
+        numbers: Iterator[Number],
+        stays: Iterator[bool],
+        positions: Iterator[int],
+    ) -> Any:
+        """Put numbers into an argument: into new tuples, and into other containers."""
+        kind = pytree.kind_of(type(value))
+        if kind is None:
+            is_static = next(stays)
+            return next(numbers) if type(value) in NUMBERS and not is_static else value
+        index = next(positions)
+        keys = kind.keys(value)
+        old = kind.parts(value, keys)
+        new = [self._with_numbers(v, numbers, stays, positions) for v in old]
+        if all(a is b for a, b in zip(old, new, strict=True)):
+            return value
+        if isinstance(value, tuple):
+            return kind.build(value, keys, new)
+        for key, before, item in zip(keys, list(old), new, strict=True):
+            if item is not before:
+                self._replace(index, key, item)
+        return value
+
+    def _node_of(
+        self, number: Number, dtype: DType, construct: str, cuts: bool
+    ) -> Node | None:
+        """Return a number in memory, as an input of the recording."""
+        if recorders.present() is not self.tape:
+            return None
+        key = (number.index, dtype, cuts)
+        node = self.slot_nodes.get(key)
+        if node is None:
+            slot = Slot(number.index, dtype, construct, cuts)
+            lines = np.zeros(LINE, np.uint8)
+            write_number(lines, 0, dtype, slot.stored(number.value))
+            buffer = buffers.filled(lines)
+            self.tape.add_input(buffer)
+            self.slots.append(slot)
+            node = self.slot_nodes[key] = trace.from_buffer(dtype, buffer, 1)
+        return node
+
+    def _changes(self) -> tuple[list[Put], list[Any]]:
+        """List the entries of containers and objects that the function has assigned."""
+        puts: list[Put] = []
+        left: list[Any] = []
+        for k, place in enumerate(self.places):
+            changes = [
+                (key, new)
+                for key, _, new in place.changes()
+                if (k, key) not in self.replaced or self.replaced[k, key] is not new
+            ]
+            if not changes:
+                continue
+            if isinstance(place, Items) and len(place.before) != len(place.items):
+                puts.append(Put(k, EVERY))
+                left.append(list(place.items))
+                continue
+            for key, new in changes:
+                puts.append(Put(k, key))
+                left.append(new)
+        return puts, left
+
+    def _found(self) -> list[Node]:
+        """List what the call computes; nothing if it can be differentiated."""
+        found = [v._node for v in self.parts.leaves if isinstance(v, FlatArray)]
+        found += [a._node for a in self.arrays]
+        for node in found:
+            vertex = node.vertex
+            if vertex is not None and vertex.inputs and vertices.is_tracked(node):
+                self.problem = self.problem or "its results can be differentiated"
+                return []
+        for node in list(found):
+            if node.vertex is not None and node.vertex.grad is not None:
+                found.append(node.vertex.grad)
+        return found
+
+    def _description(self, puts: list[Put]) -> Recording | None:
+        """Describe what was recorded."""
+        describer = _Describer(self)
+        try:
+            return describer.describe(puts)
+        except _UnknownObject as error:
+            self.refuse(
+                f"the function returns, or leaves, a new object of type "
+                f"{error.args[0]!r}, which a replay can't make",
+                "make its class a dataclass, or make the object once outside and "
+                "change its attributes.",
+            )
+            return None
+
+    def _plain(self) -> tuple[Any, ...]:
+        """Return the result and what is left, with plain numbers."""
+        parts = self.parts
+        if not any(type(leaf) is Number for leaf in parts.leaves):
+            return tuple(parts.values)
+        values: list[Any] = []
+        for value in parts.values:
+            own = pytree.Parts((value,))
+            if any(type(leaf) is Number for leaf in own.leaves):
+                leaves = [v.value if type(v) is Number else v for v in own.leaves]
+                (value,) = own.together(leaves)
+            values.append(value)
+        return tuple(values)
+
+
+def _assign(place: Location, key: Any, value: Any) -> None:
+    if key is EVERY:
+        assert isinstance(place, Items)
+        place.items[:] = value
+    else:
+        place.put(key, value)
+
+
+class _UnknownObject(Exception):
+    """An object that is neither an input nor made of what is computed."""
+
+
+class _Describer:
+    """Describes the results of a call by its inputs and what its jobs compute."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        self.recorder = recorder
+        inputs = list(enumerate(recorder.inputs))
+        self.inputs = {id(n): k for k, n in reversed(inputs)}
+        self.memory = {id(n.buffer): k for k, n in reversed(inputs) if n.buffer}
+        self.arrays = {id(a): k for k, a in reversed(list(enumerate(recorder.arrays)))}
+        slots = enumerate(recorder.slot_nodes.values())
+        self.slots = {id(n.buffer): k for k, n in slots}
+        self.outputs: dict[int, int] = {}
+        self.buffers: list[Buffer] = []
+        self.nodes: list[Made] = []
+        self.made: dict[int, int] = {}
+
+    def describe(self, puts: list[Put]) -> Recording:
+        """Return the recording."""
+        recorder = self.recorder
+        leaves = [self._leaf(v) for v in recorder.parts.leaves]
+        changed: dict[int, tuple[int, int]] = {}
+        gradients: dict[int, tuple[int, int | None]] = {}
+        first = zip(recorder.arrays, recorder.first, recorder.gradients, strict=True)
+        for k, (array, node, gradient) in enumerate(first):
+            if array._node is not node:
+                changed.setdefault(id(array), (k, self._node(array._node)))
+            elif node.vertex is not None and node.vertex.grad is not gradient:
+                grad = node.vertex.grad
+                made = None if grad is None else self._node(grad)
+                gradients.setdefault(id(node), (k, made))
+        reports = [
+            (report, [self._node_if_written(holder) for holder in report.holders])
+            for report in recorder.reports
+        ]
+        return Recording(
+            Replay(recorder.tape, self.buffers),
+            recorder.slots,
+            recorder.arithmetic,
+            self.nodes,
+            _outline(recorder.parts),
+            leaves,
+            puts,
+            list(changed.values()),
+            list(gradients.values()),
+            reports,
+        )
+
+    def _node_if_written(self, holder: Holder) -> int | None:
+        node = holder._node
+        return self._node(node) if node.op is EVALUATED else None
+
+    def _leaf(self, value: Any) -> Leaf:
+        """Return how a leaf of the results comes about."""
+        if type(value) is Number:
+            return Leaf("number", value.index)
+        if isinstance(value, FlatArray):
+            known = self.arrays.get(id(value))
+            if known is not None:
+                return Leaf("array", known)
+            found = None
+            if isinstance(value, InstanceArray):
+                found = contents(value._node)
+            return Leaf("new", self._node(value._node), type(value), found)
+        if not self._is_known(value):
+            raise _UnknownObject(type(value).__name__)
+        return Leaf("constant", value)
+
+    def _is_known(self, value: Any) -> bool:
+        call = self.recorder.call
+        return (
+            is_settled(value)
+            or id(value) in call.surroundings.reach.seen
+            or any(value is known for known in call.arguments.objects)
+        )
+
+    def _node(self, node: Node) -> int:
+        """Return which of the nodes of a call a node is."""
+        known = self.made.get(id(node))
+        if known is not None:
+            return known
+        same = self.inputs.get(id(node))
+        vertex = node.vertex
+        grad = None
+        if same is not None:
+            kind, source = "same", same
+        else:
+            kind, source = self._source(node)
+            if vertex is not None and vertex.grad is not None:
+                grad = self._node(vertex.grad)
+        is_variable = vertex is not None and vertices.is_tracked(node)
+        made = Made(kind, source, node.type, node.size, is_variable, grad)
+        self.nodes.append(made)
+        self.made[id(node)] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def _source(self, node: Node) -> tuple[str, Any]:
+        """Return where the contents of a node come from."""
+        if node.op is LITERAL:
+            return "literal", node.attr
+        buffer = node.buffer
+        assert buffer is not None
+        name = id(buffer)
+        if name in self.memory:
+            return "input", self.memory[name]
+        if name in self.slots:
+            return "slot", self.slots[name]
+        tape = self.recorder.tape
+        if name in tape.filled or name not in tape.taken:
+            return "memory", buffer
+        if name not in self.outputs:
+            self.outputs[name] = len(self.buffers)
+            self.buffers.append(buffer)
+        return "output", self.outputs[name]
+
+
+def _outline(parts: pytree.Parts) -> pytree.Parts:
+    """Return the structure of PyTrees, without what they hold."""
+    light = [
+        wrap(type(v), trace.literal(v._node.type, v._node.type.wrap(0), v._node.size))
+        if isinstance(v, FlatArray)
+        else None
+        for v in parts.leaves
+    ]
+    return pytree.Parts(parts.together(light))

@@ -1,0 +1,72 @@
+"""Recorders: who listens to what a thread does with memory and jobs.
+
+Owns who listens; `buffers` and `launch.starting` tell. Hardly ever does anybody.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import get_ident
+from typing import Any, Final
+
+clock = time.perf_counter
+
+
+class Recorder:
+    """Somebody who is told what happens; this one ignores it."""
+
+    def references(self, buffer: Any) -> int:
+        """Return how many references to a buffer are the recorder's."""
+        del buffer
+        return 0
+
+    def note_memory(self, buffer: Any) -> None:
+        """Take note of memory that has been taken."""
+
+    def note_filled(self, buffer: Any) -> None:
+        """Take note of memory with contents from the host."""
+
+    def note_addresses(self, buffer: Any) -> None:
+        """Take note that what the host has filled contains addresses."""
+
+    def note_read(self, buffer: Any) -> None:
+        """Take note of the host's reading."""
+
+    def note_job(self, *job: Any) -> None:
+        """Take note of a job."""
+
+
+#: By thread. Empty, nearly always: that is what to ask first.
+listening: Final[dict[int, Recorder]] = {}
+_NOBODY: Final = Recorder()
+
+
+def present() -> Recorder:
+    """Return who listens to this thread."""
+    return listening.get(get_ident(), _NOBODY)
+
+
+def is_heard() -> bool:
+    """Tell whether anybody listens to this thread."""
+    return get_ident() in listening
+
+
+class hearing:
+    """Have a recorder listen to this thread, in place of another one."""
+
+    def __init__(self, recorder: Recorder | None) -> None:
+        self._recorder = recorder
+
+    def __enter__(self) -> None:
+        thread = get_ident()
+        self._before = listening.get(thread)
+        self._put(self._recorder)
+
+    def __exit__(self, *_: object) -> None:
+        self._put(self._before)
+
+    def _put(self, recorder: Recorder | None) -> None:
+        if recorder is None:
+            listening.pop(get_ident(), None)
+        else:
+            listening[get_ident()] = recorder

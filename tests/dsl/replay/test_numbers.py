@@ -1,0 +1,174 @@
+"""Recorded numbers: arithmetic is repeated, and what asks for a value is a guard."""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lumijit as dr
+from lumijit.llvm import Float
+from lumijit.replay.numbers import Arithmetic, Guard, Number
+
+BINARY = [
+    *(operator.add, operator.sub, operator.mul, operator.truediv),
+    *(operator.floordiv, operator.mod, operator.pow, divmod),
+]
+INTEGER = [
+    *(operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift),
+]
+UNARY = [operator.neg, operator.pos, abs, round, math.floor, math.ceil, math.trunc]
+
+
+def recorded(*values: Any) -> tuple[Arithmetic, list[Any]]:
+    arithmetic = Arithmetic([f"n{k}" for k in range(len(values))])
+    return arithmetic, [arithmetic.input(k, v) for k, v in enumerate(values)]
+
+
+def plain(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(plain, value))
+    return value.value if type(value) is Number else value
+
+
+NUMBERS = st.one_of(st.integers(-9, 9), st.floats(-9, 9))
+
+
+@settings(max_examples=300)
+@given(
+    st.tuples(NUMBERS, NUMBERS),
+    st.tuples(NUMBERS, NUMBERS),
+    st.sampled_from(BINARY),
+    st.sampled_from(UNARY),
+)
+def test_arithmetic_is_that_of_python(
+    first: Any, second: Any, binary: Any, unary: Any
+) -> None:
+    def program(a: Any, b: Any) -> Any:
+        return unary(a) + 3 * (2 - b), a if a < b else binary(b, a)
+
+    arithmetic, numbers = recorded(*first)
+    try:
+        expected = program(*first)
+    except (ArithmeticError, TypeError) as error:
+        with pytest.raises(type(error)):
+            program(*numbers)
+        return
+    found = program(*numbers)
+    assert repr(tuple(map(plain, found))) == repr(expected)
+    arithmetic.is_open = False
+    compute = arithmetic.compiled()
+    try:
+        expected = program(*second)
+        values = compute(list(second))
+    except (ArithmeticError, TypeError):
+        return
+    if isinstance(values, Guard) or tuple(map(type, first)) != tuple(map(type, second)):
+        return
+    for number, wanted in zip(found, expected, strict=True):
+        if type(number) is Number:
+            assert repr(values[number.index]) == repr(wanted)
+
+
+@pytest.mark.parametrize("operation", INTEGER)
+def test_operations_on_integers(operation: Any) -> None:
+    arithmetic, (a, b) = recorded(13, 2)
+    results = [operation(a, b), operation(a, 2), operation(13, b)]
+    assert [r.value for r in results] == [operation(13, 2)] * 3
+    values = arithmetic.compiled()([7, 1])
+    found = [values[r.index] for r in results]
+    assert found == [operation(7, 1), operation(7, 2), operation(13, 1)]
+
+
+USES = {
+    "range": lambda n: list(range(n)),
+    "list": lambda n: [1, 2, 3, 4][n],
+    "condition": lambda n: 1 if n else 0,
+    "comparison": lambda n: 1 if n > 1 else 0,
+    "equality": lambda n: n == 2,
+    "hash": lambda n: {2: 0}.get(n),
+    "text": lambda n: f"{n}",
+    "format": lambda n: f"{n:3d}",
+    "str": str,
+    "repr": repr,
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "math": math.sqrt,
+    "numpy": np.sin,
+    "array": lambda n: np.array([1.0, 2.0]) * n,
+    "array on the right": lambda n: n * np.array([1.0, 2.0]),
+    "zeros": lambda n: np.zeros(n),
+    "attribute": lambda n: n.bit_length(),
+    "complex number": lambda n: 1j * n,
+    "numpy number": lambda n: np.float32(2) * n,
+    "pickle": lambda n: pickle.loads(pickle.dumps(n)),
+    "size": lambda n: dr.zeros(Float, n).numpy(),
+    "scalar": lambda n: dr.scalar.Array3f(n).numpy(),
+    "sequence": lambda n: Float([n, 1]).numpy(),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
+def test_a_use_of_the_value_is_a_guard(use: Any) -> None:
+    arithmetic, (n,) = recorded(2)
+    assert np.array_equal(plain(use(n)), use(2))
+    assert arithmetic.guards
+    assert all(g.inputs == {0} for g in arithmetic.guards)
+    assert __file__ in arithmetic.guards[0].where
+    arithmetic.is_open = False
+    assert not isinstance(arithmetic.compiled()([2]), Guard)
+    failed = [arithmetic.compiled()([v]) for v in (-1, 0, 3, 2.0)]
+    assert any(isinstance(v, Guard) for v in failed)
+
+
+def test_it_passes_for_the_number() -> None:
+    _, (a, b) = recorded(1.5, 2)
+    assert isinstance(a, float)
+    assert isinstance(b, int)
+    assert not isinstance(b, bool)
+    assert copy.copy(a) is a
+    assert copy.deepcopy([a])[0] is a
+
+
+def test_an_unknown_attribute_is_pythons_error() -> None:
+    arithmetic, (a,) = recorded(1.5)
+    with pytest.raises(AttributeError, match="'float' object has no attribute 'size'"):
+        _ = a.size
+    assert not arithmetic.guards
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.0, -0.0), (1, 1.0), (1, True)])
+def test_guards_tell_numbers_apart_that_are_equal(a: Any, b: Any) -> None:
+    arithmetic, (n,) = recorded(a)
+    n.exact()
+    assert isinstance(arithmetic.compiled()([b]), Guard)
+
+
+def test_nan_is_nan() -> None:
+    arithmetic, (n,) = recorded(math.nan)
+    n.exact()
+    assert not isinstance(arithmetic.compiled()([math.nan]), Guard)
+
+
+def test_functions_of_numbers_are_repeated() -> None:
+    arithmetic, (n,) = recorded(0.5)
+    result = dr.sin(n) * 2
+    assert not arithmetic.guards
+    assert arithmetic.compiled()([0.25])[result.index] == math.sin(0.25) * 2
+
+
+def test_once_nobody_records_it_computes_plainly() -> None:
+    arithmetic, (n,) = recorded(2)
+    arithmetic.is_open = False
+    assert type(n + 1) is int
+    assert n > 1
+    assert not arithmetic.guards
+    assert not arithmetic.steps

@@ -1,0 +1,332 @@
+"""`@kernel`: what can't be recorded, which recordings are kept, what they tell."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit import llvm
+from lumijit.llvm.ad import Array3f, Float, UInt32
+from lumijit.runtime.errors import ArrayTypeError, RecordingError
+from tests.dsl.replay.support import Ray, Sampler, array, assert_equal
+from tests.fuzz import kernels
+
+OFFSET = Float(1, 2) + 0
+
+
+def test_printing_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        dr.print("outside {}", x)
+        i = UInt32(0)
+        while i < 1:
+            dr.print("inside {}", x)
+            i += 1
+        return x + 1
+
+    for k in range(3):
+        f(array(k, 2))
+        shown = capsys.readouterr().out
+        assert f"outside [{k}, 2]" in shown
+        assert f"inside [{k}, 2]" in shown
+    assert f.n_recordings == 1
+
+
+def test_nested_kernels_are_recorded_as_one() -> None:
+    @dr.kernel
+    def inner(x: Float, k: int) -> Any:
+        return x * k
+
+    @dr.kernel
+    def outer(x: Float, k: int) -> Any:
+        return inner(x, k + 1) + 1
+
+    for k in range(3):
+        assert_equal(outer(array(1, 2), k), array(1, 2) * (k + 1) + 1)
+    assert outer.n_recordings == 1
+    assert inner.n_recordings == 0
+
+
+def test_within_constructs_a_kernel_is_a_plain_function() -> None:
+    @dr.kernel
+    def double(x: Any) -> Any:
+        return x * 2
+
+    @dr.syntax
+    def f(x: Any) -> Any:
+        i = UInt32(0)
+        while i < 3:
+            x = double(x)
+            i += 1
+        return x
+
+    assert_equal(f(array(1, 2)), [8, 16])
+    assert double.n_recordings == 0
+
+
+@pytest.mark.parametrize("switch", ["flag", "parameter"])
+def test_it_can_be_switched_off(switch: str) -> None:
+    @dr.kernel(enabled=switch != "parameter")
+    def f(x: Float) -> Any:
+        return x * x[0] if len(x) else x
+
+    with dr.scoped_set_flag(dr.JitFlag.KernelFreezing, switch != "flag"):
+        assert_equal(f(array(2, 3)), [4, 6])
+    assert f.n_recordings == 0
+
+
+def test_flags_belong_to_the_recording() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return x * 3
+
+    f(array(1, 2))
+    with dr.scoped_set_flag(dr.JitFlag.FastMath, True):
+        f(array(1, 2))
+        f(array(1, 2))
+    f(array(1, 2))
+    assert f.history == ["the first call", "flags have changed"]
+
+
+READING = {
+    "index": lambda x: x[0],
+    "numpy": lambda x: x.numpy(),
+    "float": lambda x: float(x),
+    "condition": lambda x: bool((x > 1)[0]),
+    "print": lambda x: str(x),
+    "compress": lambda x: dr.compress(x > 0),
+    "list": list,
+}
+
+
+@pytest.mark.parametrize("read", READING.values(), ids=READING.keys())
+def test_reading_arrays_is_an_error(read: Any) -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        read(x * 2)
+        return x
+
+    line = f"{__file__}:.*@kernel .*f: the contents of an array are read in Python"
+    with pytest.raises(RecordingError, match=line):
+        f(array(2))
+    assert f.n_cached_recordings == 0
+
+
+@pytest.mark.parametrize("read", READING.values(), ids=READING.keys())
+def test_with_graph_breaks_such_functions_run_as_they_are(read: Any) -> None:
+    @dr.kernel(graph_breaks=True)
+    def f(x: Float) -> Any:
+        read(x * 2)
+        return x + 1
+
+    for k in range(3):
+        assert_equal(f(array(k)), [k + 1])
+    assert "runs as it is, since the contents of an array are read" in f.explain()
+
+
+def test_evaluated_loops_are_an_error() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        while dr.hint(x < 10, mode="evaluated"):
+            x = x * 2
+        return x
+
+    with pytest.raises(RecordingError, match="symbolic control flow"):
+        f(array(1, 2))
+
+
+def test_new_objects_are_an_error() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        made = Sampler()
+        made.v = x * 2
+        return made
+
+    with pytest.raises(RecordingError, match="a new object of type 'Sampler'"):
+        f(array(1, 2))
+
+
+def test_arrays_from_nowhere_are_an_error() -> None:
+    hidden = {"x": array(1, 2)}
+
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return x * eval("v", {"v": FINDERS[0]()["x"]})
+
+    FINDERS[:] = [lambda: hidden]
+    assert_equal(f(array(1, 1)), [1, 2])
+    gc.collect()
+
+
+FINDERS: list[Any] = []
+
+
+@pytest.mark.parametrize("wrong", [lambda: (yield 1), int, 3, Sampler])
+def test_only_functions_can_be_decorated(wrong: Any) -> None:
+    with pytest.raises(ArrayTypeError, match="@kernel: it decorates an object of type"):
+        dr.kernel(wrong)
+
+
+def test_an_error_leaves_numbers_as_they_were() -> None:
+    class State:
+        count = 1
+
+    state = State()
+    state.rate = 0.5  # type: ignore[attr-defined]
+    items = [1, 2.5]
+
+    @dr.kernel
+    def f(x: Any, items: Any) -> Any:
+        state.count = state.count + 1
+        items[0] = items[0] + state.rate  # type: ignore[attr-defined]
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        f(array(1, 2), items)
+    assert items == [1.5, 2.5]
+    assert [type(v) for v in items] == [float, float]
+    assert type(state.rate) is float  # type: ignore[attr-defined]
+    assert state.count == 2
+    assert type(state.count) is int
+
+
+def test_the_oldest_recordings_are_forgotten() -> None:
+    @dr.kernel(limit=2)
+    def f(x: Float) -> Any:
+        return x + 1
+
+    for n in (1, 2, 3, 2, 1):
+        assert_equal(f(dr.zeros(Float, n) + array(1)), dr.full(Float, 2, n))
+    assert f.n_cached_recordings == 2
+    assert f.n_recordings == 4
+
+
+def test_a_warning_after_many_recordings() -> None:
+    @dr.kernel(warn_after=3)
+    def f(x: Float, n: int) -> Any:
+        return x * float(n)
+
+    f(array(1), 0)
+    f(array(1), 1)
+    with pytest.warns(RuntimeWarning, match=r"3 times, this time because Python uses"):
+        f(array(1), 2)
+    f(array(1), 3)
+
+
+def test_clear_lets_go_of_memory() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return dr.sum(dr.sqrt(x) + x)
+
+    before = llvm_bytes()
+    f(dr.ones(Float, 1 << 20) + array(1))
+    gc.collect()
+    assert llvm_bytes() > before + (1 << 20)
+    f.clear()
+    gc.collect()
+    assert llvm_bytes() < before + (1 << 16)
+    assert f.n_cached_recordings == 0
+
+
+def llvm_bytes() -> int:
+    from lumijit.runtime import buffers
+
+    return buffers.memory_stats()["live_bytes"]
+
+
+def test_a_recording_keeps_no_results() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return {"a": [x + 1, x * 2]}
+
+    x = dr.ones(Float, 1 << 18) + array(1)
+    f(x)
+    gc.collect()
+    before = llvm_bytes()
+    kept = f(x)
+    del kept
+    gc.collect()
+    assert llvm_bytes() <= before
+
+
+def test_threads() -> None:
+    @dr.kernel
+    def f(x: Float, k: int) -> Any:
+        return dr.sum(x * k) + x
+
+    wrong: list[Any] = []
+
+    def work(k: int) -> None:
+        x = array(k, 1)
+        for _ in range(30):
+            found = f(x, k).numpy()
+            if not np.allclose(found, [k * (k + 1) + k, k * (k + 1) + 1]):
+                wrong.append((k, found))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert f.n_recordings == 1
+
+
+def test_kernel_history_tells_of_replays() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return dr.sum(x + 1)
+
+    f(array(1, 2))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        f(array(1, 2))
+        dr.kernel_history_clear()
+        f(array(3, 4))
+        found = dr.kernel_history()
+    assert [entry["size"] for entry in found] == [2, 2]
+    assert all(entry["cache_hit"] for entry in found)
+
+
+def test_explain_lists_inputs() -> None:
+    @dr.kernel
+    def f(ray: Ray, k: float) -> Any:
+        return ray.o.x * k * OFFSET
+
+    f(Ray(Array3f(1, 2, 3) + array(0, 1), 2.0), 1.0)
+    text = f.explain()
+    assert "f: 1 recordings" in text
+    for name in ("ray.o[0]", "OFFSET", "ray.t", "k"):
+        assert name in text
+
+
+@pytest.mark.parametrize("space", [dr.scalar, llvm])
+def test_namespaces_without_derivatives(space: Any) -> None:
+    vector = space.Array3f
+
+    @dr.kernel
+    def f(x: Any, k: float) -> Any:
+        return x * k + 1
+
+    for k in (1.0, 2.0):
+        assert_equal(f(vector(1, 2, 3), k), vector(1, 2, 3) * k + 1)
+
+
+def test_freeze_is_the_same() -> None:
+    @dr.freeze(limit=-1, auto_opaque=False)
+    def f(x: Float) -> Any:
+        return x + 1
+
+    f(array(1))
+    f(array(2))
+    assert f.n_recordings == 1
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_random_functions(number: int, tmp_path: Path) -> None:
+    kernels.check(number, 8, tmp_path)
