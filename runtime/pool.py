@@ -81,6 +81,7 @@ class _Native:
         )
         # (One argument that needs no conversion: it takes a third of the time of four.)
         self.invoke = self._bind(ctypes.PYFUNCTYPE(i32), "invoke")
+        self.invoke_all = self._bind(ctypes.PYFUNCTYPE(i32), "invoke_all")
         self.poke = self._bind(ctypes.PYFUNCTYPE(None, pointer), "poke")
         self.cancel = self._bind(ctypes.PYFUNCTYPE(i64, pointer), "cancel")
         # … and without (calls that may take long).

@@ -48,6 +48,7 @@ SYMBOLS: Final = (
     "pool_submit",
     "pool_wait",
     "pool_invoke",
+    "pool_invoke_all",
     "pool_poke",
     "pool_cancel",
 )

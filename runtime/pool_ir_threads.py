@@ -313,6 +313,41 @@ refuse:
   ret i32 0
 }}
 
+; Run jobs one after the other on the calling thread if nothing is pending; 1 if that
+; was done. What it is given begins with the address of the pool and the number of jobs;
+; each has the number of bytes up to the next, and then what an inline call has.
+define i32 @pool_invoke_all(ptr %calls) {{
+entry:
+  %pool = load ptr, ptr %calls
+  %count.at = getelementptr i8, ptr %calls, i64 8
+  %count = load i64, ptr %count.at
+  %first = getelementptr i8, ptr %calls, i64 16
+  %pending = call i1 @is_pending(ptr %pool)
+  br i1 %pending, label %refuse, label %run
+run:
+  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
+  store atomic i32 0, ptr %cancel.at release, align 4
+  br label %next
+next:
+  %k = phi i64 [ 0, %run ], [ %k.n, %next ]
+  %call = phi ptr [ %first, %run ], [ %call.n, %next ]
+  %length = load i64, ptr %call
+  %fn.at = getelementptr i8, ptr %call, i64 {CALL_FN}
+  %fn = load ptr, ptr %fn.at
+  %size.at = getelementptr i8, ptr %call, i64 {CALL_SIZE}
+  %size = load i64, ptr %size.at
+  %args = getelementptr i8, ptr %call, i64 {CALL_ARGS}
+  call void %fn(i64 0, i64 %size, i32 0, ptr %args)
+  %call.n = getelementptr i8, ptr %call, i64 %length
+  %k.n = add i64 %k, 1
+  %more = icmp ult i64 %k.n, %count
+  br i1 %more, label %next, label %done
+done:
+  ret i32 1
+refuse:
+  ret i32 0
+}}
+
 ; Let all workers look at the limit again.
 define void @pool_poke(ptr %pool) {{
   call void @announce(ptr %pool, i32 2147483647)

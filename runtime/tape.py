@@ -25,6 +25,8 @@ from lumijit.runtime.config import flags
 
 # Smaller numbers are no addresses.
 _LOWEST_ADDRESS: Final = 1 << 16
+# Python can't look at signals in between; a job takes at most some 20 µs.
+_LONGEST_BATCH: Final = 256
 
 
 class Held:
@@ -222,14 +224,20 @@ def _table(
 
 
 @dataclass
-class _Step:
-    """A job of a replay: which bytes are its arguments, what it writes that is kept."""
+class Step:
+    """A job of a replay: where its arguments lie, and what it writes that is kept.
+
+    `batch` is the number of jobs, this one and those that follow, that can be run at
+    once together; 0 for those that follow. A batch is preceded by what
+    `workers.run_all_inline` needs.
+    """
 
     job: Job
     start: int
     stop: int
     starts_group: bool
     outputs: list[int]
+    batch: int
 
 
 class Replay:
@@ -261,26 +269,53 @@ class Replay:
             made = _table(*tape.tables[held], variable, fixed).buffer([])
             self._alive.append(made)
             fixed[held] = made.address
-        self.steps: Final[list[_Step]] = []
-        chunks, positions, sources = [], [], []
-        length = 0
+        self.steps: Final[list[Step]] = []
+        self._lay_out(tape.jobs, variable, fixed, order, count + len(tables))
+
+    def _lay_out(
+        self,
+        jobs: list[Job],
+        variable: Mapping[Held, int],
+        fixed: Mapping[Held, int],
+        order: Mapping[Held, int],
+        pool: int,
+    ) -> None:
+        """Lay out the arguments of all jobs one after the other.
+
+        `pool` says which of the addresses is that of the pool.
+        """
+        words: list[int] = []
+        positions, sources = [], []
         group: int | None = None
-        for job in tape.jobs:
-            words = np.frombuffer(job.args, "<u8", len(job.args) // 8).copy()
+        left = 0
+        for number, job in enumerate(jobs):
+            batch = 0
+            if left:
+                left -= 1
+            elif job.is_inline:
+                batch = _batch(jobs, number)
+                left = batch - 1
+                positions.append(len(words))
+                sources.append(pool)
+                words += (0, batch)
+            own = np.frombuffer(job.args, "<u8", len(job.args) // 8).tolist()
+            if job.is_inline:
+                words += (8 * (3 + len(own)), job.kernel.address, job.size)
+            start = len(words)
             for slot, held in job.patches:
+                own[slot] = 0
                 if held in variable:
-                    positions.append(length + slot)
+                    positions.append(start + slot)
                     sources.append(variable[held])
                 else:
-                    words[slot] = fixed[held]
+                    own[slot] = fixed[held]
+            words += own
             starts = job.barrier is not None and job.barrier != group
             group = job.barrier
             written = [order[held] for held in job.writes if held in order]
-            stop = length + len(words)
-            self.steps.append(_Step(job, 8 * length, 8 * stop, starts, written))
-            chunks.append(words)
-            length = stop
-        self._words = np.concatenate(chunks) if chunks else np.zeros(0, "<u8")
+            stop = 8 * len(words)
+            self.steps.append(Step(job, 8 * start, stop, starts, written, batch))
+        self._words = np.array(words, "<u8")
         self._positions = np.array(positions, np.intp)
         self._sources = np.array(sources, np.intp)
 
@@ -328,44 +363,72 @@ class Replay:
         """Submit the jobs, given the inputs' addresses; return the outputs' memory."""
         is_told = flags.kernel_history or log.level >= log.LogLevel.Info
         made = [buffers.allocate(size) for size in self._sizes]
+        known = [*inputs, *[buffer.address for buffer in made]]
+        tables = []
+        for table in self._tables:
+            tables.append(table.buffer(known))
+            known.append(tables[-1].address)
+        known.append(workers.pool_address())
         words = self._words.copy()
-        filled = []
-        if len(self._positions) or self._tables:
-            known = [*inputs, *[buffer.address for buffer in made]]
-            for table in self._tables:
-                filled.append(table.buffer(known))
-                known.append(filled[-1].address)
-            words[self._positions] = np.array(known, "<u8")[self._sources]
+        words[self._positions] = np.array(known, "<u8")[self._sources]
         data = words.tobytes()
-        barrier: int | None = None
-        run_inline, submit = workers.run_inline, workers.submit
         with self._lock:
-            for step in self.steps:
-                job = step.job
-                kernel = job.kernel
-                args = data[step.start : step.stop]
-                started = recorders.clock() if is_told else 0.0
-                ticket = 0
-                if not (
-                    job.is_inline and run_inline(kernel.address, args, job.size, None)
-                ):
-                    if step.starts_group:
-                        barrier = workers.last_ticket() + 1
-                    ticket = submit(
-                        kernel.address,
-                        args,
-                        job.size,
-                        job.block_size,
-                        None if job.barrier is None else barrier,
-                        kernel,
-                        job.is_helpable,
-                        job.slots,
-                    )
-                    for k in step.outputs:
-                        made[k].ticket = ticket
-                if is_told:
-                    _tell(job, ticket, 0.0 if ticket else recorders.clock() - started)
+            if is_told:
+                self._submit(data, self.steps, made, is_told)
+                return made
+            steps = self.steps
+            done = 0
+            while done < len(steps):
+                step = steps[done]
+                batch = step.batch
+                stop = done + (batch or 1)
+                while not batch and stop < len(steps) and not steps[stop].batch:
+                    stop += 1
+                # (A batch begins five words before its first arguments.)
+                calls = data[step.start - 40 :] if batch else b""
+                if not (batch and workers.run_all_inline(calls)):
+                    self._submit(data, steps[done:stop], made, is_told)
+                done = stop
         return made
+
+    def _submit(
+        self, data: bytes, steps: list[Step], made: list[Buffer], is_told: bool
+    ) -> None:
+        """Submit jobs one by one."""
+        barrier: int | None = None
+        for step in steps:
+            job = step.job
+            kernel = job.kernel
+            args = data[step.start : step.stop]
+            started = recorders.clock() if is_told else 0.0
+            ticket = 0
+            if not (
+                job.is_inline and workers.run_inline(kernel.address, args, job.size)
+            ):
+                if step.starts_group:
+                    barrier = workers.last_ticket() + 1
+                ticket = workers.submit(
+                    kernel.address,
+                    args,
+                    job.size,
+                    job.block_size,
+                    None if job.barrier is None else barrier,
+                    kernel,
+                    job.is_helpable,
+                    job.slots,
+                )
+                for k in step.outputs:
+                    made[k].ticket = ticket
+            if is_told:
+                _tell(job, ticket, 0.0 if ticket else recorders.clock() - started)
+
+
+def _batch(jobs: list[Job], first: int) -> int:
+    """Return how many jobs from one on can be run at once."""
+    last = first
+    while last < len(jobs) and jobs[last].is_inline and last - first < _LONGEST_BATCH:
+        last += 1
+    return last - first
 
 
 def _tell(job: Job, ticket: int, seconds: float) -> None:

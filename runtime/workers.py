@@ -135,6 +135,26 @@ def run_inline(
     return False
 
 
+def run_all_inline(calls: bytes) -> bool:
+    """Run small jobs one after the other, as `run_inline` does, if none is pending.
+
+    Args:
+        calls: `pool_address()`, how many jobs there are, and for each of them: the
+            number of bytes up to the next, the kernel's function, the number of
+            elements, and the 8-byte slots.
+
+    Returns:
+        Whether they were run. If not, each must be submitted.
+    """
+    invoke_all: Any = (running or pool()).native.invoke_all
+    return bool(invoke_all(calls))
+
+
+def pool_address() -> int:
+    """Return where the pool's words lie."""
+    return (running or pool()).base
+
+
 def last_ticket() -> int:
     """Return the ticket of the last job submitted; 0 if there was none."""
     return running.last_ticket() if running is not None else 0

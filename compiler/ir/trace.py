@@ -188,8 +188,15 @@ def undefined(dtype: DType, size: int) -> Node:
 
 def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     """Return a node for `size` entries that already lie in memory."""
-    node = make_root(EVALUATED, dtype, size)
+    # (Not `make_root`: a replay makes hardly anything else.)
+    node = Node()
+    node.op = EVALUATED
+    node.type = dtype
+    node.size = size
+    node.deps = ()
+    node.attr = node.uses = node.vertex = None
     node.buffer = buffer
+    node.scope = ROOT
     return node
 
 

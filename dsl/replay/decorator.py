@@ -223,7 +223,7 @@ class Kernel:
         return (
             call.arguments.key,
             call.surroundings.key,
-            call.surroundings.aliases(call.arguments.parts.containers),
+            call.surroundings.aliases(call.arguments.containers),
             array_tokens(call.arrays),
             _flags_of(flags),
             chosen and (chosen.is_complement, frozenset(chosen.serials)),

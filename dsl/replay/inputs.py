@@ -7,6 +7,7 @@ with equal keys look alike.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -51,19 +52,44 @@ class Arguments:
     """
 
     def __init__(
-        self, values: Sequence[Any], labels: Sequence[str], static: frozenset[str]
+        self, values: Sequence[Any], labels: tuple[str, ...], static: frozenset[str]
     ) -> None:
-        self.parts = pytree.Parts(values, labels)
+        self._values = values
+        self._labels = labels
         self.arrays: list[FlatArray] = []
         self.numbers: list[Any] = []
         self.objects: list[Any] = []
-        is_static = [False] * len(self.parts.leaves)
+        self.containers: list[Any] = []
+        self.is_static: list[bool] = []
+        self.key: tuple[Any, ...] = ()
+        if static or not self._take_plain():
+            self._take(static)
+
+    def _take_plain(self) -> bool:
+        """Take flat arrays and numbers; tell whether that is all."""
+        kinds = list(map(type, self._values))
+        for kind, value in zip(kinds, self._values, strict=True):
+            if kind in NUMBERS:
+                self.numbers.append(value)
+            elif _is_plain_array(kind):
+                self.arrays.append(value)
+            else:
+                self.arrays.clear()
+                self.numbers.clear()
+                return False
+        self.is_static = [False] * len(kinds)
+        self.key = (self._labels, *kinds)
+        return True
+
+    def _take(self, static: frozenset[str]) -> None:
+        """Take whatever there is, told by structure and by what belongs to the key."""
+        parts = self.parts
+        self.containers = parts.containers
+        self.is_static = [False] * len(parts.leaves)
         if static:
-            names = self.parts.names
-            is_static = [_root_of(name) in static for name in names]
-        self.is_static = is_static
+            self.is_static = [_root_of(name) in static for name in parts.names]
         tokens = []
-        for leaf, stays in zip(self.parts.leaves, is_static, strict=True):
+        for leaf, stays in zip(parts.leaves, self.is_static, strict=True):
             kind = type(leaf)
             if isinstance(leaf, FlatArray):
                 self.arrays.append(leaf)
@@ -73,19 +99,23 @@ class Arguments:
             elif kind in NUMBERS and not stays:
                 self.numbers.append(leaf)
                 tokens.append(kind)
+            elif is_settled(leaf):
+                tokens.append(value_token(leaf))
             else:
-                if is_settled(leaf):
-                    tokens.append(value_token(leaf))
-                else:
-                    # Its contents are told by the surroundings.
-                    tokens.append(kind)
-                    self.objects.append(leaf)
+                # Its contents are told by the surroundings.
+                tokens.append(kind)
+                self.objects.append(leaf)
         outline = [
             m if m is None or isinstance(m, pytree.Kind) else tuple(m)
-            for m in self.parts._outline
+            for m in parts._outline
         ]
-        shapes = [c.shape for c in self.parts.containers if hasattr(c, "_rebuilt")]
-        self.key = (*labels, *outline, *tokens, *shapes)
+        shapes = [c.shape for c in parts.containers if hasattr(c, "_rebuilt")]
+        self.key = (self._labels, *outline, *tokens, *shapes)
+
+    @functools.cached_property
+    def parts(self) -> pytree.Parts:
+        """The arguments as PyTrees."""
+        return pytree.Parts(self._values, self._labels)
 
     def number_names(self) -> list[str]:
         """Name the numbers as a user would write them."""
@@ -96,6 +126,18 @@ class Arguments:
         """Name the arrays as a user would write them."""
         leaves = zip(self.parts.names, self.parts.leaves, strict=True)
         return [n for n, v in leaves if isinstance(v, FlatArray)]
+
+
+class _PlainArrays(dict[type[Any], bool]):
+    """Which types are flat arrays of numbers: asked for each argument."""
+
+    def __missing__(self, kind: type[Any]) -> bool:
+        is_flat = issubclass(kind, FlatArray)
+        found = self[kind] = is_flat and not issubclass(kind, InstanceArray)
+        return found
+
+
+_is_plain_array = _PlainArrays().__getitem__
 
 
 def _root_of(name: str) -> str:
@@ -216,6 +258,8 @@ class Surroundings:
 
     def aliases(self, containers: Sequence[Any]) -> tuple[Any, ...] | None:
         """Tell which containers are one, or are reached from outside, too."""
+        if not containers:
+            return None
         names = list(map(id, containers))
         found = [self._order.get(name) for name in names]
         if len(set(names)) == len(names) and not any(found):
@@ -330,7 +374,7 @@ class Call:
         places = self.surroundings.places
         if index < len(places):
             return places[index]
-        return place_of(self.arguments.parts.containers[index - len(places)])
+        return place_of(self.arguments.containers[index - len(places)])
 
     def number_names(self) -> list[str]:
         """Name the numbers."""
@@ -348,6 +392,8 @@ def array_tokens(arrays: Sequence[FlatArray]) -> tuple[Any, ...]:
     """
     tokens: list[Any] = []
     nodes = [array._node for array in arrays]
+    if _is_simple(arrays, nodes):
+        return tuple([node.size for node in nodes])
     for array, node in zip(arrays, nodes, strict=True):
         # A literal of one entry is put into memory.
         is_told = node.op is LITERAL and node.size != 1
@@ -370,10 +416,18 @@ def array_tokens(arrays: Sequence[FlatArray]) -> tuple[Any, ...]:
     return tuple(tokens)
 
 
+def _is_simple(arrays: Sequence[FlatArray], nodes: list[Node]) -> bool:
+    """Tell whether sizes are all that there is to tell of arrays."""
+    memory = {id(n.buffer) for n in nodes}
+    if len(memory) < len(nodes) or id(None) in memory:
+        return False
+    if any([n.vertex for n in nodes]):
+        return False
+    return not any([isinstance(a, InstanceArray) for a in arrays])
+
+
 def as_inputs(nodes: Iterable[Node]) -> list[Node]:
     """Return nodes, and the gradients that have arrived at them."""
     found = list(nodes)
-    for node in list(found):
-        if node.vertex is not None and node.vertex.grad is not None:
-            found.append(node.vertex.grad)
-    return found
+    grads = [n.vertex.grad for n in found if n.vertex is not None]
+    return [*found, *[grad for grad in grads if grad is not None]]

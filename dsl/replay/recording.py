@@ -79,7 +79,7 @@ class _Recorder:
         self.arithmetic = Arithmetic(call.number_names())
         self.arithmetic.node_of = self._node_of
         outer = call.surroundings.places
-        self.places = [*outer, *map(place_of, call.arguments.parts.containers)]
+        self.places = [*outer, *map(place_of, call.arguments.containers)]
         # Entries that hold something else while the function runs.
         self.replaced: dict[tuple[int, Any], Any] = {}
 
