@@ -19,7 +19,7 @@ DEMO_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SOURCES := $(shell find dsl compiler runtime -name '*.py')
+SOURCES := $(shell find dsl compiler runtime -name '*.py' -o -name '*.pyi')
 EXTRAS := test,viz,dev
 
 # `make develop` leaves a stamp of its own, and then counts as the installation.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,8 @@ class ArrayBase:
 
     __slots__ = ()
     __hash__ = object.__hash__
+    # Annotations name parameters, as in `ArrayBase[SelfT, …]`: see the stubs.
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     _spec: ClassVar[ArraySpec]
     _mask: ClassVar[type[Any]]

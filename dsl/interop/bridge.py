@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import llvm
 from lumijit.base import ArrayBase
 from lumijit.derivatives.custom import CustomOp, custom
 from lumijit.derivatives.functional import jvp, vjp
@@ -21,7 +20,7 @@ from lumijit.interop.exchange import package, to_jax, to_torch
 from lumijit.pytree import children, is_container, rebuild
 from lumijit.runtime.dtypes import VALUES
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
-from lumijit.spec import require
+from lumijit.spec import LLVM, plain_spec, require
 from lumijit.type_traits import tensor_t
 
 Arrays = list[Any]
@@ -237,7 +236,7 @@ def _tensor(contents: np.ndarray[Any, Any]) -> Any:
             f"there are no arrays of type {contents.dtype}",
             "convert it to floats, integers or masks inside.",
         )
-    flat = llvm.ad.Float._spec.replaced(dtype=dtype)
+    flat = plain_spec(LLVM, True, dtype)
     return tensor_t(require(flat, "lumijit.wrap"))(contents)
 
 

@@ -1,0 +1,279 @@
+"""Writes the stub of `ArrayBase`, and of what stands between it and the types.
+
+Owns how operators, items and components are typed. A type's bases say what its entries
+are (`Floats`, `Integers`, `Masks`), how it is indexed (`Flat`, `Rows`), which size
+other operands may have (`Size3`) and which components it has (`Static3`); `stub_types`
+chooses them. Type checkers alone know these classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from lumijit.compiler.ir.ops.arithmetic import MUL
+from lumijit.compiler.ir.ops.logic import AND
+from lumijit.operators import BINARY, Binary
+from lumijit.runtime.dtypes import BOOL, FLOAT32, INT32, DType
+from tests.tools.stub_types import SIZES, WRITTEN, orders
+
+PARAMETERS = ("SelfT", "SelfCpT", "ValT", "ValCpT", "RedT", "PlainT", "MaskT")
+ARRAY = f"ArrayBase[{', '.join(PARAMETERS)}]"
+_HEAD = f"""# What all array types have in common. {WRITTEN}
+# mypy: disable-error-code="misc, override, overload-overlap, overload-cannot-match"
+# pyright: basic
+
+from collections.abc import Iterator, Sequence
+from types import EllipsisType
+from typing import Any, Generic, NoReturn, overload
+
+import numpy as np
+from lumijit.enums import VarState
+from typing_extensions import Never, TypeVar
+
+"""
+_ARRAY_BASE = f"""
+class ArrayBase(Generic[{", ".join(PARAMETERS)}]):
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+    def numpy(self) -> np.ndarray[Any, Any]: ...
+    def torch(self) -> Any: ...
+    def jax(self) -> Any: ...
+    def tf(self) -> Any: ...
+    def item(self) -> Any: ...
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __copy__(self) -> SelfT: ...
+    def __deepcopy__(self, memo: object) -> SelfT: ...
+    def __array__(
+        self, dtype: Any = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[ValT]: ...
+    def __bool__(self) -> bool: ...
+    @overload
+    def __getitem__(self, key: int, /) -> ValT: ...
+    @overload
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __delitem__(self, key: NoReturn, /) -> None: ...
+    @property
+    def array(self) -> PlainT: ...
+    @property
+    def real(self) -> Any: ...
+    @property
+    def imag(self) -> Any: ...
+    @property
+    def T(self) -> SelfT: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def state(self) -> VarState: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def index_ad(self) -> int: ...
+    @property
+    def label(self) -> str | None: ...
+    def __neg__(self) -> SelfT: ...
+    def __pos__(self) -> SelfT: ...
+    def __invert__(self) -> SelfT: ...
+    def __abs__(self) -> SelfT: ...
+    def __matmul__(self, other: Any, /) -> Any: ...
+    def __rmatmul__(self, other: Any, /) -> Any: ...
+"""
+# `**` takes what products take.
+_OPERATORS = (*BINARY, Binary("pow", MUL, "**"))
+# What entries are indexed by; what is read may be written to under a mask.
+_FLAT = """
+class Flat(Generic[SelfT, ValT]):
+    def __float__(self) -> float: ...
+    def __int__(self) -> int: ...
+    @overload
+    def __getitem__(self, key: int, /) -> ValT: ...
+    @overload
+    def __getitem__(self, key: Any, /) -> SelfT: ...
+
+class NoArray: ...
+
+class Ravels(Generic[LeafT]): ...
+
+class Rows(Generic[ValT, LeafT]):
+    @overload
+    def __getitem__(self, key: int, /) -> ValT: ...
+    @overload
+    def __getitem__(self, key: tuple[int, int], /) -> LeafT: ...
+    @overload
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+class Component(Generic[ValT, ValCpT]):
+    @overload
+    def __get__(self, owner: None, cls: Any = None) -> Any: ...
+    @overload
+    def __get__(self, owner: Any, cls: Any = None) -> ValT: ...
+    def __set__(self, owner: Any, value: ValCpT) -> None: ...
+"""
+_KINDS = f"""
+class Numbers(Floats[{", ".join(PARAMETERS)}], Generic[{", ".join(PARAMETERS)}, ImagT]):
+    @property
+    def real(self) -> ValT: ...
+    @property
+    def imag(self) -> ImagT: ...
+    def __abs__(self) -> ValT: ...
+
+class Matrices(Floats[{", ".join(PARAMETERS)}]):
+    @overload
+    def __mul__(self, other: ValT, /) -> ValT: ...
+    @overload
+    def __mul__(self, other: SelfCpT, /) -> SelfT: ...
+    @overload
+    def __matmul__(self, other: ValT, /) -> ValT: ...
+    @overload
+    def __matmul__(self, other: SelfT, /) -> SelfT: ...
+    @overload
+    def __matmul__(self, other: Any, /) -> Any: ...
+"""
+_PCG32 = """
+class PCG32Base(Generic[UIntT, UInt64T, Float16T, FloatT, Float64T]):
+    state: UInt64T
+    inc: UInt64T
+    def __init__(
+        self, size: Any = 1, initstate: Any = ..., initseq: Any = ...
+    ) -> None: ...
+    def seed(self, initstate: Any = ..., initseq: Any = ...) -> None: ...
+    def next_uint32(self, mask: Any = True) -> UIntT: ...
+    def prev_uint32(self, mask: Any = True) -> UIntT: ...
+    def next_uint64(self, mask: Any = True) -> UInt64T: ...
+    def prev_uint64(self, mask: Any = True) -> UInt64T: ...
+    def next_uint32_bounded(self, bound: Any, mask: Any = True) -> UIntT: ...
+    def next_uint64_bounded(self, bound: Any, mask: Any = True) -> UInt64T: ...
+"""
+_DRAWS = """
+    def {direction}_float{bits}(self, mask: Any = True) -> {result}: ...
+    def {direction}_float{bits}_normal(self, mask: Any = True) -> {result}: ...
+"""
+
+
+def _overloads(name: str, cases: list[tuple[str, str]], own: str = "self") -> str:
+    """Write a method of two operands for what the other is and what that gives."""
+    lines = []
+    for other, result in cases:
+        this, _, other = other.rpartition(" and ")
+        own_type = f"{own}: {this}" if this else own
+        if len(cases) > 1:
+            lines.append("    @overload")
+        lines.append(
+            f"    def __{name}__({own_type}, other: {other}, /) -> {result}: ..."
+        )
+    return "\n".join(lines)
+
+
+_OWN = ("SelfCpT", "SelfT")
+# Operands of other types, none of which is that of the result.
+_BESIDE = [(f"Size{n} and Size{n}", "Any") for n in SIZES]
+
+
+def _operators(binary: Binary, cases: list[tuple[str, str]]) -> str:
+    """Write an operator, in both directions, for each case of the other operand."""
+    if binary.name in ("eq", "ne"):
+        return _overloads(binary.name, [("object", "MaskT")])
+    if binary.is_comparison:
+        return _overloads(binary.name, [("SelfCpT | float", "MaskT"), *_BESIDE])
+    if not cases:
+        return "\n".join(
+            _overloads(name, [("Never", "Any")])
+            for name in (binary.name, f"r{binary.name}")
+        )
+    others = _BESIDE if _OWN in cases else []
+    backward = _overloads(f"r{binary.name}", [*cases, *others])
+    return _overloads(binary.name, cases) + "\n" + backward
+
+
+def _base() -> str:
+    return _ARRAY_BASE + "\n".join(_operators(binary, [_OWN]) for binary in _OPERATORS)
+
+
+def _entries(name: str, dtype: DType, more: tuple[str, ...]) -> str:
+    """Write the class of the types with entries of some kind."""
+    parameters = ", ".join((*PARAMETERS, *more))
+    lines = [f"class {name}({ARRAY}, Generic[{parameters}]):"]
+    for binary in _OPERATORS:
+        accepts = binary.op.accepts
+        cases = [_OWN] if dtype in accepts else []
+        # Python's numbers, and flat arrays of floats, change the type of the entries.
+        if dtype is BOOL and INT32 in accepts:
+            cases.append(("int", "IntT"))
+        if not dtype.is_float and FLOAT32 in accepts:
+            cases.append(("LeafT", "FloatT"))
+        if binary.op is AND and dtype.is_float:
+            lines.append(_overloads("and", [("Masks | bool", "SelfT")]))
+            lines.append(_overloads("rand", [("Never", "Any")]))
+        elif cases != [_OWN] and not binary.is_comparison:
+            lines.append(_operators(binary, cases))
+    return "\n".join([*lines, "    ..."])
+
+
+def _sizes() -> str:
+    classes = [f"class Size{n}: ..." for n in SIZES]
+    every = ", ".join(f"Size{n}" for n in SIZES)
+    return "\n".join([*classes, f"class AnySize({every}): ..."])
+
+
+def _static() -> str:
+    """Write the classes that have components by name, and swizzles."""
+    lines = []
+    names = "xyzw"
+    parameters = "ValT, ValCpT, Vec2T, Vec3T, Vec4T"
+    before: set[str] = set()
+    base = f"Generic[{parameters}]"
+    for size in range(1, 5):
+        lines.append(f"class Static{size}({base}):")
+        lines.append(f"    {names[size - 1]}: Component[ValT, ValCpT]")
+        for count in range(2, 5):
+            for parts in itertools.product(names[:size], repeat=count):
+                name = "".join(parts)
+                if name not in before:
+                    before.add(name)
+                    lines.append(f"    {name}: Component[Vec{count}T, Any]")
+        base = f"Static{size}[{parameters}]"
+    return "\n".join(lines)
+
+
+def _draws() -> str:
+    results = {16: "Float16T", 32: "FloatT", 64: "Float64T"}
+    found = [
+        _DRAWS.format(direction=direction, bits=bits, result=result).strip("\n")
+        for direction in ("next", "prev")
+        for bits, result in results.items()
+    ]
+    return _PCG32 + "\n".join(found)
+
+
+def base_stub() -> str:
+    """Return the stub of the classes from which all array types derive."""
+    # With defaults, "ArrayBase" alone is any array, and strict checkers are content.
+    others = ("FloatT", "LeafT", "IntT", "ImagT", "Vec2T", "Vec3T", "Vec4T")
+    others += ("UIntT", "UInt64T", "Float16T", "Float64T")
+    variables = [f'{name} = TypeVar("{name}", default=Any)' for name in PARAMETERS]
+    variables += [f'{name} = TypeVar("{name}", default=Any)' for name in others]
+    variables += [
+        f'{name} = TypeVar("{name}", covariant=True)'
+        for name in ("InT", "LikeT", "OfT")
+    ]
+    return "\n\n".join(
+        [
+            _HEAD + "\n".join(variables),
+            orders(),
+            "class Fits(Generic[InT, LikeT, OfT]): ...",
+            _sizes(),
+            _base(),
+            _entries("Floats", FLOAT32, ()),
+            _entries("Integers", INT32, ("FloatT", "LeafT")),
+            _entries("Masks", BOOL, ("FloatT", "LeafT", "IntT")),
+            _FLAT,
+            _KINDS,
+            _static(),
+            _draws(),
+            "",
+        ]
+    )

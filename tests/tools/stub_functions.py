@@ -1,0 +1,336 @@
+"""Writes the stub of the package: what `import lumijit` gives.
+
+Owns how functions are typed that are generic over arrays, as a table of forms: what
+each form takes and returns, and which functions have it. All others are as their
+sources annotate them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import lumijit as dr
+from tests.tools.stub_base import PARAMETERS
+from tests.tools.stub_types import SIZES, WRITTEN
+
+Case = tuple[list[str], str]
+# No more parameters than are asked for. And a union, though of one: with a generic
+# type as the context, mypy would expect it of the call that is the argument.
+_ARRAY = "ArrayBase[SelfT, SelfCpT] | NoArray"
+_REDUCED = "ArrayBase[Any, SelfCpT, Any, Any, RedT] | NoArray"
+_MASKED = "ArrayBase[Any, Any, Any, Any, Any, Any, MaskT]"
+_ANY = ", ".join(["Any"] * len(PARAMETERS))
+# Arrays that become floats, or integers, where they meet Python's numbers.
+_INTEGERS = f"Integers[{_ANY}, FloatT, LeafT]"
+_MASKS = f"Masks[{_ANY}, FloatT, LeafT, IntT]"
+_OPERANDS = "ArrayBase | float"
+_HEAD = f"""# What `import lumijit` gives. {WRITTEN}
+# mypy: disable-error-code="misc, overload-overlap, overload-cannot-match"
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+from types import EllipsisType
+
+from typing_extensions import TypeVar
+
+"""
+
+
+def _promoted(result: str, numbers: tuple[str, ...]) -> list[Case]:
+    """Two operands, of which one keeps its type."""
+    array = _REDUCED if result == "RedT" else _ARRAY
+    return [
+        ([array, "SelfCpT"], result),
+        (["SelfCpT", array], result),
+        *([([_INTEGERS, "LeafT"], "FloatT")] if result == "SelfT" else []),
+        *([(["LeafT", _INTEGERS], "FloatT")] if result == "SelfT" else []),
+        *[([number, number], number) for number in numbers],
+        *[([f"Size{n}", f"Size{n}"], "Any") for n in SIZES],
+    ]
+
+
+def _promoted_by_three() -> list[Case]:
+    return [
+        ([_ARRAY, "SelfCpT", "SelfCpT"], "SelfT"),
+        (["SelfCpT", _ARRAY, "SelfCpT"], "SelfT"),
+        (["SelfCpT", "SelfCpT", _ARRAY], "SelfT"),
+        (["float"] * 3, "float"),
+        ([_OPERANDS] * 3, "Any"),
+    ]
+
+
+_REAL: Case = (["ArrayT"], "ArrayT")
+_FLOAT: Case = (["float"], "float")
+_INT: Case = (["int"], "int")
+_AXIS = "Literal[0] | EllipsisType = ..."
+# For each form: the functions, and what they take and return. A case without an
+# `axis` is followed by one in which there is any.
+_FORMS: dict[str, tuple[str, list[Case]]] = {
+    "math": (
+        "acos acosh asin asinh atan atanh cbrt ceil comp_ellint_1 comp_ellint_2 cos "
+        "cosh deg2rad erf erfinv exp exp2 floor lgamma linear_to_srgb log log2 "
+        "rad2deg rcp round rsqrt safe_acos safe_asin safe_sqrt sin sinh sqrt "
+        "srgb_to_linear tan tanh trunc",
+        [_REAL, _FLOAT],
+    ),
+    "numbers": (
+        "brev log2i lzcnt popcnt sign tzcnt",
+        [_REAL, _INT, _FLOAT],
+    ),
+    "magnitude": (
+        "abs",
+        [
+            (["Numbers[Any, Any, ValT, Any, Any, Any, Any, Any]"], "ValT"),
+            _REAL,
+            _INT,
+            _FLOAT,
+        ],
+    ),
+    "vectors": ("normalize transpose", [_REAL]),
+    "pairs": (
+        "sincos sincosh",
+        [(["ArrayT"], "tuple[ArrayT, ArrayT]"), (["float"], "tuple[float, float]")],
+    ),
+    "tests": (
+        "isfinite isinf isnan",
+        [
+            ([f"{_MASKED} | NoArray"], "MaskT"),
+            (["float"], "bool"),
+        ],
+    ),
+    "operators": (
+        "fmax fmin maximum minimum mulsign copysign power",
+        _promoted("SelfT", ("int", "float")),
+    ),
+    "functions of two": (
+        "atan2 comp_ellint_3 ellint_1 ellint_2 hypot step",
+        _promoted("SelfT", ("float",)),
+    ),
+    "bits": ("mul_hi rotl rotr", _promoted("SelfT", ("int",))),
+    "cross products": ("cross", _promoted("SelfT", ())),
+    "products": ("abs_dot dot unit_angle", _promoted("RedT", ("float",))),
+    "functions of three": ("clamp clip ellint_3 fma lerp", _promoted_by_three()),
+    "selection": (
+        "select",
+        [
+            (["bool", "T", "T"], "T"),
+            (["SelfCpT", _ARRAY, "SelfCpT"], "SelfT"),
+            (["SelfCpT", "SelfCpT", _ARRAY], "SelfT"),
+            ([_MASKS, "int", "int"], "IntT"),
+            ([_MASKS, "LeafT", "LeafT"], "FloatT"),
+            ([_OPERANDS] * 3, "Any"),
+            (["ArrayBase", "T", "T"], "T"),
+        ],
+    ),
+    "matrices": ("det frob trace", [(["Rows[Any, LeafT]"], "LeafT"), (["Any"], "Any")]),
+    "parts": (
+        "imag",
+        [(["Numbers[Any, Any, Any, Any, Any, Any, Any, ImagT]"], "ImagT"), _REAL],
+    ),
+    "real parts": (
+        "real",
+        [(["Numbers[Any, Any, ValT, Any, Any, Any, Any, Any]"], "ValT"), _REAL],
+    ),
+    "flat arrays": ("ravel", [(["Ravels[LeafT]"], "LeafT")]),
+    "inverse": ("inverse", [_REAL, _FLOAT]),
+    "unchanged types": (
+        "block_prefix_sum block_sum conj copy cumsum empty_like grad ones_like "
+        "opaque_width prefix_sum replace_grad reverse sort sqr square zeros_like",
+        [(["T"], "T")],
+    ),
+    "more of the same": ("repeat tile", [(["T"], "T")]),
+    "creation": (
+        "arange empty full gather identity linspace ones opaque quat_to_matrix "
+        "reinterpret_array rotate unravel zeros",
+        [(["type[T]"], "T")],
+    ),
+    "types": ("mask_t", [([f"type[{_MASKED}] | {_MASKED}"], "type[MaskT]")]),
+    "types of items": (
+        "value_t",
+        [
+            (
+                ["type[ArrayBase[Any, Any, ValT]] | ArrayBase[Any, Any, ValT]"],
+                "type[ValT]",
+            )
+        ],
+    ),
+    "reductions": (
+        "max mean min norm prod squared_norm sum std var",
+        [(["ArrayBase[Any, Any, Any, Any, RedT] | NoArray"], "RedT"), _FLOAT],
+    ),
+    "reductions of masks": (
+        "all any none",
+        [
+            (["ArrayBase[Any, Any, Any, Any, RedT] | NoArray"], "RedT"),
+            (["bool"], "bool"),
+        ],
+    ),
+}
+# What is written out: functions that take functions.
+_WRITTEN = {
+    "syntax": """
+@overload
+def syntax(
+    f: None = None,
+    *,
+    recursive: bool = ...,
+    print_ast: bool = ...,
+    print_code: bool = ...,
+) -> Callable[[F], F]: ...
+@overload
+def syntax(
+    f: F, *, recursive: bool = ..., print_ast: bool = ..., print_code: bool = ...
+) -> F: ...
+""",
+    "func": """
+@overload
+def func(f: None = None, *, backend: JitBackend | None = None) -> Callable[[F], F]: ...
+@overload
+def func(f: F, *, backend: JitBackend | None = None) -> F: ...
+""",
+    "if_stmt": """
+def if_stmt(
+    args: tuple[Any, ...],
+    cond: Any,
+    true_fn: Callable[..., T],
+    false_fn: Callable[..., T],
+    arg_labels: Sequence[str] = ...,
+    rv_labels: Sequence[str] = ...,
+    label: str | None = None,
+    mode: str | None = None,
+    strict: bool = True,
+) -> T: ...
+""",
+    "while_loop": """
+def while_loop(
+    state: StateT,
+    cond: Callable[..., Any],
+    body: Callable[..., tuple[Any, ...]],
+    labels: Sequence[str] = ...,
+    label: str | None = None,
+    mode: str | None = None,
+    strict: bool = True,
+    compress: bool | None = None,
+    max_iterations: int | None = None,
+) -> StateT: ...
+""",
+    "switch": """
+def switch(
+    index: Any,
+    targets: Sequence[Callable[..., T]],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> T: ...
+""",
+    "dispatch": """
+def dispatch(
+    inst: Any,
+    target: Callable[..., T],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> T: ...
+""",
+    "concat": """
+def concat(arrays: Sequence[T], /, axis: int | None = 0) -> T: ...
+""",
+    "detach": """
+@overload
+def detach(arg: T, preserve_type: Literal[True] = True) -> T: ...
+@overload
+def detach(arg: Any, preserve_type: bool) -> Any: ...
+""",
+    "matmul": """
+@overload
+def matmul(a: Matrices[SelfT, Any, ValT, Any, Any, Any, Any], b: ValT, /) -> ValT: ...
+@overload
+def matmul(a: Matrices[SelfT, Any, ValT, Any, Any, Any, Any], b: SelfT, /) -> SelfT: ...
+@overload
+def matmul(a: Any, b: Any, /) -> Any: ...
+""",
+}
+
+
+def _parameters(name: str, types: list[str], axis: str) -> str:
+    """Write a function's parameters, of which the first have the types given."""
+    found = []
+    kind = None
+    for parameter in inspect.signature(getattr(dr, name)).parameters.values():
+        if kind is parameter.POSITIONAL_ONLY and parameter.kind is not kind:
+            found.append("/")
+        if parameter.kind is parameter.KEYWORD_ONLY and kind is not parameter.kind:
+            found.append("*")
+        kind = parameter.kind
+        if types:
+            text = f"{parameter.name}: {types[0]}"
+            types = types[1:]
+        elif parameter.name == "axis" and axis:
+            text = f"axis: {axis}"
+        else:
+            text = f"{parameter.name}: Any"
+            text += "" if parameter.default is parameter.empty else " = ..."
+        found.append(text)
+    if kind is inspect.Parameter.POSITIONAL_ONLY:
+        found.append("/")
+    return ", ".join(found)
+
+
+def _function(name: str, cases: list[Case]) -> str:
+    parameters = inspect.signature(getattr(dr, name)).parameters
+    rows = [(types, result, "") for types, result in cases]
+    if "axis" in parameters and cases[0][1] == "RedT":
+        rows = [(types, result, _AXIS) for types, result in cases]
+        rows.append((["Any"], "Any", ""))
+    lines = []
+    for types, result, axis in rows:
+        if len(rows) > 1:
+            lines.append("@overload")
+        lines.append(f"def {name}({_parameters(name, types, axis)}) -> {result}: ...")
+    return "\n".join(lines)
+
+
+def _homes() -> Iterator[tuple[str, str]]:
+    """Yield where each public name comes from, with the name."""
+    tree = ast.parse(Path(inspect.getsourcefile(dr) or "").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("lumijit"):
+            for alias in node.names:
+                if not (alias.asname or "_").startswith("_"):
+                    yield node.module, alias.name
+    for home, names in dr._LATER.items():
+        for name in names:
+            yield f"lumijit.{home}".rstrip("."), name
+
+
+def package_stub() -> str:
+    """Return the stub of the package."""
+    typed = {name for names, _ in _FORMS.values() for name in names.split()}
+    typed |= _WRITTEN.keys()
+    lines = [_HEAD]
+    for home, name in sorted(_homes()):
+        if name not in typed:
+            home = "lumijit.typed" if name == "ArrayBase" else home
+            lines.append(f"from {home} import {name} as {name}")
+    others = ("FloatT", "ImagT", "Integers", "IntT", "LeafT", "Masks", "Matrices")
+    others += ("NoArray", "Numbers", "Ravels", "Rows", *(f"Size{n}" for n in SIZES))
+    lines += [
+        f"from lumijit.typed import {', '.join(PARAMETERS)}",
+        f"from lumijit.typed import {', '.join(others)}",
+        "",
+        "__version__: str",
+        'T = TypeVar("T")',
+        'ArrayT = TypeVar("ArrayT", bound=ArrayBase)',
+        'StateT = TypeVar("StateT", bound=tuple[Any, ...])',
+        'F = TypeVar("F", bound=Callable[..., Any])',
+        "",
+    ]
+    for names, cases in _FORMS.values():
+        lines += [_function(name, cases) for name in names.split()]
+    lines += [text.strip() for text in _WRITTEN.values()]
+    return "\n".join([*lines, ""])
