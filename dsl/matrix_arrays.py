@@ -21,6 +21,7 @@ from lumijit.functions.matrix_math import (
     TAKE_REALS,
     transposed,
 )
+from lumijit.recipes import carry_out
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import MATRIX
 from lumijit.special_arrays import SpecialArray, is_real, joined, parts_of
@@ -64,7 +65,7 @@ class Matrices(SpecialArray):
                 f"the axes of a matrix are {axes!r} (expected None or (1, 0))",
                 "leave them out.",
             )
-        return joined(type(self), transposed(parts_of(self)))
+        return joined(type(self), carry_out(transposed, parts_of(self)))
 
 
 def depth_of(value: Any) -> int:

@@ -139,9 +139,21 @@ def common_of_types(kinds: Iterable[type[Any]], construct: str) -> ArraySpec:
     return seen.spec(construct)
 
 
+# The common class of operands of which the types tell it.
+_COMMON: dict[tuple[type[Any], ...], type[Any]] = {}
+_NUMBERS = (bool, int, float)
+
+
 def common_class(values: Iterable[Any], construct: str) -> type[Any]:
     """Return the class to which all operands are converted."""
-    return require(common_spec(values, construct), construct)
+    values = tuple(values)
+    key = tuple(map(type, values))
+    found = _COMMON.get(key)
+    if found is None:
+        found = require(common_spec(values, construct), construct)
+        if all(t in _NUMBERS or issubclass(t, ArrayBase) for t in key):
+            _COMMON[key] = found
+    return found
 
 
 def promote(construct: str, *values: Any) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from lumijit import initialize, printing
 from lumijit.base import Array
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.quaternion_math import RULES, TAKE_REALS, conjugate
+from lumijit.recipes import carry_out
 from lumijit.spec import require
 from lumijit.special_arrays import SpecialArray, is_real, joined, parts_of
 
@@ -68,7 +69,7 @@ class Quaternions(SpecialArray):
         return require(cls._spec.replaced(outer=(3,)), cls.__name__)
 
     def _conjugate(self) -> Array:
-        return joined(type(self), conjugate(parts_of(self)))
+        return joined(type(self), carry_out(conjugate, parts_of(self)))
 
     def _printed(self) -> np.ndarray[Any, Any]:
         parts = np.ascontiguousarray(super()._printed(), np.float64)

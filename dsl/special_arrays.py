@@ -19,6 +19,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.logic import EQ, NE
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.nested import wrap as wrap_nested
+from lumijit.recipes import carry_out
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.scalar_arrays import HostArray
@@ -26,6 +27,7 @@ from lumijit.scalar_arrays import wrap as wrap_host
 from lumijit.spec import DYNAMIC, find, require
 
 Parts = tuple[Any, ...]
+_LEAVES: dict[type[Any], type[Any]] = {}
 
 
 class SpecialArray(ArrayBase):
@@ -49,7 +51,10 @@ class SpecialArray(ArrayBase):
         if dtype is FLOAT16:
             wide: Any = require(cls._spec.replaced(dtype=FLOAT32), construct)
             return _narrowed(wide._combine(op, construct, operands), dtype)
-        found = rule(*[cls._operand(v, op) for v in operands])
+        parts = [
+            parts_of(v) if type(v) is cls else cls._operand(v, op) for v in operands
+        ]
+        found = carry_out(rule, *parts)
         return cls._result(found)
 
     @classmethod
@@ -96,9 +101,11 @@ class SpecialArray(ArrayBase):
 
 def leaf_class(cls: type[Any]) -> type[Any]:
     """Return the class of the parts of an array class."""
-    spec = cls._spec
-    outer = () if spec.is_jit else (DYNAMIC,)
-    return require(spec.replaced(outer=outer), cls.__name__)
+    leaf = _LEAVES.get(cls)
+    if leaf is None:
+        outer = () if cls._spec.is_jit else (DYNAMIC,)
+        leaf = _LEAVES[cls] = require(cls._spec.replaced(outer=outer), cls.__name__)
+    return leaf
 
 
 def parts_of(array: Array) -> Parts:
@@ -117,13 +124,13 @@ def parts_of(array: Array) -> Parts:
 
 
 def joined(cls: Any, parts: Parts) -> Any:
-    """Return an array of a class for its parts, which it doesn't share with others."""
+    """Return an array of a class for its parts, which nobody else holds."""
     if issubclass(cls, HostArray):
         return wrap_host(cls, np.concatenate([p._data for p in parts]))
     size = cls._spec.outer[0]
     step = len(parts) // size
     if step == 1:
-        return wrap_nested(cls, [part._copy() for part in parts])
+        return wrap_nested(cls, list(parts))
     rows = [parts[i : i + step] for i in range(0, len(parts), step)]
     return wrap_nested(cls, [joined(cls._item, row) for row in rows])
 

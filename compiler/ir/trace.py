@@ -12,7 +12,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler.ir import value_numbering, vertices
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.logic import AND, COPY, SELECT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
@@ -64,6 +64,11 @@ class _State:
 state = _State()
 #: The lanes that run in any thread: where it is empty, `state.lane` is None.
 running_lanes: list[Any] = []
+
+
+def scoped(scope: Scope) -> During[Scope]:
+    """Have nodes belong to a scope that isn't part of the program."""
+    return _scope.during(scope)
 
 
 def masked_only(mask: Node | None) -> During[Node | None]:
@@ -224,9 +229,7 @@ def append(
 
     The operands broadcast, unless `size` says how many entries the result has.
     """
-    host = deps[0]
-    if host.op is LITERAL:
-        host = next((d for d in deps if d.op is not LITERAL), host)
+    host = hosting(deps)
     if host.uses is not None and flags.value_numbering:
         scope = _current_scope()
         found = value_numbering.find(host, op, dtype, deps, attr, scope)
@@ -246,6 +249,14 @@ def append(
     else:
         value_numbering.note(host, node)
     return node
+
+
+def hosting(deps: tuple[Node, ...]) -> Node:
+    """Return the operand at which an operation is found again."""
+    host = deps[-1] if len(deps) == 3 else deps[0]
+    if host.op is LITERAL:
+        return next((d for d in deps if d.op is not LITERAL), host)
+    return host
 
 
 def emit1(op: Op, a: Node) -> Node:
@@ -300,14 +311,44 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
 
 
 def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
-    """Apply a ternary operation; the result has the last operand's type."""
+    """Apply a ternary operation; the result has the last operand's type.
+
+    That operand, mostly a sum so far, has the fewest uses to look through.
+    """
     deps = (a, b, c)
-    size = broadcast_size(op, deps)
+    size = c.size
+    if a.size != size or b.size != size:
+        size = broadcast_size(op, deps)
+    host = c
     if a.op is LITERAL or b.op is LITERAL or c.op is LITERAL or b is c:
         folded = simplify.ternary(op, a, b, c, size)
         if folded is not None:
             return folded
-    return append(op, c.type, deps, None, size)
+        host = hosting(deps)
+    scope = _current_scope()
+    if host.uses is not None and flags.value_numbering:
+        found = value_numbering.find(host, op, c.type, deps, None, scope)
+        if found is not None:
+            return found
+    made = Node()
+    made.op = op
+    made.type = c.type
+    made.size = size
+    made.deps = deps
+    made.attr = None
+    made.buffer = None
+    made.scope = scope
+    made.uses = None
+    made.vertex = None
+    if _variables and not (
+        a.vertex is b.vertex is c.vertex is None or vertices.note(made)
+    ):
+        return made
+    if host.uses is None:
+        host.uses = ref(made)
+    else:
+        value_numbering.note(host, made)
+    return made
 
 
 def cast_to(node: Node, dtype: DType) -> Node:

@@ -71,7 +71,7 @@ def _key(host: Node, op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any) ->
     return (op.index, dtype.index, attr, *map(id, deps))
 
 
-def _is_visible(node: Node, scope: Scope) -> bool:
+def is_visible(node: Node, scope: Scope) -> bool:
     """Tell whether a node belongs to a scope or one around it."""
     home = node.scope
     inner: Scope | None = scope
@@ -127,7 +127,7 @@ def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | No
             node: Node | None = entry()
             if node is not None and node.op is op:
                 deps = node.deps
-                if deps and deps[0] is a and deps[1] is b and _is_visible(node, scope):
+                if deps and deps[0] is a and deps[1] is b and is_visible(node, scope):
                     return node
         return None
     if kind is ref:
@@ -144,7 +144,7 @@ def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | No
     if node is not None and node.op is op:
         # Another thread may evaluate it meanwhile, and take the operands away.
         deps = node.deps
-        if deps and deps[0] is a and deps[1] is b and _is_visible(node, scope):
+        if deps and deps[0] is a and deps[1] is b and is_visible(node, scope):
             return node
     return None
 
@@ -157,7 +157,7 @@ def _is_equal(
         and node.deps == deps
         and node.type is dtype
         and node.attr == attr
-        and _is_visible(node, scope)
+        and is_visible(node, scope)
     )
 
 

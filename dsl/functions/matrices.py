@@ -15,6 +15,7 @@ from lumijit.functions.vectors import dot, dot_items
 from lumijit.initialize import is_number
 from lumijit.matrix_arrays import depth_of
 from lumijit.operators import check_accepts
+from lumijit.recipes import carry_out
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import MATRIX
 from lumijit.special_arrays import joined, parts_of
@@ -77,7 +78,7 @@ def matmul(a: Any, b: Any, /) -> Any:
         parts_of((cls if depth == 2 else cls._item)(value))
         for depth, value in zip(depths, (a, b), strict=True)
     )
-    found = matrix_math.multiply(first, second)
+    found = carry_out(matrix_math.multiply, first, second)
     return joined(cls if depths == (2, 2) else cls._item, found)
 
 
@@ -139,7 +140,7 @@ def det(arg: Array, /) -> Any:
     [-2]
     """
     parts = _parts(arg, "lumijit.det")
-    return arg._result(matrix_math.determinant(parts))
+    return arg._result(carry_out(matrix_math.determinant, parts))
 
 
 def trace(arg: Array, /) -> Any:
@@ -181,7 +182,7 @@ def frob(arg: Array, /) -> Any:
     [30]
     """
     parts = _parts(arg, "lumijit.frob")
-    return arg._result(dot_items(parts, parts))
+    return arg._result(carry_out(dot_items, parts, parts))
 
 
 def diag(arg: Array, /) -> Array:
@@ -202,7 +203,7 @@ def diag(arg: Array, /) -> Array:
      [0, 2]], [1, 4])
     """
     if is_matrix_v(arg):
-        return joined(type(arg)._item, matrix_math.diagonal(parts_of(arg)))
+        return joined(type(arg)._item, carry_out(matrix_math.diagonal, parts_of(arg)))
     spec = spec_of(arg)
     cls: Any = matrix_t(arg)
     if cls is None or spec is None or len(spec.outer) != 1:
