@@ -199,14 +199,19 @@ def optimize(opt: dr.opt.Optimizer, size: int, steps: int) -> Iterator[float]:
     """Improve the shape step by step; yield the difference of pictures before each."""
     target = render(Balls.of(TARGET), size)
     dr.eval(target)
-    rate = opt.learning_rate()
-    for step in range(steps):
+
+    @dr.kernel
+    def improve(rate: float) -> Float:
         shape = opt["shape"]
         difference = dr.mean(dr.squared_norm(render(shape, size) - target))
         loss = difference
         if isinstance(shape, Grid):
             loss = loss + 0.5 * shape.roughness()
         dr.backward(loss)
-        opt.set_learning_rate(rate * (1 - 0.8 * step / steps))
+        opt.set_learning_rate(rate)
         opt.step()
-        yield difference[0]
+        return difference
+
+    rate = opt.learning_rate()
+    for step in range(steps):
+        yield improve(rate * (1 - 0.8 * step / steps))[0]

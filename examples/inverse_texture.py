@@ -92,12 +92,17 @@ def optimize(opt: dr.opt.Optimizer, size: int, steps: int) -> Iterator[float]:
     """Improve the texture step by step; yield the loss before each."""
     target = render(truth(), size)
     dr.eval(target)
-    for _ in range(steps):
+
+    @dr.kernel
+    def improve() -> Float:
         loss = dr.mean(dr.squared_norm(render(opt["texels"], size) - target))
         dr.backward(loss)
         opt.step()
         opt["texels"] = dr.clip(opt["texels"], 0, 1)
-        yield loss[0]
+        return loss
+
+    for _ in range(steps):
+        yield improve()[0]
 
 
 def begin() -> dr.opt.Optimizer:

@@ -120,19 +120,23 @@ class Optimizer(MutableMapping[str, Any]):
 
         What the method remembers of it is kept if types and sizes are the same.
         """
-        made = Parameter(self._copied(key, value), self.slots)
+        copied = self._copied(key, value)
         known = self._parameters.get(key)
+        if known is not None and known.take(copied):
+            return
+        made = Parameter(copied, self.slots)
         if known is not None and known.kinds == made.kinds:
             for old, new in zip(known.entries, made.entries, strict=True):
                 new.state, new.count = old.state, old.count
         self._parameters[key] = made
+        self._store_rates()
 
     def __delitem__(self, key: str) -> None:
         """Remove a parameter."""
         self._parameter(key)
         del self._parameters[key]
         self._own_rates.pop(key, None)
-        self._forget_rates(key)
+        self._store_rates()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parameters)
@@ -200,13 +204,13 @@ class Optimizer(MutableMapping[str, Any]):
             own = {**value, **rates}
         elif value is not None:
             self._rate = self._checked("lr", value)
-            self._forget_rates(None)
         for key, rate in own.items():
             self._parameter(key)
             self._own_rates.pop(key, None)
             if rate is not None:
                 self._own_rates[key] = self._checked(f"lr of {key}", rate)
-            self._forget_rates(key)
+        self._stored_rates = {}
+        self._store_rates()
 
     def learning_rate(self, key: str | None = None) -> float:
         """Return a learning rate.
@@ -229,16 +233,20 @@ class Optimizer(MutableMapping[str, Any]):
         self._parameter(key)
         return self._own_rates.get(key, self._rate)
 
-    def _forget_rates(self, key: str | None) -> None:
-        stored = self._stored_rates
-        self._stored_rates = {k: v for k, v in stored.items() if k[0] != key}
+    def _store_rates(self) -> None:
+        """Put the rates of all parameters into memory, if they aren't there."""
+        known, self._stored_rates = self._stored_rates, {}
+        for key, parameter in self._parameters.items():
+            for entry in parameter.entries:
+                place = self._place(key, entry)
+                rate = known.get(place)
+                if rate is None:
+                    rate = opaque(place[1], self.learning_rate(key))
+                self._stored_rates[place] = known[place] = rate
 
-    def _stored_rate(self, key: str, entry: Entry) -> Any:
+    def _place(self, key: str, entry: Entry) -> tuple[str | None, type[Any]]:
         owner = key if key in self._own_rates else None
-        place = (owner, float64_array_t(entry.cls))
-        if place not in self._stored_rates:
-            self._stored_rates[place] = opaque(place[1], self.learning_rate(key))
-        return self._stored_rates[place]
+        return owner, float64_array_t(entry.cls)
 
     def gradients(self) -> list[Any]:
         """Return the gradients that have arrived, as flat arrays.
@@ -277,7 +285,7 @@ class Optimizer(MutableMapping[str, Any]):
             for entry in parameter.entries:
                 gradient = entry.gradient()
                 if gradient is not None:
-                    rate = self._stored_rate(key, entry)
+                    rate = self._stored_rates[self._place(key, entry)]
                     self._improve(entry, gradient, rate, grad_scale, active)
                     changed.append(entry)
         if not changed and self._parameters:
@@ -372,7 +380,8 @@ class Optimizer(MutableMapping[str, Any]):
         self._own_rates = {
             key: float(state[f"{key}/rate"]) for key in self if f"{key}/rate" in state
         }
-        self._stored_rates.clear()
+        self._stored_rates = {}
+        self._store_rates()
         for prefix, entry in self._named_entries():
             entry.restore({slot: state[prefix + slot] for slot in entry.saved()})
             track(entry.array)

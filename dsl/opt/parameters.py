@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from lumijit.derivatives.gradients import enable_grad, grad, tracked_leaves
 from lumijit.derivatives.scopes import resume_grad
 from lumijit.functions.creation import opaque
 from lumijit.functions.evaluation import make_opaque
+from lumijit.pytree import Parts
 from lumijit.type_traits import detached_t, float32_array_t
 
 State = dict[str, Any]
@@ -80,6 +82,19 @@ class Parameter:
     def __init__(self, value: Any, slots: tuple[str, ...]) -> None:
         self.value = value
         self.entries = [Entry(leaf, slots) for leaf in tracked_leaves(value)]
+
+    def take(self, value: Any) -> bool:
+        """Take another value, if it is made alike; tell whether it is."""
+        own, other = Parts((self.value,)), Parts((value,))
+        pairs = list(zip_longest(own.leaves, other.leaves))
+        is_alike = own.is_same(other) and all(
+            type(a) is type(b) and isinstance(a, FlatArray) and len(a) == len(b)
+            for a, b in pairs
+        )
+        if is_alike:
+            for a, b in pairs:
+                a._assign(b)
+        return is_alike
 
     @property
     def kinds(self) -> list[tuple[type[Any], int]]:
