@@ -62,7 +62,9 @@ class Arguments:
         self.containers: list[Any] = []
         self.is_static: list[bool] = []
         self.key: tuple[Any, ...] = ()
-        if static or not self._take_plain():
+        # Whether they are flat arrays and numbers only.
+        self.is_plain = not static and self._take_plain()
+        if not self.is_plain:
             self._take(static)
 
     def _take_plain(self) -> bool:
@@ -268,6 +270,8 @@ class Surroundings:
 
     def is_current(self) -> bool:
         """Tell whether everything is as it was looked at."""
+        if not self.places:
+            return True
         reach = self.reach
         if reach.changed(WHOLE):
             return False

@@ -5,6 +5,7 @@ What a `Recording` says of nodes, leaves and changes is found out by `recording`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,9 +17,9 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import evaluate
-from lumijit.control.locations import MISSING, Items
+from lumijit.control.locations import MISSING, Items, Location
 from lumijit.instance_registry import note_contents
-from lumijit.replay.inputs import Call, as_inputs
+from lumijit.replay.inputs import as_inputs
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
@@ -110,21 +111,30 @@ class Recording:
         """Whether a call assigns entries."""
         return bool(self.puts)
 
-    def played(self, call: Call) -> tuple[bool, Any]:
+    def played(
+        self,
+        arrays: list[FlatArray],
+        numbers_now: list[Any],
+        place: Callable[[int], Location],
+    ) -> tuple[bool, Any]:
         """Replay a call whose arrays lie in memory, and whose key is that recorded.
+
+        Args:
+            arrays: its arrays.
+            numbers_now: its numbers.
+            place: returns the places that it may change.
 
         Returns:
             True and the result, or False and the guard that doesn't hold.
         """
         try:
-            numbers = self._compute(call.numbers)
+            numbers = self._compute(numbers_now)
             if isinstance(numbers, Guard):
                 return False, numbers
             stored = [slot.stored(numbers[slot.value]) for slot in self.slots]
         except Exception as error:
             # The function itself says what is wrong, with its own line.
             return False, error
-        arrays = call.arrays
         inputs = as_inputs([array._node for array in arrays])
         addresses, block = self._addresses(inputs, stored)
         outputs = self.replay.run(addresses)
@@ -138,7 +148,8 @@ class Recording:
             report.deliver()
         leaves = [_leaf(leaf, nodes, arrays, numbers) for leaf in self.leaves]
         result, *values = self.parts.together(leaves)
-        self._leave(call, inputs, arrays, nodes, values)
+        if self.changed or self.gradients or values:
+            self._leave(place, inputs, arrays, nodes, values)
         self.call_count += 1
         return True, result
 
@@ -209,7 +220,7 @@ class Recording:
 
     def _leave(
         self,
-        call: Call,
+        place: Callable[[int], Location],
         inputs: list[Node],
         arrays: list[FlatArray],
         nodes: list[Node],
@@ -226,15 +237,15 @@ class Recording:
                 undo.append((setattr, (vertex, "grad", vertex.grad)))
                 vertex.grad = None if grad is None else nodes[grad]
             for put, value in zip(self.puts, values, strict=True):
-                place = call.place(put.place)
+                where = place(put.place)
                 if put.key is EVERY:
-                    assert isinstance(place, Items)
-                    undo.append((place.items.__setitem__, (_ALL, list(place.items))))
-                    place.items[:] = value
+                    assert isinstance(where, Items)
+                    undo.append((where.items.__setitem__, (_ALL, list(where.items))))
+                    where.items[:] = value
                 else:
-                    before = place.current().get(put.key, MISSING)
-                    undo.append((place.put, (put.key, before)))
-                    place.put(put.key, value)
+                    before = where.current().get(put.key, MISSING)
+                    undo.append((where.put, (put.key, before)))
+                    where.put(put.key, value)
         except BaseException:
             for function, operands in reversed(undo):
                 function(*operands)

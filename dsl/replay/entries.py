@@ -1,0 +1,116 @@
+"""What a decorated function knows of its recordings: keys, reasons, and the latest.
+
+Owns what belongs to a key besides arguments and surroundings, and saying in what two
+keys differ. What a recording is, is up to `playback`.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lumijit.compiler.ir import vertices
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.plan import target
+from lumijit.replay.inputs import NUMBERS, Call, Surroundings
+from lumijit.replay.playback import Recording
+from lumijit.runtime import workers
+from lumijit.runtime.config import FLAG_NAMES, flags
+
+
+@dataclass
+class Entry:
+    """A recording as its function knows it: why it was made, and what it depends on.
+
+    `problem` says why there is none; the function runs in such calls.
+    """
+
+    recording: Recording | None
+    problem: str
+    reason: str
+    names: list[str]
+    call_count: int = 0
+
+    def text(self) -> list[str]:
+        """Describe it, in lines."""
+        lines = [self.reason]
+        if self.recording is None:
+            lines.append(f"runs as it is, since {self.problem}")
+        else:
+            replay = self.recording.replay
+            kernels = {id(step.job.kernel) for step in replay.steps}
+            lines.append(
+                f"{len(replay.steps)} launches of {len(kernels)} kernels, replayed "
+                f"{self.call_count} times, {replay.temporary_bytes} bytes of memory"
+            )
+        return [*lines, f"inputs: {', '.join(self.names) or 'none'}"]
+
+
+class Latest(NamedTuple):
+    """The last call that was replayed, if its arguments are flat arrays and numbers.
+
+    `arrays` and `numbers` are positions of arguments.
+    """
+
+    kinds: tuple[type[Any], ...]
+    arrays: list[int]
+    numbers: list[int]
+    sizes: list[int]
+    surroundings: Surroundings
+    key: Any
+    entry: Entry
+
+    @staticmethod
+    def of(args: tuple[Any, ...], call: Call, key: Any, entry: Entry) -> Latest:
+        """Remember a call."""
+        kinds = tuple(map(type, args))
+        arrays = [k for k, kind in enumerate(kinds) if kind not in NUMBERS]
+        numbers = [k for k, kind in enumerate(kinds) if kind in NUMBERS]
+        sizes = [array._node.size for array in call.arrays]
+        return Latest(kinds, arrays, numbers, sizes, call.surroundings, key, entry)
+
+
+# What only tells of launches is no part of a recording.
+_flags_of = operator.attrgetter(
+    *(name for name in FLAG_NAMES if name not in ("kernel_history", "launch_blocking"))
+)
+
+
+def context() -> tuple[Any, ...]:
+    """Return what a recording depends on besides the call."""
+    chosen = vertices.selected()
+    return (
+        _flags_of(flags),
+        chosen and (chosen.is_complement, frozenset(chosen.serials)),
+        workers.thread_count(),
+        evaluate.expand_threshold(),
+        target.in_use().name,
+    )
+
+
+#: Where that begins in a key.
+CONTEXT = 4
+_DIFFERENCES = (
+    "arguments have other types, another structure, or other constants",
+    "what the function reaches besides arguments has another structure or constants",
+    "other containers are one",
+    "arrays have other sizes, or derivatives",
+    "flags have changed",
+    "other derivatives are suspended",
+    "the number of threads has changed",
+    "the threshold of private copies has changed",
+    "there is another target",
+)
+
+
+def difference(before: tuple[Any, ...], key: tuple[Any, ...], call: Call) -> str:
+    """Say in what a call differs from another one."""
+    for text, old, new in zip(_DIFFERENCES, before, key, strict=True):
+        if old != new:
+            if old is before[3]:
+                arrays = zip(call.array_names(), call.arrays, strict=True)
+                sizes = ", ".join(f"{n}: {len(a)}" for n, a in arrays)
+                text = f"{text} (now {sizes})"
+            return text
+    return "recordings for such calls were forgotten"
