@@ -67,12 +67,15 @@ def random_values(cls, size, op):
     return rng.integers(0, high, size).astype(dtype)
 
 
-@pytest.mark.parametrize("entries", ENTRIES)
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_prefix_reduce(entries, op):
-    is_float, is_mask = entries.startswith("f"), entries == "b"
-    if (is_mask and op not in BITWISE) or (is_float and op in BITWISE):
-        pytest.skip("not defined")
+def is_defined(op, entries):
+    return not entries.startswith("f") if op in BITWISE else entries != "b"
+
+
+@pytest.mark.parametrize(
+    ("op", "entries"),
+    [(op, entries) for op in OPS for entries in ENTRIES if is_defined(op, entries)],
+)
+def test_prefix_reduce(op, entries):
     for space in ("llvm", "scalar"):
         cls = getattr(scalar, f"ArrayX{entries}")
         if space == "llvm":
