@@ -204,7 +204,7 @@ def _refuse_more_turns(label: str, bound: int, turns: Value) -> None:
     report = TooManyTurns(label, bound)
     mask = trace.under_mask((turns > bound).node)
     place = trace.literal(UINT32, 0)
-    writes.write(report.holder, turns.node, place, mask, "max")
+    writes.write(report.holder, turns.node, place, mask, "max", "direct")
     delivery.register(report)
 
 
