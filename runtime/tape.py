@@ -12,7 +12,6 @@ the order of submission, so one run doesn't disturb another.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -243,11 +242,11 @@ class Step:
 class Replay:
     """The jobs of a tape, ready to be submitted with other inputs.
 
+    One thread at a time may do so: temporary memory serves one run after the other.
     `outputs` are the buffers whose contents are kept; each run makes new ones.
     """
 
     def __init__(self, tape: Tape, outputs: Sequence[Buffer]) -> None:
-        self._lock = threading.Lock()
         self._sizes: Final = [b.size_bytes for b in outputs]
         self.temporary_bytes = 0
         count = len(tape.inputs)
@@ -372,23 +371,22 @@ class Replay:
         words = self._words.copy()
         words[self._positions] = np.array(known, "<u8")[self._sources]
         data = words.tobytes()
-        with self._lock:
-            if is_told:
-                self._submit(data, self.steps, made, is_told)
-                return made
-            steps = self.steps
-            done = 0
-            while done < len(steps):
-                step = steps[done]
-                batch = step.batch
-                stop = done + (batch or 1)
-                while not batch and stop < len(steps) and not steps[stop].batch:
-                    stop += 1
-                # (A batch begins five words before its first arguments.)
-                calls = data[step.start - 40 :] if batch else b""
-                if not (batch and workers.run_all_inline(calls)):
-                    self._submit(data, steps[done:stop], made, is_told)
-                done = stop
+        if is_told:
+            self._submit(data, self.steps, made, is_told)
+            return made
+        steps = self.steps
+        done = 0
+        while done < len(steps):
+            step = steps[done]
+            batch = step.batch
+            stop = done + (batch or 1)
+            while not batch and stop < len(steps) and not steps[stop].batch:
+                stop += 1
+            # (A batch begins five words before its first arguments.)
+            calls = data[step.start - 40 :] if batch else b""
+            if not (batch and workers.run_all_inline(calls)):
+                self._submit(data, steps[done:stop], made, is_told)
+            done = stop
         return made
 
     def _submit(

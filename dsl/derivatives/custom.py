@@ -257,6 +257,7 @@ class _Operation:
     def _run(
         self, grads: dict[int, Node], kept: Sequence[Node], is_forward: bool
     ) -> dict[int, Node]:
+        self._check_first_order()
         op = self._with_kept(kept)
         run = op._run = _Run(self, grads, is_forward)
         try:
@@ -271,6 +272,20 @@ class _Operation:
         if not run.is_set and self._arrays and not is_passed_on:
             self._check_set(op, is_forward)
         return run.after
+
+    def _check_first_order(self) -> None:
+        """Refuse to be differentiated twice: what `eval` has kept isn't tracked."""
+        if vertices.selected() is vertices.NOTHING:
+            return
+        name = type(self.op).__name__
+        raise DerivativeError(
+            name,
+            f"derivatives of derivatives are tracked (as for second ones), and how "
+            f"those of the custom operation {name!r} depend on its arguments isn't "
+            "known",
+            "compute the operation without 'custom' where second derivatives are "
+            "wanted.",
+        )
 
     def _check_set(self, op: CustomOp, is_forward: bool) -> None:
         """Refuse a derivative that nobody has given; implicit ones may be all."""

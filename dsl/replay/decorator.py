@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from types import FunctionType, MethodType
 from typing import Any, overload
+from weakref import WeakSet
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
@@ -36,6 +38,19 @@ _WARN_AFTER = 10
 _LIMIT = 16
 _SURROUNDINGS = 64
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+_kernels: WeakSet[Kernel] = WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """Make new locks: other threads, which may have held one, aren't there any more."""
+    for known in list(_kernels):
+        known._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class Kernel:
@@ -67,6 +82,7 @@ class Kernel:
         self._surroundings: OrderedDict[Any, Surroundings] = OrderedDict()
         self._history: list[str] = []
         self._latest: Latest | None = None
+        _kernels.add(self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Return the method of an object."""

@@ -38,10 +38,11 @@ from lumijit.control.reachability import WHOLE, Reach
 from lumijit.instance_registry import contents
 from lumijit.instances import InstanceArray
 from lumijit.nested import NestedArray
+from lumijit.scalar_arrays import HostArray
 
 NUMBERS = (int, float)
-# NumPy arrays up to this size are told by their contents.
-_TOLD_BYTES = 1 << 16
+# Memory of the host: NumPy's, that of the scalar namespace, Python's.
+HOST = (np.ndarray, HostArray, bytearray)
 _NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 
@@ -158,23 +159,24 @@ def value_token(value: Any) -> Any:
     kind = type(value)
     if kind in NUMBERS:
         return kind, repr(value)
-    if kind in PLAIN:
-        return kind, repr(value) if kind is bytearray else value
-    if isinstance(value, np.ndarray):
-        return _array_token(value)
-    if isinstance(value, ArrayBase):
-        return kind, str(value.numpy().tolist())
+    if kind in PLAIN and kind is not bytearray:
+        return kind, value
+    if isinstance(value, HOST):
+        return _host_token(value)
     if isinstance(value, np.generic):
         return kind, repr(value.item())
     return Same(value)
 
 
-def _array_token(value: np.ndarray[Any, Any]) -> Any:
-    if value.dtype == object or value.nbytes > _TOLD_BYTES:
-        # Found out when somebody uses it.
+def _host_token(value: Any) -> Any:
+    """Return what tells the contents of an object that can be changed in place."""
+    data = value if isinstance(value, bytearray) else np.asarray(value)
+    if isinstance(data, bytearray):
+        return bytearray, bytes(data)
+    if data.dtype == object:
         return Same(value)
-    data = np.ascontiguousarray(value)
-    return value.dtype.str, value.shape, zlib.crc32(data.tobytes())
+    data = np.ascontiguousarray(data)
+    return type(value), data.dtype.str, data.shape, zlib.crc32(data.data.cast("B"))
 
 
 class Same:
@@ -215,6 +217,8 @@ class Surroundings:
         self.places: list[Location] = [*reach.places, *_plain_names(reach)]
         self.numbers: list[Any] = []
         self.where: list[tuple[Location, Any]] = []
+        # What may change in place, and is told by its contents.
+        self._host: list[Any] = []
         self._order: dict[int, int] = {}
         tokens: list[Any] = []
         count = len(reach.places)
@@ -224,6 +228,7 @@ class Surroundings:
         for root in self._roots:
             tokens.append((type(root), self._order.setdefault(id(root), -len(tokens))))
         self.key = Shape(tuple(tokens))
+        self._host_tokens = list(map(_host_token, self._host))
 
     def _follow_instances(self) -> None:
         """Follow the objects that arrays of instances may contain."""
@@ -250,6 +255,10 @@ class Surroundings:
                 self.numbers.append(value)
                 self.where.append((place, key))
                 tokens.append(kind)
+            elif isinstance(value, HOST):
+                order.setdefault(id(value), len(order))
+                tokens += (value_token(value), order[id(value)])
+                self._host.append(value)
             elif id(value) in seen and not isinstance(value, _NAMED):
                 # Told by its contents, and by where else it is.
                 tokens.append((kind, order.setdefault(id(value), len(order))))
@@ -275,7 +284,9 @@ class Surroundings:
         reach = self.reach
         if reach.changed(WHOLE):
             return False
-        return all(p.is_same() for p in self.places[len(reach.places) :])
+        if not all(p.is_same() for p in self.places[len(reach.places) :]):
+            return False
+        return not self._host or self._host_tokens == list(map(_host_token, self._host))
 
     def number_names(self) -> list[str]:
         """Name the numbers as a program would write them."""

@@ -9,6 +9,7 @@ objects, is described by a `playback.Recording`.
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,7 +90,14 @@ class _Recorder:
             self.tape = Tape([n.buffer for n in self.inputs], self._refuse_reading)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
+                drawn = self._random_states()
                 result = self.call.run(values)
+                if self._random_states() != drawn:
+                    self.refuse(
+                        "the function draws random numbers of Python or NumPy, which "
+                        "would be the same ones in each replay",
+                        "use lumijit.rng or PCG32, or pass the numbers as arguments.",
+                    )
                 puts, left = self._changes()
                 self.parts = pytree.Parts((result, *left))
                 evaluate.evaluate(self._found())
@@ -101,6 +109,18 @@ class _Recorder:
             if before is not value:
                 _assign(self.places[put.place], put.key, value)
         return recording, plain[0]
+
+    def _random_states(self) -> list[str]:
+        """Return the states of the random number generators within reach."""
+        found: list[Any] = [random.getstate(), np.random.get_state()]
+        for place in self.places:
+            for value in place.current().values():
+                if isinstance(value, np.random.Generator):
+                    found.append(value.bit_generator.state)
+                elif isinstance(value, (random.Random, np.random.RandomState)):
+                    is_python = isinstance(value, random.Random)
+                    found.append(value.getstate() if is_python else value.get_state())
+        return list(map(repr, found))
 
     def _check_foreign(self) -> None:
         """Refuse arrays of which nobody knows where they come from."""

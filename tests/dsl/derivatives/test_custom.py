@@ -172,3 +172,20 @@ def test_mistakes() -> None:
         dr.custom(3)
     with pytest.raises(DerivativeError, match="no gradients outside"):
         Product().grad_out()
+
+
+def test_second_derivatives_are_an_error() -> None:
+    class Cube(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            self.x = x
+            return x * x * x
+
+        def forward(self) -> None:
+            self.set_grad_out(3 * self.x * self.x * self.grad_in("x"))
+
+        def backward(self) -> None:
+            self.set_grad_in("x", 3 * self.x * self.x * self.grad_out())
+
+    x = Float(1, 2)
+    with pytest.raises(DerivativeError, match="derivatives of derivatives are tracked"):
+        dr.hvp(lambda v: dr.sum(dr.custom(Cube, v)), (x,), (x,))

@@ -441,3 +441,37 @@ def test_results_can_be_differentiated() -> None:
         v = dr.detach(x)
         assert_equal(x.grad, dr.cos(v) * v + dr.sin(v))
     assert "runs as it is, since its results can be differentiated" in f.explain()
+
+
+TABLES = {
+    "numpy": lambda: np.array([1.0, 2.0]),
+    "large": lambda: np.full(100_000, 3.0),
+    "scalar": lambda: dr.scalar.Array2f(1, 2),
+    "bytes": lambda: bytearray(b"ab"),
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
+@pytest.mark.parametrize("place", ["outside", "attribute", "argument"])
+def test_memory_of_the_host_is_told_by_its_contents(make: Any, place: str) -> None:
+    table = make()
+
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.table = table  # type: ignore[attr-defined]
+
+    @dr.kernel
+    def f(x: Float, given: Any = None) -> Any:
+        if place == "argument":
+            return x * float(given[0])
+        if place == "attribute":
+            return x * float(holder.table[0])  # type: ignore[attr-defined]
+        return x * float(table[0])
+
+    given = [table] if place == "argument" else []
+    for k in (2, 3, 3):
+        table[0] = k
+        assert_equal(f(array(1, 2), *given), Float(k, 2 * k))
+    assert f.n_recordings == 2

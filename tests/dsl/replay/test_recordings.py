@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -330,3 +332,39 @@ def test_freeze_is_the_same() -> None:
 @pytest.mark.parametrize("number", range(24))
 def test_random_functions(number: int, tmp_path: Path) -> None:
     kernels.check(number, 8, tmp_path)
+
+
+GENERATOR = np.random.default_rng(0)
+DRAWS = {
+    "python": lambda: random.random(),
+    "numpy": lambda: np.random.rand(),
+    "generator": lambda: GENERATOR.random(),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+def test_random_numbers_of_others_are_an_error(draw: Any) -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return x * draw()
+
+    with pytest.raises(RecordingError, match="draws random numbers of Python or NumPy"):
+        f(array(1, 2))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_child_of_a_fork_can_replay() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return dr.sum(x * 2)
+
+    f(array(1, 2))
+    f._lock.acquire()
+    child = os.fork()
+    if child == 0:
+        thread = threading.Thread(target=lambda: f(array(2, 2)).numpy(), daemon=True)
+        thread.start()
+        thread.join(20)
+        os._exit(int(thread.is_alive()))
+    f._lock.release()
+    assert os.waitpid(child, 0)[1] == 0
