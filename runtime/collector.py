@@ -9,6 +9,7 @@ chain of 100,000 operations.
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Final
 
 from lumijit.runtime.config import settings
@@ -22,3 +23,15 @@ def relax() -> None:
     young, *older = gc.get_threshold()
     if not settings.keep_gc and young in _DEFAULTS:
         gc.set_threshold(YOUNG_OBJECTS, *older)
+
+
+def undisturbed(run: Callable[..., None], *args: object) -> None:
+    """Call a function that makes many objects; nothing is collected meanwhile."""
+    was_enabled = gc.isenabled() and not settings.keep_gc
+    try:
+        if was_enabled:
+            gc.disable()
+        run(*args)
+    finally:
+        if was_enabled:
+            gc.enable()

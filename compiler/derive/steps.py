@@ -13,6 +13,9 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.vertices import Vertex
 
+# Nobody changes a step's.
+_NOTHING: dict[int, Any] = {}
+
 
 class Step:
     """A vertex, and what stands for the nodes that it refers to (`images`, by id).
@@ -40,8 +43,8 @@ class Step:
         targets: dict[int, Any] | None = None,
     ) -> None:
         self.vertex = vertex
-        self.images: dict[int, Node] = images or {}
-        self.targets: dict[int, Any] = targets or {}
+        self.images: dict[int, Node] = images or _NOTHING
+        self.targets: dict[int, Any] = targets or _NOTHING
         self.op = vertex.op
         self.attr: Any = vertex.attr
         self.size = vertex.size

@@ -25,6 +25,7 @@ from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory, regions
+from lumijit.runtime import collector
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import UINT32, VOID
 from lumijit.runtime.errors import DerivativeError
@@ -178,11 +179,9 @@ def traverse_between(
 def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:
     finite.begin()
     run = _forward if is_forward else _backward
-    if is_tracked:
-        run(found, clearing)
-        return
-    with vertices.selecting(vertices.NOTHING):
-        run(found, clearing)
+    selection = vertices.selected() if is_tracked else vertices.NOTHING
+    with vertices.selecting(selection):
+        collector.undisturbed(run, found, clearing)
 
 
 def _forward(found: Found, clearing: Clearing) -> None:
