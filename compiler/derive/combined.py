@@ -69,7 +69,10 @@ class Products(Combination):
 
 
 def _at(array: Holder, place: tuple[Node, ...]) -> Value:
-    return Value(memory.entries(array._node, *place) if place else array._node)
+    if not place:
+        return Value(array._node)
+    index, mask = place
+    return Value(memory.entries(array._node, index, mask))
 
 
 _KINDS: dict[str, Callable[[Node], Combination]] = {
@@ -83,9 +86,16 @@ _KINDS: dict[str, Callable[[Node], Combination]] = {
 COMBINED = frozenset(_KINDS)
 
 
-def combination(op: str, entries: Node) -> Combination:
-    """Return a combination of the entries of an array with nothing yet."""
-    return _KINDS[op](entries) if op in _KINDS else Combination()
+def combination(op: str, entries: Node | None) -> Combination:
+    """Return a combination of the entries of an array with nothing yet.
+
+    Args:
+        op: the operation.
+        entries: of the array before; None for operations that don't depend on them.
+    """
+    if entries is None or op not in _KINDS:
+        return Combination()
+    return _KINDS[op](entries)
 
 
 def product_without(one: Value, product: Value, zeros: Value) -> Value:

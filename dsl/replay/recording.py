@@ -117,9 +117,10 @@ class _Recorder:
             for value in place.current().values():
                 if isinstance(value, np.random.Generator):
                     found.append(value.bit_generator.state)
-                elif isinstance(value, (random.Random, np.random.RandomState)):
-                    is_python = isinstance(value, random.Random)
-                    found.append(value.getstate() if is_python else value.get_state())
+                elif isinstance(value, random.Random):
+                    found.append(value.getstate())
+                elif isinstance(value, np.random.RandomState):
+                    found.append(value.get_state())
         return list(map(repr, found))
 
     def _check_foreign(self) -> None:
