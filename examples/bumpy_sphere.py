@@ -51,8 +51,8 @@ def noise(resolution: int) -> Texture3f:
 def sdf(p: Array3f, texture: Texture3f, look: Parameters) -> Float:
     """Return the distance to the bumpy sphere."""
     value = dr.norm(p) - 1
-    value += texture.eval_cubic(dr.fma(p, 0.5, 0.5))[0] * look.bumps
-    return value
+    bumps: Float = texture.eval_cubic(dr.fma(p, 0.5, 0.5))[0]
+    return value + bumps * look.bumps
 
 
 def trace(o: Array3f, d: Array3f, texture: Texture3f, look: Parameters) -> Array3f:

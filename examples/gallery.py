@@ -151,6 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
         width = options.size or picture.SIZE
         height = max(1, round(width / picture.ASPECT))
         look = picture.VARIANTS[options.variant % len(picture.VARIANTS)]
+        pixels = Float()
         for _ in range(options.repeat):
             row, pixels = measure(picture, width, height, look)
             rows.append(row)

@@ -6,12 +6,15 @@ Everything but `save_png` is traced, hence becomes part of the picture's kernel.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 import lumijit as dr
-from lumijit.llvm import Array3f, Float, UInt32
+from lumijit.llvm import Array3f, Float, UInt32, ad
+
+Colour = TypeVar("Colour", Array3f, ad.Array3f)
 
 
 def pixel_index(width: int, height: int) -> tuple[UInt32, UInt32]:
@@ -26,7 +29,7 @@ def filmic(radiance: Array3f, exposure: float) -> Array3f:
     return 1 - dr.exp(-exposure * radiance)
 
 
-def to_srgb(linear: Array3f) -> Array3f:
+def to_srgb(linear: Colour) -> Colour:
     """Encode linear values in [0, 1] with the sRGB transfer function."""
     low = 12.92 * linear
     high = 1.055 * dr.power(dr.maximum(linear, 0.0031308), 1 / 2.4) - 0.055

@@ -170,7 +170,7 @@ def render(shape: Any, size: int) -> Array3f:
     p = dr.fma(d, hit, o)
     speed = dr.minimum(dr.dot(slope(still, p), d), -0.2)
     covered = dr.fma(d, deepest, o)
-    depth = shape.distance(covered)
+    depth: Float = shape.distance(covered)
     p -= d * dr.select(depth < 0, shape.distance(p) / speed, 0)
     n = dr.normalize(slope(shape, p))
     coverage = 1 / (1 + dr.exp(dr.minimum(depth / SOFTNESS, 30)))

@@ -10,6 +10,7 @@ spheres read textures of their own), and all of it is one kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,8 @@ class Material:
         raise NotImplementedError
 
 
-MaterialPtr = dr.instance_array_t(Float, Material)
+# Made when the program runs, so that type checkers don't know it as a type.
+MaterialPtr: Any = dr.instance_array_t(Float, Material)
 
 
 class Diffuse(Material):
@@ -192,7 +194,8 @@ def marbled(seed: int, low: Colour, high: Colour) -> np.ndarray:
         for k, phase in enumerate(rng.random(4), start=1)
     )
     mix = np.clip(0.5 + 0.6 * np.sin(14 * v + 1.6 * waves), 0, 1)[..., None]
-    return (1 - mix) * np.array(low) + mix * np.array(high)
+    image: np.ndarray = (1 - mix) * np.array(low) + mix * np.array(high)
+    return image
 
 
 def default_balls() -> list[Ball]:
@@ -229,7 +232,7 @@ class Scene:
     horizon: Colour = (0.92, 0.84, 0.76)
     exposure: float = 1.05
 
-    def materials(self) -> MaterialPtr:
+    def materials(self) -> Any:
         """Return the materials by number; None belongs to the sky."""
         listed = [ball.material for ball in self.balls]
         return MaterialPtr([None, self.floor, *listed])
@@ -286,7 +289,7 @@ def surface(o: Array3f, d: Array3f, t: Float, number: UInt32, scene: Scene) -> H
 
 @dr.syntax
 def path(
-    o: Array3f, d: Array3f, rng: PCG32, materials: MaterialPtr, scene: Scene
+    o: Array3f, d: Array3f, rng: PCG32, materials: Any, scene: Scene
 ) -> tuple[Array3f, PCG32]:
     """Follow a path; return the light that it brings, and the generator."""
     light = Array3f(0)

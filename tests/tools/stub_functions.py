@@ -134,7 +134,7 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
         "real",
         [(["Numbers[Any, Any, ValT, Any, Any, Any, Any, Any]"], "ValT"), _REAL],
     ),
-    "flat arrays": ("ravel", [(["Ravels[LeafT]"], "LeafT")]),
+    "flat arrays": ("ravel", [(["Ravels[LeafT] | NoArray"], "LeafT")]),
     "inverse": ("inverse", [_REAL, _FLOAT]),
     "unchanged types": (
         "block_prefix_sum block_sum conj copy cumsum empty_like grad ones_like "
@@ -239,6 +239,9 @@ def dispatch(
 """,
     "concat": """
 def concat(arrays: Sequence[T], /, axis: int | None = 0) -> T: ...
+""",
+    "meshgrid": """
+def meshgrid(*args: T, indexing: str = "xy") -> tuple[T, ...]: ...
 """,
     "detach": """
 @overload

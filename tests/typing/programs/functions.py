@@ -111,6 +111,7 @@ assert_type(dr.unravel(Array2f, Float(1, 2)), Array2f)
 assert_type(dr.cumsum(f), Float)
 assert_type(dr.reverse(f), Float)
 assert_type(dr.width(f), int)
+assert_type(dr.meshgrid(f, f)[0], Float)
 dr.scatter(dr.zeros(Float, 2), f, UInt32(0, 1))
 
 # Derivatives.
