@@ -177,7 +177,8 @@ def _run(wanted: list[Node]) -> None:
         if launch is None:
             return _run_planned(wanted)
         launches.append(launch)
-        if launch.operations > partition.MAX_OPERATIONS:
+        cost = launch.operations + partition.STORE_COST * len(outputs)
+        if cost > partition.MAX_OPERATIONS:
             is_one = len(groups) == 1 and not effects
             return _run_cut(outputs) if is_one else _run_planned(wanted)
     return run(launches, versions)
@@ -213,7 +214,8 @@ def _run_planned(wanted: list[Node]) -> None:
     """Run what takes several kernels, one after the other."""
     found = plan(wanted)
     for level in phases(found):
-        if found.weight > partition.MAX_OPERATIONS:
+        stores = sum(len(group.outputs) for group in level)
+        if found.weight + partition.STORE_COST * stores > partition.MAX_OPERATIONS:
             for group in level:
                 for piece in partition.pieces(group):
                     _run_groups([piece], found)

@@ -21,6 +21,9 @@ from lumijit.compiler.ir.region_types import weight
 from lumijit.compiler.plan.schedule import Group
 
 MAX_OPERATIONS = 3000
+# An array that is stored counts as so many operations: its address, and in tables of
+# values the place in the table, are kept in registers.
+STORE_COST = 16
 # What a node adds to the price of a cut if it can't be stored.
 _FORBIDDEN = 1 << 40
 
@@ -61,10 +64,13 @@ def in_order(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-def _cuts(order: list[Node], last_use: dict[int, int]) -> list[int]:
+def _cuts(order: list[Node], last_use: dict[int, int], wanted: set[int]) -> list[int]:
     """Return the positions at which to cut an ordered trace, the end included."""
     price = _prices(order, last_use)
-    weights = [weight(n) if n.op in REGIONS else 1 for n in order]
+    weights = [
+        (weight(n) if n.op in REGIONS else 1) + STORE_COST * (id(n) in wanted)
+        for n in order
+    ]
     reached = [0, *accumulate(weights)]
     found: list[int] = []
     start = 0
@@ -118,7 +124,7 @@ def pieces(group: Group) -> Iterator[Group]:
     effects = {id(n) for n in group.effects}
     last_use = {id(d): k for k, n in enumerate(order) for d in n.deps}
     last_use.update(dict.fromkeys(wanted, len(order)))
-    ends = _cuts(order, last_use)
+    ends = _cuts(order, last_use, wanted)
     order.reverse()
     start = 0
     for end in ends[:-1]:

@@ -36,6 +36,7 @@ def _random_trace(choices: list[tuple[int, int, int]]) -> tuple[list[Node], list
     return nodes, values
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(0, 60)),
@@ -48,6 +49,7 @@ def test_any_cut_gives_the_same(choices: list[tuple[int, int, int]]) -> None:
     wanted = [k for k in range(4, len(nodes)) if nodes[k].size == 5][-3:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition, "MAX_OPERATIONS", 7)
+        patch.setattr(partition, "STORE_COST", 1)
         evaluate.evaluate([nodes[k] for k in wanted])
     for k in wanted:
         np.testing.assert_array_equal(data(nodes[k]), np.broadcast_to(values[k], 5))
@@ -165,3 +167,16 @@ def test_long_traces_with_indexing_are_cut(kind: str) -> None:
     assert len(launches) >= 3
     counts = [entry["operation_count"] for entry in launches]
     assert max(counts) <= 1.5 * partition.MAX_OPERATIONS
+
+
+def test_many_arrays_to_store_are_several_kernels() -> None:
+    """Their addresses alone would take LLVM's register allocation long."""
+    x = array(np.arange(5), UINT32)
+    nodes = [emit2(ar.ADD, x, literal(UINT32, k + 1)) for k in range(500)]
+    with scoped_set_flag(JitFlag.KernelHistory, True):
+        history.kernel_history_clear()
+        evaluate.evaluate(nodes)
+        found = history.kernel_history([history.KernelType.JIT])
+    assert 2 <= len(found) <= 6
+    for k in (0, 1, 250, 499):
+        np.testing.assert_array_equal(data(nodes[k]), np.arange(5) + k + 1)
