@@ -95,6 +95,11 @@ def test_the_operations_are_up_to_date() -> None:
     assert text == reference.operations(), "run python -m tests.tools.reference"
 
 
+def test_the_differences_are_up_to_date() -> None:
+    text = reference.DIFFERENCES.read_text(encoding="utf-8")
+    assert text == reference.differences(), "run python -m tests.tools.reference"
+
+
 @pytest.mark.parametrize(("path", "mark", "written"), reference.PARTS)
 def test_repeated_parts_are_up_to_date(
     path: Path, mark: str, written: Callable[[], str]

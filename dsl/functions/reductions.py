@@ -29,10 +29,11 @@ from lumijit.functions.creation import full
 from lumijit.functions.scattering import HOST_UPDATES, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import FLOAT16, DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import TENSOR, require
+from lumijit.type_traits import float16_array_t, float32_array_t
 
 # Larger arrays are reduced where they are computed.
 HUGE_BYTES = 1 << 30
@@ -416,6 +417,11 @@ def mean(
         return float(value)
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
+    if isinstance(value, ArrayBase) and value._spec.dtype is FLOAT16:
+        # Sums of halves overflow early.
+        wide = mean(float32_array_t(value)(value), axis, mode, keepdims)
+        is_array = isinstance(wide, ArrayBase)
+        return float16_array_t(wide)(wide) if is_array else FLOAT16.wrap(wide)
     total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)
     if isinstance(total, ArrayBase) and not total._spec.dtype.is_float:
         raise ArrayTypeError(

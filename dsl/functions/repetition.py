@@ -20,7 +20,7 @@ from lumijit.functions.scattering import scatter
 from lumijit.functions.sizes import shape
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import is_container, tree_map
+from lumijit.pytree import children, is_container, rebuild, tree_map
 from lumijit.runtime.errors import ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, TENSOR
@@ -52,6 +52,8 @@ def tile(value: Any, count: int | Sequence[int]) -> Any:
             counts = (count,)
         if isinstance(counts, (list, tuple)):
             return _as_tensor(value)._tiled(construct, counts)
+    elif is_container(value):
+        return rebuild(value, [tile(v, count) for _, v in children(value)])
     return _spread(construct, value, cast(Any, count), lambda i, n: i % n)
 
 
@@ -79,6 +81,8 @@ def repeat(value: Any, count: Any, axis: int | None = None) -> Any:
         is_plain = axis is None and not isinstance(count, (list, tuple, ArrayBase))
         if not is_plain or value._spec.kind is TENSOR:
             return _as_tensor(value)._repeated(construct, count, axis)
+    elif is_container(value):
+        return rebuild(value, [repeat(v, count, axis) for _, v in children(value)])
     return _spread(construct, value, count, lambda i, n: i // max(count, 1))
 
 
@@ -91,8 +95,6 @@ def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
         raise SizeError(
             construct, f"the count {count} is negative", "give a count >= 0."
         )
-    if is_container(value):
-        return tree_map(lambda v: _spread(construct, v, count, position), value)
     if not isinstance(value, ArrayBase) or count == 1:
         return value
     if isinstance(value, NestedArray):

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from lumijit import promotion
+from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import effects, trace
@@ -46,7 +46,7 @@ def _strides(dimensions: tuple[int, ...], order: str) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def ravel(array: Any, order: str = "A") -> Array:
+def ravel(array: Any, order: str = "A") -> Any:
     """Put the entries of an array into a flat one.
 
     Args:
@@ -55,7 +55,8 @@ def ravel(array: Any, order: str = "A") -> Array:
             which is the default for tensors.
 
     Returns:
-        A flat array; flat input is returned as it is, and a tensor's own entries.
+        A flat array; flat input and numbers are returned as they are, and a tensor's
+        own entries.
 
     Raises:
         SizeError: if the array is ragged.
@@ -71,6 +72,8 @@ def ravel(array: Any, order: str = "A") -> Array:
         dynamic = plain_spec(SCALAR, False, spec.dtype, (DYNAMIC,))
         return require(dynamic, construct)(np.ravel(np.asarray(array), order=ordering))
     if not isinstance(array, ArrayBase):
+        if initialize.is_number(array):
+            return array
         raise not_numeric(construct, (array,))
     spec = array._spec
     if len(spec.shape) == 1:
@@ -202,7 +205,8 @@ def reshape(*args: Any, **options: Any) -> Any:
         value: array, or a PyTree, whose parts keep their types.
         shape: dimensions of the result; one may be -1 and is found out.
         order: index order, see `ravel`.
-        shrink: keep only the first entries along the vectorized dimension.
+        shrink: keep only the first entries along the vectorized dimension; of a tensor
+            as many as `shape` has.
 
     Returns:
         An instance of `dtype`.
@@ -237,6 +241,9 @@ def _reshape(
     if not isinstance(value, ArrayBase):
         return value
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    if shrink and value._spec.kind is TENSOR:
+        flat = _shrunk(value.array, int(np.prod(wanted)), construct)
+        return type(value)(flat, wanted)
     if shrink:
         return _shrunk(value, wanted[-1], construct)
     count = int(np.prod(value.shape))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
 from lumijit.compiler.ir import trace
@@ -158,7 +159,7 @@ def median(
     (NumPy averages the two.) NaN counts as the largest value.
 
     Args:
-        value: flat array, tensor, or nested array.
+        value: flat array, tensor, or nested array; of a number, it is the number.
         axis: along which axis; None for all entries.
         keepdims: whether tensors keep the axis, with one entry.
         return_index: whether to return its position along the axis, too.
@@ -175,6 +176,8 @@ def median(
     >>> dr.median(dr.llvm.Float(5, 1, 4, 2)), dr.median(dr.llvm.Int(3, 1, 2))
     ([2], [2])
     """
+    if initialize.is_number(value):
+        return (value, 0) if return_index else value
 
     def middle(flat: Any, length: int) -> tuple[Any, Any]:
         places = _places(flat, length, False)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lumijit.base import Array
+from lumijit import initialize
+from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.functions.apply import apply, promoted, unary_function
@@ -161,7 +162,7 @@ def power(base: Any, exponent: Any, /) -> Array:
 
     Args:
         base: number or array; integer arrays take whole exponents >= 0 only.
-        exponent: number or array.
+        exponent: number or array; beside a number, integers count as floats.
 
     Returns:
         base ** exponent, of the promoted type; NaN for a negative base with a
@@ -172,6 +173,9 @@ def power(base: Any, exponent: Any, /) -> Array:
     >>> dr.power(Float(2, 3), -1), Float(2, 3) ** 0.5
     ([0.5, 0.333333], [1.41421, 1.73205])
     """
+    if initialize.is_number(base) and isinstance(exponent, ArrayBase):
+        # Numbers have negative powers, too.
+        base = float(base)
     base, _ = promoted("lumijit.power", base, exponent)
     if not hasattr(base, "_spec"):
         return apply(ma.POWER, "lumijit.power", float(base), float(exponent))

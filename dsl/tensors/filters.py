@@ -257,30 +257,32 @@ def _inside(places: Any, size: int, boundary: str) -> Any:
 def upsample(
     source: Any, shape: Sequence[int] | None = None, scale_factor: Any = None
 ) -> Any:
-    """Repeat the entries of a tensor along its axes.
+    """Repeat the entries of a tensor along its axes, or look up those of a texture.
 
     Args:
-        source: tensor.
+        source: tensor, or texture, of which the last axis (channels) stays.
         shape: the new sizes, multiples of the old ones; fewer sizes leave the last
             dimensions as they are.
         scale_factor: how often entries are repeated, in place of `shape`.
 
     Returns:
-        A tensor.
+        A tensor; of a texture, another one, of what its own lookup gives.
 
     Raises:
-        SizeError: if sizes are no multiples.
+        SizeError: if sizes are no multiples, which for textures they needn't be.
 
     >>> import lumijit as dr
     >>> dr.upsample(dr.llvm.TensorXf([1, 2]), scale_factor=(2,))
     [1, 1, 2, 2]
     """
     construct = "lumijit.upsample"
-    tensor = as_tensor(construct, source)
     if (shape is None) == (scale_factor is None):
         raise ArrayValueError(
             construct, "there must be a shape or factors", "pass one of them."
         )
+    if hasattr(source, "_upsampled"):
+        return source._upsampled(construct, shape, scale_factor)
+    tensor = as_tensor(construct, source)
     old = tensor.shape
     given = [operator.index(n) for n in (scale_factor if shape is None else shape)]
     missing = len(old) - len(given)

@@ -6,14 +6,17 @@ at a time, and what these find to `lookup`.
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import Any, ClassVar
 
 from lumijit import initialize, promotion
 from lumijit.base import Array, ArrayBase
 from lumijit.enums import FilterMode, WrapMode
-from lumijit.functions.creation import check_dimensions, zeros
+from lumijit.functions.creation import arange, check_dimensions, zeros
+from lumijit.functions.grids import meshgrid
 from lumijit.functions.selection import select
+from lumijit.functions.shaping import ravel
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, DType
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import DYNAMIC, ArraySpec, plain_spec, python_type, require
@@ -240,6 +243,30 @@ class TextureBase:
         sums = found.sums(partial(axes.cubic, highest=2), 2)
         value = found.result(sums[found.order()])
         return value, found.gradients(sums), found.hessians(sums)
+
+    def _upsampled(self, construct: str, shape: Any, factors: Any) -> TextureBase:
+        """Return a texture of what a lookup finds at the texels of another size."""
+        old = self.shape[:-1]
+        given = tuple(operator.index(n) for n in (factors if shape is None else shape))
+        if len(given) > len(old) or any(n < 1 for n in given):
+            raise SizeError(
+                construct,
+                f"the sizes {given} are none of {len(old)} dimensions",
+                "pass a positive number for each dimension of the texture.",
+            )
+        given += (1,) * (len(old) - len(given)) if shape is None else old[len(given) :]
+        new = given if shape else tuple(m * n for m, n in zip(old, given, strict=True))
+        flat = type(self.value())
+        along = [(arange(flat, n) + 0.5) / n for n in new]
+        grid = meshgrid(*along, indexing="ij")
+        texels = ravel(self.eval(list(reversed(grid))))
+        tensor = self._tensor_class(texels, (*new, self.shape[-1]))
+        return type(self)(
+            tensor,
+            use_accel=self._accel,
+            filter_mode=self._filter,
+            wrap_mode=self._wrap,
+        )
 
     def _value(self, found: _Lookup, along: axes.Filter) -> Any:
         return found.result(found.sums(along, 0)[found.order()])

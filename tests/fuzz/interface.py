@@ -3,7 +3,7 @@
 `python -m tests.fuzz.interface --peer-python PATH` runs the same expressions in both:
 each function on values of each type that it may take, among them what it refuses.
 Types, shapes and entries are compared, and that both refuse. What differs on purpose is
-in `KNOWN`, with the reason; `docs/from_drjit.md` says it to users.
+in `KNOWN`, with the reason; `docs/differences.md` is written from it.
 """
 
 from __future__ import annotations
@@ -270,13 +270,12 @@ KNOWN = {
     r"dr\.(dot|abs_dot)\(.*ArrayXf.*Array22f|dr\.(dot|abs_dot)\(Array22f.*ArrayXf": (
         "a dynamic array is no row of a static one"
     ),
-    r"3 \*\* ": "whole numbers have no powers by arrays",
     r".* (//|%) Bool\(": "a mask counts as 0 and 1; division by 0 gives 0",
     r"dr\.count\((?!Bool)": "counts masks; Dr.Jit sums up anything",
     r"dr\.is\w+\(Matrix3f": "Dr.Jit tests for infinity wrongly at 0",
     r"dr\.sign\(Bool": "masks have no sign",
     r"dr\.erfinv\(Matrix3f": "erfinv(1) is infinite; Dr.Jit gives NaN",
-    r"dr\.arg\(0.5\)": "a float",
+    r"dr\.arg\((0\.5|3)\)": "a float, also of a whole number",
     r"Array22f\((ArrayXf|Complex2f)": "a row for each row, as of an Array2f in both",
 }
 

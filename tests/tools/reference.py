@@ -1,9 +1,10 @@
 """Writes what the documents repeat of the code: `python -m tests.tools.reference`.
 
-The list of operations (`docs/ops.md`) comes from the operations' records, the
-table of settings in the guide from `runtime.config`, the tree of the architecture from
-the modules' docstrings. A test compares them with the files, so a change of the code
-can't leave them behind.
+The list of operations (`docs/ops.md`) comes from the operations' records, that of
+differences from the peer (`docs/differences.md`) from what compares them, the table of
+settings in the guide from `runtime.config`, the tree of the architecture from the
+modules' docstrings. A test compares them with the files, so a change of the code can't
+leave them behind.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from types import ModuleType
 from lumijit.compiler.ir.ops import arithmetic, logic, mathematics, structural
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.runtime import config, dtypes
+from tests.fuzz.interface import KNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "docs" / "ops.md"
 GUIDE = ROOT / "docs" / "guide.md"
+DIFFERENCES = ROOT / "docs" / "differences.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 FAMILIES: tuple[tuple[str, ModuleType], ...] = (
@@ -147,9 +150,31 @@ def renewed(text: str, mark: str, written: str) -> str:
     return before + begin + written + end + after
 
 
+_DIFFERENCES = """# Differences from Dr.Jit
+
+Expressions that both systems evaluate, to different results, on purpose. Written by
+`python -m tests.tools.reference` from the table in
+[`tests/fuzz/interface.py`](../tests/fuzz/interface.py); don't edit it here. `python -m
+tests.fuzz.interface --peer-python PATH` evaluates some 9,400 expressions in both (each
+function on each kind of value, operators, conversions, subscripts) and prints what
+differs and isn't listed. Forms are regular expressions. What these can't show (control
+flow, indices, derivatives) is in [Coming from Dr.Jit](from_drjit.md).
+
+| expressions | why |
+|---|---|
+"""
+
+
+def differences() -> str:
+    """Return the list of what differs from the peer on purpose."""
+    rows = [f"| `{_cell(form)}` | {_cell(why)} |" for form, why in KNOWN.items()]
+    return _DIFFERENCES + "\n".join(rows) + "\n"
+
+
 def main() -> None:
     """Write the documents."""
     OPS.write_text(operations(), encoding="utf-8")
+    DIFFERENCES.write_text(differences(), encoding="utf-8")
     for path, mark, written in PARTS:
         text = path.read_text(encoding="utf-8")
         path.write_text(renewed(text, mark, written()), encoding="utf-8")
