@@ -23,7 +23,6 @@ from lumijit.compiler.record.writes import is_recorded
 from lumijit.enums import VarState
 from lumijit.labels import label_of
 from lumijit.replay.numbers import Number
-from lumijit.runtime import buffers
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 
@@ -101,8 +100,6 @@ class FlatArray(Holder, ArrayBase):
         if is_recorded(self):
             data = data.view()
             data.flags.writeable = False
-        elif self._node.buffer is not None:
-            buffers.expose(self._node.buffer)
         return cast("np.ndarray[Any, Any]", data)
 
     def __len__(self) -> int:

@@ -311,7 +311,6 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         _statistics.foreign_bytes += size_bytes
         if _listening:
             recorders.present().note_filled(buffer)
-        expose(buffer)
         return buffer
     return filled(np.ascontiguousarray(array))
 
@@ -384,15 +383,6 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     if _listening:
         recorders.present().note_read(buffer)
     return np.asarray(_View(buffer, dtype.numpy.str, size))
-
-
-# Buffers whose memory others might write to: it was theirs, or a view was given away.
-exposed: Final[dict[int, ref[Buffer]]] = {}
-
-
-def expose(buffer: Buffer) -> None:
-    """Note that others might write to a buffer's memory."""
-    exposed[id(buffer)] = ref(buffer)
 
 
 def first_byte(buffer: Buffer) -> int:

@@ -41,7 +41,6 @@ from lumijit.compiler.ir.vertices import (
     Vertex,
 )
 from lumijit.compiler.record import local, memory
-from lumijit.runtime import buffers
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import DerivativeError
@@ -189,16 +188,11 @@ def _pull_scatter(step: Step, into: dict[int, Adjoint], by: Node) -> None:
         into[0].add(ways.share(by, target))
 
 
-def _is_there(result: Node | None) -> bool:
-    """Tell whether the contents of an array are as they were written."""
-    return result is not None and id(result.buffer) not in buffers.exposed
-
-
 def _combined(step: Step) -> Combination:
     """Return how a scatter has combined entries with values."""
     target, value, index, mask = step.deps
     op = step.attr.op
-    if op in ("min", "max") and _is_there(step.vertex.result()):
+    if op in ("min", "max") and step.vertex.result() is not None:
         return Extremes(op, step.result)
     ways = combination(op, trace.resized(target, step.size))
     ways.include(value, index, mask)

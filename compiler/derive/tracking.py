@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 from lumijit.compiler.derive.rules import REPLACED
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
-from lumijit.compiler.ir.ops.structural import CONSUMED, LITERAL
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record.writes import claim
-from lumijit.runtime import buffers, exposure, workers
+from lumijit.runtime import buffers, recorders, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import UINT32
 
 
 def enable(holder: Holder) -> None:
@@ -24,50 +28,36 @@ def enable(holder: Holder) -> None:
         return
     if node.op is LITERAL or trace.state.scope is not ROOT:
         holder._rehouse(_copy(node))
+    elif node.buffer is not None and _is_exposed(node.buffer):
+        copy = _copy(node)
+        evaluate.evaluate((copy,))
+        workers.sync()
+        holder._rehouse(copy)
     else:
-        holder._rehouse(*frozen((node,)))
         del node
         claim(holder)
     vertices.add_variable(holder._node)
 
 
-def frozen(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Return operands of the same contents to whose memory nobody else can write."""
-    exposure.forget_unexposed()
-    if not buffers.exposed:
-        return nodes
-    return tuple([_frozen(node) if node.vertex is None else node for node in nodes])
+def _is_exposed(buffer: Buffer) -> bool:
+    """Tell whether somebody outside may write to an array's memory."""
+    if buffer.is_foreign:
+        return not buffer.is_read_only
+    known = recorders.present().references(buffer) if recorders.listening else 0
+    return sys.getrefcount(buffer) - known > _UNEXPOSED
 
 
-def _frozen(node: Node) -> Node:
-    if node.buffer is not None and id(node.buffer) in buffers.exposed:
-        node = _copy(node)
-        node.scope = ROOT
-    elif (
-        trace.state.scope is not ROOT or node.op is CONSUMED or not _reads_exposed(node)
-    ):
-        return node
-    # Its memory will be its own.
-    evaluate.evaluate((node,))
-    workers.sync()
-    return node
+def _count_references() -> int:
+    node = trace.from_buffer(UINT32, buffers.allocate(4), 1)
+    return _references(node.buffer)
 
 
-def _reads_exposed(root: Node) -> bool:
-    """Tell whether what isn't computed yet depends on memory that others write to."""
-    seen: set[int] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            if node.buffer is not None and id(node.buffer) in buffers.exposed:
-                return True
-            stack.extend(node.deps)
-    return False
+def _references(buffer: Buffer | None) -> int:
+    return sys.getrefcount(buffer)
 
 
-vertices.freeze = frozen
+# A view refers to the buffer, too.
+_UNEXPOSED = _count_references()
 
 
 def with_derivatives_of(value: Node, source: Node) -> Node:

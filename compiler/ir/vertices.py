@@ -10,15 +10,12 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 from weakref import ref
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
-from lumijit.compiler.ir.ops.structural import REGIONS, WRITTEN
-from lumijit.compiler.ir.roles import operands
-from lumijit.runtime import buffers
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import DType
@@ -256,33 +253,10 @@ def track(
         inputs = [k for k in inputs if deps[k].vertex in chosen]
     if not inputs:
         return None
-    if buffers.exposed and node.op not in REGIONS:
-        deps = _frozen(node, deps)
     vertex = node.vertex = Vertex(node, op, deps, tuple(inputs), attr)
     if chosen is not None:
         chosen.include(vertex)
     return vertex
-
-
-def _as_they_are(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    return nodes
-
-
-#: Returns operands whose memory nobody outside can write to (set by `derive.tracking`).
-freeze: Callable[[tuple[Node, ...]], tuple[Node, ...]] = _as_they_are
-
-
-def _frozen(node: Node, deps: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Have a node and its vertex refer to what stays as it is now."""
-    kept = freeze(deps)
-    changed = {id(a): b for a, b in zip(deps, kept, strict=True) if a is not b}
-    if changed:
-        user = node.deps[0] if node.op is WRITTEN else node
-        own = [changed.get(id(dep), dep) for dep in user.deps]
-        targets = operands(user).targets
-        own[targets] = user.deps[targets]
-        user.deps = tuple(own)
-    return kept
 
 
 def note(node: Node) -> bool:

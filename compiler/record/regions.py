@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block, Nodes, make_region
-from lumijit.compiler.ir.roles import is_effect, read_deps, written_deps
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, writes
 from lumijit.compiler.record.block_writes import (
@@ -36,7 +36,6 @@ from lumijit.compiler.record.block_writes import (
 )
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
-from lumijit.runtime import buffers
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
@@ -152,25 +151,12 @@ def _finish(
     region, deps = make_region(op, args, blocks, label, operands, bound=bound)
     node = trace.make(op, VOID, size, deps, region)
     if vertices.variables:
-        if buffers.exposed:
-            _freeze(node)
-        _track(node, node.deps[: len(heads)], node.attr.blocks, targets)
+        _track(node, heads, blocks, targets)
     if node.size:
         _publish(node, scopes, targets)
     else:
         _drop_effects(node, scopes)
     return node
-
-
-def _freeze(node: Node) -> None:
-    """Have a region refer to what stays as it is now, for its derivative."""
-    found = read_deps(node)
-    pairs = zip(found, vertices.freeze(found), strict=True)
-    written = set(map(id, written_deps(node)))
-    images = {id(a): b for a, b in pairs if a is not b and id(a) not in written}
-    if images:
-        (copy,) = Rewriter(images, is_tracking=True).copy([node], node.scope)
-        node.attr, node.deps = copy.attr, copy.deps
 
 
 def _track(
