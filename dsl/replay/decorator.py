@@ -23,12 +23,12 @@ from lumijit.replay.entries import CONTEXT, Entry, Latest, context, difference
 from lumijit.replay.inputs import (
     Arguments,
     Call,
-    Surroundings,
     array_tokens,
     as_inputs,
 )
 from lumijit.replay.numbers import Guard
 from lumijit.replay.recording import record
+from lumijit.replay.surroundings import Surroundings
 from lumijit.runtime import recorders
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError, warn

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.plan import target
-from lumijit.replay.inputs import NUMBERS, Call, Surroundings
+from lumijit.replay.inputs import Call
 from lumijit.replay.playback import Recording
+from lumijit.replay.surroundings import Surroundings
+from lumijit.replay.tokens import NUMBERS
 from lumijit.runtime import workers
 from lumijit.runtime.config import FLAG_NAMES, flags
 

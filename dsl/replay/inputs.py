@@ -8,42 +8,26 @@ with equal keys look alike.
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
-
-import numpy as np
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
-from lumijit.base import ArrayBase
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.control.bytecode import PLAIN, facts_of
 from lumijit.control.locations import (
-    MISSING,
-    ClassAttributes,
     Components,
     Entries,
-    Globals,
     Items,
     Location,
-    Members,
-    Variable,
 )
-from lumijit.control.reachability import WHOLE, Reach
 from lumijit.instance_registry import contents
 from lumijit.instances import InstanceArray
 from lumijit.nested import NestedArray
-from lumijit.scalar_arrays import HostArray
-
-NUMBERS = (int, float)
-# Memory of the host: NumPy's, that of the scalar namespace, Python's.
-HOST = (np.ndarray, HostArray, bytearray)
-_NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
+from lumijit.replay.surroundings import Surroundings, instances_of
+from lumijit.replay.tokens import NUMBERS, callable_token, is_settled, value_token
 
 
 class Arguments:
@@ -106,7 +90,7 @@ class Arguments:
                 tokens.append(value_token(leaf))
             else:
                 # Its contents are told by the surroundings.
-                tokens.append(kind)
+                tokens.append(callable_token(leaf))
                 self.objects.append(leaf)
         outline = [
             m if m is None or isinstance(m, pytree.Kind) else tuple(m)
@@ -145,205 +129,6 @@ _is_plain_array = _PlainArrays().__getitem__
 
 def _root_of(name: str) -> str:
     return name.partition("[")[0].partition(".")[0]
-
-
-def is_settled(value: Any) -> bool:
-    """Tell whether a value is told by its token for good."""
-    return type(value) in PLAIN or isinstance(
-        value, (ArrayBase, np.ndarray, np.generic, str, *_NAMED)
-    )
-
-
-def value_token(value: Any) -> Any:
-    """Return what tells a value that is part of the recording from others."""
-    kind = type(value)
-    if kind in NUMBERS:
-        return kind, repr(value)
-    if kind in PLAIN and kind is not bytearray:
-        return kind, value
-    if isinstance(value, HOST):
-        return _host_token(value)
-    if isinstance(value, np.generic):
-        return kind, repr(value.item())
-    return Same(value)
-
-
-def _host_token(value: Any) -> Any:
-    """Return what tells the contents of an object that can be changed in place."""
-    data = value if isinstance(value, bytearray) else np.asarray(value)
-    if isinstance(data, bytearray):
-        return bytearray, bytes(data)
-    if data.dtype == object:
-        return Same(value)
-    data = np.ascontiguousarray(data)
-    return type(value), data.dtype.str, data.shape, zlib.crc32(data.data.cast("B"))
-
-
-class Same:
-    """An object as part of a key: it equals itself only, and lives as long."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-class Surroundings:
-    """What a function reaches from outside, apart from its arguments, as it is now.
-
-    `numbers` may change from call to call; `where` tells the place and key of each.
-    """
-
-    def __init__(self, roots: Iterable[Any]) -> None:
-        self._roots = tuple(roots)
-        # Whether something was assigned since everything was looked at.
-        self.is_stale = False
-        self.look()
-
-    def look(self) -> None:
-        """Look at everything."""
-        self.is_stale = False
-        reach = self.reach = Reach()
-        for root in self._roots:
-            reach.follow(root)
-        self._follow_instances()
-        self.arrays: list[FlatArray] = reach.arrays
-        self.places: list[Location] = [*reach.places, *_plain_names(reach)]
-        self.numbers: list[Any] = []
-        self.where: list[tuple[Location, Any]] = []
-        # What may change in place, and is told by its contents.
-        self._host: list[Any] = []
-        self._order: dict[int, int] = {}
-        tokens: list[Any] = []
-        count = len(reach.places)
-        for k, place in enumerate(self.places):
-            tokens.append(type(place))
-            self._add(place, tokens, has_numbers=k < count)
-        for root in self._roots:
-            tokens.append((type(root), self._order.setdefault(id(root), -len(tokens))))
-        self.key = Shape(tuple(tokens))
-        self._host_tokens = list(map(_host_token, self._host))
-
-    def _follow_instances(self) -> None:
-        """Follow the objects that arrays of instances may contain."""
-        reach = self.reach
-        done = 0
-        while done < len(reach.arrays):
-            array = reach.arrays[done]
-            done += 1
-            if isinstance(array, InstanceArray):
-                for instance in instances_of(array):
-                    reach.follow(instance, type(instance).__name__)
-
-    def _add(self, place: Location, tokens: list[Any], has_numbers: bool) -> None:
-        """Add what tells the entries of a place."""
-        may_change = has_numbers and not (
-            isinstance(place, (ClassAttributes, Members))
-            or (isinstance(place, Items) and isinstance(place.owner, tuple))
-        )
-        seen, order = self.reach.seen, self._order
-        for key, value in place.kept.items():
-            kind = type(value)
-            tokens += (type(key), key)
-            if kind in NUMBERS and may_change:
-                self.numbers.append(value)
-                self.where.append((place, key))
-                tokens.append(kind)
-            elif isinstance(value, HOST):
-                order.setdefault(id(value), len(order))
-                tokens += (value_token(value), order[id(value)])
-                self._host.append(value)
-            elif id(value) in seen and not isinstance(value, _NAMED):
-                # Told by its contents, and by where else it is.
-                tokens.append((kind, order.setdefault(id(value), len(order))))
-            elif value is MISSING:
-                tokens.append("missing")
-            else:
-                tokens.append(value_token(value))
-
-    def aliases(self, containers: Sequence[Any]) -> tuple[Any, ...] | None:
-        """Tell which containers are one, or are reached from outside, too."""
-        if not containers:
-            return None
-        names = list(map(id, containers))
-        found = [self._order.get(name) for name in names]
-        if len(set(names)) == len(names) and not any(found):
-            return None
-        return (*found, *map(names.index, names))
-
-    def is_current(self) -> bool:
-        """Tell whether everything is as it was looked at."""
-        if not self.places:
-            return True
-        reach = self.reach
-        if reach.changed(WHOLE):
-            return False
-        if not all(p.is_same() for p in self.places[len(reach.places) :]):
-            return False
-        return not self._host or self._host_tokens == list(map(_host_token, self._host))
-
-    def number_names(self) -> list[str]:
-        """Name the numbers as a program would write them."""
-        return [place.path(key) for place, key in self.where]
-
-    def array_names(self) -> list[str]:
-        """Name the arrays as a program would write them."""
-        reach = self.reach
-        return [
-            place.path_to(array)
-            for place, array in zip(reach.holders, reach.arrays, strict=True)
-        ]
-
-
-class Shape:
-    """A long key that is compared often: its hash is known."""
-
-    __slots__ = ("_hash", "tokens")
-
-    def __init__(self, tokens: tuple[Any, ...]) -> None:
-        self.tokens = tokens
-        self._hash = hash(tokens)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Shape) and self.tokens == other.tokens
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-def _plain_names(reach: Reach) -> list[Location]:
-    """Return the variables that functions read and in which there are plain values."""
-    found: list[Location] = []
-    for function in reach.functions:
-        code, space = function.__code__, function.__globals__
-        facts = facts_of(code)
-        cells = () if facts.rebinds else function.__closure__ or ()
-        for name, cell in zip(code.co_freevars, cells, strict=False):
-            variable = Variable(cell, None, name)
-            if (
-                type(variable.kept[name]) in PLAIN
-                and variable.kept[name] is not MISSING
-            ):
-                found.append(variable)
-        names = [n for n in facts.names if n in space and type(space[n]) in PLAIN]
-        if names and not facts.stores_globals:
-            found.append(Globals(space, tuple(names)))
-        if function.__defaults__:
-            found.append(Items(function.__defaults__, None, function.__name__))
-    return found
-
-
-def instances_of(array: InstanceArray) -> list[Any]:
-    """Return the objects that an array of instances may contain."""
-    return [v for _, v in array._domain.instances(contents(array._node))]
 
 
 class Fields(Location):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -475,3 +476,58 @@ def test_memory_of_the_host_is_told_by_its_contents(make: Any, place: str) -> No
         table[0] = k
         assert_equal(f(array(1, 2), *given), Float(k, 2 * k))
     assert f.n_recordings == 2
+
+
+def test_functions_among_the_arguments() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.w = array(1, 2)
+
+        def double(self, x: Any) -> Any:
+            return self.w * x * 2
+
+        def half(self, x: Any) -> Any:
+            return self.w * x / 2
+
+    @dr.kernel(warn_after=-1)
+    def f(function: Any, x: Float) -> Any:
+        return function(x) + 1
+
+    factor, table = 2.0, array(3, 4)
+
+    def own(x: Any) -> Any:
+        return x * factor + table
+
+    model = Model()
+    functions = [
+        *(dr.sin, dr.cos, own, model.double, model.half, abs),
+        *(functools.partial(dr.fma, 2), functools.partial(dr.power, 2)),
+        functools.partial(own),
+    ]
+    for k in range(2):
+        for function in functions:
+            arguments = [array(k, 1)]
+            if getattr(function, "func", None) is dr.fma:
+                function = functools.partial(function, table)
+            assert_equal(f(function, *arguments), function(*arguments) + 1)
+    factor, table = 5.0, array(1, 1)
+    model.w = array(7, 8)
+    for function in (own, model.double, functools.partial(own)):
+        assert_equal(f(function, array(1, 1)), function(array(1, 1)) + 1)
+
+
+def test_containers_that_are_also_reached_from_outside() -> None:
+    first, second = [array(1, 2)], [array(3, 4)]
+
+    @dr.kernel
+    def f(items: Any, x: Float) -> Any:
+        items[0] = items[0] + x
+        return first[0] * second[0]
+
+    x = array(1, 1)
+    for items in (first, second, first, [array(0, 0)], second):
+        before = [first[0], second[0]]
+        found = f(items, x)
+        for held, old in zip((first, second), before, strict=True):
+            assert_equal(held[0], old + x if held is items else old)
+        assert_equal(found, first[0] * second[0])

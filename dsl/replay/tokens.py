@@ -1,0 +1,97 @@
+"""Tokens: what tells a value that is part of a recording from others.
+
+Equal tokens mean that a recording may serve both.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from lumijit.base import ArrayBase
+from lumijit.control.bytecode import PLAIN
+from lumijit.scalar_arrays import HostArray
+
+NUMBERS = (int, float)
+# Memory of the host: NumPy's, that of the scalar namespace, Python's.
+HOST = (np.ndarray, HostArray, bytearray)
+NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
+
+
+def is_settled(value: Any) -> bool:
+    """Tell whether a value is told by its token for good."""
+    kinds = (ArrayBase, np.ndarray, np.generic, str, *NAMED)
+    is_named = isinstance(value, kinds) and not isinstance(value, FunctionType)
+    return type(value) in PLAIN or is_named
+
+
+def value_token(value: Any) -> Any:
+    """Return what tells a value that is part of the recording from others."""
+    kind = type(value)
+    if kind in NUMBERS:
+        return kind, repr(value)
+    if kind in PLAIN and kind is not bytearray:
+        return kind, value
+    if isinstance(value, HOST):
+        return host_token(value)
+    if isinstance(value, np.generic):
+        return kind, repr(value.item())
+    return Same(value)
+
+
+def callable_token(value: Any) -> Any:
+    """Return what tells an object besides its contents: which function it calls."""
+    kind = type(value)
+    if isinstance(value, FunctionType):
+        return Same(value)
+    if kind is MethodType:
+        return kind, Same(value.__func__)
+    return (kind, Same(value.func)) if isinstance(value, functools.partial) else kind
+
+
+def host_token(value: Any) -> Any:
+    """Return what tells the contents of an object that can be changed in place."""
+    data = value if isinstance(value, bytearray) else np.asarray(value)
+    if isinstance(data, bytearray):
+        return bytearray, bytes(data)
+    if data.dtype == object:
+        return Same(value)
+    data = np.ascontiguousarray(data)
+    return type(value), data.dtype.str, data.shape, zlib.crc32(data.data.cast("B"))
+
+
+class Same:
+    """An object as part of a key: it equals itself only, and lives as long."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Shape:
+    """A long key that is compared often: its hash is known."""
+
+    __slots__ = ("_hash", "tokens")
+
+    def __init__(self, tokens: tuple[Any, ...]) -> None:
+        self.tokens = tokens
+        self._hash = hash(tokens)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Shape) and self.tokens == other.tokens
+
+    def __hash__(self) -> int:
+        return self._hash
