@@ -96,31 +96,50 @@ def _usable_directory(create: bool) -> str | None:
     """Return the folder if it may be used; log why not."""
     if settings.no_disk_cache:
         return None
+    path, fault = _looked_at(create)
+    if fault:
+        _complain("kernels are not kept on disk: %s", fault)
+        return None
+    return path
+
+
+def _looked_at(create: bool) -> tuple[str | None, str]:
+    """Return the folder, None if there is none, and why it may not be used, if so."""
     try:
         path = directory()
         try:
             status = os.stat(path)
         except FileNotFoundError:
             if not create:
-                return None
+                return None, ""
             os.makedirs(path, mode=0o700, exist_ok=True)
             status = os.stat(path)
     except OSError as error:
-        _complain("kernels are not kept on disk: %s", error)
-        return None
+        return None, str(error)
     if not stat.S_ISDIR(status.st_mode):
-        _complain("kernels are not kept on disk: '%s' is no folder", path)
-        return None
+        return None, f"'{path}' is no folder"
     fault = _fault(status)
     if fault:
-        _complain(
-            "kernels are not kept on disk: '%s' %s. Fix: chmod go-w it, or set "
-            "LUMIJIT_CACHE_DIR to a folder of your own.",
-            path,
-            fault,
+        return None, (
+            f"'{path}' {fault}. Fix: chmod go-w it, or set LUMIJIT_CACHE_DIR to a "
+            "folder of your own."
         )
-        return None
-    return path
+    return path, ""
+
+
+def problem() -> str:
+    """Say why kernels can't be kept on disk; nothing if they can."""
+    return _looked_at(create=True)[1]
+
+
+def contents() -> tuple[int, int]:
+    """Return how many kernels there are on disk, and how many bytes they take."""
+    path = _usable_directory(create=False)
+    if path is None:
+        return 0, 0
+    with os.scandir(path) as entries:
+        sizes = [e.stat().st_size for e in entries if e.name.endswith(_SUFFIX)]
+    return len(sizes), sum(sizes)
 
 
 def _unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
