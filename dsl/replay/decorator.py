@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from types import FunctionType, MethodType
-from typing import Any, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakSet
 
 from lumijit.compiler.ir import trace
@@ -34,13 +34,15 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError, warn
 from lumijit.syntax import syntax
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _WARN_AFTER = 10
 _LIMIT = 16
 _SURROUNDINGS = 64
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-_kernels: WeakSet[Kernel] = WeakSet()
+_kernels: WeakSet[Kernel[Any, Any]] = WeakSet()
 
 
 def _after_fork_in_child() -> None:
@@ -53,12 +55,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class Kernel:
+class Kernel(Generic[P, R]):
     """A function whose launches are recorded once and replayed: see `kernel`."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         static: Collection[str],
         graph_breaks: bool,
         limit: int,
@@ -83,6 +85,12 @@ class Kernel:
         self._history: list[str] = []
         self._latest: Latest | None = None
         _kernels.add(self)
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Kernel[P, R]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> Callable[..., R]: ...
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Return the method of an object."""
@@ -123,7 +131,7 @@ class Kernel:
             lines += [f"{number}. {first}", *[f"   {line}" for line in others]]
         return "\n".join(lines)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function: replay what was recorded, or record it."""
         if not self._is_replayable():
             return self._function(*args, **kwargs)
@@ -131,8 +139,8 @@ class Kernel:
             if not kwargs:
                 is_played, result = self._repeated(args)
                 if is_played:
-                    return result
-            return self._called(args, kwargs)
+                    return cast(R, result)
+            return cast(R, self._called(args, kwargs))
 
     def _is_replayable(self) -> bool:
         """Tell whether a call from here can be recorded: not within a construct."""
@@ -309,19 +317,19 @@ def kernel(
     limit: int = ...,
     warn_after: int = ...,
     enabled: bool = ...,
-) -> Callable[[Callable[..., Any]], Kernel]: ...
+) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 
 
 @overload
 def kernel(
-    f: Callable[..., Any],
+    f: Callable[P, R],
     *,
     static: Collection[str] = ...,
     graph_breaks: bool = ...,
     limit: int = ...,
     warn_after: int = ...,
     enabled: bool = ...,
-) -> Kernel: ...
+) -> Kernel[P, R]: ...
 
 
 def kernel(

@@ -152,12 +152,26 @@ def double(x: Float) -> Float:
     return x
 
 
+@dr.kernel
+def scaled(x: Float, factor: float) -> Array3f:
+    return Array3f(x, x, factor)
+
+
+class Walker:
+    @dr.kernel(static=["steps"])
+    def walk(self, x: Float, steps: int) -> Float:
+        return x * steps
+
+
 def next_state(x: Float, n: Int) -> tuple[Float, Int]:
     return x * 0.5, n + 1
 
 
 assert_type(halve(f, 2), Float)
 assert_type(double(f), Float)
+assert_type(scaled(f, 2), Array3f)
+assert_type(scaled.n_recordings, int)
+assert_type(Walker().walk(f, 2), Float)
 state = dr.while_loop((f, i), lambda x, n: x > 0.1, next_state)
 assert_type(state, tuple[Float, Int])
 ray = dr.if_stmt((v,), f < 1, lambda v: Ray(v, v), lambda v: Ray(v, -v))
