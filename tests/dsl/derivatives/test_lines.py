@@ -110,22 +110,23 @@ def test_without_the_flag_nothing_is_told() -> None:
 
 
 @dr.syntax
-def products(x):
+def mixed(x):
     y, i = dr.ones(Float, 3), UInt(0)
     while i < 2:
         dr.scatter_reduce(dr.ReduceOp.Mul, y, x, i)
+        dr.scatter_add(y, x, i)
         i += 1
     return y
 
 
 def test_an_operation_without_derivative_has_its_line_under_debug() -> None:
     with dr.scoped_set_flag(dr.JitFlag.Debug):
-        y = products(variable(1, 2))
+        y = mixed(variable(1, 2))
     with pytest.raises(DerivativeError, match=r"operation was traced at .*test_lines"):
         dr.backward(y)
 
 
 def test_without_debug_the_error_says_how_to_have_the_line() -> None:
-    y = products(variable(1, 2))
+    y = mixed(variable(1, 2))
     with pytest.raises(DerivativeError, match=r"line is known if .* under flag Debug"):
         dr.backward(y)
