@@ -141,7 +141,6 @@ def common_of_types(kinds: Iterable[type[Any]], construct: str) -> ArraySpec:
 
 # The common class of operands of which the types tell it.
 _COMMON: dict[tuple[type[Any], ...], type[Any]] = {}
-_NUMBERS = (bool, int, float)
 
 
 def common_class(values: Iterable[Any], construct: str) -> type[Any]:
@@ -151,7 +150,7 @@ def common_class(values: Iterable[Any], construct: str) -> type[Any]:
     found = _COMMON.get(key)
     if found is None:
         found = require(common_spec(values, construct), construct)
-        if all(t in _NUMBERS or issubclass(t, ArrayBase) for t in key):
+        if all(map(is_told_by_type, key)):
             _COMMON[key] = found
     return found
 

@@ -71,7 +71,8 @@ class Reach:
     Left out are variables of enclosing functions whose names are in `own_names`, and
     all that the construct `around` this one has found. With `known`, only values are
     looked at, not what code can reach, and no objects that are in it, unless they are
-    PyTrees.
+    PyTrees. `constants` are the variables that hold plain values and that no function
+    assigns, if these are wanted.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class Reach:
         known: Reach | None = None,
         own_names: frozenset[str] = frozenset(),
         around: Reach | None = None,
+        notes_constants: bool = False,
     ) -> None:
+        self.constants: list[Location] | None = [] if notes_constants else None
         self.own_names = own_names
         self.places: list[Location] = []
         self.arrays: list[Any] = []
@@ -209,6 +212,8 @@ class Reach:
             variable = Variable(cell, None, name)
             if facts.rebinds or type(variable.kept[name]) not in PLAIN:
                 self.add(variable)
+            elif self.constants is not None:
+                self.constants.append(variable)
         is_followed = self._known is None and id(code) not in self.seen
         name = namespace.get("__name__") or ""
         if is_followed and (id(namespace) in self._namespaces or is_users(name)):
@@ -225,7 +230,7 @@ class Reach:
         """Note variables, of this module and others, and methods that are mentioned."""
         namespaces = [namespace]
         for space in namespaces:
-            found = []
+            found, plain = [], []
             for name in names:
                 value = space.get(name, MISSING)
                 if type(value) is ModuleType and is_users(value.__name__):
@@ -233,8 +238,12 @@ class Reach:
                         namespaces.append(vars(value))
                 elif are_stored or type(value) not in PLAIN:
                     found.append(name)
+                elif value is not MISSING:
+                    plain.append(name)
             if found:
                 self.add(Globals(space, tuple(found)))
+            if plain and self.constants is not None:
+                self.constants.append(Globals(space, tuple(plain)))
         if self._mentioned.issuperset(names):
             return
         self._mentioned.update(names)
@@ -293,15 +302,32 @@ def _look_at_parts(
     reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
     """Look at what methods, partial functions and weak references stand for."""
+    if isinstance(value, ReferenceType):
+        reach._visit(value(), parent, label)
+        return
+    reach._visit(called_by(value), parent, label)
     if type(value) is MethodType:
-        reach._visit(value.__func__, parent, label)
         reach._visit(value.__self__, parent, "self")
     elif type(value) is partial:
-        reach._visit(value.func, parent, label)
         reach.add(Items(value.args, None, "args"))
         reach.add(Entries(value, None, "kwargs", value.keywords))
-    else:
-        reach._visit(value(), parent, label)
+
+
+def called_by(value: Any) -> Any:
+    """Return the function that another callable stands for; None if there is none.
+
+    Classes of this package whose objects stand for a user's function say so.
+    """
+    if type(value) is MethodType:
+        return value.__func__
+    if type(value) is partial:
+        return value.func
+    return value.__wrapped__ if hasattr(type(value), "_wraps_function") else None
+
+
+def is_followed(cls: type[Any]) -> bool:
+    """Tell whether what objects of a class hold is found."""
+    return _look_of(cls) is not None
 
 
 def _look_at_items(
@@ -365,6 +391,8 @@ def _look_of(cls: type[Any]) -> Look | None:
     else:
         if pytree.struct_fields(cls) is not None or hasattr(cls, "_holds_arrays"):
             found = _look_at_object
+        elif hasattr(cls, "_wraps_function"):
+            found = _look_at_parts
         elif is_foreign(cls):
             if cls.__dictoffset__ or _slots_of(cls):
                 found = _look_at_object

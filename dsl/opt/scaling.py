@@ -41,6 +41,8 @@ class GradScaler:
     >>> scaler.step(opt)
     """
 
+    _holds_arrays = True
+
     def __init__(
         self,
         init_scale: float = 65536.0,

@@ -58,6 +58,9 @@ if hasattr(os, "register_at_fork"):
 class Kernel(Generic[P, R]):
     """A function whose launches are recorded once and replayed: see `kernel`."""
 
+    # What the function reaches is found through it (`control.reachability`).
+    _wraps_function = True
+
     def __init__(
         self,
         function: Callable[P, R],

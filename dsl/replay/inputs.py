@@ -27,7 +27,7 @@ from lumijit.instance_registry import contents
 from lumijit.instances import InstanceArray
 from lumijit.nested import NestedArray
 from lumijit.replay.surroundings import Surroundings, instances_of
-from lumijit.replay.tokens import NUMBERS, callable_token, is_settled, value_token
+from lumijit.replay.tokens import NUMBERS, is_settled, object_token, value_token
 
 
 class Arguments:
@@ -90,7 +90,7 @@ class Arguments:
                 tokens.append(value_token(leaf))
             else:
                 # Its contents are told by the surroundings.
-                tokens.append(callable_token(leaf))
+                tokens.append(object_token(leaf))
                 self.objects.append(leaf)
         outline = [
             m if m is None or isinstance(m, pytree.Kind) else tuple(m)

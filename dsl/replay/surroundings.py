@@ -10,15 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lumijit.arrays import FlatArray
-from lumijit.control.bytecode import PLAIN, facts_of
 from lumijit.control.locations import (
     MISSING,
     ClassAttributes,
-    Globals,
     Items,
     Location,
     Members,
-    Variable,
 )
 from lumijit.control.reachability import WHOLE, Reach
 from lumijit.instance_registry import contents
@@ -28,8 +25,8 @@ from lumijit.replay.tokens import (
     NAMED,
     NUMBERS,
     Shape,
-    callable_token,
     host_token,
+    object_token,
     value_token,
 )
 
@@ -49,12 +46,13 @@ class Surroundings:
     def look(self) -> None:
         """Look at everything."""
         self.is_stale = False
-        reach = self.reach = Reach()
+        reach = self.reach = Reach(notes_constants=True)
         for root in self._roots:
             reach.follow(root)
         self._follow_instances()
         self.arrays: list[FlatArray] = reach.arrays
-        self.places: list[Location] = [*reach.places, *_plain_names(reach)]
+        constants = reach.constants or []
+        self.places: list[Location] = [*reach.places, *constants]
         self.numbers: list[Any] = []
         self.where: list[tuple[Location, Any]] = []
         # What may change in place, and is told by its contents.
@@ -102,7 +100,7 @@ class Surroundings:
             elif id(value) in seen and not isinstance(value, NAMED):
                 # Told by its contents, and by where else it is.
                 number = order.setdefault(id(value), len(order))
-                tokens += (callable_token(value), number)
+                tokens += (object_token(value), number)
             elif value is MISSING:
                 tokens.append("missing")
             else:
@@ -125,7 +123,7 @@ class Surroundings:
         reach = self.reach
         if reach.changed(WHOLE):
             return False
-        if not all(p.is_same() for p in self.places[len(reach.places) :]):
+        if not all(p.is_same() for p in reach.constants or ()):
             return False
         return not self._host or self._host_tokens == list(map(host_token, self._host))
 
@@ -140,28 +138,6 @@ class Surroundings:
             place.path_to(array)
             for place, array in zip(reach.holders, reach.arrays, strict=True)
         ]
-
-
-def _plain_names(reach: Reach) -> list[Location]:
-    """Return the variables that functions read and in which there are plain values."""
-    found: list[Location] = []
-    for function in reach.functions:
-        code, space = function.__code__, function.__globals__
-        facts = facts_of(code)
-        cells = () if facts.rebinds else function.__closure__ or ()
-        for name, cell in zip(code.co_freevars, cells, strict=False):
-            variable = Variable(cell, None, name)
-            if (
-                type(variable.kept[name]) in PLAIN
-                and variable.kept[name] is not MISSING
-            ):
-                found.append(variable)
-        names = [n for n in facts.names if n in space and type(space[n]) in PLAIN]
-        if names and not facts.stores_globals:
-            found.append(Globals(space, tuple(names)))
-        if function.__defaults__:
-            found.append(Items(function.__defaults__, None, function.__name__))
-    return found
 
 
 def instances_of(array: InstanceArray) -> list[Any]:

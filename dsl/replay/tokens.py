@@ -5,15 +5,15 @@ Equal tokens mean that a recording may serve both.
 
 from __future__ import annotations
 
-import functools
 import zlib
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from lumijit.base import ArrayBase
 from lumijit.control.bytecode import PLAIN
+from lumijit.control.reachability import called_by, is_followed
 from lumijit.scalar_arrays import HostArray
 
 NUMBERS = (int, float)
@@ -43,14 +43,16 @@ def value_token(value: Any) -> Any:
     return Same(value)
 
 
-def callable_token(value: Any) -> Any:
-    """Return what tells an object besides its contents: which function it calls."""
+def object_token(value: Any) -> Any:
+    """Return what tells an object besides what it holds: which function it calls.
+
+    An object whose contents can't be found equals itself only.
+    """
     kind = type(value)
-    if isinstance(value, FunctionType):
+    if isinstance(value, FunctionType) or not is_followed(kind):
         return Same(value)
-    if kind is MethodType:
-        return kind, Same(value.__func__)
-    return (kind, Same(value.func)) if isinstance(value, functools.partial) else kind
+    function = called_by(value)
+    return kind if function is None else (kind, Same(function))
 
 
 def host_token(value: Any) -> Any:

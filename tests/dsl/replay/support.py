@@ -9,6 +9,8 @@ import lumijit as dr
 from lumijit.llvm.ad import Array3f, Float
 from lumijit.pytree import tree_leaves
 
+FACTOR = 1.0
+
 
 def array(*values: float) -> Float:
     made = Float(*values)

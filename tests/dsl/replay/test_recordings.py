@@ -16,6 +16,7 @@ import lumijit as dr
 from lumijit import llvm
 from lumijit.llvm.ad import Array3f, Float, UInt32
 from lumijit.runtime.errors import ArrayTypeError, RecordingError
+from tests.dsl.replay import support
 from tests.dsl.replay.support import Ray, Sampler, array, assert_equal
 from tests.fuzz import kernels
 
@@ -368,3 +369,88 @@ def test_a_child_of_a_fork_can_replay() -> None:
         os._exit(int(thread.is_alive()))
     f._lock.release()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_constants_of_other_modules_are_guarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return x * support.FACTOR
+
+    for factor in (2.0, 3.0, 2.0):
+        monkeypatch.setattr(support, "FACTOR", factor)
+        assert_equal(f(array(1, 2)), Float(factor, 2 * factor))
+    assert f.n_recordings == 2
+
+
+def test_what_kernels_inside_reach_is_reached() -> None:
+    factor, table = 2.0, array(1, 2)
+
+    @dr.kernel
+    def inner(x: Float) -> Any:
+        return x * factor + table
+
+    @dr.kernel
+    def outer(x: Float) -> Any:
+        return inner(x) + 1
+
+    for k in range(3):
+        assert_equal(outer(array(1, k)), array(1, k) * factor + table + 1)
+        factor, table = factor + k, table + k
+
+
+def test_kernels_among_the_arguments() -> None:
+    @dr.kernel
+    def double(x: Float) -> Any:
+        return x * 2
+
+    @dr.kernel
+    def triple(x: Float) -> Any:
+        return x * 3
+
+    @dr.kernel
+    def f(function: Any, x: Float) -> Any:
+        return function(x)
+
+    for function, k in ((double, 2), (triple, 3), (double, 2)):
+        assert_equal(f(function, array(1, 2)), Float(k, 2 * k))
+    assert f.n_recordings == 2
+
+
+@pytest.mark.parametrize("place", ["outside", "argument", "attribute"])
+def test_generators_go_on(place: str) -> None:
+    generator, expected = dr.rng(seed=1), dr.rng(seed=1)
+
+    class Holder:
+        rng = generator
+
+    holder = Holder()
+
+    @dr.kernel
+    def f(given: Any = None) -> Any:
+        if place == "attribute":
+            return holder.rng.random(Float, 3)
+        return (generator if given is None else given).random(Float, 3)
+
+    for _ in range(4):
+        found = f(generator) if place == "argument" else f()
+        assert_equal(found, expected.random(Float, 3))
+    assert f.n_recordings == 1
+
+
+def test_a_scaler_of_gradients() -> None:
+    def run(decorate: Any) -> Any:
+        scaler = dr.opt.GradScaler(init_scale=4)
+        opt = dr.opt.SGD(lr=0.1, params={"x": Float(1, 2)})
+
+        @decorate
+        def step() -> Any:
+            loss = dr.sum(opt["x"] * opt["x"])
+            dr.backward(scaler.scale(loss))
+            scaler.step(opt)
+            return dr.detach(loss)
+
+        return [step().numpy()[0] for _ in range(4)]
+
+    np.testing.assert_allclose(run(dr.kernel), run(dr.syntax), rtol=1e-5)
