@@ -208,7 +208,8 @@ def array_tokens(arrays: Sequence[FlatArray]) -> tuple[Any, ...]:
             found = array._domain.instances(numbers)
             tokens.append((numbers, *[slot for slot, _ in found]))
     # Literals are told by their values, whichever nodes these have.
-    in_memory = [n for n in nodes if n.buffer is not None]
+    once = {id(array): node for array, node in zip(arrays, nodes, strict=True)}
+    in_memory = [n for n in once.values() if n.buffer is not None]
     for row in (arrays, in_memory, [n.buffer for n in in_memory]):
         names = list(map(id, row))
         if len(set(names)) < len(names):
