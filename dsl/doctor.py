@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lumijit.llvm import Float
 from lumijit.runtime import buffers, cache, cpu, nvptx, pages, workers
 from lumijit.runtime.config import ENVIRONMENT, settings
 from lumijit.runtime.errors import LumijitError
@@ -120,8 +121,6 @@ def _existing(folder: str) -> str:
 
 def _compiler() -> Iterable[Finding]:
     """Build and run something."""
-    from lumijit.llvm import Float
-
     values = np.arange(5, dtype=np.float32)
     found = (Float(values.copy()) * 3 + 1).numpy()
     if np.array_equal(found, values * 3 + 1):

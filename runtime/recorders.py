@@ -5,11 +5,8 @@ Owns who listens; `buffers` and `launch.starting` tell. Hardly ever does anybody
 
 from __future__ import annotations
 
-import time
 from threading import get_ident
 from typing import Any, Final
-
-clock = time.perf_counter
 
 
 class Recorder:

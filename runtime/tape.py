@@ -12,6 +12,7 @@ the order of submission, so one run doesn't disturb another.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -331,16 +332,16 @@ class Replay:
         """Take memory for what only the jobs need; some serve one after the other."""
         first: dict[Held, int] = {}
         last: dict[Held, int] = {}
-        time, group = -1, None
+        moment, group = -1, None
         for job in tape.jobs:
             # Jobs that may overlap happen at one time.
             if job.barrier is None or job.barrier != group:
-                time += 1
+                moment += 1
             group = job.barrier
             for held in tape.used_by(job):
                 if held not in others:
-                    first.setdefault(held, time)
-                    last[held] = time
+                    first.setdefault(held, moment)
+                    last[held] = moment
         idle: dict[int, list[tuple[int, Buffer]]] = {}
         addresses = {}
         for held, start in first.items():
@@ -398,7 +399,7 @@ class Replay:
             job = step.job
             kernel = job.kernel
             args = data[step.start : step.stop]
-            started = recorders.clock() if is_told else 0.0
+            started = time.perf_counter() if is_told else 0.0
             ticket = 0
             if not (
                 job.is_inline and workers.run_inline(kernel.address, args, job.size)
@@ -418,7 +419,7 @@ class Replay:
                 for k in step.outputs:
                     made[k].ticket = ticket
             if is_told:
-                _tell(job, ticket, 0.0 if ticket else recorders.clock() - started)
+                _tell(job, ticket, 0.0 if ticket else time.perf_counter() - started)
 
 
 def _batch(jobs: list[Job], first: int) -> int:

@@ -91,7 +91,7 @@ def context() -> tuple[Any, ...]:
     )
 
 
-#: Where that begins in a key.
+#: Where that begins in a key; before it is what tells arrays.
 CONTEXT = 4
 _DIFFERENCES = (
     "arguments have other types, another structure, or other constants",
@@ -110,7 +110,7 @@ def difference(before: tuple[Any, ...], key: tuple[Any, ...], call: Call) -> str
     """Say in what a call differs from another one."""
     for text, old, new in zip(_DIFFERENCES, before, key, strict=True):
         if old != new:
-            if old is before[3]:
+            if old is before[CONTEXT - 1]:
                 arrays = zip(call.array_names(), call.arrays, strict=True)
                 sizes = ", ".join(f"{n}: {len(a)}" for n, a in arrays)
                 text = f"{text} (now {sizes})"

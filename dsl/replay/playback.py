@@ -100,16 +100,10 @@ class Recording:
     gradients: list[tuple[int, int | None]]
     # What is told the user once its array is written.
     reports: list[tuple[Any, list[int | None]]]
-    call_count: int = 0
     _compute: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._compute = self.arithmetic.compiled()
-
-    @property
-    def leaves_outside(self) -> bool:
-        """Whether a call assigns entries."""
-        return bool(self.puts)
 
     def played(
         self,
@@ -150,7 +144,6 @@ class Recording:
         result, *values = self.parts.together(leaves)
         if self.changed or self.gradients or values:
             self._leave(place, inputs, arrays, nodes, values)
-        self.call_count += 1
         return True, result
 
     def _addresses(

@@ -95,6 +95,12 @@ class _Recorder:
 
     def _recorded(self) -> tuple[Recording | None, list[Put], list[Any]]:
         """Run the function; return its recording, and what it has assigned."""
+        if self.call.surroundings.has_local_memory:
+            self.refuse(
+                "the function uses local memory that was made outside, whose contents "
+                "a replay can't have",
+                "call alloc_local in the function.",
+            )
         with self._inputs_in_memory(), self._numbers_replaced() as values:
             self.tape = Tape([n.buffer for n in self.inputs], self._refuse_reading)
             hearing = recorders.hearing(self.tape)

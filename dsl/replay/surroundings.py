@@ -26,6 +26,7 @@ from lumijit.replay.tokens import (
     NUMBERS,
     Shape,
     host_token,
+    is_local_memory,
     object_token,
     value_token,
 )
@@ -57,6 +58,7 @@ class Surroundings:
         self.where: list[tuple[Location, Any]] = []
         # What may change in place, and is told by its contents.
         self._host: list[Any] = []
+        self.has_local_memory = any(map(is_local_memory, self._roots))
         self._order: dict[int, int] = {}
         tokens: list[Any] = []
         count = len(reach.places)
@@ -88,6 +90,7 @@ class Surroundings:
         seen, order = self.reach.seen, self._order
         for key, value in place.kept.items():
             kind = type(value)
+            self.has_local_memory |= is_local_memory(value)
             tokens += (type(key), key)
             if kind in NUMBERS and may_change:
                 self.numbers.append(value)

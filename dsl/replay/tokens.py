@@ -55,6 +55,11 @@ def object_token(value: Any) -> Any:
     return kind if function is None else (kind, Same(function))
 
 
+def is_local_memory(value: Any) -> bool:
+    """Tell whether a value is a local buffer, whose contents are no array."""
+    return hasattr(type(value), "_holders")
+
+
 def host_token(value: Any) -> Any:
     """Return what tells the contents of an object that can be changed in place."""
     data = value if isinstance(value, bytearray) else np.asarray(value)

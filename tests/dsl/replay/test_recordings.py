@@ -454,3 +454,18 @@ def test_a_scaler_of_gradients() -> None:
         return [step().numpy()[0] for _ in range(4)]
 
     np.testing.assert_allclose(run(dr.kernel), run(dr.syntax), rtol=1e-5)
+
+
+@pytest.mark.parametrize("place", ["outside", "argument"])
+def test_local_memory_from_outside_is_an_error(place: str) -> None:
+    memory = dr.alloc_local(Float, 2)
+
+    @dr.kernel
+    def f(x: Float, given: Any = None) -> Any:
+        buffer = memory if given is None else given
+        buffer[0] = x
+        return buffer[0]
+
+    given = [memory] if place == "argument" else []
+    with pytest.raises(RecordingError, match="local memory that was made outside"):
+        f(array(1, 2), *given)
