@@ -1,6 +1,5 @@
 """lumijit: ordinary Python, traced into megakernels."""
 
-import typing as _typing
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
@@ -351,79 +350,17 @@ _LATER = {
 }
 _HOMES = {_name: _home for _home, _names in _LATER.items() for _name in _names}
 
-if _typing.TYPE_CHECKING:
-    from lumijit import cuda as cuda
-    from lumijit import dda as dda
-    from lumijit.functions.colors import linear_to_srgb as linear_to_srgb
-    from lumijit.functions.colors import srgb_to_linear as srgb_to_linear
-    from lumijit.functions.comparison import assert_allclose as assert_allclose
-    from lumijit.functions.elliptic import comp_ellint_1 as comp_ellint_1
-    from lumijit.functions.elliptic import comp_ellint_2 as comp_ellint_2
-    from lumijit.functions.elliptic import comp_ellint_3 as comp_ellint_3
-    from lumijit.functions.elliptic import ellint_1 as ellint_1
-    from lumijit.functions.elliptic import ellint_2 as ellint_2
-    from lumijit.functions.elliptic import ellint_3 as ellint_3
-    from lumijit.functions.exchanges import scatter_cas as scatter_cas
-    from lumijit.functions.exchanges import scatter_exch as scatter_exch
-    from lumijit.functions.harmonics import sh_eval as sh_eval
-    from lumijit.functions.likeness import empty_like as empty_like
-    from lumijit.functions.likeness import ones_like as ones_like
-    from lumijit.functions.likeness import opaque_width as opaque_width
-    from lumijit.functions.likeness import zeros_like as zeros_like
-    from lumijit.functions.products import mul_hi as mul_hi
-    from lumijit.functions.products import mul_wide as mul_wide
-    from lumijit.functions.rotations import euler_to_quat as euler_to_quat
-    from lumijit.functions.rotations import matrix_to_quat as matrix_to_quat
-    from lumijit.functions.rotations import quat_apply as quat_apply
-    from lumijit.functions.rotations import quat_to_euler as quat_to_euler
-    from lumijit.functions.rotations import quat_to_matrix as quat_to_matrix
-    from lumijit.functions.rotations import rotate as rotate
-    from lumijit.functions.rotations import slerp as slerp
-    from lumijit.functions.rotations import transform_compose as transform_compose
-    from lumijit.functions.rotations import transform_decompose as transform_decompose
-    from lumijit.functions.sorting import argmax as argmax
-    from lumijit.functions.sorting import argmin as argmin
-    from lumijit.functions.sorting import argsort as argsort
-    from lumijit.functions.sorting import median as median
-    from lumijit.functions.sorting import sort as sort
-    from lumijit.functions.statistics import std as std
-    from lumijit.functions.statistics import var as var
-    from lumijit.functions.tuning import flush_thread as flush_thread
-    from lumijit.functions.tuning import func as func
-    from lumijit.functions.tuning import reorder_threads as reorder_threads
-    from lumijit.interop.bridge import wrap as wrap
-    from lumijit.random.generator import rng as rng
-    from lumijit.replay.decorator import freeze as freeze
-    from lumijit.replay.decorator import kernel as kernel
-    from lumijit.tensors.filters import convolve as convolve
-    from lumijit.tensors.filters import resample as resample
-    from lumijit.tensors.filters import upsample as upsample
-    from lumijit.tensors.joining import array_split as array_split
-    from lumijit.tensors.joining import column_stack as column_stack
-    from lumijit.tensors.joining import dstack as dstack
-    from lumijit.tensors.joining import hstack as hstack
-    from lumijit.tensors.joining import row_stack as row_stack
-    from lumijit.tensors.joining import split as split
-    from lumijit.tensors.joining import stack as stack
-    from lumijit.tensors.joining import vstack as vstack
-    from lumijit.tensors.shapes import expand_dims as expand_dims
-    from lumijit.tensors.shapes import moveaxis as moveaxis
-    from lumijit.tensors.shapes import squeeze as squeeze
-    from lumijit.tensors.shapes import swapaxes as swapaxes
-    from lumijit.tensors.taking import take as take
-    from lumijit.tensors.taking import take_interp as take_interp
-else:
 
-    def __getattr__(name):
-        """Import a function when it is first asked for."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = _HOMES[name]
-        value = _import_module(f"{__name__}.{home or name}")
-        if home:
-            value = getattr(value, name)
-        globals()[name] = value
-        return value
+def __getattr__(name: str) -> object:
+    """Import a function when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES[name]
+    value = _import_module(f"{__name__}.{home or name}")
+    if home:
+        value = getattr(value, name)
+    globals()[name] = value
+    return value
 
 
 __version__ = _version.VERSION
