@@ -10,7 +10,7 @@ import dis
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -75,6 +75,7 @@ def _numbers(*prefixes: str) -> frozenset[int]:
     return frozenset(n for name, n in dis.opmap.items() if name.startswith(prefixes))
 
 
+_LOAD_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
 _STORE_DEREF = _numbers("STORE_DEREF", "DELETE_DEREF")
 _STORE_GLOBAL = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
 _CHANGE = _numbers(
@@ -113,6 +114,13 @@ def _facts(code: CodeType) -> Facts:
     changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
     changes |= not _MUTATORS.isdisjoint(names) or "setattr" in names
     return Facts(code, tuple(names), rebinds, stores, changes)
+
+
+@lru_cache(4096)
+def globals_of(code: CodeType) -> frozenset[str]:
+    """Return the names by which a function's code asks for global variables."""
+    found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
+    return frozenset(i.argval for i in found if i.opname in _LOAD_GLOBAL)
 
 
 def codes_in(code: CodeType) -> list[CodeType]:

@@ -10,7 +10,7 @@ of the places is up to `captured_state`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from itertools import chain
 from operator import is_
@@ -23,7 +23,14 @@ import numpy as np
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.nodes import Node
-from lumijit.control.bytecode import PLAIN, facts_of, is_foreign, is_users
+from lumijit.control.bytecode import (
+    PLAIN,
+    Facts,
+    facts_of,
+    globals_of,
+    is_foreign,
+    is_users,
+)
 from lumijit.control.locations import (
     MISSING,
     Attributes,
@@ -218,32 +225,42 @@ class Reach:
         name = namespace.get("__name__") or ""
         if is_followed and (id(namespace) in self._namespaces or is_users(name)):
             self.seen.add(id(code))
-            self._mention(facts.names, namespace, facts.stores_globals)
+            self._mention(facts, namespace)
         if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
             self._visit(function.__defaults__, None, function.__name__)
         if function.__kwdefaults__:
             self._visit(function.__kwdefaults__, None, function.__name__)
 
-    def _mention(
-        self, names: tuple[str, ...], namespace: dict[str, Any], are_stored: bool
-    ) -> None:
+    def _mention(self, facts: Facts, namespace: dict[str, Any]) -> None:
         """Note variables, of this module and others, and methods that are mentioned."""
+        names = facts.names
         namespaces = [namespace]
+        # Other names than these are attributes: of its own module, if it refers to it.
+        asked: Container[str] = ()
+        if self.constants is not None:
+            asked = globals_of(facts.code)
+        constants: list[tuple[dict[str, Any], list[str]]] = []
         for space in namespaces:
             found, plain = [], []
             for name in names:
                 value = space.get(name, MISSING)
                 if type(value) is ModuleType and is_users(value.__name__):
+                    asked = names if vars(value) is namespace else asked
                     if all(vars(value) is not known for known in namespaces):
                         namespaces.append(vars(value))
-                elif are_stored or type(value) not in PLAIN:
+                elif facts.stores_globals or type(value) not in PLAIN:
                     found.append(name)
                 elif value is not MISSING:
                     plain.append(name)
             if found:
                 self.add(Globals(space, tuple(found)))
-            if plain and self.constants is not None:
-                self.constants.append(Globals(space, tuple(plain)))
+            constants.append((space, plain))
+        if self.constants is not None:
+            for space, plain in constants:
+                if space is namespace:
+                    plain = [name for name in plain if name in asked]
+                if plain:
+                    self.constants.append(Globals(space, tuple(plain)))
         if self._mentioned.issuperset(names):
             return
         self._mentioned.update(names)

@@ -19,7 +19,8 @@ from weakref import WeakSet
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch import evaluate
-from lumijit.replay.entries import CONTEXT, Entry, Latest, context, difference
+from lumijit.replay.differentiated import Differentiated
+from lumijit.replay.entries import CONTEXT, Entry, Latest, context, reason_for
 from lumijit.replay.inputs import (
     Arguments,
     Call,
@@ -69,10 +70,13 @@ class Kernel(Generic[P, R]):
         limit: int,
         warn_after: int,
         is_enabled: bool,
+        reached_from: Callable[..., Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
-        self._name = function.__qualname__
-        self._function = function
+        self.name = function.__qualname__
+        self.function = function
+        # From where everything is found that it reaches.
+        self._reached_from = reached_from or function
         self._static = frozenset(static)
         self._has_breaks = graph_breaks
         self._limit = limit
@@ -100,7 +104,7 @@ class Kernel(Generic[P, R]):
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
-        return f"<kernel {self._name}: {self.n_cached_recordings} recordings>"
+        return f"<kernel {self.name}: {self.n_cached_recordings} recordings>"
 
     @property
     def n_recordings(self) -> int:
@@ -128,7 +132,7 @@ class Kernel(Generic[P, R]):
     def explain(self) -> str:
         """Tell what was recorded, why, how often it was replayed, and its inputs."""
         entries = [entry for found in self._entries.values() for entry in found]
-        lines = [f"kernel {self._name}: {len(entries)} recordings"]
+        lines = [f"kernel {self.name}: {len(entries)} recordings"]
         for number, entry in enumerate(entries, 1):
             first, *others = entry.text()
             lines += [f"{number}. {first}", *[f"   {line}" for line in others]]
@@ -137,7 +141,7 @@ class Kernel(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function: replay what was recorded, or record it."""
         if not self._is_replayable():
-            return self._function(*args, **kwargs)
+            return self.function(*args, **kwargs)
         with self._lock:
             if not kwargs:
                 is_played, result = self._repeated(args)
@@ -157,7 +161,7 @@ class Kernel(Generic[P, R]):
         )
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = self._call(args, kwargs)
+        call = self.inputs(args, kwargs)
         key = self._key(call)
         found = self._entries.get(key, ())
         reason: Guard | Exception | None = None
@@ -165,7 +169,9 @@ class Kernel(Generic[P, R]):
         for entry in reversed(found):
             if entry.recording is None:
                 entry.call_count += 1
-                return self._function(*args, **kwargs)
+                if entry.differentiated is not None:
+                    return entry.differentiated(args, kwargs)
+                return self.function(*args, **kwargs)
             is_played, result = entry.recording.played(
                 call.arrays, call.numbers, call.place
             )
@@ -217,7 +223,7 @@ class Kernel(Generic[P, R]):
             self._note_replay(entry, surroundings)
         return is_played, result
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def inputs(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         """Return what the call depends on."""
         count, names = len(args), tuple(kwargs)
         labels = (*self._names(count), *names)
@@ -225,12 +231,17 @@ class Kernel(Generic[P, R]):
 
         def run(values: Sequence[Any]) -> Any:
             given = dict(zip(names, values[count:], strict=True))
-            return self._function(*values[:count], **given)
+            return self.function(*values[:count], **given)
 
         surroundings = self._surroundings_of(arguments.objects)
-        call = Call(self._name, run, arguments, surroundings)
+        call = Call(self.name, run, arguments, surroundings)
         evaluate.evaluate_all(as_inputs([array._node for array in call.arrays]))
         return call
+
+    def alike(self, function: Callable[..., Any]) -> Kernel[..., Any]:
+        """Decorate what calls the function; if it can't be recorded, it just runs."""
+        limits = self._limit, self._warn_after
+        return Kernel(function, (), True, *limits, self._is_enabled, self.function)
 
     def _names(self, count: int) -> tuple[str, ...]:
         """Return the names of positional arguments."""
@@ -253,7 +264,9 @@ class Kernel(Generic[P, R]):
         found = self._surroundings.get(key)
         if found is None:
             # It keeps the objects alive, so that no other gets their ids.
-            found = self._surroundings[key] = Surroundings((self._function, *objects))
+            found = self._surroundings[key] = Surroundings(
+                (self._reached_from, *objects)
+            )
             while len(self._surroundings) > _SURROUNDINGS:
                 self._surroundings.popitem(last=False)
         elif found.is_stale or not found.is_current():
@@ -274,11 +287,14 @@ class Kernel(Generic[P, R]):
         self, call: Call, key: tuple[Any, ...], cause: Guard | Exception | None
     ) -> Any:
         """Record a call and return its result."""
-        reason = self._reason(call, key, cause)
+        before = next(reversed(self._entries), None)
+        reason = reason_for(call, key, before, cause)
         names = [*call.array_names(), *call.number_names()]
         evaluate.evaluate_pending()
-        recording, problem, result = record(call, self._has_breaks)
+        recording, problem, is_tracked, result = record(call, self._has_breaks)
         entry = Entry(recording, problem, reason, names)
+        if is_tracked is not None:
+            entry.differentiated = Differentiated(self, is_tracked)
         self._entries.setdefault(key, []).append(entry)
         call.surroundings.is_stale = True
         self._history.append(reason)
@@ -290,25 +306,11 @@ class Kernel(Generic[P, R]):
                 del self._entries[oldest]
         if len(self._history) == self._warn_after:
             warn(
-                f"@kernel {self._name} has been recorded "
+                f"@kernel {self.name} has been recorded "
                 f"{self._warn_after} times, this time because {reason}: see "
-                f"{self._name}.explain()"
+                f"{self.name}.explain()"
             )
         return result
-
-    def _reason(
-        self, call: Call, key: tuple[Any, ...], cause: Guard | Exception | None
-    ) -> str:
-        """Say why a call is recorded."""
-        if isinstance(cause, Guard):
-            names = call.number_names()
-            used = " and ".join(f"'{names[k]}'" for k in sorted(cause.inputs))
-            return f"Python uses the value of {used}, which has changed, {cause.where}"
-        if cause is not None:
-            return f"what is computed of its numbers fails ({cause})"
-        if not self._entries:
-            return "the first call"
-        return difference(next(reversed(self._entries)), key, call)
 
 
 @overload

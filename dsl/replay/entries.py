@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.plan import target
+from lumijit.replay.differentiated import Differentiated
 from lumijit.replay.inputs import Call
+from lumijit.replay.numbers import Guard
 from lumijit.replay.playback import Recording
 from lumijit.replay.surroundings import Surroundings
 from lumijit.replay.tokens import NUMBERS
@@ -25,19 +27,23 @@ from lumijit.runtime.config import FLAG_NAMES, flags
 class Entry:
     """A recording as its function knows it: why it was made, and what it depends on.
 
-    `problem` says why there is none; the function runs in such calls.
+    `problem` says why there is none; the function runs in such calls, unless it is
+    known how its results are `differentiated`.
     """
 
     recording: Recording | None
     problem: str
     reason: str
     names: list[str]
+    differentiated: Differentiated | None = None
     call_count: int = 0
 
     def text(self) -> list[str]:
         """Describe it, in lines."""
         lines = [self.reason]
-        if self.recording is None:
+        if self.differentiated is not None:
+            lines += self.differentiated.text()
+        elif self.recording is None:
             lines.append(f"runs as it is, since {self.problem}")
         else:
             replay = self.recording.replay
@@ -106,7 +112,25 @@ _DIFFERENCES = (
 )
 
 
-def difference(before: tuple[Any, ...], key: tuple[Any, ...], call: Call) -> str:
+def reason_for(
+    call: Call,
+    key: tuple[Any, ...],
+    before: tuple[Any, ...] | None,
+    cause: Guard | Exception | None,
+) -> str:
+    """Say why a call is recorded: what keeps it from a replay, or from the last key."""
+    if isinstance(cause, Guard):
+        names = call.number_names()
+        used = " and ".join(f"'{names[k]}'" for k in sorted(cause.inputs))
+        return f"Python uses the value of {used}, which has changed, {cause.where}"
+    if cause is not None:
+        return f"what is computed of its numbers fails ({cause})"
+    if before is None:
+        return "the first call"
+    return _difference(before, key, call)
+
+
+def _difference(before: tuple[Any, ...], key: tuple[Any, ...], call: Call) -> str:
     """Say in what a call differs from another one."""
     for text, old, new in zip(_DIFFERENCES, before, key, strict=True):
         if old != new:

@@ -200,9 +200,7 @@ def array_tokens(arrays: Sequence[FlatArray]) -> tuple[Any, ...]:
         tokens.append((node.size, repr(node.attr)) if is_told else node.size)
         vertex = node.vertex
         if vertex is not None:
-            is_tracked = vertices.is_tracked(node)
-            grad = vertex.grad
-            tokens.append((is_tracked, None if grad is None else grad.size))
+            tokens.append((vertices.is_tracked(node), _gradient_token(vertex.grad)))
         if isinstance(array, InstanceArray):
             numbers = contents(node)
             found = array._domain.instances(numbers)
@@ -215,6 +213,13 @@ def array_tokens(arrays: Sequence[FlatArray]) -> tuple[Any, ...]:
         if len(set(names)) < len(names):
             tokens.append(tuple(map(names.index, names)))
     return tuple(tokens)
+
+
+def _gradient_token(grad: Node | None) -> Any:
+    """Return what tells a gradient that has arrived, unlike others in memory."""
+    if grad is None or grad.op is not LITERAL:
+        return None if grad is None else grad.size
+    return grad.size, repr(grad.attr)
 
 
 def _is_simple(arrays: Sequence[FlatArray], nodes: list[Node]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,22 +41,33 @@ from lumijit.runtime.errors import RecordingError, where
 from lumijit.runtime.tape import Tape
 
 
-def record(call: Call, has_breaks: bool) -> tuple[Recording | None, str, Any]:
+class Outcome(NamedTuple):
+    """What has become of recording a call.
+
+    `recording` is None if there can't be one, as `problem` says. If that is because the
+    results can be differentiated, and there is nothing else that the call leaves,
+    `is_tracked` tells which leaves of the result can.
+    """
+
+    recording: Recording | None
+    problem: str
+    is_tracked: list[bool] | None
+    result: Any
+
+
+def record(call: Call, has_breaks: bool) -> Outcome:
     """Run a call and record it.
 
     Args:
         call: what to run.
         has_breaks: whether what can't be replayed is no error.
 
-    Returns:
-        The recording, or None and why there is none; and the result.
-
     Raises:
         RecordingError: if the function does what no replay can repeat.
     """
     recorder = _Recorder(call, has_breaks)
     recording, result = recorder.record()
-    return recording, recorder.problem, result
+    return Outcome(recording, recorder.problem, recorder.is_tracked, result)
 
 
 class _Recorder:
@@ -67,6 +78,7 @@ class _Recorder:
         self.has_breaks = has_breaks
         # Why there is no recording.
         self.problem = ""
+        self.is_tracked: list[bool] | None = None
         self.construct = f"@kernel {call.name}"
         self.arrays = call.arrays
         # The inputs: a node for each array, and then gradients that had arrived.
@@ -105,7 +117,7 @@ class _Recorder:
             self.tape = Tape([n.buffer for n in self.inputs], self._refuse_reading)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
-                drawn = self._random_states()
+                drawn, gradients = self._random_states(), _gradients()
                 result = self.call.run(values)
                 if self._random_states() != drawn:
                     self.refuse(
@@ -117,6 +129,7 @@ class _Recorder:
                 self.parts = pytree.Parts((result, *left))
                 evaluate.evaluate(self._found())
             self._check_foreign()
+            self._check_gradients(gradients)
             recording = None if self.problem else self._description(puts)
         return recording, puts, left
 
@@ -142,6 +155,17 @@ class _Recorder:
                 "its arguments nor held by anything that its code mentions",
                 "pass it as an argument, or refer to it by a variable.",
             )
+
+    def _check_gradients(self, before: dict[int, Any]) -> None:
+        """Refuse gradients that arrive where a replay wouldn't leave them."""
+        known = {n.vertex.serial for n in self.first if n.vertex is not None}
+        for serial, grad in _gradients().items():
+            if serial in before and grad is not before[serial] and serial not in known:
+                self.refuse(
+                    "a gradient arrives at a variable that is neither among its "
+                    "arguments nor held by anything that its code mentions",
+                    "pass it as an argument, or refer to it by a variable.",
+                )
 
     def refuse(self, problem: str, fix: str) -> None:
         """Raise, or remember, that there can't be a recording."""
@@ -283,12 +307,32 @@ class _Recorder:
         for node in found:
             vertex = node.vertex
             if vertex is not None and vertex.inputs and vertices.is_tracked(node):
-                self.problem = self.problem or "its results can be differentiated"
+                if not self.problem:
+                    self.problem = "its results can be differentiated"
+                    self.is_tracked = self._tracked_results()
                 return []
         for node in list(found):
             if node.vertex is not None and node.vertex.grad is not None:
                 found.append(node.vertex.grad)
         return found
+
+    def _tracked_results(self) -> list[bool] | None:
+        """Tell which leaves of the result are tracked, where that is all it leaves."""
+        first = zip(self.arrays, self.first, self.gradients, strict=True)
+        for array, node, gradient in first:
+            grad = node.vertex.grad if node.vertex else None
+            if array._node is not node or grad is not gradient:
+                return None
+        is_silent = not (self.reports or delivery.queue.reports)
+        if len(self.parts.values) > 1 or not is_silent:
+            return None
+        own = {id(array) for array in self.arrays}
+        return [
+            isinstance(v, FlatArray)
+            and id(v) not in own
+            and vertices.is_tracked(v._node)
+            for v in self.parts.leaves
+        ]
 
     def _description(self, puts: list[Put]) -> Recording | None:
         """Describe what was recorded."""
@@ -317,6 +361,12 @@ class _Recorder:
                 (value,) = own.together(leaves)
             values.append(value)
         return tuple(values)
+
+
+def _gradients() -> dict[int, Any]:
+    """Return the gradients that have arrived at variables, by serial numbers."""
+    found = {serial: entry() for serial, entry in list(vertices.variables.items())}
+    return {k: vertex.grad for k, vertex in found.items() if vertex is not None}
 
 
 def _assign(place: Location, key: Any, value: Any) -> None:

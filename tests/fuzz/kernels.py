@@ -1,8 +1,9 @@
 """Random functions under `@kernel`, called again and again with changed inputs.
 
 Each function runs in two worlds, decorated in one of them. Between two calls something
-changes in both: an argument, an object, a variable outside, a flag. Results and all
-that the function can leave anything in have to agree after each call.
+changes in both: an argument, an object, a variable outside, a flag, what is tracked.
+Results and all that the function can leave anything in have to agree after each call,
+and so have derivatives by what is tracked.
 
     python -m tests.fuzz.kernels --count 200
 """
@@ -83,7 +84,7 @@ OPERANDS = (
     *("LEVEL", "2.0", "thing2.rate", "thing.items[-1]"),
 )
 NUMBERS = ("a", "k", "ray.t", "thing.t", "thing.rate", "count", "LEVEL", "1")
-STATEMENTS = (
+COMPUTING = (
     *("z = z {op} {operand}",) * 6,
     "z = dr.sin(z) + {operand}",
     "z = dr.fma(z, {operand}, {operand})",
@@ -97,6 +98,14 @@ STATEMENTS = (
     "for _ in range(k % 3):\n    z = z * 0.5 + {operand}",
     'if thing.name == "p":\n    z = z + 2',
     "if thing2.t > 2:\n    z = z + thing2.t",
+    "i = UInt32(0)\nwhile i < UInt32(k % 4):\n    z = z * 0.5 + {operand}\n    i += 1",
+    "w = Float(z)\ndr.scatter_add(w, Float({number}), UInt32(1))\nz = z + w",
+    "if z > 1:\n    z = z * 0.5\nelse:\n    z = z + {operand}",
+    "p = Float(thing2.v)\ndr.disable_grad(p)\ndr.enable_grad(p)\n"
+    "dr.backward(dr.sum(dr.detach(z) * p * p))\nz = z + dr.grad(p) * 0.125",
+    "z = dr.gather(Float, z, dr.arange(UInt32, dr.width(z)) ^ 1 & 1)",
+)
+LEAVING = (
     "thing.v = z * 0.5",
     "thing.t += 1",
     "thing2.t = thing2.t + k",
@@ -114,13 +123,7 @@ STATEMENTS = (
     "x += 1",
     "y *= 0.5",
     "thing2.v += 1",
-    "i = UInt32(0)\nwhile i < UInt32(k % 4):\n    z = z * 0.5 + {operand}\n    i += 1",
-    "w = Float(z)\ndr.scatter_add(w, Float({number}), UInt32(1))\nz = z + w",
     "dr.scatter(y, Float({number}), UInt32(0))",
-    "if z > 1:\n    z = z * 0.5\nelse:\n    z = z + {operand}",
-    "p = Float(thing2.v)\ndr.disable_grad(p)\ndr.enable_grad(p)\n"
-    "dr.backward(dr.sum(dr.detach(z) * p * p))\nz = z + dr.grad(p) * 0.125",
-    "z = dr.gather(Float, z, dr.arange(UInt32, dr.width(z)) ^ 1 & 1)",
 )
 RETURNS = (
     "return z",
@@ -136,8 +139,10 @@ RETURNS = (
 def program(rng: random.Random) -> str:
     """Return the text of a module with a random function."""
     lines = []
+    # What leaves nothing but its result is differentiated by recordings, too.
+    statements = COMPUTING if rng.random() < 0.3 else (*COMPUTING, *LEAVING)
     for _ in range(rng.randrange(2, 9)):
-        text = rng.choice(STATEMENTS)
+        text = rng.choice(statements)
         while "{" in text.replace('{"', ""):
             text = text.replace("{operand}", rng.choice(OPERANDS), 1)
             text = text.replace("{number}", rng.choice(NUMBERS), 1)
@@ -163,6 +168,8 @@ class World:
         self.numbers: list[Any] = [0.75, 2]
         self.ray = self.module.Ray(t.Array2f(1, 2) + t.Float(0, 1, 2), 1.5)
         self.thing2 = self.module.Thing()
+        # What was tracked, and still may be.
+        self.sources: list[Any] = []
 
     def call(self) -> Any:
         """Call the function; return all that can be seen afterwards."""
@@ -172,7 +179,41 @@ class World:
         for what in (thing, self.thing2):
             seen += [vars(what)[name] for name in sorted(vars(what))]
         seen += [self.module.SHARED, self.module.LEVEL]
-        return [shown(v) for v in seen]
+        return [shown(v) for v in [*seen, *self.gradients(result)]]
+
+    def track(self, array: Any) -> None:
+        """Track an array from here on."""
+        dr.enable_grad(array)
+        self.sources.append(array)
+
+    def gradients(self, result: Any) -> list[Any]:
+        """Return derivatives of what is tracked of a result."""
+        sources = [v for v in self.sources if dr.grad_enabled(v)]
+        results = tracked_leaves(result)
+        if not (sources and results):
+            return []
+        total = t.Float(0)
+        for k, value in enumerate(results):
+            total += dr.sum(value * value) * (1 + 0.5 * k)
+        dr.clear_grad(sources)
+        dr.backward(total, dr.ADFlag.ClearVertices)
+        found = dr.grad(sources)
+        dr.clear_grad(sources)
+        dr.set_grad(sources, 1)
+        found.append(dr.forward_to(total, flags=dr.ADFlag.ClearInterior))
+        dr.clear_grad(sources)
+        return found
+
+
+def tracked_leaves(value: Any) -> list[Any]:
+    """List the flat arrays of a result that are tracked, each once."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if hasattr(value, "__dataclass_fields__"):
+        value = list(vars(value).values())
+    if isinstance(value, (list, tuple)) or getattr(value, "depth_v", 1) > 1:
+        return [leaf for v in value for leaf in tracked_leaves(v)]
+    return [value] if dr.grad_enabled(value) else []
 
 
 def shown(value: Any) -> Any:
@@ -259,6 +300,13 @@ def changed(worlds: Sequence[World], rng: random.Random) -> str:
                 world.module.LEVEL = integer
             case "shared":
                 world.module.SHARED = array
+            case "track x" | "track y" | "track v" | "track thing2.v":
+                owner = {"v": thing, "thing2.v": world.thing2}.get(what[6:])
+                source = getattr(owner or world, "v" if owner else what[6:])
+                world.track(source)
+            case "untrack":
+                dr.disable_grad(world.sources)
+                world.sources.clear()
             case "count" | "offset" | "offset in place":
                 value = integer if what == "count" else array
                 world.change(what, value)
@@ -269,7 +317,7 @@ CHANGES = (
     *("x", "x in place", "y", "alias", "no alias", "literal", "copy", "a", "a int"),
     *("k", "ray", "ray.t", "thing2", "same thing", "thing2.v", "name", "rate", "v"),
     *("v is x", "items", "d", "level", "shared", "count", "offset", "offset in place"),
-    "nothing",
+    *("track x", "track y", "track v", "track thing2.v", "untrack", "nothing"),
 )
 
 
@@ -308,6 +356,9 @@ def check(number: int, calls: int, folder: Path) -> tuple[int, int, str]:
         if isinstance(outcomes[0], str):
             break
         done += 1
+        if done == 1 and rng.random() < 0.5:
+            for world in worlds:
+                world.track(world.x)
         for _ in range(rng.choice((0, 1, 1, 2))):
             history.append(changed(worlds, rng))
     return done, worlds[0].function.n_recordings, text

@@ -430,20 +430,6 @@ def test_the_gradient_step_of_the_benchmark() -> None:
     assert f.n_recordings == 1
 
 
-def test_results_can_be_differentiated() -> None:
-    @dr.kernel
-    def f(x: Float) -> Any:
-        return dr.sin(x) * x
-
-    for k in range(3):
-        x = Float(1, k)
-        dr.enable_grad(x)
-        dr.backward(f(x))
-        v = dr.detach(x)
-        assert_equal(x.grad, dr.cos(v) * v + dr.sin(v))
-    assert "runs as it is, since its results can be differentiated" in f.explain()
-
-
 TABLES = {
     "numpy": lambda: np.array([1.0, 2.0]),
     "large": lambda: np.full(100_000, 3.0),
