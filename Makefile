@@ -3,8 +3,10 @@
 #
 #   make demo                render the pictures into out/
 #   make test                run the tests against the installed package
+#   make test-plain          the ones that matter without compiled modules
 #   make lint types docs     what CI checks besides
-#   make develop             install in place: edits need no reinstall
+#   make develop             install in place: edits need no reinstall, and
+#                            nothing is compiled
 #   make ptx                 the gallery's kernels as PTX, into out/ptx
 #   make bench               the benchmark table (PEER=path/to/venv/bin/python)
 #   make test-versions       the tests on every Python of $(PYTHONS) found here
@@ -19,13 +21,13 @@ DEMO_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SOURCES := $(shell find dsl compiler runtime -name '*.py' -o -name '*.pyi')
+SOURCES := setup.py $(shell find dsl compiler runtime -name '*.py*' -not -name '*.pyc')
 EXTRAS := test,viz,dev
 
 # `make develop` leaves a stamp of its own, and then counts as the installation.
 INSTALLED := $(or $(wildcard $(VENV)/.develop),$(VENV)/.regular)
 
-.PHONY: demo test lint types docs develop ptx bench test-versions clean
+.PHONY: demo test test-plain lint types docs develop ptx bench test-versions clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.gallery --out $(OUT) $(DEMO_ARGS)
@@ -33,6 +35,10 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-plain: $(INSTALLED)
+	LUMIJIT_NO_COMPILED=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/compiler \
+	  tests/runtime tests/dsl/control tests/dsl/derivatives tests/dsl/test_*.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -46,7 +52,7 @@ lint: $(INSTALLED)
 .PHONY: build/installed
 build/installed: $(INSTALLED)
 	rm -rf build
-	$(PIP) --no-deps --upgrade --target build/installed .
+	LUMIJIT_NO_COMPILED=1 $(PIP) --no-deps --upgrade --target build/installed .
 
 # Strict types.
 types: build/installed

@@ -3,6 +3,9 @@
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
+from lumijit.runtime import compiled as _compiled  # noqa: F401  (chooses modules)
+
+# isort: split
 from lumijit import auto as auto
 from lumijit import llvm as llvm
 from lumijit import opt as opt

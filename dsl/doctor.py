@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lumijit.compiler.ir import nodes
 from lumijit.llvm import Float
 from lumijit.runtime import buffers, cache, cpu, nvptx, pages, workers
+from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.config import ENVIRONMENT, settings
 from lumijit.runtime.errors import LumijitError
 from lumijit.runtime.pool import core_count
@@ -135,7 +137,17 @@ def _compiler() -> Iterable[Finding]:
 
 
 def _tracer() -> Iterable[Finding]:
-    yield Finding("tracer", "Python (there is no compiled one yet)")
+    if is_compiled(nodes):
+        yield Finding("tracer", "compiled")
+    elif settings.no_compiled:
+        remedy = "unset LUMIJIT_NO_COMPILED, and install lumijit without it."
+        yield Finding("tracer", "Python, as LUMIJIT_NO_COMPILED says", remedy)
+    else:
+        yield Finding(
+            "tracer",
+            "Python (installed in place, or without a C compiler)",
+            "install gcc and Python's headers, then lumijit anew: tracing takes half.",
+        )
 
 
 def _gpu() -> Iterable[Finding]:

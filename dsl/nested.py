@@ -20,7 +20,8 @@ from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import TENSOR
 
-_new = cast(Any, object.__new__)
+#: Makes an array of a class, without entries.
+new_vector = cast(Any, object.__new__)
 
 
 class NestedArray(ArrayBase):
@@ -100,7 +101,7 @@ class NestedArray(ArrayBase):
 
 def wrap(cls: type[Any], items: list[Any]) -> Any:
     """Return an instance of a class for items of its item class."""
-    array = _new(cls)
+    array = new_vector(cls)
     array._items = items
     return array
 

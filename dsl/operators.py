@@ -1,3 +1,4 @@
+# cython: annotation_typing=True
 """Python's operators, generated from op records for every array class.
 
 Everything an operator needs is bound in its closure, because tracing speed is
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import copysign
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +21,14 @@ from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder, new_holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.trace import emit2
 from lumijit.direct import RESULTS, apply_flat
-from lumijit.nested import NestedArray
+from lumijit.nested import NestedArray, new_vector
 from lumijit.runtime.dtypes import BOOL, UINT8, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import require
@@ -36,7 +38,6 @@ _CACHED_LITERALS = 256
 # The literals that each operator has at hand: by number, and the two zeros.
 _KEPT: list[tuple[dict[Any, Node], list[Node | None]]] = []
 _LANES = trace.running_lanes
-_new = cast(Any, object.__new__)
 
 
 @dataclass(frozen=True)
@@ -206,26 +207,25 @@ def _without_masks(
 def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operator:
     op = binary.op
     result = cls._mask if op.result is BOOL else cls
-    new = _new
     numbers = _without_masks(cls._numbers, op, cls._spec.dtype)
     literal = cls._literal
     general = _general(binary, is_reversed)
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Holder, other: Any) -> Any:
         kind = type(other)
         if kind is cls:
-            r = new(result)
+            r: Holder = new_holder(result)
             r._node = emit2(op, self._node, other._node)
             return r
         if kind in numbers:
-            r = new(result)
+            r: Holder = new_holder(result)
             r._node = emit2(op, self._node, literal(other))
             return r
         return general(self, other)
 
-    def backward(self: Any, other: Any) -> Any:
+    def backward(self: Holder, other: Any) -> Any:
         if type(other) in numbers:
-            r = new(result)
+            r: Holder = new_holder(result)
             r._node = emit2(op, literal(other), self._node)
             return r
         return general(self, other)
@@ -239,7 +239,6 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     leaf = cls._item
     result = cls._mask if op.result is BOOL else cls
     result_leaf = result._item
-    new = _new
     dtype = cls._spec.dtype
     numbers = _without_masks(_python_types(dtype), op, dtype)
     literal = _literals(dtype, leaf.__name__)
@@ -250,20 +249,20 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
         items = []
         if kind is cls:
             for a, b in zip(self._items, other._items, strict=True):
-                r = new(result_leaf)
+                r = new_holder(result_leaf)
                 r._node = emit2(op, a._node, b._node)
                 items.append(r)
         elif kind is leaf or kind in numbers:
             node = other._node if kind is leaf else literal(other)
             for a in self._items:
-                r = new(result_leaf)
+                r = new_holder(result_leaf)
                 r._node = emit2(op, a._node, node)
                 items.append(r)
         else:
             return general(self, other)
-        r = new(result)
-        r._items = items
-        return r
+        vector = new_vector(result)
+        vector._items = items
+        return vector
 
     def backward(self: Any, other: Any) -> Any:
         kind = type(other)
@@ -272,12 +271,12 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
         node = other._node if kind is leaf else literal(other)
         items = []
         for a in self._items:
-            r = new(result_leaf)
+            r = new_holder(result_leaf)
             r._node = emit2(op, node, a._node)
             items.append(r)
-        r = new(result)
-        r._items = items
-        return r
+        vector = new_vector(result)
+        vector._items = items
+        return vector
 
     return backward if is_reversed else forward
 

@@ -39,6 +39,7 @@ class Settings:
     no_loader: bool = False
     memory_limit_mb: int = 0
     keep_gc: bool = False
+    no_compiled: bool = False
     target: str = "packet"
 
 
@@ -92,6 +93,9 @@ ENVIRONMENT: Final = (
     ),
     EnvironmentVariable(
         "keep_gc", "LUMIJIT_KEEP_GC", "leave Python's garbage collector as it is"
+    ),
+    EnvironmentVariable(
+        "no_compiled", "LUMIJIT_NO_COMPILED", "ignore (or don't build) compiled modules"
     ),
     EnvironmentVariable(
         "target",

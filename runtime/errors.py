@@ -18,7 +18,8 @@ _PACKAGE_DIRS = tuple(
 )
 _INSTALLED_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 if os.path.basename(os.path.dirname(_INSTALLED_DIR)) == "lumijit":
-    _PACKAGE_DIRS = (_INSTALLED_DIR,)
+    # Compiled modules name their sources relative to the package (`setup.py`).
+    _PACKAGE_DIRS = (_INSTALLED_DIR, f"lumijit{os.sep}")
 
 
 class LumijitError(Exception):

@@ -16,9 +16,6 @@ OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
 MODES = ("auto", "apart", "direct", "local", "no_conflicts", "permute", "expand")
 
 
-_new = cast(Any, object.__new__)
-
-
 class Holder:
     """What stands for a value of the trace: an array, a buffer, a counter.
 
@@ -49,9 +46,13 @@ class Holder:
         self._node = node
 
 
+#: Makes a holder of a class, without a node.
+new_holder = cast(Any, Holder.__new__)
+
+
 def wrap(cls: type[Any], node: Node) -> Any:
     """Return a holder of a class, which needs nothing else, for a node of its type."""
-    holder = _new(cls)
+    holder = new_holder(cls)
     holder._node = node
     return holder
 

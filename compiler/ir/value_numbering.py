@@ -11,7 +11,7 @@ is the business of `trace`.
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
+from weakref import ReferenceType, ref
 
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.record import Op
@@ -96,7 +96,7 @@ def find(
     """
     uses = host.uses
     kind = type(uses)
-    if kind is ref:
+    if kind is ReferenceType:
         node: Node | None = uses()
         if node is None or node.op is EVALUATED:
             host.uses = None
@@ -130,7 +130,7 @@ def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | No
                 if deps and deps[0] is a and deps[1] is b and is_visible(node, scope):
                     return node
         return None
-    if kind is ref:
+    if kind is ReferenceType:
         node = uses()
         if node is None or node.op is EVALUATED:
             host.uses = None
@@ -167,7 +167,7 @@ def users(host: Node) -> list[Node]:
     if uses is None:
         return []
     entries = uses.values() if type(uses) is Table else uses
-    found = [entry() for entry in ([uses] if type(uses) is ref else entries)]
+    found = [entry() for entry in ([uses] if type(uses) is ReferenceType else entries)]
     return [node for node in found if node is not None]
 
 

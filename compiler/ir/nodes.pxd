@@ -1,0 +1,31 @@
+cimport cython
+
+
+@cython.freelist(1024)
+cdef class Node:
+    cdef object __weakref__
+    cdef public object op
+    cdef public object type
+    cdef public Py_ssize_t size
+    cdef public tuple deps
+    cdef public object attr
+    cdef public object buffer
+    cdef public Scope scope
+    cdef public object uses
+    cdef public object vertex
+
+cdef class Scope:
+    cdef public Scope parent
+    cdef public object label
+    cdef public object width
+    cdef public Py_ssize_t depth
+    cdef public list effects
+    cdef public dict writes
+    cdef public dict locals
+    cdef public bint is_loop
+    cdef public object bound
+    cdef public object part
+    cdef public dict reads
+    cdef public dict tables
+    cdef public set indexed
+    cdef public dict claimed

@@ -1,0 +1,42 @@
+"""The compiled modules: whether they are used.
+
+Installing lumijit builds some modules with Cython where there is a C compiler
+(`setup.py`); Python then imports these in place of the sources beside them. Owns the
+setting that has them ignored, which has to be read before any of them is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from types import ModuleType
+
+from lumijit.runtime.config import settings
+
+
+class _Sources:
+    """Finds the sources of modules, also where there is a compiled one."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a module of lumijit's is; packages are left to others."""
+        if path is not None and name.startswith("lumijit."):
+            for folder in path:
+                file = os.path.join(folder, name.rpartition(".")[2] + ".py")
+                if os.path.isfile(file):
+                    return spec_from_file_location(name, file)
+        return None
+
+
+def is_compiled(module: ModuleType) -> bool:
+    """Tell whether a module is a compiled one."""
+    return not (module.__file__ or "").endswith(".py")
+
+
+if settings.no_compiled:
+    sys.meta_path.insert(0, _Sources)

@@ -1,0 +1,98 @@
+"""The modules built with Cython: which they are, that they can be ignored."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import lumijit
+from lumijit.compiler.ir import nodes
+from lumijit.runtime.compiled import is_compiled
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPED = [p for f in ("dsl", "compiler", "runtime") for p in (ROOT / f).rglob("*.pxd")]
+
+
+def run(code: str, **environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def test_types_belong_to_a_module() -> None:
+    assert TYPED
+    for path in TYPED:
+        assert path.with_suffix(".py").exists(), path
+
+
+def test_in_place_nothing_is_compiled() -> None:
+    """It would hide edits."""
+    assert list((ROOT / "compiler").rglob("*.so")) == []
+    assert list((ROOT / "dsl").rglob("*.so")) == []
+    assert list((ROOT / "runtime").rglob("*.so")) == []
+
+
+def test_where_there_is_a_compiler_it_is_used() -> None:
+    installed = Path(lumijit.__file__).parent
+    if installed.name == "dsl":
+        pytest.skip("installed in place")
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if not shutil.which("gcc") or not header.exists():
+        pytest.skip("there is no C compiler here")
+    expected = "LUMIJIT_NO_COMPILED" not in os.environ
+    assert is_compiled(nodes) == expected
+    for path in TYPED:
+        folder, *rest = path.relative_to(ROOT).parts
+        place = installed.joinpath(*([] if folder == "dsl" else [folder]), *rest)
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        assert place.with_name(path.stem + suffix).exists()
+
+
+def test_compiled_modules_can_be_ignored() -> None:
+    code = (
+        "import sys, lumijit; print({m.__file__.rpartition('.')[2] for n, m in"
+        " sys.modules.items() if n.split('.')[0] == 'lumijit'})"
+    )
+    assert run(code, LUMIJIT_NO_COMPILED="1") == "{'py'}"
+
+
+def test_without_a_c_compiler_the_sources_are_installed(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    command = [sys.executable, "setup.py", "build", "--build-base", str(tmp_path)]
+    command += ["egg_info", "--egg-base", str(tmp_path)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "CC": "/bin/false"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "installed as plain Python" in done.stdout + done.stderr
+    (tree,) = tmp_path.glob("lib*")
+    assert (tree / "lumijit/compiler/ir/nodes.py").exists()
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    assert list(tree.rglob(f"*{suffix}")) == []
+
+
+def test_errors_show_no_frames_of_compiled_modules() -> None:
+    code = (
+        "import traceback, lumijit as dr\n"
+        "from lumijit.llvm import Float, UInt\n"
+        "try:\n"
+        "    dr.switch(UInt(0, 0), [lambda x: x + Float(1, 2, 3)], Float(1, 2))\n"
+        "except Exception:\n"
+        "    print(traceback.format_exc())\n"
+    )
+    assert run(code).count("SizeError") == 1
+    assert "lumijit/compiler" not in run(code)
