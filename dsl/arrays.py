@@ -86,6 +86,12 @@ class FlatArray(Holder, ArrayBase):
             raise symbolic_error(f"{type(self).__name__}.{construct}")
         return evaluate.data(self._node)
 
+    def _entry(self, position: int, construct: str) -> Any:
+        """Return an entry as a Python number."""
+        if trace.is_symbolic(self._node):
+            raise symbolic_error(f"{type(self).__name__}.{construct}")
+        return evaluate.entry(self._node, position)
+
     def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
         if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
@@ -123,7 +129,7 @@ class FlatArray(Holder, ArrayBase):
         if self._spec.dtype is BOOL and self._node.size <= 1:
             if self._node.op is LITERAL:
                 return bool(self._node.size and self._node.attr)
-            return bool(self._data("__bool__").any())
+            return bool(self._node.size and self._entry(0, "__bool__"))
         if trace.state.lane is not None and not self._spec.dtype.is_float:
             return bool(trace.state.lane.known(self._node).attr)
         return super().__bool__()
@@ -148,7 +154,7 @@ class FlatArray(Holder, ArrayBase):
                 f"(got {self._node.size} entries)",
                 f"index it, as in x[0], or convert it with {wanted}_array_t.",
             )
-        return self._data(f"__{wanted}__")[0].item()
+        return self._entry(0, f"__{wanted}__")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the contents; evaluates them."""

@@ -130,7 +130,7 @@ def read_flat(array: Array, key: Any) -> Any:
         position = position_of(key, node.size, name)
         if node.op is LITERAL:
             return node.attr
-        return array._data("__getitem__")[position].item()
+        return array._entry(position, "__getitem__")
     if is_mask_key(key):
         return MaskedEntries(array)
     index = index_node(array, key)

@@ -385,11 +385,14 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     return np.asarray(_View(buffer, dtype.numpy.str, size))
 
 
-def first_byte(buffer: Buffer) -> int:
-    """Return the first byte; nothing is waited for: the caller does."""
+def entry(buffer: Buffer, dtype: DType, position: int) -> Any:
+    """Return an entry as a Python number; nothing is waited for: the caller does."""
+    start = buffer.address + position * dtype.size_bytes
+    data = ctypes.string_at(start, dtype.size_bytes)
+    value = np.frombuffer(data, dtype.numpy, 1)[0].item()
     if _listening:
-        recorders.present().note_read(buffer)
-    return ctypes.c_uint8.from_address(buffer.address).value
+        return recorders.present().note_entry(buffer, dtype, position, value)
+    return value
 
 
 def flush_malloc_cache() -> None:

@@ -29,6 +29,11 @@ class Recorder:
     def note_read(self, buffer: Any) -> None:
         """Take note of the host's reading."""
 
+    def note_entry(self, buffer: Any, dtype: Any, position: int, value: Any) -> Any:
+        """Take note of the host's reading an entry; return what stands for it."""
+        del buffer, dtype, position
+        return value
+
     def note_job(self, *job: Any) -> None:
         """Take note of a job."""
 

@@ -272,6 +272,17 @@ def data(node: Node) -> np.ndarray[Any, Any]:
     return view
 
 
+def entry(node: Node, position: int) -> Any:
+    """Evaluate a node, wait for it and return one of its entries."""
+    if node.op is LITERAL:
+        return node.attr
+    evaluate((node,))
+    workers.sync()
+    assert node.buffer is not None
+    node.buffer.check_intact()
+    return buffers.entry(node.buffer, node.type, position)
+
+
 def from_numpy(array: np.ndarray[Any, Any]) -> Node:
     """Return a node for a one-dimensional NumPy array, without copying if safe."""
     dtype: DType | None = dtype_of(array.dtype)

@@ -26,7 +26,7 @@ from lumijit.compiler.plan.program import STREAMING_FROM
 from lumijit.compiler.record import memory
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.dtypes import FLOAT16, FLOAT32, UINT32
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32
 from lumijit.runtime.errors import SizeError, SymbolicError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def is_any_set(mask: Node) -> bool:
     found = evaluated(reduce("or", mask))
     workers.sync()
     found.check_intact()
-    return buffers.first_byte(found) != 0
+    return bool(buffers.entry(found, BOOL, 0))
 
 
 def reduce_symbolically(op: str, node: Node, block: int = 0, inner: int = 1) -> Node:
@@ -319,5 +319,5 @@ def compress(mask: Node) -> Node:
     named_kernels.launch(kernel, args, size, SCAN_BLOCK, SCAN_BLOCK, writes)
     workers.sync()
     count.check_intact()
-    total = int(buffers.as_numpy(count, UINT32, 1)[0])
+    total = int(buffers.entry(count, UINT32, 0))
     return from_buffer(UINT32, result, total)

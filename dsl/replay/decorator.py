@@ -290,12 +290,19 @@ class Kernel(Generic[P, R]):
         before = next(reversed(self._entries), None)
         reason = reason_for(call, key, before, cause)
         names = [*call.array_names(), *call.number_names()]
+        found = self._entries.get(key, [])
+        is_read = isinstance(cause, Guard) and cause.has_reads
+        if is_read and len(found) >= max(1, self._limit // 2):
+            found[:] = [
+                Entry(None, "what Python reads is too often new", reason, names)
+            ]
+            return call.run(call.arguments.values)
         evaluate.evaluate_pending()
         recording, problem, is_tracked, result = record(call, self._has_breaks)
         entry = Entry(recording, problem, reason, names)
         if is_tracked is not None:
             entry.differentiated = Differentiated(self, is_tracked)
-        self._entries.setdefault(key, []).append(entry)
+        self._entries.setdefault(key, found).append(entry)
         call.surroundings.is_stale = True
         self._history.append(reason)
         self._latest = None
@@ -360,8 +367,9 @@ def kernel(
     Args:
         f: a function or method.
         static: names of arguments whose numbers belong to the recording.
-        graph_breaks: whether a function that can't be recorded runs as it is, instead
-            of raising an error.
+        graph_breaks: whether the function may read arrays. Entries that it reads (as in
+            `x[0] > 1`) are read by a replay, too, which goes on if Python decides as it
+            did; where that can't be, the function runs as it is.
         limit: how many recordings are kept; the one used least recently goes first.
         warn_after: after how many recordings there is a warning.
         enabled: whether to record at all.

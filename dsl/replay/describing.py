@@ -21,7 +21,7 @@ from lumijit.replay.playback import (
 )
 from lumijit.replay.tokens import is_settled
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.tape import Replay
+from lumijit.runtime.replay import Replay
 
 
 class UnknownObjectError(Exception):

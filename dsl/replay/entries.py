@@ -121,8 +121,10 @@ def reason_for(
     """Say why a call is recorded: what keeps it from a replay, or from the last key."""
     if isinstance(cause, Guard):
         names = call.number_names()
-        used = " and ".join(f"'{names[k]}'" for k in sorted(cause.inputs))
-        return f"Python uses the value of {used}, which has changed, {cause.where}"
+        used = [f"'{names[k]}'" for k in sorted(cause.inputs)]
+        used += ["an array's entry"] * cause.has_reads
+        what = " and ".join(used)
+        return f"Python uses the value of {what}, which has changed, {cause.where}"
     if cause is not None:
         return f"what is computed of its numbers fails ({cause})"
     if before is None:

@@ -39,7 +39,7 @@ class Arguments:
     def __init__(
         self, values: Sequence[Any], labels: tuple[str, ...], static: frozenset[str]
     ) -> None:
-        self._values = values
+        self.values = values
         self._labels = labels
         self.arrays: list[FlatArray] = []
         self.numbers: list[Any] = []
@@ -54,8 +54,8 @@ class Arguments:
 
     def _take_plain(self) -> bool:
         """Take flat arrays and numbers; tell whether that is all."""
-        kinds = list(map(type, self._values))
-        for kind, value in zip(kinds, self._values, strict=True):
+        kinds = list(map(type, self.values))
+        for kind, value in zip(kinds, self.values, strict=True):
             if kind in NUMBERS:
                 self.numbers.append(value)
             elif _is_plain_array(kind):
@@ -102,7 +102,7 @@ class Arguments:
     @functools.cached_property
     def parts(self) -> pytree.Parts:
         """The arguments as PyTrees."""
-        return pytree.Parts(self._values, self._labels)
+        return pytree.Parts(self.values, self._labels)
 
     def number_names(self) -> list[str]:
         """Name the numbers as a user would write them."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.runtime.errors import where
+from lumijit.runtime.tape import Read
 
 Operation = Callable[..., Any]
 _PLAIN = (bool, int, float)
@@ -25,13 +26,16 @@ _PLAIN = (bool, int, float)
 class Guard:
     """That something has one value in all calls which a recording serves."""
 
-    __slots__ = ("expected", "index", "inputs", "where")
+    __slots__ = ("expected", "has_reads", "index", "inputs", "where")
 
-    def __init__(self, index: int, expected: Any, inputs: frozenset[int]) -> None:
+    def __init__(
+        self, index: int, expected: Any, inputs: frozenset[int], has_reads: bool
+    ) -> None:
         self.index = index
         self.expected = expected
-        # Those that it is computed of.
+        # Those that it is computed of, and whether entries of arrays are among it.
         self.inputs = inputs
+        self.has_reads = has_reads
         self.where = where()
 
 
@@ -39,12 +43,13 @@ class Arithmetic:
     """What a recorded function computes of Python numbers, in order.
 
     Values are numbered: first the inputs, then what each step gives. A step is an
-    operation with operands, which are the numbers of values, or constants.
+    operation with operands, which are the numbers of values, or constants; or it reads
+    an entry of an array.
     """
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
-        self.steps: list[tuple[Operation, tuple[Any, ...]]] = []
+        self.steps: list[tuple[Operation | Read, tuple[Any, ...]]] = []
         self.guards: list[Guard] = []
         self.is_open = True
         # Makes a traced value of a number, for who records.
@@ -53,6 +58,15 @@ class Arithmetic:
 
     def input(self, index: int, value: Any) -> Number:
         """Return what stands for an input."""
+        return Number(self, index, value)
+
+    def read(self, read: Read, value: Any) -> Any:
+        """Return what stands for an entry of an array, whose value is known now."""
+        index = len(self.names) + len(self.steps)
+        self.steps.append((read, ()))
+        if type(value) is bool:
+            self.guard(index, value)
+            return value
         return Number(self, index, value)
 
     def apply(self, operation: Operation, *operands: Any) -> Any:
@@ -75,24 +89,30 @@ class Arithmetic:
         """Have the recording hold only where a value is as it is now."""
         key = (index, repr(value))
         if self.is_open and key not in self._known:
-            guard = self._known[key] = Guard(index, value, self._inputs(index))
+            guard = self._known[key] = Guard(index, value, *self._inputs(index))
             self.guards.append(guard)
 
-    def _inputs(self, index: int) -> frozenset[int]:
-        """Return the inputs of which a value is computed."""
+    def _inputs(self, index: int) -> tuple[frozenset[int], bool]:
+        """Return the inputs of which a value is computed, and whether of entries."""
         found: set[int] = set()
+        has_reads = False
         stack = [index]
         while stack:
             index = stack.pop()
             if index < len(self.names):
                 found.add(index)
             else:
-                operands = self.steps[index - len(self.names)][1]
+                operation, operands = self.steps[index - len(self.names)]
+                has_reads |= type(operation) is Read
                 stack += [o for o in operands if type(o) is int]
-        return frozenset(found)
+        return frozenset(found), has_reads
 
-    def compiled(self) -> Callable[[list[Any]], Any]:
-        """Return a function from inputs to all values, or to the guard that fails."""
+    def compiled(self) -> Callable[..., Any]:
+        """Return a function from inputs to all values, or to the guard that fails.
+
+        It takes a second argument where entries are read: what does that, given a
+        `Read` and the values so far.
+        """
         return functools.partial(_computed, self.steps, self._by_index())
 
     def _by_index(self) -> dict[int, list[Guard]]:
@@ -107,9 +127,10 @@ def _operand(value: Any) -> Any:
 
 
 def _computed(
-    steps: list[tuple[Operation, tuple[Any, ...]]],
+    steps: list[tuple[Operation | Read, tuple[Any, ...]]],
     guards: dict[int, list[Guard]],
     inputs: list[Any],
+    entry: Callable[[Read, list[Any]], Any] | None = None,
 ) -> Any:
     values = list(inputs)
     if guards:
@@ -119,9 +140,12 @@ def _computed(
                     return guard
     for operation, operands in steps:
         index = len(values)
-        values.append(
-            operation(*[o[0] if type(o) is tuple else values[o] for o in operands])
-        )
+        if isinstance(operation, Read):
+            assert entry is not None
+            values.append(entry(operation, values))
+        else:
+            known = [o[0] if type(o) is tuple else values[o] for o in operands]
+            values.append(operation(*known))
         for guard in guards.get(index, ()):
             if not is_same(values[index], guard.expected):
                 return guard

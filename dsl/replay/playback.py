@@ -5,6 +5,7 @@ What a `Recording` says of nodes, leaves and changes is found out by `recording`
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.tape import Replay
+from lumijit.runtime.replay import Replay
+from lumijit.runtime.tape import Read
 
 # Numbers that kernels read lie apart, each in its line of the cache.
 LINE = 64
@@ -121,19 +123,26 @@ class Recording:
         Returns:
             True and the result, or False and the guard that doesn't hold.
         """
+        inputs = as_inputs([array._node for array in arrays])
         try:
-            numbers = self._compute(numbers_now)
+            if self.replay.has_reads:
+                pieces = _Pieces(self, inputs)
+                numbers = self._compute(numbers_now, pieces.entry)
+            else:
+                numbers = self._compute(numbers_now)
             if isinstance(numbers, Guard):
                 return False, numbers
-            stored = [slot.stored(numbers[slot.value]) for slot in self.slots]
+            stored = self.stored(numbers)
         except Exception as error:
             # The function itself says what is wrong, with its own line.
             return False, error
-        inputs = as_inputs([array._node for array in arrays])
-        addresses, block = self._addresses(inputs, stored)
-        outputs = self.replay.run(addresses)
-        # It serves others from here on: jobs run in the order of submission.
-        del block
+        if self.replay.has_reads:
+            outputs = pieces.finish(numbers)
+        else:
+            addresses, block = self.addresses(inputs, stored)
+            outputs = self.replay.run(addresses)
+            # It serves others from here on: jobs run in the order of submission.
+            del block
         nodes = self._made(inputs, outputs, stored)
         for report, made in self.reports:
             for holder, k in zip(report.holders, made, strict=True):
@@ -146,7 +155,15 @@ class Recording:
             self._leave(place, inputs, arrays, nodes, values)
         return True, result
 
-    def _addresses(
+    def stored(self, numbers: list[Any]) -> list[Any]:
+        """Return the numbers that kernels read, as far as they are known."""
+        known = len(numbers)
+        return [
+            slot.stored(numbers[slot.value]) if slot.value < known else 0
+            for slot in self.slots
+        ]
+
+    def addresses(
         self, inputs: list[Node], stored: list[Any]
     ) -> tuple[list[int], Buffer | None]:
         """Return where the inputs lie, and the memory of numbers that kernels read."""
@@ -243,6 +260,38 @@ class Recording:
             for function, operands in reversed(undo):
                 function(*operands)
             raise
+
+
+class _Pieces:
+    """A replay that stops where an entry of an array is read."""
+
+    def __init__(self, recording: Recording, inputs: list[Node]) -> None:
+        self._recording = recording
+        # Numbers are written once they are known.
+        nothing = [0] * len(recording.slots)
+        addresses, self._block = recording.addresses(inputs, nothing)
+        count = len(addresses)
+        self._lines = addresses[count - len(nothing) :]
+        self._run = recording.replay.begin(addresses)
+
+    def entry(self, read: Read, numbers: list[Any]) -> Any:
+        """Run the jobs up to a place, given the numbers known there, and read."""
+        self._write(numbers)
+        self._run.go(read.done)
+        return self._run.entry(read)
+
+    def finish(self, numbers: list[Any]) -> list[Buffer]:
+        """Run what is left; return the outputs."""
+        self._write(numbers)
+        self._run.go(len(self._recording.replay.steps))
+        return self._run.outputs
+
+    def _write(self, numbers: list[Any]) -> None:
+        recording = self._recording
+        stored = recording.stored(numbers)
+        for slot, value, line in zip(recording.slots, stored, self._lines, strict=True):
+            data = np.asarray(value, slot.dtype.numpy).tobytes()
+            ctypes.memmove(line, data, len(data))
 
 
 def write_number(

@@ -38,7 +38,7 @@ from lumijit.replay.tokens import NUMBERS
 from lumijit.runtime import buffers, recorders
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import RecordingError, where
-from lumijit.runtime.tape import Tape
+from lumijit.runtime.tape import Read, Tape
 
 
 class Outcome(NamedTuple):
@@ -114,7 +114,8 @@ class _Recorder:
                 "call alloc_local in the function.",
             )
         with self._inputs_in_memory(), self._numbers_replaced() as values:
-            self.tape = Tape([n.buffer for n in self.inputs], self._refuse_reading)
+            memory = [n.buffer for n in self.inputs]
+            self.tape = Tape(memory, self._refuse_reading, self._entry)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
                 drawn, gradients = self._random_states(), _gradients()
@@ -178,8 +179,14 @@ class _Recorder:
             "the contents of an array are read in Python, which a replay can't repeat",
             "keep the computation in arrays (symbolic control flow, lumijit.select), "
             "read the array after the call, or decorate with "
-            "kernel(graph_breaks=True), which runs such calls without replaying them.",
+            "kernel(graph_breaks=True), which replays what lies between.",
         )
+
+    def _entry(self, read: Read, value: Any) -> Any:
+        """Return what stands for an entry that Python reads."""
+        if not self.has_breaks:
+            self._refuse_reading()
+        return self.arithmetic.read(read, value)
 
     @contextlib.contextmanager
     def _inputs_in_memory(self) -> Iterator[None]:

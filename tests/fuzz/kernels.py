@@ -125,6 +125,14 @@ LEAVING = (
     "thing2.v += 1",
     "dr.scatter(y, Float({number}), UInt32(0))",
 )
+READING = (
+    "z = z * (1 + dr.sum(z)[0] % 2)",
+    "if dr.max(z)[0] > {number}:\n    z = z * 0.5\nelse:\n    z = z + {operand}",
+    "a = a + dr.min(x)[-1] * 0.25",
+    "if dr.any(z > 2):\n    k = k + 1",
+    "while dr.hint(z < 2, mode='evaluated'):\n    z = dr.abs(z) * 2 + 1",
+    "n = dr.count(z > {number})[0]\nz = z + n",
+)
 RETURNS = (
     "return z",
     "return z, a, k",
@@ -136,11 +144,14 @@ RETURNS = (
 )
 
 
-def program(rng: random.Random) -> str:
-    """Return the text of a module with a random function."""
+def program(rng: random.Random) -> tuple[str, bool]:
+    """Return the text of a module with a random function, and whether it may read."""
     lines = []
     # What leaves nothing but its result is differentiated by recordings, too.
     statements = COMPUTING if rng.random() < 0.3 else (*COMPUTING, *LEAVING)
+    has_reads = rng.random() < 0.3
+    if has_reads:
+        statements += READING
     for _ in range(rng.randrange(2, 9)):
         text = rng.choice(statements)
         while "{" in text.replace('{"', ""):
@@ -149,7 +160,7 @@ def program(rng: random.Random) -> str:
             text = text.replace("{op}", rng.choice("+-*"), 1)
         lines.append(text)
     lines.append(rng.choice(RETURNS))
-    return HEAD + textwrap.indent("\n".join(lines), " " * 8) + TAIL
+    return HEAD + textwrap.indent("\n".join(lines), " " * 8) + TAIL, has_reads
 
 
 class World:
@@ -328,10 +339,10 @@ def check(number: int, calls: int, folder: Path) -> tuple[int, int, str]:
         AssertionError: if the worlds differ.
     """
     rng = random.Random(f"kernels {number}")
-    text = program(rng)
+    text, has_reads = program(rng)
     path = folder / f"program_{number}.py"
     path.write_text(text)
-    kernel = dr.kernel(warn_after=-1)
+    kernel = dr.kernel(warn_after=-1, graph_breaks=has_reads)
     worlds = [World(path, kernel), World(path, dr.syntax)]
     done = 0
     history = ["first"]

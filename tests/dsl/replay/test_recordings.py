@@ -97,53 +97,6 @@ def test_flags_belong_to_the_recording() -> None:
     assert f.history == ["the first call", "flags have changed"]
 
 
-READING = {
-    "index": lambda x: x[0],
-    "numpy": lambda x: x.numpy(),
-    "float": lambda x: float(x),
-    "condition": lambda x: bool((x > 1)[0]),
-    "print": lambda x: str(x),
-    "compress": lambda x: dr.compress(x > 0),
-    "list": list,
-}
-
-
-@pytest.mark.parametrize("read", READING.values(), ids=READING.keys())
-def test_reading_arrays_is_an_error(read: Any) -> None:
-    @dr.kernel
-    def f(x: Float) -> Any:
-        read(x * 2)
-        return x
-
-    line = f"{__file__}:.*@kernel .*f: the contents of an array are read in Python"
-    with pytest.raises(RecordingError, match=line):
-        f(array(2))
-    assert f.n_cached_recordings == 0
-
-
-@pytest.mark.parametrize("read", READING.values(), ids=READING.keys())
-def test_with_graph_breaks_such_functions_run_as_they_are(read: Any) -> None:
-    @dr.kernel(graph_breaks=True)
-    def f(x: Float) -> Any:
-        read(x * 2)
-        return x + 1
-
-    for k in range(3):
-        assert_equal(f(array(k)), [k + 1])
-    assert "runs as it is, since the contents of an array are read" in f.explain()
-
-
-def test_evaluated_loops_are_an_error() -> None:
-    @dr.kernel
-    def f(x: Float) -> Any:
-        while dr.hint(x < 10, mode="evaluated"):
-            x = x * 2
-        return x
-
-    with pytest.raises(RecordingError, match="symbolic control flow"):
-        f(array(1, 2))
-
-
 def test_new_objects_are_an_error() -> None:
     @dr.kernel
     def f(x: Float) -> Any:
