@@ -7,6 +7,7 @@ from typing import Any
 
 from lumijit.compiler.launch.kernels import structural_hash
 from lumijit.compiler.launch.starting import start
+from lumijit.compiler.plan import target as targets
 from lumijit.runtime import cpu, history, log
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
@@ -27,7 +28,8 @@ class SpecialKernel:
         self.is_disk_hit = False
 
 
-_KERNELS: dict[str, SpecialKernel] = {}
+# By target and name.
+_KERNELS: dict[tuple[str, str], SpecialKernel] = {}
 
 
 def flush() -> None:
@@ -37,7 +39,8 @@ def flush() -> None:
 
 def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
     """Return the kernel called `name`; `write(symbol, *args)` gives its IR."""
-    found = _KERNELS.get(name)
+    key = targets.in_use().name, name
+    found = _KERNELS.get(key)
     if found is not None:
         found.is_new = False
         return found
@@ -55,7 +58,7 @@ def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
         name, hash_, cpu.Kernel(addresses[symbol], hash_, 0, tracker)
     )
     kernel.is_disk_hit = not was_compiled
-    _KERNELS[name] = kernel
+    _KERNELS[key] = kernel
     return kernel
 
 

@@ -9,11 +9,9 @@ import struct
 from typing import Any
 
 from lumijit.compiler.launch import named_kernels
-from lumijit.compiler.lower import collectives
+from lumijit.compiler.plan import target as targets
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
-
-_LINES_PER_BLOCK = 4096
 
 
 def _lines(size_bytes: int) -> int:
@@ -22,13 +20,14 @@ def _lines(size_bytes: int) -> int:
 
 def copy(target: Buffer, source: Buffer, size_bytes: int) -> None:
     """Copy the first `size_bytes` of one buffer to another."""
+    collectives = targets.collectives()
     kernel = named_kernels.get("copy", collectives.copy_ir)
     args = struct.pack("<2Q", source.address, target.address)
     named_kernels.launch(
         kernel,
         args,
         _lines(size_bytes),
-        _LINES_PER_BLOCK,
+        collectives.LINES,
         writes=(target,),
     )
 
@@ -41,7 +40,8 @@ def pattern(dtype: DType, value: Any) -> int:
 
 def fill(target: Buffer, dtype: DType, value: Any, size: int) -> None:
     """Set the first `size` entries (and the padding behind) to one value."""
+    collectives = targets.collectives()
     kernel = named_kernels.get("fill", collectives.fill_ir)
     args = struct.pack("<2Q", target.address, pattern(dtype, value))
     lines = _lines(size * dtype.size_bytes)
-    named_kernels.launch(kernel, args, lines, _LINES_PER_BLOCK, writes=(target,))
+    named_kernels.launch(kernel, args, lines, collectives.LINES, writes=(target,))

@@ -10,8 +10,9 @@ these.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lumijit.runtime.errors import BackendError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lumijit.compiler.emit.builder import TargetInfo
     from lumijit.compiler.plan.program import Program
     from lumijit.compiler.plan.signature import Wide
+    from lumijit.runtime.dtypes import DType
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,77 @@ class Code:
     wide: tuple[Wide, ...] = ()
 
 
+class Collectives(Protocol):
+    """The kernels for what isn't elementwise: each function returns the IR of one.
+
+    Their slots are those of `lower.collectives`. Constants are how many entries, lines
+    of memory or blocks a launch is cut into.
+    """
+
+    @property
+    def REDUCE_BLOCK(self) -> int:
+        """Entries that are combined to one at a time."""
+
+    @property
+    def SCAN_BLOCK(self) -> int:
+        """Entries of an array that are scanned at a time."""
+
+    @property
+    def SORT_BLOCK(self) -> int:
+        """Entries that are sorted at a time, unless that makes too many blocks."""
+
+    @property
+    def SORT_BLOCKS(self) -> int:
+        """How many blocks are too many."""
+
+    @property
+    def LINES(self) -> int:
+        """Lines of 64 bytes that are copied or filled at a time."""
+
+    def reduce_ir(self, name: str, op: str, t: DType, /) -> str:
+        """Combine all entries."""
+
+    def blocks_by(self, t: DType, block: int, /) -> tuple[str, Callable[..., str], int]:
+        """Return a name for how runs are combined, what writes that, and its shape."""
+
+    def rows_ir(self, name: str, op: str, t: DType, /) -> str:
+        """Combine rows of entries."""
+
+    def scan_ir(
+        self, name: str, op: str, t: DType, exclusive: bool, pause: str, past: bool, /
+    ) -> str:
+        """Scan all entries."""
+
+    def runs_by(self, block: int, /) -> tuple[str, Callable[..., str]]:
+        """Return a name for how runs are scanned, and what writes that."""
+
+    def compress_ir(self, name: str, pause: str, /) -> str:
+        """List the set entries of a mask."""
+
+    def count_ir(self, name: str, t: DType, /) -> str:
+        """Count digits, for a sort."""
+
+    def move_ir(
+        self, name: str, t: DType, has_keys: bool, indices: str, is_alone: bool, /
+    ) -> str:
+        """Put entries where counts of digits say."""
+
+    def tile_shape(self, t: DType, /) -> tuple[int, int]:
+        """Return how many rows and columns of a product are computed together."""
+
+    def product_ir(self, name: str, t: DType, /) -> str:
+        """Multiply matrices."""
+
+    def copy_ir(self, name: str, /) -> str:
+        """Copy lines of memory."""
+
+    def fill_ir(self, name: str, /) -> str:
+        """Fill lines of memory."""
+
+    def collect_ir(self, name: str, element: str, bits: int, /) -> str:
+        """Copy single values from many places."""
+
+
 class Target(ABC):
     """One way of writing kernels; its name is part of every key.
 
@@ -47,6 +120,7 @@ class Target(ABC):
     name: str
     has_private_copies: bool
     has_streaming_stores: bool
+    collectives: Collectives
 
     @abstractmethod
     def plan(self, program: Program, info: TargetInfo) -> Any:
@@ -75,6 +149,11 @@ _in_use: Target
 def in_use() -> Target:
     """Return the target for which kernels are written."""
     return _in_use
+
+
+def collectives() -> Collectives:
+    """Return the collective kernels of the target in use."""
+    return _in_use.collectives
 
 
 def use(target: Target) -> None:

@@ -30,7 +30,7 @@ from lumijit.compiler.ir.roles import operands
 from lumijit.compiler.ir.vertices import COLLECTED, RESULT
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
-from lumijit.compiler.lower import collectives
+from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory, regions
 from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime import recorders
@@ -399,7 +399,10 @@ def _copy(data: Node, bits: int, size: int, listed: list[tuple[Node, int]]) -> N
 
 def _launch_copy(pairs: Any, bits: int, element: str, target: Buffer) -> None:
     kernel = named_kernels.get(
-        f"collect_{element}_{bits}", collectives.collect_ir, element, bits
+        f"collect_{element}_{bits}",
+        targets.collectives().collect_ir,
+        element,
+        bits,
     )
     table = from_numpy(np.ascontiguousarray(pairs).reshape(-1))
     assert table.buffer is not None

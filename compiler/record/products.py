@@ -11,7 +11,7 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import named_kernels
-from lumijit.compiler.lower import collectives
+from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory
 from lumijit.compiler.record.reductions import check_lane, evaluated
 from lumijit.runtime import buffers
@@ -46,6 +46,7 @@ def matmul(a: Node, b: Node, sizes: Sizes) -> Node:
     if t is FLOAT16:
         product = matmul(trace.cast_to(a, FLOAT32), trace.cast_to(b, FLOAT32), sizes)
         return trace.cast_to(product, FLOAT16)
+    collectives = targets.collectives()
     height, width = collectives.tile_shape(t)
     tall, wide = -(-sizes.rows // height), -(-sizes.columns // width)
     first, panels = evaluated(a), evaluated(_panels(b, sizes, width, wide))

@@ -8,8 +8,6 @@ input gives the same bits on any number of threads.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,22 +19,17 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
 from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
-from lumijit.compiler.lower import collectives
+from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
 from lumijit.compiler.record import memory
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32
+from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 from lumijit.runtime.errors import SizeError, SymbolicError
 
-if TYPE_CHECKING:
-    pass
-
-REDUCE_BLOCK = 1 << 16
 # The lengths of rows that are combined at once, and entries of a launch's blocks.
 SHORT_ROW, LONG_ROW = 64, 1 << 13
 ROW_BLOCK = 1 << 10
-SCAN_BLOCK = 1 << 14
 
 
 def evaluated(node: Node) -> Buffer:
@@ -61,14 +54,15 @@ def reduce(op: str, node: Node) -> Node:
     if t is FLOAT16 and op in ("add", "mul"):
         return trace.cast_to(reduce(op, trace.cast_to(node, FLOAT32)), FLOAT16)
     source = evaluated(node)
+    collectives = targets.collectives()
     kernel = named_kernels.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
-    blocks = -(-node.size // REDUCE_BLOCK)
+    blocks = -(-node.size // collectives.REDUCE_BLOCK)
     result = buffers.allocate(t.size_bytes)
     if blocks == 1:
         _reduce_launch(kernel, source, result, node.size, node.size)
     else:
         partial = buffers.allocate(t.size_bytes * blocks)
-        _reduce_launch(kernel, source, partial, node.size, REDUCE_BLOCK)
+        _reduce_launch(kernel, source, partial, node.size, collectives.REDUCE_BLOCK)
         _reduce_launch(kernel, partial, result, blocks, blocks)
     return from_buffer(t, result, 1)
 
@@ -180,18 +174,13 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
     count = node.size // block
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * count)
-    write: Callable[..., str]
-    name = f"block_reduce_{op}_{t.short}"
-    if collectives.is_short(block):
-        write, shape = collectives.short_blocks_ir, block
-        name = f"{name}_of_{block}"
-    else:
-        write, shape = collectives.block_reduce_ir, collectives.vector_width(block, t)
-        name = f"{name}_by_{shape}"
+    collectives = targets.collectives()
+    how, write, shape = collectives.blocks_by(t, block)
+    name = f"block_reduce_{op}_{t.short}_{how}"
     kernel = named_kernels.get(name, write, op, t, shape)
     args = struct.pack("<2Qq", source.address, result.address, block)
     # Whole packets of results: nobody else's are written.
-    step = max(1, REDUCE_BLOCK // block // 64) * 64
+    step = max(1, collectives.REDUCE_BLOCK // block // 64) * 64
     named_kernels.launch(kernel, args, count, step, 65536 // block, (result,))
     return from_buffer(t, result, count)
 
@@ -208,6 +197,7 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
         return trace.cast_to(wide, FLOAT16)
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * size)
+    collectives = targets.collectives()
     kind = "exclusive" if exclusive else "inclusive"
     is_streaming = 2 * t.size_bytes * size >= STREAMING_FROM
     kernel = named_kernels.get(
@@ -216,19 +206,23 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
             name, op, t, exclusive, named_kernels.pause(), is_streaming
         ),
     )
-    blocks = -(-size // SCAN_BLOCK)
-    sums = buffers.allocate(t.size_bytes * blocks)
-    ready = buffers.allocate(4 * blocks)
-    block = SCAN_BLOCK
-    if blocks == 1:
+    block = collectives.SCAN_BLOCK
+    sums, ready = _sums(t, -(-size // block))
+    if size < block:
         block = size
-    else:
-        transfer.fill(ready, UINT32, 0, blocks)
     args = struct.pack(
         "<4Qq", source.address, result.address, sums.address, ready.address, block
     )
-    named_kernels.launch(kernel, args, size, block, SCAN_BLOCK, (result,))
+    named_kernels.launch(kernel, args, size, block, block, (result,))
     return from_buffer(t, result, size)
+
+
+def _sums(t: DType, blocks: int) -> tuple[Buffer, Buffer]:
+    """Return memory for what blocks tell each other: two results each, two flags."""
+    ready = buffers.allocate(8 * blocks)
+    if blocks > 1:
+        transfer.fill(ready, UINT32, 0, 2 * blocks)
+    return buffers.allocate(2 * t.size_bytes * blocks), ready
 
 
 def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
@@ -244,7 +238,7 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * count)
     kernel = named_kernels.get(
-        f"reduce_rows_{op}_{t.short}", collectives.rows_ir, op, t
+        f"reduce_rows_{op}_{t.short}", targets.collectives().rows_ir, op, t
     )
     args = struct.pack("<2Q2q", source.address, result.address, row, block * inner)
     limit = max(1, 4096 * row // (block * inner))
@@ -281,10 +275,12 @@ def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
     source = evaluated(node)
     result = buffers.allocate(t.size_bytes * node.size)
     kind = "exclusive" if exclusive else "inclusive"
-    name = f"block_scan_{op}_{kind}_{t.short}"
-    kernel = named_kernels.get(name, collectives.block_scan_ir, op, t, exclusive)
+    collectives = targets.collectives()
+    how, write = collectives.runs_by(block)
+    name = f"block_scan_{op}_{kind}_{t.short}_{how}"
+    kernel = named_kernels.get(name, write, op, t, exclusive)
     args = struct.pack("<2Qq", source.address, result.address, block)
-    step = max(1, SCAN_BLOCK // block)
+    step = max(1, collectives.SCAN_BLOCK // block)
     named_kernels.launch(kernel, args, node.size // block, step, step, (result,))
     return from_buffer(t, result, node.size)
 
@@ -298,10 +294,9 @@ def compress(mask: Node) -> Node:
     source = evaluated(mask)
     result = buffers.allocate(4 * size)
     count = buffers.allocate(4)
-    blocks = -(-size // SCAN_BLOCK)
-    sums, ready = buffers.allocate(4 * blocks), buffers.allocate(4 * blocks)
-    if blocks > 1:
-        transfer.fill(ready, UINT32, 0, blocks)
+    collectives = targets.collectives()
+    block = collectives.SCAN_BLOCK
+    sums, ready = _sums(UINT32, -(-size // block))
     kernel = named_kernels.get(
         "compress", lambda name: collectives.compress_ir(name, named_kernels.pause())
     )
@@ -311,12 +306,12 @@ def compress(mask: Node) -> Node:
         result.address,
         sums.address,
         ready.address,
-        SCAN_BLOCK,
+        block,
         size,
         count.address,
     )
     writes = (result, count)
-    named_kernels.launch(kernel, args, size, SCAN_BLOCK, SCAN_BLOCK, writes)
+    named_kernels.launch(kernel, args, size, block, block, writes)
     workers.sync()
     count.check_intact()
     total = int(buffers.entry(count, UINT32, 0))

@@ -14,6 +14,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.lower import collectives
+from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory
 from lumijit.compiler.record.bounds import check_indexable
 from lumijit.compiler.record.reductions import (
@@ -26,9 +27,6 @@ from lumijit.compiler.record.reductions import (
 from lumijit.runtime import buffers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
-
-_SMALLEST_BLOCK = 1 << 14
-_MOST_BLOCKS = 64
 
 
 def keys(node: Node, is_descending: bool = False) -> Node:
@@ -148,7 +146,8 @@ def _passes(
     """Sort by one digit after the other; return keys and places, where wanted."""
     t, size = key.type, key.size
     source, places = evaluated(key), None
-    block = max(_SMALLEST_BLOCK, -(-size // _MOST_BLOCKS))
+    kernels = targets.collectives()
+    block = max(kernels.SORT_BLOCK, -(-size // kernels.SORT_BLOCKS))
     last = (bits or t.bits) - 1
     for shift in range(0, last + 1, collectives.DIGIT_BITS):
         is_last = shift + collectives.DIGIT_BITS > last
@@ -176,7 +175,8 @@ def _pass(
     alone = blocks == 1
     name = f"sort_move_{t.short}{'_keys' * bool(key[1])}_{places}{'_alone' * alone}"
     has_keys = key[1] is not None
-    kernel = named_kernels.get(name, collectives.move_ir, t, has_keys, places, alone)
+    write = targets.collectives().move_ir
+    kernel = named_kernels.get(name, write, t, has_keys, places, alone)
     addresses = [0 if b is None else b.address for b in (key[1], *place)]
     args = struct.pack(
         "<2Q3q3Q", key[0].address, counts.address, block, blocks, shift, *addresses
@@ -190,7 +190,9 @@ def _counts(t: DType, size: int, block: int, shift: int, key: Buffer) -> Buffer:
     blocks = -(-size // block)
     counts = buffers.allocate(4 * collectives.DIGITS * blocks)
     args = struct.pack("<2Q3q", key.address, counts.address, block, blocks, shift)
-    kernel = named_kernels.get(f"sort_count_{t.short}", collectives.count_ir, t)
+    kernel = named_kernels.get(
+        f"sort_count_{t.short}", targets.collectives().count_ir, t
+    )
     named_kernels.launch(kernel, args, size, block, block, (counts,))
     numbers = from_buffer(UINT32, counts, collectives.DIGITS * blocks)
     return evaluated(prefix("add", numbers, True))

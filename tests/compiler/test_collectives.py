@@ -317,9 +317,10 @@ def test_all_on_threads(threads: int) -> None:
         np.testing.assert_array_equal(places, np.flatnonzero(mask))
 
 
-BLOCK = reductions.SCAN_BLOCK
+BLOCK = collectives.SCAN_BLOCK
 
 
+@pytest.mark.packets("others wait for earlier blocks")
 @pytest.mark.parametrize("t", [FLOAT32, FLOAT64, UINT8, INT32], **IDS)
 @pytest.mark.parametrize("order", ["descending", "random"])
 def test_blocks_of_a_scan_wait_for_no_other(t: DType, order: str) -> None:
@@ -341,6 +342,7 @@ def test_blocks_of_a_scan_wait_for_no_other(t: DType, order: str) -> None:
     assert_same(data(result), expected)
 
 
+@pytest.mark.packets("others wait for earlier blocks")
 def test_blocks_of_a_compaction_wait_for_no_other() -> None:
     size = 9 * BLOCK + 77
     mask = random_values(BOOL, size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import (
     arg,
@@ -13,6 +15,8 @@ from lumijit.compiler.lower.collectives.pieces import (
 from lumijit.runtime.buffers import PADDING_BYTES
 from lumijit.runtime.dtypes import DType
 
+#: Entries of a launch's blocks.
+REDUCE_BLOCK = 1 << 16
 # The results of short blocks that are made at once.
 _RESULT_BYTES = 32
 # Odd factors of a block up to this are combined by shuffles across registers.
@@ -43,7 +47,15 @@ entry:
 """
 
 
-def is_short(block: int) -> bool:
+def blocks_by(t: DType, block: int) -> tuple[str, Callable[..., str], int]:
+    """Return how blocks are combined: a name, what writes the kernel, and its shape."""
+    if _is_short(block):
+        return f"of_{block}", short_blocks_ir, block
+    width = _vector_width(block, t)
+    return f"by_{width}", block_reduce_ir, width
+
+
+def _is_short(block: int) -> bool:
     """Tell whether blocks of this length are combined by `short_blocks_ir`.
 
     A packet of them must not read further past the end than buffers are padded.
@@ -52,7 +64,7 @@ def is_short(block: int) -> bool:
     return odd <= _MAX_ODD and block * _RESULT_BYTES <= PADDING_BYTES
 
 
-def vector_width(block: int, t: DType) -> int:
+def _vector_width(block: int, t: DType) -> int:
     """Return how many entries of a long block are taken at once."""
     return min(lanes(t), 1 << (block.bit_length() - 1))
 

@@ -19,6 +19,8 @@ from lumijit.runtime.dtypes import DType
 #: Writes how two scalars are combined to a third: its name, then theirs.
 Combine = Callable[[str, str, str], str]
 
+#: Entries of a launch's blocks.
+SCAN_BLOCK = 1 << 14
 # The vectors that a turn of the loop takes.
 _PARTS = 2
 # How often a block looks whether the one before is done: about as long as it takes to
@@ -237,6 +239,11 @@ exit:
 {prefix_function(element, first_value(op, t), pause, combine)}
 {"!0 = !{i32 1}" if is_streaming else ""}
 """
+
+
+def runs_by(block: int) -> tuple[str, Callable[..., str]]:
+    """Return how runs of `block` entries are scanned: a name, and what writes it."""
+    return "runs", block_scan_ir
 
 
 def block_scan_ir(name: str, op: str, t: DType, exclusive: bool) -> str:

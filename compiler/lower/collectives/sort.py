@@ -11,6 +11,8 @@ from __future__ import annotations
 from lumijit.compiler.lower.collectives.pieces import arg, head
 from lumijit.runtime.dtypes import DType
 
+#: Entries of a launch's blocks, unless there would be more than so many of them.
+SORT_BLOCK, SORT_BLOCKS = 1 << 14, 64
 # Of more digits, the places that are written to by turns leave the first cache.
 DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS

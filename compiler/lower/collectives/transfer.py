@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from lumijit.compiler.lower.collectives.pieces import arg, head
 
+#: Lines of a launch's blocks.
+LINES = 4096
+
 
 def copy_ir(name: str) -> str:
     """Copy lines of 64 bytes; slots: src, dst. The size counts lines."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.lower import collectives
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, effort
 from lumijit.compiler.lower.packet.kernel import PacketLowering
@@ -30,6 +31,7 @@ class PacketTarget(Target):
     name = "packet"
     has_private_copies = True
     has_streaming_stores = True
+    collectives = collectives
 
     def plan(self, program: Program, info: TargetInfo) -> PacketPlan:
         """Find what is wanted and uniform, and choose the width."""

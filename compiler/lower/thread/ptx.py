@@ -7,6 +7,7 @@ GPUs lack. Translating it is up to `runtime.nvptx`; nothing here runs on a GPU y
 from __future__ import annotations
 
 from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan.program import Program
@@ -42,6 +43,7 @@ class PtxTarget(ThreadTarget):
     """Writes kernels for GPUs, as LLVM IR that `runtime.nvptx` translates."""
 
     name = "ptx"
+    collectives = cooperative.nvvm()
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted; of the processor, nothing is assumed."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, effort
+from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import Code, Target
@@ -29,6 +30,7 @@ class ThreadTarget(Target):
     name = "thread"
     has_private_copies = False
     has_streaming_stores = False
+    collectives = cooperative.emulated()
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted."""

@@ -1,0 +1,1 @@
+"""Collective kernels for blocks of threads, written once for GPUs and the CPU."""

@@ -1,0 +1,199 @@
+"""Blocks of threads on the CPU: all threads of a block take each step together.
+
+A warp is a vector of 32 lanes, and what one warp does is written for all of them before
+the next step. So barriers need nothing, and shared memory is on the stack. Kernels have
+the signature of those for packets; blocks are the workers' blocks, which take them in
+order: a block may wait for an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lumijit.compiler.lower.cooperative.block import Block
+from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
+
+_ALIGN = {"half": 2, "float": 4, "double": 8, "ptr": 8}
+_STEMS = {"half": "f16", "float": "f32", "double": "f64"}
+_ACCESSES = {
+    "gather": """\
+define internal {values} {function}({places} %at) noinline nounwind {{
+  %x = call {values} {intrinsic}({places} align {align} %at, \
+{masks} splat (i1 true), {values} poison)
+  ret {values} %x
+}}
+declare {values} {intrinsic}({places}, {masks}, {values})""",
+    "scatter": """\
+define internal void {function}({values} %x, {places} %at, {masks} %in) \
+noinline nounwind {{
+  call void {intrinsic}({values} %x, {places} align {align} %at, {masks} %in)
+  ret void
+}}
+declare void {intrinsic}({values}, {places}, {masks})""",
+}
+
+
+def _numbers(first: int) -> str:
+    return f"<{', '.join(f'i64 {first + k}' for k in range(LANES))}>"
+
+
+class EmulatedBlock(Block):
+    """Writes a kernel that carries out blocks of threads on the CPU."""
+
+    def __init__(self, shape: Shape, name: str, is_ordered: bool, pause: str) -> None:
+        super().__init__(shape, name, is_ordered)
+        self.copies = shape.warps
+        self.pause = pause
+        self.functions: dict[str, str] = {}
+        warps = range(shape.warps)
+        self.begin = Value(self, "i64", ("%begin",), False)
+        self.end = Value(self, "i64", ("%end",), False)
+        numbers = tuple(_numbers(LANES * w) for w in warps)
+        self.thread = Value(self, "i64", numbers, True)
+        self.lane = Value(self, "i64", (_numbers(0),) * shape.warps, True)
+        splats = tuple(f"splat (i64 {w})" for w in warps)
+        self.warp = Value(self, "i64", splats, True)
+
+    @property
+    def number(self) -> Value:
+        """Return the block's number; its size is in slot 4."""
+        return self.begin // self.argument(4, "i64")
+
+    def spell(self, ty: str, varies: bool) -> str:
+        """Spell the type of a warp's values as a vector."""
+        return f"<{LANES} x {ty}>" if varies else ty
+
+    def vary(self, value: Value) -> Value:
+        """Put a value into all lanes."""
+        if value.varies:
+            return value
+        (name,) = value.names
+        ty = self.spell(value.ty, True)
+        if not name.startswith("%"):
+            splat = f"splat ({value.ty} {name})"
+            return Value(self, value.ty, (splat,) * self.copies, True)
+        one, all_ = self.fresh(), self.fresh()
+        self.lines.append(
+            f"  %{one} = insertelement {ty} poison, {value.ty} {name}, i32 0"
+        )
+        self.lines.append(
+            f"  %{all_} = shufflevector {ty} %{one}, {ty} poison, "
+            f"<{LANES} x i32> zeroinitializer"
+        )
+        return Value(self, value.ty, (f"%{all_}",) * self.copies, True)
+
+    def _function(self, ty: str, kind: str) -> str:
+        """Return the function that reads or writes in the lanes of a warp.
+
+        Accesses are long, and a kernel has many of them.
+        """
+        short = _STEMS.get(ty, ty)
+        function = f"@{kind}.{short}"
+        if function not in self.functions:
+            values, masks, places = (self.spell(x, True) for x in (ty, "i1", "ptr"))
+            align = _ALIGN.get(ty) or int(ty[1:]) // 8
+            intrinsic = f"@llvm.masked.{kind}.v{LANES}{short}.v{LANES}p0"
+            self.functions[function] = _ACCESSES[kind].format(**locals())
+        return function
+
+    def read(self, ty: str, address: Value) -> Value:
+        """Read in all lanes."""
+        function, values = self._function(ty, "gather"), self.spell(ty, True)
+        return self.each(
+            ty, lambda n, t, a: f"  %{n} = call {values} {function}({t} {a})", address
+        )
+
+    def write(self, value: Value, address: Value, where: Value) -> None:
+        """Write in the lanes that are set, warp by warp."""
+        values, masks, places = (self.spell(x, True) for x in (value.ty, "i1", "ptr"))
+        function = self._function(value.ty, "scatter")
+        for x, at, mask in zip(value.names, address.names, where.names, strict=True):
+            given = f"{values} {x}, {places} {at}, {masks} {mask}"
+            self.lines.append(f"  call void {function}({given})")
+
+    def alone(self, code: Callable[[], None]) -> None:
+        """Run code once: it stands for all threads."""
+        code()
+
+    def shuffle(self, value: Value, kind: str, by: int) -> Value:
+        """Move values between the lanes of each warp."""
+
+        def source(lane: int) -> int:
+            other = {"up": lane - by, "down": lane + by, "at": by}[kind]
+            return other if 0 <= other < LANES else lane
+
+        picks = ", ".join(f"i32 {source(k)}" for k in range(LANES))
+        return self.each(
+            value.ty,
+            lambda n, t, x: (
+                f"  %{n} = shufflevector {t} {x}, {t} poison, <{LANES} x i32> <{picks}>"
+            ),
+            self.vary(value),
+        )
+
+    def ballot(self, mask: Value) -> Value:
+        """Take the lanes of each warp as bits."""
+        names = []
+        for name in self.vary(mask).names:
+            bits = self.fresh()
+            self.lines.append(f"  %{bits} = bitcast <{LANES} x i1> {name} to i{LANES}")
+            names += self.vary(Value(self, f"i{LANES}", (f"%{bits}",), False)).names[:1]
+        return Value(self, f"i{LANES}", tuple(names), True)
+
+    def common(self, value: Value) -> Value:
+        """Take the first lane."""
+        if not value.varies:
+            return value
+        name, ty = self.fresh(), self.spell(value.ty, True)
+        self.lines.append(f"  %{name} = extractelement {ty} {value.names[0]}, i32 0")
+        return Value(self, value.ty, (f"%{name}",), False)
+
+    def wait(self, kind: str) -> None:
+        """Do nothing: all threads are in step."""
+
+    def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
+        """Look at one flag after the other until it is set."""
+
+        def look(i: Value) -> list[Value]:
+            (flag,) = self.address("i32", flags, first + i * step).names
+            stem = self.fresh()
+            poll, idle, seen = (f"{stem}.{s}" for s in ("poll", "idle", "seen"))
+            self.lines.append(f"  br label %{poll}")
+            self.label(poll)
+            self.lines += [
+                f"  %{stem} = load atomic i32, ptr {flag} acquire, align 4",
+                f"  %{stem}.set = icmp ne i32 %{stem}, 0",
+                f"  br i1 %{stem}.set, label %{seen}, label %{idle}",
+            ]
+            self.label(idle)
+            self.lines += [f"  {self.pause}", f"  br label %{poll}"]
+            self.label(seen)
+            return []
+
+        self.loop(self.constant("i64", "0"), count, 1, [], look)
+
+    def place(self, memory: Shared, index: Value) -> Value:
+        """Return an address on the stack."""
+        start = Value(self, "ptr", (f"%{memory.name}",), False)
+        return self.address(memory.ty, start, index)
+
+    def module(self) -> str:
+        """Return the module, with shared memory at the kernel's beginning."""
+        arrays = [
+            f"  %{m.name} = alloca [{m.size} x {m.ty}], align 64" for m in self._shared
+        ]
+        if "pause" in self.pause:
+            self.declarations["pause"] = "declare void @llvm.x86.sse2.pause()"
+        return "\n".join(
+            [
+                f"define void @{self.name}(i64 %begin, i64 %end, i32 %thread, "
+                "ptr %args) nounwind {",
+                "entry:",
+                *arrays,
+                *self.lines,
+                "  ret void",
+                "}",
+                *self.functions.values(),
+                *self.declarations.values(),
+            ]
+        )

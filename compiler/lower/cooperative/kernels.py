@@ -1,0 +1,123 @@
+"""The collective kernels of blocks of threads, as targets offer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lumijit.compiler.lower.cooperative import reduce, scan, sort, transfer
+from lumijit.compiler.lower.cooperative.block import Block
+from lumijit.compiler.lower.cooperative.emulated import EmulatedBlock
+from lumijit.compiler.lower.cooperative.nvvm import NvvmBlock
+from lumijit.compiler.lower.cooperative.values import LANES, Shape
+from lumijit.runtime.dtypes import DType
+
+#: Makes the block of a kernel: its name, whether blocks wait for earlier ones, and the
+#: instruction of a thread that waits.
+Maker = Callable[[str, bool, str], Block]
+
+# Few warps and rows are written faster; a GPU has work for more.
+EMULATED = Shape(warps=2, rows=2)
+GPU = Shape(warps=8, rows=16)
+
+
+def emulated(shape: Shape = EMULATED) -> Cooperative:
+    """Return the kernels for blocks that the CPU carries out in step."""
+    return Cooperative(shape, partial(EmulatedBlock, shape))
+
+
+def nvvm(shape: Shape = GPU) -> Cooperative:
+    """Return the kernels for blocks of GPUs."""
+    return Cooperative(shape, partial(NvvmBlock, shape))
+
+
+class Cooperative:
+    """Writes collective kernels; slots are those of `lower.collectives`."""
+
+    REDUCE_BLOCK = 1 << 14
+    SORT_BLOCK, SORT_BLOCKS = 1 << 12, 1 << 10
+    LINES = 1 << 9
+
+    def __init__(self, shape: Shape, make: Maker) -> None:
+        self.shape = shape
+        self.SCAN_BLOCK = shape.tile
+        self._make = make
+
+    def _write(
+        self, name: str, code: Callable[..., None], *args: Any, pause: str = ""
+    ) -> str:
+        block = self._make(name, bool(pause), pause)
+        code(block, *args)
+        return block.module()
+
+    def reduce_ir(self, name: str, op: str, t: DType) -> str:
+        """Combine src[begin … end) into dst[begin / block]."""
+        return self._write(name, reduce.whole, op, t)
+
+    def blocks_by(self, t: DType, block: int) -> tuple[str, Callable[..., str], int]:
+        """Return how runs are combined: a name, what writes that, and no shape."""
+        if block < reduce.SHORT:
+            return "threads", self._short_blocks_ir, 0
+        return "teams", self._block_reduce_ir, 0
+
+    def _short_blocks_ir(self, name: str, op: str, t: DType, _: int) -> str:
+        return self._write(name, reduce.short_runs, op, t)
+
+    def _block_reduce_ir(self, name: str, op: str, t: DType, _: int) -> str:
+        return self._write(name, reduce.runs, op, t)
+
+    def rows_ir(self, name: str, op: str, t: DType) -> str:
+        """Combine rows of entries."""
+        return self._write(name, reduce.rows, op, t)
+
+    def scan_ir(
+        self, name: str, op: str, t: DType, exclusive: bool, pause: str, _: bool
+    ) -> str:
+        """Scan an array in one pass."""
+        return self._write(name, scan.whole, op, t, exclusive, pause=pause)
+
+    def runs_by(self, block: int) -> tuple[str, Callable[..., str]]:
+        """Return how runs are scanned: a name, and what writes that."""
+        if block < reduce.SHORT:
+            return "threads", partial(self._runs_ir, scan.short_runs)
+        return "teams", partial(self._runs_ir, scan.runs)
+
+    def _runs_ir(
+        self, code: Callable[..., None], name: str, op: str, t: DType, exclusive: bool
+    ) -> str:
+        return self._write(name, code, op, t, exclusive)
+
+    def compress_ir(self, name: str, pause: str) -> str:
+        """Write the indices of the set entries of a mask."""
+        return self._write(name, scan.compress, pause=pause)
+
+    def count_ir(self, name: str, t: DType) -> str:
+        """Count digits."""
+        return self._write(name, sort.count, t)
+
+    def move_ir(
+        self, name: str, t: DType, has_keys: bool, indices: str, is_alone: bool
+    ) -> str:
+        """Put entries in the order of their digits."""
+        return self._write(name, sort.move, t, has_keys, indices, is_alone)
+
+    def tile_shape(self, t: DType) -> tuple[int, int]:
+        """Return how many rows and columns of a product a warp computes."""
+        return transfer.ROWS, LANES
+
+    def product_ir(self, name: str, t: DType) -> str:
+        """Multiply matrices."""
+        return self._write(name, transfer.product, t)
+
+    def copy_ir(self, name: str) -> str:
+        """Copy lines of 64 bytes."""
+        return self._write(name, transfer.copy)
+
+    def fill_ir(self, name: str) -> str:
+        """Fill lines of 64 bytes."""
+        return self._write(name, transfer.fill)
+
+    def collect_ir(self, name: str, element: str, bits: int) -> str:
+        """Copy single values from many places."""
+        return self._write(name, transfer.collect, element, bits)

@@ -1,0 +1,200 @@
+"""Blocks of threads on NVIDIA's GPUs: code of one thread, with NVVM's intrinsics.
+
+Launched with as many blocks as there are, of `Shape.threads` threads. Kernels take the
+number of elements, that of a block, the argument block, and a counter: blocks that wait
+for earlier ones number themselves in the order in which they begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lumijit.compiler.lower.cooperative.block import Block
+from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
+
+_ALL = "i32 -1"
+_SHUFFLES = {"up": "up", "down": "down", "at": "idx"}
+_BITS = {"half": 16, "float": 32, "double": 64}
+_BARRIERS = {
+    "sync": ("@llvm.nvvm.barrier.cta.sync.aligned.all(i32", "i32 0"),
+    "sync_warp": ("@llvm.nvvm.bar.warp.sync(i32", _ALL),
+}
+_NUMBERED = """\
+  %first = icmp eq i32 %tid, 0
+  br i1 %first, label %count, label %counted
+count:
+  %taken = atomicrmw add ptr %counter, i32 1 monotonic
+  store i32 %taken, ptr addrspace(3) @{name}.number
+  br label %counted
+counted:
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  %ctaid = load i32, ptr addrspace(3) @{name}.number"""
+_HEAD = """\
+define ptx_kernel void @{name}(i64 %size, i64 %block, ptr %args, ptr %counter) {{
+entry:
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+{number}
+  %thread = zext i32 %tid to i64
+  %lane = and i64 %thread, 31
+  %warp = lshr i64 %thread, 5
+  %number = zext i32 %ctaid to i64
+  %begin = mul i64 %number, %block
+  %after = add i64 %begin, %block
+  %is.short = icmp ult i64 %size, %after
+  %end = select i1 %is.short, i64 %size, i64 %after
+  br label %start
+start:"""
+
+
+class NvvmBlock(Block):
+    """Writes a kernel for GPUs."""
+
+    copies = 1
+
+    def __init__(self, shape: Shape, name: str, is_ordered: bool, _: str) -> None:
+        super().__init__(shape, name, is_ordered)
+        self.current = "start"
+        self.begin, self.end, self._number = (
+            Value(self, "i64", (f"%{n}",), False) for n in ("begin", "end", "number")
+        )
+        self.thread, self.lane, self.warp = (
+            Value(self, "i64", (f"%{n}",), True) for n in ("thread", "lane", "warp")
+        )
+
+    @property
+    def number(self) -> Value:
+        """Return the block's number."""
+        return self._number
+
+    def _declare(self, result: str, function: str, operands: str) -> None:
+        text = f"declare {result} {function}({operands})"
+        self.declarations[function] = f"{text} convergent nounwind"
+
+    def spell(self, ty: str, varies: bool) -> str:
+        """Spell the type of a thread's value."""
+        return ty
+
+    def vary(self, value: Value) -> Value:
+        """Return a value, which every thread has."""
+        return Value(self, value.ty, value.names, True)
+
+    def read(self, ty: str, address: Value) -> Value:
+        """Read, in each thread."""
+        return self.each(ty, lambda n, _, a: f"  %{n} = load {ty}, ptr {a}", address)
+
+    def _where(self, mask: str, code: Callable[[], None]) -> None:
+        """Run code in threads for which a mask is set."""
+        stem = self.fresh()
+        self.lines.append(f"  br i1 {mask}, label %{stem}.in, label %{stem}.out")
+        self.label(f"{stem}.in")
+        code()
+        self.lines.append(f"  br label %{stem}.out")
+        self.label(f"{stem}.out")
+
+    def write(self, value: Value, address: Value, where: Value) -> None:
+        """Write in the threads that are set."""
+        store = f"  store {value.ty} {value.names[0]}, ptr {address.names[0]}"
+        self._where(where.names[0], lambda: self.lines.append(store))
+
+    def alone(self, code: Callable[[], None]) -> None:
+        """Run code in the first thread."""
+        self._where(self.thread.equals(0).names[0], code)
+
+    def shuffle(self, value: Value, kind: str, by: int) -> Value:
+        """Exchange words of 32 bits with another lane."""
+        bits = _BITS.get(value.ty) or int(value.ty[1:])
+        word = value
+        if value.ty in _BITS:
+            word = self.cast("bitcast", value, f"i{bits}")
+        if bits == 64:
+            parts = [word.to("i32"), (word >> 32).to("i32")]
+        else:
+            parts = [word.to("i32")]
+        low, *high = (self._shuffled(part, kind, by) for part in parts)
+        found = low.to(f"i{bits}")
+        if high:
+            found = found | (high[0].to("i64") << 32)
+        if value.ty in _BITS:
+            found = self.cast("bitcast", found, value.ty)
+        return self.vary(found)
+
+    def _shuffled(self, word: Value, kind: str, by: int) -> Value:
+        function = f"@llvm.nvvm.shfl.sync.{_SHUFFLES[kind]}.i32"
+        self._declare("i32", function, "i32, i32, i32, i32")
+        bound = 0 if kind == "up" else LANES - 1
+        given = f"i32 {by}, i32 {bound}"
+        return self.each(
+            "i32",
+            lambda n, _, x: f"  %{n} = call i32 {function}({_ALL}, i32 {x}, {given})",
+            word,
+        )
+
+    def ballot(self, mask: Value) -> Value:
+        """Vote."""
+        function = "@llvm.nvvm.vote.ballot.sync"
+        self._declare("i32", function, "i32, i1")
+        return self.each(
+            "i32",
+            lambda n, _, x: f"  %{n} = call i32 {function}({_ALL}, i1 {x})",
+            self.vary(mask),
+        )
+
+    def common(self, value: Value) -> Value:
+        """Return the value: every thread has it."""
+        return Value(self, value.ty, value.names, False)
+
+    def wait(self, kind: str) -> None:
+        """Write a barrier."""
+        function, given = _BARRIERS[kind]
+        name = function.partition("(")[0]
+        self._declare("void", name, "i32")
+        self.lines.append(f"  call void {name}({given})")
+
+    def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
+        """Look at a flag in each thread until it is set."""
+        is_asking = (self.thread < count).names[0]
+        (flag,) = self.address("i32", flags, first + self.thread * step).names
+
+        def look() -> None:
+            stem = self.fresh()
+            self.lines.append(f"  br label %{stem}.poll")
+            self.label(f"{stem}.poll")
+            self.lines += [
+                f"  %{stem} = load atomic i32, ptr {flag} acquire, align 4",
+                f"  %{stem}.set = icmp ne i32 %{stem}, 0",
+                f"  br i1 %{stem}.set, label %{stem}.seen, label %{stem}.poll",
+            ]
+            self.label(f"{stem}.seen")
+
+        self._where(is_asking, look)
+
+    def place(self, memory: Shared, index: Value) -> Value:
+        """Return an address in shared memory."""
+        array = f"ptr addrspace(3) @{memory.name} to ptr"
+        start = Value(self, "ptr", (f"addrspacecast ({array})",), False)
+        return self.address(memory.ty, start, index)
+
+    def module(self) -> str:
+        """Return the module, with shared memory beside the kernel."""
+        number = "  %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
+        if self.is_ordered:
+            number = _NUMBERED.format(name=self.name)
+            self._shared.append(Shared(f"{self.name}.number", "i32", 1, False))
+            self._declare("void", "@llvm.nvvm.barrier.cta.sync.aligned.all", "i32")
+        arrays = [
+            f"@{m.name} = internal addrspace(3) global [{m.size} x {m.ty}] undef, "
+            "align 64"
+            for m in self._shared
+        ]
+        return "\n".join(
+            [
+                *arrays,
+                _HEAD.format(name=self.name, number=number),
+                *self.lines,
+                "  ret void",
+                "}",
+                "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+                "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+                *self.declarations.values(),
+            ]
+        )

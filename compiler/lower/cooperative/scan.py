@@ -1,0 +1,183 @@
+"""Running sums, products and extremes by blocks of threads, in one pass; compaction.
+
+A block holds its entries in registers, combines them, tells the others the total, and
+waits for what comes before. Blocks are in groups of as many as a block has threads. A
+block reads the totals of those before it in its group, a thread each, and combines them
+as a reduction does; and it reads the result of all groups before, which the last block
+of the group before it tells. So blocks wait for totals, which need no other block, and
+for one chain whose links are groups; and the order of combination is fixed, as in no
+look-back that takes what happens to be there. Source of the idea: Merrill and Garland,
+"Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.lower.collectives.pieces import neutral
+from lumijit.compiler.lower.collectives.scan import first_value
+from lumijit.compiler.lower.cooperative.block import Block
+from lumijit.compiler.lower.cooperative.reduce import (
+    each_thread,
+    entry,
+    number,
+    of_block,
+)
+from lumijit.compiler.lower.cooperative.values import Value
+from lumijit.runtime.dtypes import BOOL, UINT32, DType
+
+
+def in_warp(b: Block, op: str, t: DType, x: Value) -> Value:
+    """Combine the values of all lanes up to each."""
+    for step in (1, 2, 4, 8, 16):
+        below = b.shuffle(x, "up", step)
+        x = b.select(b.lane < step, x, b.combine(op, t, below, x))
+    return x
+
+
+class Tile:
+    """Entries that a block holds, scanned within each warp: `rows` of 32 for a warp."""
+
+    def __init__(
+        self, b: Block, op: str, t: DType, rows: list[Value], exclusive: bool
+    ) -> None:
+        self.b, self.op, self.t = b, op, t
+        nothing = b.vary(b.constant(t.memory_llvm, neutral(op, t)))
+        carry, self.shown = nothing, []
+        for row in rows:
+            upto = in_warp(b, op, t, row)
+            shown = upto
+            if exclusive:
+                below = b.shuffle(upto, "up", 1)
+                shown = b.select(b.lane < 1, nothing, below)
+            self.shown.append(b.combine(op, t, carry, shown))
+            carry = b.combine(op, t, carry, b.shuffle(upto, "at", 31))
+        totals = b.shared(t.memory_llvm, b.shape.warps)
+        b.put(totals, b.warp, carry, b.lane.equals(0))
+        b.sync()
+        self.before, self.total = nothing, b.get(totals, 0)
+        for w in range(1, b.shape.warps):
+            self.before = b.select(b.warp < w, self.before, self.total)
+            self.total = b.combine(op, t, self.total, b.get(totals, w))
+        b.sync()
+
+    def after(self, prefix: Value) -> list[Value]:
+        """Return the rows as they are behind a prefix."""
+        b, op, t = self.b, self.op, self.t
+        start = b.combine(op, t, prefix, self.before)
+        return [b.combine(op, t, start, shown) for shown in self.shown]
+
+
+def places(b: Block, start: Value) -> list[Value]:
+    """Return the indices of the rows of a tile: each warp has its own run of them."""
+    rows = b.shape.rows
+    first = start + b.warp * (32 * rows) + b.lane
+    return [first + 32 * r for r in range(rows)]
+
+
+def _prefix(
+    b: Block, op: str, t: DType, total: Value, sums: Value, ready: Value
+) -> Value:
+    """Return what comes before this block, given its total; tell both."""
+    ty, threads = t.memory_llvm, b.shape.threads
+    own = b.number
+    first = own // threads * threads
+    place = own - first
+    b.publish(total, sums, ready, own * 2)
+    b.until_set(ready, first * 2, place, 2)
+    is_before = b.thread < place
+    at = b.select(is_before, first + b.thread, own) * 2
+    nothing = b.constant(ty, neutral(op, t))
+    # The own total may not be there yet for other threads, and isn't looked at.
+    x = b.select(is_before, b.load(ty, sums, at), nothing)
+    within = of_block(b, op, t, x)
+    has_group = number(b, 0) < first
+    flag = b.select(has_group, first * 2 - 1, number(b, 0))
+    asking = b.select(has_group, number(b, threads), number(b, 0))
+    b.until_set(ready, flag, asking, 0)
+    before = b.select(
+        has_group, b.load(ty, sums, flag), b.constant(ty, first_value(op, t))
+    )
+    prefix = b.combine(op, t, before, within)
+    b.when(
+        place.equals(threads - 1),
+        lambda: b.publish(b.combine(op, t, prefix, total), sums, ready, own * 2 + 1),
+    )
+    return prefix
+
+
+def whole(b: Block, op: str, t: DType, exclusive: bool) -> None:
+    """Scan an array, of which a block has a tile.
+
+    Slots: src, dst, sums (two values per block), ready (two i32 per block, zero at the
+    start), block.
+    """
+    source, target, sums, ready = (b.argument(k) for k in range(4))
+    at = places(b, b.begin)
+    entries = [entry(b, op, t, source, i, b.end) for i in at]
+    tile = Tile(b, op, t, entries, exclusive)
+    shown = tile.after(_prefix(b, op, t, tile.total, sums, ready))
+    for i, value in zip(at, shown, strict=True):
+        b.store(value, target, i, i < b.end)
+
+
+def runs(b: Block, op: str, t: DType, exclusive: bool) -> None:
+    """Scan each run of `block` entries, tile by tile; slots: src, dst, block."""
+    source, target, length = b.argument(0), b.argument(1), b.argument(2, "i64")
+    first = b.constant(t.memory_llvm, first_value(op, t))
+
+    def run(j: Value) -> list[Value]:
+        start = j * length
+        stop = start + length
+
+        def turn(begin: Value, prefix: Value) -> list[Value]:
+            at = places(b, begin)
+            entries = [entry(b, op, t, source, i, stop) for i in at]
+            tile = Tile(b, op, t, entries, exclusive)
+            for i, value in zip(at, tile.after(prefix), strict=True):
+                b.store(value, target, i, i < stop)
+            return [b.combine(op, t, prefix, tile.total)]
+
+        b.loop(start, stop, b.shape.tile, [first], turn)
+        return []
+
+    b.loop(b.begin, b.end, 1, [], run)
+
+
+def short_runs(b: Block, op: str, t: DType, exclusive: bool) -> None:
+    """Scan each run of `block` entries in a thread; slots: src, dst, block."""
+    source, target, length = b.argument(0), b.argument(1), b.argument(2, "i64")
+    first = b.vary(b.constant(t.memory_llvm, first_value(op, t)))
+
+    def run(j: Value, inside: Value) -> None:
+        def take(i: Value, before: Value) -> list[Value]:
+            at = j * length + i
+            upto = b.combine(op, t, before, b.load(t.memory_llvm, source, at))
+            b.store(before if exclusive else upto, target, at, inside)
+            return [upto]
+
+        b.loop(number(b, 0), length, 1, [first], take)
+
+    each_thread(b, run)
+
+
+def compress(b: Block) -> None:
+    """Write the indices of the set entries of a mask one after the other.
+
+    Slots: mask (bytes), dst (u32), sums (two u32 per block), ready, block, size, count
+    (u32, receives the total).
+    """
+    source, target, sums, ready = (b.argument(k) for k in range(4))
+    size, count = b.argument(5, "i64"), b.argument(6)
+    at = places(b, b.begin)
+    # Every byte but 0 is a set entry.
+    set_ = [
+        b.compare("ne", entry(b, "or", BOOL, source, i, b.end), b.constant("i8", "0"))
+        for i in at
+    ]
+    tile = Tile(b, "add", UINT32, [b.cast("zext", m, "i32") for m in set_], True)
+    prefix = _prefix(b, "add", UINT32, tile.total, sums, ready)
+    for i, mask, place in zip(at, set_, tile.after(prefix), strict=True):
+        b.store(i.to("i32"), target, place.to("i64"), mask)
+    b.when(
+        b.end.equals(size),
+        lambda: b.store_alone(prefix + tile.total, count, number(b, 0)),
+    )

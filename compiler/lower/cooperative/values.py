@@ -1,0 +1,117 @@
+"""What code for blocks of threads is about: values of threads, shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lumijit.compiler.lower.cooperative.block import Block
+
+#: The threads of a warp.
+LANES = 32
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many warps a block has, and how many entries each thread holds at once."""
+
+    warps: int
+    rows: int
+
+    @property
+    def threads(self) -> int:
+        """Return how many threads a block has."""
+        return LANES * self.warps
+
+    @property
+    def tile(self) -> int:
+        """Return how many entries a block holds at once."""
+        return self.threads * self.rows
+
+
+class Value:
+    """What each thread of a block has, or, unless it `varies`, all have in common.
+
+    Operators are those of unsigned integers. `names` are the values of its warps.
+    """
+
+    __slots__ = ("block", "names", "ty", "varies")
+
+    def __init__(
+        self, block: Block, ty: str, names: tuple[str, ...], varies: bool
+    ) -> None:
+        self.block = block
+        self.ty = ty
+        self.names = names
+        self.varies = varies
+
+    def _binary(self, instruction: str, other: Value | int) -> Value:
+        return self.block.binary(instruction, self, self._like(other))
+
+    def _like(self, other: Value | int) -> Value:
+        if isinstance(other, Value):
+            return other
+        return self.block.constant(self.ty, str(other))
+
+    def __add__(self, other: Value | int) -> Value:
+        return self._binary("add", other)
+
+    def __sub__(self, other: Value | int) -> Value:
+        return self._binary("sub", other)
+
+    def __mul__(self, other: Value | int) -> Value:
+        return self._binary("mul", other)
+
+    def __floordiv__(self, other: Value | int) -> Value:
+        return self._binary("udiv", other)
+
+    def __mod__(self, other: Value | int) -> Value:
+        return self._binary("urem", other)
+
+    def __and__(self, other: Value | int) -> Value:
+        return self._binary("and", other)
+
+    def __or__(self, other: Value | int) -> Value:
+        return self._binary("or", other)
+
+    def __xor__(self, other: Value | int) -> Value:
+        return self._binary("xor", other)
+
+    def __lshift__(self, other: Value | int) -> Value:
+        return self._binary("shl", other)
+
+    def __rshift__(self, other: Value | int) -> Value:
+        return self._binary("lshr", other)
+
+    def __lt__(self, other: Value | int) -> Value:
+        return self.block.compare("ult", self, self._like(other))
+
+    def __ge__(self, other: Value | int) -> Value:
+        return self.block.compare("uge", self, self._like(other))
+
+    def equals(self, other: Value | int) -> Value:
+        """Compare."""
+        return self.block.compare("eq", self, self._like(other))
+
+    def minimum(self, other: Value | int) -> Value:
+        """Return the lesser of both."""
+        other = self._like(other)
+        return self.block.select(other < self, other, self)
+
+    def to(self, ty: str) -> Value:
+        """Convert to another integer type: cut, or filled up with zeros."""
+        if self.ty == ty:
+            return self
+        kind = "trunc" if int(self.ty[1:]) > int(ty[1:]) else "zext"
+        return self.block.cast(kind, self, ty)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Memory that the threads of a block share; `of_warps`: each warp has its part."""
+
+    name: str
+    ty: str
+    size: int
+    of_warps: bool
