@@ -12,11 +12,15 @@ import io
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from examples import gallery
-from lumijit.compiler.launch import kernels
+from lumijit.compiler.launch import kernels, named_kernels
+from lumijit.compiler.lower.cooperative.emulated import EmulatedBlock
+from lumijit.compiler.lower.cooperative.kernels import EMULATED, Cooperative, nvvm
 from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan import target as targets
@@ -29,43 +33,86 @@ from lumijit.runtime.errors import LumijitError
 SIZE = 32
 
 
-class Translating(ThreadTarget):
-    """The thread target, which writes PTX of each kernel, too."""
+class Collectives(Cooperative):
+    """The thread target's collectives, which are written as PTX, too."""
 
-    def __init__(self, folder: Path, processor: str) -> None:
+    def __init__(self, target: Translating) -> None:
+        super().__init__(EMULATED, partial(EmulatedBlock, EMULATED))
+        self.target = target
+
+    def write(
+        self, name: str, code: Callable[..., None], *args: Any, pause: str = ""
+    ) -> str:
+        """Write a kernel for the CPU, and a file for GPUs."""
+        self.target.translate(lambda: nvvm().write(name, code, *args, pause=pause), "")
+        return super().write(name, code, *args, pause=pause)
+
+
+class Translating(ThreadTarget):
+    """The thread target, which writes PTX of each kernel, too, and assembles it."""
+
+    name = "translating"
+
+    def __init__(self, folder: Path, processor: str, is_quiet: bool = False) -> None:
         self.folder = folder
         self.processor = processor
-        self.picture = ""
+        self.is_quiet = is_quiet
+        self.picture = "kernel"
         self.files: list[Path] = []
-        self.failures = 0
+        self.failures: list[str] = []
+        self.collectives = Collectives(self)
 
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel for the CPU, and a file for GPUs."""
+        operations = f"{plan.work.operations} operations, "
+        self.translate(
+            lambda: PtxTarget().code(program, name, plan.info).ir, operations
+        )
+        return super().lower(program, plan, name)
+
+    def translate(self, write: Callable[[], str], operations: str) -> None:
+        """Translate a kernel that is to be written, and note if that fails."""
         number = sum(f.name.startswith(self.picture) for f in self.files)
         path = self.folder / f"{self.picture}{number}.ptx"
         self.files.append(path)
         try:
-            code = PtxTarget().code(program, name, plan.info)
-            path.write_text(nvptx.translate(code.ir, self.processor))
-            self.report(path, code.operations)
+            path.write_text(nvptx.translate(write(), self.processor))
+            self.report(path, operations)
         except LumijitError as error:
-            self.failures += 1
-            self.say(f"{path.name}: {error}")
-        return super().lower(program, plan, name)
+            self.failures.append(f"{path.name}: {error}")
+            self.say(self.failures[-1])
 
-    def report(self, path: Path, operations: int) -> None:
-        """Print what a kernel takes, as far as that is known here."""
+    def report(self, path: Path, operations: str) -> None:
+        """Assemble a kernel, and print what it takes, as far as that is known here."""
         found = ""
         if nvptx.assembler():
             told = nvptx.assemble(path, self.processor)
             registers = re.findall(r"Used (\d+) registers", told)
             found = f", {max(map(int, registers))} registers"
         lines = len(path.read_text().splitlines())
-        self.say(f"{path.name}: {operations} operations, {lines} lines of PTX{found}")
+        self.say(f"{path.name}: {operations}{lines} lines of PTX{found}")
 
     def say(self, text: str) -> None:
         """Print a line, whatever the gallery prints."""
-        print(text, file=sys.__stdout__, flush=True)
+        if not self.is_quiet:
+            print(text, file=sys.__stdout__, flush=True)
+
+
+@contextlib.contextmanager
+def translating(
+    folder: Path, processor: str = nvptx.PROCESSOR, is_quiet: bool = False
+) -> Iterator[Translating]:
+    """Run what is in the block on threads, and write its kernels as PTX, too."""
+    former, without_disk = targets.in_use(), settings.no_disk_cache
+    settings.no_disk_cache = True
+    target = Translating(folder, processor, is_quiet)
+    kernels.use(target)
+    try:
+        yield target
+    finally:
+        named_kernels.flush()
+        kernels.use(former)
+        settings.no_disk_cache = without_disk
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,10 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=[p.TITLE for p in gallery.PICTURES])
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    former, settings.no_disk_cache = targets.in_use(), True
-    target = Translating(options.out, options.processor)
-    kernels.use(target)
-    try:
+    with translating(options.out, options.processor) as target:
         for picture in gallery.PICTURES:
             if options.only not in (None, picture.TITLE):
                 continue
@@ -88,13 +132,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 words = ["--out", folder, "--size", str(SIZE), "--only", picture.TITLE]
                 with contextlib.redirect_stdout(io.StringIO()):
                     gallery.main(words)
-    finally:
-        kernels.use(former)
-    count = len(target.files)
-    print(f"{count} kernels in {options.out}/, {target.failures} refused")
+    count, refused = len(target.files), len(target.failures)
+    print(f"{count} kernels in {options.out}/, {refused} refused")
     if not nvptx.assembler():
         print("They were not assembled: ptxas is not installed.")
-    return int(target.failures > 0)
+    return int(refused > 0)
 
 
 if __name__ == "__main__":

@@ -44,16 +44,17 @@ class Cooperative:
         self.SCAN_BLOCK = shape.tile
         self._make = make
 
-    def _write(
+    def write(
         self, name: str, code: Callable[..., None], *args: Any, pause: str = ""
     ) -> str:
+        """Write a kernel; `pause` is given if blocks wait for earlier ones."""
         block = self._make(name, bool(pause), pause)
         code(block, *args)
         return block.module()
 
     def reduce_ir(self, name: str, op: str, t: DType) -> str:
         """Combine src[begin … end) into dst[begin / block]."""
-        return self._write(name, reduce.whole, op, t)
+        return self.write(name, reduce.whole, op, t)
 
     def blocks_by(self, t: DType, block: int) -> tuple[str, Callable[..., str], int]:
         """Return how runs are combined: a name, what writes that, and no shape."""
@@ -62,20 +63,20 @@ class Cooperative:
         return "teams", self._block_reduce_ir, 0
 
     def _short_blocks_ir(self, name: str, op: str, t: DType, _: int) -> str:
-        return self._write(name, reduce.short_runs, op, t)
+        return self.write(name, reduce.short_runs, op, t)
 
     def _block_reduce_ir(self, name: str, op: str, t: DType, _: int) -> str:
-        return self._write(name, reduce.runs, op, t)
+        return self.write(name, reduce.runs, op, t)
 
     def rows_ir(self, name: str, op: str, t: DType) -> str:
         """Combine rows of entries."""
-        return self._write(name, reduce.rows, op, t)
+        return self.write(name, reduce.rows, op, t)
 
     def scan_ir(
         self, name: str, op: str, t: DType, exclusive: bool, pause: str, _: bool
     ) -> str:
         """Scan an array in one pass."""
-        return self._write(name, scan.whole, op, t, exclusive, pause=pause)
+        return self.write(name, scan.whole, op, t, exclusive, pause=pause)
 
     def runs_by(self, block: int) -> tuple[str, Callable[..., str]]:
         """Return how runs are scanned: a name, and what writes that."""
@@ -86,21 +87,21 @@ class Cooperative:
     def _runs_ir(
         self, code: Callable[..., None], name: str, op: str, t: DType, exclusive: bool
     ) -> str:
-        return self._write(name, code, op, t, exclusive)
+        return self.write(name, code, op, t, exclusive)
 
     def compress_ir(self, name: str, pause: str) -> str:
         """Write the indices of the set entries of a mask."""
-        return self._write(name, scan.compress, pause=pause)
+        return self.write(name, scan.compress, pause=pause)
 
     def count_ir(self, name: str, t: DType) -> str:
         """Count digits."""
-        return self._write(name, sort.count, t)
+        return self.write(name, sort.count, t)
 
     def move_ir(
         self, name: str, t: DType, has_keys: bool, indices: str, is_alone: bool
     ) -> str:
         """Put entries in the order of their digits."""
-        return self._write(name, sort.move, t, has_keys, indices, is_alone)
+        return self.write(name, sort.move, t, has_keys, indices, is_alone)
 
     def tile_shape(self, t: DType) -> tuple[int, int]:
         """Return how many rows and columns of a product a warp computes."""
@@ -108,16 +109,16 @@ class Cooperative:
 
     def product_ir(self, name: str, t: DType) -> str:
         """Multiply matrices."""
-        return self._write(name, transfer.product, t)
+        return self.write(name, transfer.product, t)
 
     def copy_ir(self, name: str) -> str:
         """Copy lines of 64 bytes."""
-        return self._write(name, transfer.copy)
+        return self.write(name, transfer.copy)
 
     def fill_ir(self, name: str) -> str:
         """Fill lines of 64 bytes."""
-        return self._write(name, transfer.fill)
+        return self.write(name, transfer.fill)
 
     def collect_ir(self, name: str, element: str, bits: int) -> str:
         """Copy single values from many places."""
-        return self._write(name, transfer.collect, element, bits)
+        return self.write(name, transfer.collect, element, bits)

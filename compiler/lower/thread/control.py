@@ -43,8 +43,8 @@ def _phi(low: Lowering, node: Node, values: list[str], ends: list[str]) -> str:
     return low.b.emit(f"phi {node.type.llvm} {pairs}")
 
 
-def lower_loop(low: Lowering, node: Node) -> None:
-    """Lower a loop, which Ctrl-C can end."""
+def lower_loop(low: Lowering, node: Node, cancel: str = "") -> None:
+    """Lower a loop, which ends, too, if the word at `cancel` isn't zero any more."""
     b, loop = low.b, node.attr
     assert isinstance(loop, Region)
     state = low.demand.results(node)
@@ -66,8 +66,10 @@ def lower_loop(low: Lowering, node: Node) -> None:
         low.values[loop.args[k]] = b.name()
     low.loop_depth += 1
     low.block(loop.header)
-    word = b.emit(f"load volatile i32, ptr {low.cancel_address}, align 4")
-    goes_on = b.emit(f"icmp eq i32 {word}, 0")
+    goes_on = "true"
+    if cancel:
+        word = b.emit(f"load volatile i32, ptr {cancel}, align 4")
+        goes_on = b.emit(f"icmp eq i32 {word}, 0")
     for term in loop.terms:
         goes_on = b.emit(f"and i1 {low.operand(term)}, {goes_on}")
     b.branch_if(goes_on, body, done)

@@ -59,10 +59,20 @@ exit:
 
 
 class ThreadLowering(Lowering):
-    """Writes one program as the code of one thread."""
+    """Writes one program as the code of one thread.
 
-    def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
+    `has_cancel`: Ctrl-C on the host is seen by the processor that runs it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        demand: Demand,
+        info: TargetInfo,
+        has_cancel: bool = True,
+    ) -> None:
         super().__init__(program, demand, Builder(0, info))
+        self.has_cancel = has_cancel
         self.scratch = Scratch(self)
 
     def kernel(self, name: str) -> str:
@@ -244,6 +254,9 @@ class ThreadLowering(Lowering):
             lambda: add_with_error(self.b, t, address(), self.operand(node.deps[1])),
         )
 
+    def _loop(self, node: Node) -> None:
+        control.lower_loop(self, node, self.cancel_address if self.has_cancel else "")
+
 
 ThreadLowering.methods = {
     GATHER: ThreadLowering._gather,
@@ -253,7 +266,7 @@ ThreadLowering.methods = {
     SCATTER_ERROR: ThreadLowering._scatter_error,
     SCATTER_FETCH: ThreadLowering._scatter_fetch,
     SCATTER_CAS: ThreadLowering._scatter_cas,
-    LOOP: control.lower_loop,
+    LOOP: ThreadLowering._loop,
     BRANCH: control.lower_branch,
     CALL: control.lower_call,
 }

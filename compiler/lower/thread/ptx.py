@@ -16,24 +16,34 @@ from lumijit.compiler.plan.target import Code
 # What GPUs have as memory of a thread.
 LOCAL_BYTES = 512 << 10
 
+# A grid has a limit: its threads go on with the elements behind it.
 _KERNEL = """
 define ptx_kernel void @{name}(i64 %size, ptr %args) {{
 entry:
   %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %threads = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %blocks = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
   %own = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %before = mul i32 %block, %threads
   %thread = add i32 %before, %own
-  %index = zext i32 %thread to i64
+  %first = zext i32 %thread to i64
+  %wide = zext i32 %threads to i64
+  %high = zext i32 %blocks to i64
+  %grid = mul i64 %wide, %high
+  br label %test
+test:
+  %index = phi i64 [ %first, %entry ], [ %after, %inside ]
   %is_element = icmp ult i64 %index, %size
   br i1 %is_element, label %inside, label %exit
 inside:
   call void @element(i64 %index, i32 %thread, ptr %args)
-  br label %exit
+  %after = add i64 %index, %grid
+  br label %test
 exit:
   ret void
 }}
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 """
@@ -52,7 +62,7 @@ class PtxTarget(ThreadTarget):
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel."""
         demand, work, info = plan
-        lowering = ThreadLowering(program, demand, info)
+        lowering = ThreadLowering(program, demand, info, has_cancel=False)
         lowering.scratch.stack_bytes = LOCAL_BYTES
         lines = lowering.element()
         if lowering.scratch.thread_bytes:

@@ -1,0 +1,181 @@
+"""Programs on the thread target, each kernel of which becomes PTX and is assembled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.launch import kernels
+from lumijit.compiler.lower.thread.ptx import PtxTarget
+from lumijit.compiler.plan.program import Program
+from lumijit.llvm import Array2f, Array3f, Float, Int, Texture2f, UInt, ad
+from lumijit.runtime import nvptx
+from lumijit.runtime.dtypes import FLOAT32, DType, from_numpy
+from tests.compiler.support import array
+from tests.compiler.test_ops import CASES, ELEMENTWISE, emit, operands
+from tests.compiler.test_thread import PROGRAMS
+from tests.fuzz.__main__ import draw
+from tests.fuzz.check import Refused, check
+from tests.fuzz.writer import PATTERNS
+from tests.targets import written_for
+from tests.tools.ptx import translating
+
+
+def values(found: Any) -> list[Any]:
+    found = found if isinstance(found, tuple) else (found,)
+    dr.eval(found)
+    return [x.numpy() for x in found]
+
+
+def printed(n: int) -> Any:
+    """What is printed from a kernel goes through a buffer."""
+    x = dr.arange(Float, n) * 2
+    dr.print("x = {x}", x=x, active=x > 3)
+    return x
+
+
+@dr.syntax
+def asserted(n: int) -> Any:
+    """Notes of bounds that are exceeded go through a buffer, too."""
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        i = UInt(0)
+        total = dr.zeros(Float, n)
+        source = dr.arange(Float, n)
+        while i < 3:
+            total += dr.gather(Float, source, (dr.arange(UInt, n) + i) % n)
+            i += 1
+        dr.assert_true(total >= 0)
+        dr.eval(total)
+        return total
+
+
+def texture(n: int) -> Any:
+    made = Texture2f((5, 7), 3)
+    made.set_value(dr.arange(Float, 5 * 7 * 3))
+    where = Array2f(dr.linspace(Float, -0.2, 1.2, n), 0.4)
+    return (*made.eval(where), *made.eval_cubic(where))
+
+
+def gradient(n: int) -> Any:
+    x = dr.arange(ad.Float, n) / n
+    dr.enable_grad(x)
+    y = dr.sum(dr.sin(x) * dr.gather(ad.Float, x, dr.arange(ad.UInt, n) // 2))
+    dr.backward(y)
+    return Float(x.grad)
+
+
+def collective(n: int) -> Any:
+    x = dr.arange(Int, n) % 7 - 3
+    v = Array3f(Float(x), 1, 2)
+    return (
+        dr.prefix_sum(x),
+        dr.sum(x),
+        dr.compress(x > 0),
+        dr.sort(x),
+        dr.block_sum(dr.repeat(x, 3), 3),
+        dr.repeat(v, 2).x,
+    )
+
+
+FURTHER = {
+    "printed": printed,
+    "asserted": asserted,
+    "texture": texture,
+    "gradient": gradient,
+    "collective": collective,
+}
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *FURTHER])
+def test_programs_become_ptx(name: str, tmp_path: Path) -> None:
+    program: Callable[[int], Any] = {**PROGRAMS, **FURTHER}[name]
+    with written_for("packet"):
+        expected = values(program(65))
+    with translating(tmp_path, is_quiet=True) as target:
+        found = values(program(65))
+    assert target.files
+    assert target.failures == []
+    for x, y in zip(expected, found, strict=True):
+        if name in ("counters", "elementwise", "texture", "gradient"):
+            np.testing.assert_allclose(x, y, rtol=2e-6, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_random_programs_become_ptx(pattern: str, tmp_path: Path) -> None:
+    with translating(tmp_path, is_quiet=True) as target:
+        for number in range(3):
+            try:
+                check(draw(7, number, (pattern,)), "symbolic")
+            except Refused:
+                continue
+    assert target.files
+    assert target.failures == []
+
+
+def type_of(x: Any) -> DType:
+    found = from_numpy(x.dtype)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+def test_operations_become_ptx(op: Op, tmp_path: Path) -> None:
+    """One kernel has an operation on all types."""
+    types = [t for case in CASES for o, t in [case.values] if o is op]
+    nodes = [
+        emit(op, *(array(x, type_of(x)) for x in operands(op, t, 5))) for t in types
+    ]
+    program = Program(5, nodes, [], 0)
+    ir = PtxTarget().code(program, "kernel", kernels.target()).ir
+    path = tmp_path / "kernel.ptx"
+    path.write_text(nvptx.translate(ir))
+    if nvptx.assembler() is None:
+        pytest.skip("translated, but not assembled: ptxas is not installed")
+    assert "registers" in nvptx.assemble(path)
+
+
+def different_bodies(n: int) -> Any:
+    def body(k: int) -> Callable[[Float], Float]:
+        def run(x: Float) -> Float:
+            for _ in range(k + 1):
+                x = dr.fma(x, x, x) if k % 2 else dr.rcp(x) + x
+            return x
+
+        return run
+
+    bodies = [body(k) for k in range(20)]
+    return dr.switch(dr.arange(UInt, n) % 20, bodies, dr.linspace(Float, 0.1, 0.2, n))
+
+
+def test_many_bodies_are_chosen_by_a_table(tmp_path: Path) -> None:
+    with written_for("packet"):
+        expected = values(different_bodies(65))
+    with translating(tmp_path, is_quiet=True) as target:
+        np.testing.assert_array_equal(values(different_bodies(65)), expected)
+    assert target.failures == []
+    assert any("brx.idx" in path.read_text() for path in target.files)
+
+
+def test_loops_of_gpus_ask_for_nothing(tmp_path: Path) -> None:
+    """Ctrl-C is noted in memory of the host."""
+    with translating(tmp_path, is_quiet=True) as target:
+        values(PROGRAMS["loops"](65))
+    texts = [path.read_text() for path in target.files]
+    assert not any("ld.volatile" in text for text in texts)
+
+
+def test_threads_go_on_behind_the_grid() -> None:
+    x = array(np.arange(5), FLOAT32)
+    program = Program(
+        5, [emit(next(op for op in ELEMENTWISE if op.name == "neg"), x)], [], 0
+    )
+    text = nvptx.translate(PtxTarget().code(program, "k", kernels.target()).ir)
+    assert "%nctaid.x" in text
