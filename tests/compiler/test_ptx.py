@@ -179,3 +179,18 @@ def test_threads_go_on_behind_the_grid() -> None:
     )
     text = nvptx.translate(PtxTarget().code(program, "k", kernels.target()).ir)
     assert "%nctaid.x" in text
+
+
+@pytest.mark.parametrize("t", [Int, Float, ad.Float64, dr.llvm.UInt64, dr.llvm.Float16])
+def test_lanes_write_once_for_one_entry(t: Any, tmp_path: Path) -> None:
+    with translating(tmp_path, is_quiet=True) as target:
+        for op in (dr.ReduceOp.Add, dr.ReduceOp.Max):
+            total, bins = dr.zeros(t), dr.zeros(t, 5)
+            i = dr.arange(UInt, 65)
+            dr.scatter_reduce(op, total, t(i), UInt(0))
+            local = dr.ReduceMode.Local
+            dr.scatter_reduce(op, bins, t(i), i % 5, i > 2, mode=local)
+            dr.eval(total, bins)
+    assert target.failures == []
+    texts = [path.read_text() for path in target.files]
+    assert sum(text.count("match.any.sync") for text in texts) == 4

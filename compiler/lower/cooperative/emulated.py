@@ -133,7 +133,7 @@ class EmulatedBlock(Block):
 
     def ballot(self, mask: Value) -> Value:
         """Take the lanes of each warp as bits."""
-        names = []
+        names: list[str] = []
         for name in self.vary(mask).names:
             bits = self.fresh()
             self.lines.append(f"  %{bits} = bitcast <{LANES} x i1> {name} to i{LANES}")

@@ -61,18 +61,13 @@ exit:
 class ThreadLowering(Lowering):
     """Writes one program as the code of one thread.
 
-    `has_cancel`: Ctrl-C on the host is seen by the processor that runs it.
+    `sees_cancel`: Ctrl-C on the host is seen by the processor that runs it.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        demand: Demand,
-        info: TargetInfo,
-        has_cancel: bool = True,
-    ) -> None:
+    sees_cancel = True
+
+    def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
         super().__init__(program, demand, Builder(0, info))
-        self.has_cancel = has_cancel
         self.scratch = Scratch(self)
 
     def kernel(self, name: str) -> str:
@@ -209,9 +204,13 @@ class ThreadLowering(Lowering):
                 item = combine(b, reduction.op, t, element, old, item)
                 b.line(f"store {element} {item}, ptr {place}")
             else:
-                atomic(b, reduction.op, t, place, item)
+                self.update(node, t, place, item)
 
         self._where(node.deps[3], write)
+
+    def update(self, node: Node, t: DType, address: str, item: str) -> None:
+        """Combine a value with an entry that others may write to, too."""
+        atomic(self.b, node.attr.op, t, address, item)
 
     def _scatter_inc(self, node: Node) -> str:
         """Count an entry up, and return what it was before."""
@@ -255,7 +254,7 @@ class ThreadLowering(Lowering):
         )
 
     def _loop(self, node: Node) -> None:
-        control.lower_loop(self, node, self.cancel_address if self.has_cancel else "")
+        control.lower_loop(self, node, self.cancel_address if self.sees_cancel else "")
 
 
 ThreadLowering.methods = {

@@ -6,12 +6,16 @@ GPUs lack. Translating it is up to `runtime.nvptx`; nothing here runs on a GPU y
 
 from __future__ import annotations
 
-from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.emit.combine import combine_text, identity
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.lower.common.atomics import atomic
 from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import Code
+from lumijit.runtime.dtypes import DType
 
 # What GPUs have as memory of a thread.
 LOCAL_BYTES = 512 << 10
@@ -49,6 +53,87 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 """
 
 
+class PtxLowering(ThreadLowering):
+    """Writes the code of one thread of a GPU, with what its warp can do together."""
+
+    sees_cancel = False
+
+    def update(self, node: Node, t: DType, address: str, item: str) -> None:
+        """Combine with an entry; what lanes have for one entry first, where it pays.
+
+        That is where the program asks for it, and where all threads have one entry.
+        """
+        mode, index = node.attr.mode, node.deps[-2]
+        if mode in ("local", "expand") or (mode == "auto" and index.size == 1):
+            aggregate(self.b, node.attr.op, t, address, item)
+        else:
+            super().update(node, t, address, item)
+
+
+def aggregate(b: Builder, op: str, t: DType, address: str, item: str) -> None:
+    """Combine what all running lanes have for one entry, and write once for them.
+
+    Lanes with the same address go through their values in order; the first writes.
+    """
+    element = t.memory_llvm
+    word = f"i{max(32, t.bits)}"
+    place = b.emit(f"ptrtoint ptr {address} to i64")
+    running = _call(b, "i32", "activemask")
+    peers = _call(b, "i32", "match.any.sync.i64", f"i32 {running}", f"i64 {place}")
+    first = _call(b, "i32", "cttz.i32", f"i32 {peers}", "i1 true", stem="llvm")
+    bits = b.emit(f"bitcast {element} {item} to i{t.bits}") if t.is_float else item
+    if t.bits < 32:
+        bits = b.emit(f"zext i{t.bits} {bits} to {word}")
+    before, again, done = b.current, b.label("again"), b.label("combined")
+    b.branch(again)
+    b.block(again)
+    rest, total, left, sum_ = (b.name() for _ in range(4))
+    b.line(f"{rest} = phi i32 [ {peers}, %{before} ], [ {left}, %{again} ]")
+    neutral = b.const(t, identity(op, t)) if not t.is_bool else str(int(op == "and"))
+    b.line(f"{total} = phi {element} [ {neutral}, %{before} ], [ {sum_}, %{again} ]")
+    lane = _call(b, "i32", "cttz.i32", f"i32 {rest}", "i1 true", stem="llvm")
+    value = _from_lane(b, word, bits, peers, lane)
+    if t.bits < 32:
+        value = b.emit(f"trunc {word} {value} to i{t.bits}")
+    if t.is_float:
+        value = b.emit(f"bitcast i{t.bits} {value} to {element}")
+    b.lines.append(combine_text(op, t, element, sum_[1:], total, value))
+    lower = b.emit(f"sub i32 {rest}, 1")
+    b.line(f"{left} = and i32 {rest}, {lower}")
+    b.branch_if(b.emit(f"icmp ne i32 {left}, 0"), again, done)
+    b.block(done)
+    own = _call(b, "i32", "read.ptx.sreg.laneid")
+    inside, after = b.label("first"), b.label("after")
+    b.branch_if(b.emit(f"icmp eq i32 {own}, {first}"), inside, after)
+    b.block(inside)
+    atomic(b, op, t, address, sum_)
+    b.branch(after)
+    b.block(after)
+
+
+def _from_lane(b: Builder, word: str, bits: str, peers: str, lane: str) -> str:
+    """Return the value of a lane, of which others ask the same."""
+
+    def part(x: str) -> str:
+        given = (f"i32 {peers}", f"i32 {x}", f"i32 {lane}", "i32 31")
+        return _call(b, "i32", "shfl.sync.idx.i32", *given)
+
+    if word == "i32":
+        return part(bits)
+    high = b.emit(f"trunc i64 {b.emit(f'lshr i64 {bits}, 32')} to i32")
+    halves = [part(b.emit(f"trunc i64 {bits} to i32")), part(high)]
+    low, top = (b.emit(f"zext i32 {half} to i64") for half in halves)
+    return b.emit(f"or i64 {low}, {b.emit(f'shl i64 {top}, 32')}")
+
+
+def _call(b: Builder, ty: str, name: str, *given: str, stem: str = "llvm.nvvm") -> str:
+    """Call an intrinsic; operands are given with their types."""
+    function = f"@{stem}.{name}"
+    listed = ", ".join(x.partition(" ")[0] for x in given)
+    b.declarations[function] = f"declare {ty} {function}({listed})"
+    return b.emit(f"call {ty} {function}({', '.join(given)})")
+
+
 class PtxTarget(ThreadTarget):
     """Writes kernels for GPUs, as LLVM IR that `runtime.nvptx` translates."""
 
@@ -62,7 +147,7 @@ class PtxTarget(ThreadTarget):
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel."""
         demand, work, info = plan
-        lowering = ThreadLowering(program, demand, info, has_cancel=False)
+        lowering = PtxLowering(program, demand, info)
         lowering.scratch.stack_bytes = LOCAL_BYTES
         lines = lowering.element()
         if lowering.scratch.thread_bytes:
