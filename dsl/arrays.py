@@ -19,6 +19,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import exposed
 from lumijit.compiler.record.writes import is_recorded
 from lumijit.enums import VarState
 from lumijit.labels import label_of
@@ -46,6 +47,8 @@ class FlatArray(Holder, ArrayBase):
                 node = type(self)._literal(value)
             else:
                 node = node_of(type(self), value)
+                if node.buffer is not None and node.buffer.is_foreign:
+                    exposed.note(node, self)
         else:
             node = _sequence_node(type(self), args)
         self._become(node)
@@ -106,6 +109,8 @@ class FlatArray(Holder, ArrayBase):
         if is_recorded(self):
             data = data.view()
             data.flags.writeable = False
+        elif data.flags.writeable:
+            exposed.note(self._node, self)
         return cast("np.ndarray[Any, Any]", data)
 
     def __len__(self) -> int:
@@ -249,7 +254,10 @@ def data_node(data: Any) -> Node:
     if data.size == 1:
         dtype = dtype_of(data)
         return trace.literal(dtype, dtype.wrap(data[0].item()))
-    return evaluate.from_numpy(data)
+    node = evaluate.from_numpy(data)
+    if node.buffer is not None and node.buffer.is_foreign:
+        exposed.note(node)
+    return node
 
 
 def dtype_of(data: Any) -> DType:

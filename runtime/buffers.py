@@ -118,6 +118,13 @@ class Buffer:
         return f"<{kind}Buffer of {self.size_bytes} bytes at {self.address:#x}>"
 
 
+class Snapshot(Buffer):
+    """Memory that several nodes share; who writes to one of these writes to a copy."""
+
+    __slots__ = ()
+    is_foreign = is_read_only = property(lambda _: True)
+
+
 class _Claim(ref[Buffer]):
     """What a buffer has, told apart from the buffer: it goes to `_dead` with that.
 

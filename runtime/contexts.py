@@ -74,6 +74,15 @@ def on_error(undo: Undo) -> None:
         known.append(undo)
 
 
+#: What is called when the outermost construct has ended.
+afterwards: list[Callable[[], object]] = []
+
+
+def is_apart() -> bool:
+    """Tell whether a construct runs."""
+    return _undo.get() is not None
+
+
 def settle(undo: Undo) -> None:
     """Keep what would have been undone."""
     known = _undo.get()
@@ -107,6 +116,9 @@ def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
     for other, value in context.items():
         if other not in _own and other.get(_UNSET) is not value:
             other.set(value)
+    if _undo.get() is None:
+        for then in afterwards:
+            then()
     return result
 
 

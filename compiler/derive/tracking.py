@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from lumijit.compiler.derive.rules import REPLACED
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
@@ -11,10 +9,9 @@ from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import exposed
 from lumijit.compiler.record.writes import claim
-from lumijit.runtime import buffers, recorders, workers
-from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime import workers
 
 
 def enable(holder: Holder) -> None:
@@ -28,7 +25,7 @@ def enable(holder: Holder) -> None:
         return
     if node.op is LITERAL or trace.state.scope is not ROOT:
         holder._rehouse(_copy(node))
-    elif node.buffer is not None and _is_exposed(node.buffer):
+    elif (buffer := node.buffer) is not None and exposed.is_exposed(buffer):
         copy = _copy(node)
         evaluate.evaluate((copy,))
         workers.sync()
@@ -37,27 +34,6 @@ def enable(holder: Holder) -> None:
         del node
         claim(holder)
     vertices.add_variable(holder._node)
-
-
-def _is_exposed(buffer: Buffer) -> bool:
-    """Tell whether somebody outside may write to an array's memory."""
-    if buffer.is_foreign:
-        return not buffer.is_read_only
-    known = recorders.present().references(buffer) if recorders.listening else 0
-    return sys.getrefcount(buffer) - known > _UNEXPOSED
-
-
-def _count_references() -> int:
-    node = trace.from_buffer(UINT32, buffers.allocate(4), 1)
-    return _references(node.buffer)
-
-
-def _references(buffer: Buffer | None) -> int:
-    return sys.getrefcount(buffer)
-
-
-# A view refers to the buffer, too.
-_UNEXPOSED = _count_references()
 
 
 def with_derivatives_of(value: Node, source: Node) -> Node:

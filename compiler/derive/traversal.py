@@ -178,6 +178,8 @@ def traverse_between(
 
 def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:
     finite.begin()
+    if vertices.exposed:
+        vertices.protect()
     run = _forward if is_forward else _backward
     selection = vertices.selected() if is_tracked else vertices.NOTHING
     with vertices.selecting(selection):

@@ -10,11 +10,11 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import Variable
@@ -132,6 +132,15 @@ class Vertex:
 
 # The variables that are tracked, while they live: where it is empty, nothing is.
 variables: dict[int, ref[Vertex]] = {}
+
+
+def _nothing() -> None:
+    """Stand for what `record.exposed` does."""
+
+
+# Memory to which others may write, and what copies it where something is recorded.
+exposed: dict[int, Any] = {}
+protect: Callable[[], object] = _nothing
 
 
 class Selection:
@@ -256,6 +265,8 @@ def track(
     vertex = node.vertex = Vertex(node, op, deps, tuple(inputs), attr)
     if chosen is not None:
         chosen.include(vertex)
+    if exposed and node.scope is ROOT:
+        protect()
     return vertex
 
 

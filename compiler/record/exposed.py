@@ -1,0 +1,168 @@
+"""Memory to which others may write, and what has been recorded of it.
+
+NumPy's arrays and ours share memory, and nobody sees who writes to it. What derivatives
+refer to must stay as it was. So whenever an operation is tracked, nodes that somebody
+refers to and that lie in such memory get a copy of it; an array whose view was handed
+out goes on with the shared memory in another node, as what is written to the view shows
+in the array (while a construct runs, once it is over). No node is looked through for
+what it reads: operations, regions and arrays that refer to a node count alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.structural import WRITTEN
+from lumijit.compiler.launch import evaluate, transfer
+from lumijit.runtime import buffers, contexts, recorders, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import UINT32
+
+
+class _Exposed:
+    """A node whose memory others see, and the array that has it, if one is known."""
+
+    __slots__ = ("buffer", "copy", "holder", "node")
+
+    def __init__(self, node: Node, buffer: Buffer) -> None:
+        key = id(buffer)
+        self.buffer = ref(buffer, lambda _: _all.pop(key, None))
+        self.node = ref(node)
+        self.holder: ref[Holder] | None = None
+        # What the last copy was; it serves as long as the contents are the same.
+        self.copy: ref[Buffer] | None = None
+
+    def copied(self, node: Node, buffer: Buffer) -> Buffer:
+        """Return a copy of the memory as it is now."""
+        known = self.copy() if self.copy is not None else None
+        # (To a recording, to compare would be to read.)
+        if known is not None and not recorders.is_heard():
+            workers.sync()
+            if np.array_equal(*(_words(memory, node) for memory in (known, buffer))):
+                return known
+        made = buffers.allocate(node.type.size_bytes * node.size)
+        made.__class__ = buffers.Snapshot
+        transfer.copy(made, buffer, made.size_bytes)
+        workers.sync()
+        self.copy = ref(made)
+        return made
+
+
+def _words(buffer: Buffer, node: Node) -> Any:
+    entries = buffers.as_numpy(buffer, node.type, node.size)
+    return entries.view(f"u{node.type.size_bytes}")
+
+
+# By the buffers' ids.
+_all: dict[int, _Exposed] = vertices.exposed
+
+
+def note(node: Node, holder: Holder | None = None) -> None:
+    """Note that others may write to a node's memory.
+
+    Args:
+        node: an evaluated node, of foreign memory or of which there is a view.
+        holder: the array that is to go on with the memory.
+    """
+    buffer = node.buffer
+    assert buffer is not None
+    if type(buffer) is buffers.Snapshot:
+        return
+    exposed = _all.get(id(buffer))
+    if exposed is None or exposed.node() is not node:
+        exposed = _all[id(buffer)] = _Exposed(node, buffer)
+    if holder is not None:
+        exposed.holder = ref(holder)
+
+
+def is_exposed(buffer: Buffer) -> bool:
+    """Tell whether somebody outside may write to a node's memory.
+
+    The caller has one reference to it besides the node.
+    """
+    if buffer.is_foreign:
+        return id(buffer) in _all
+    known = recorders.present().references(buffer) if recorders.listening else 0
+    return sys.getrefcount(buffer) - known > _UNEXPOSED
+
+
+def _protect() -> None:
+    """Give what has been recorded copies of memory to which others may write."""
+    for key, exposed in list(_all.items()):
+        buffer = exposed.buffer()
+        holder = exposed.holder() if exposed.holder is not None else None
+        if buffer is None or _is_unheard_of(buffer):
+            continue
+        if holder is not None:
+            # Writes go to the memory that there is, in a node of their own.
+            if holder._node.op is WRITTEN and is_exposed(buffer):
+                evaluate.evaluate((holder._node,))
+            if holder._node.buffer is buffer:
+                if _references(holder._node) <= _HELD:
+                    continue
+                exposed.node = ref(holder._node)
+        node = exposed.node()
+        if holder is None or holder._node is not node:
+            # Nobody goes on with the memory.
+            if node is not None and node.buffer is buffer and is_exposed(buffer):
+                node.buffer = exposed.copied(node, buffer)
+        elif node.buffer is not buffer:
+            _go_on(exposed, holder, buffer)
+        elif is_exposed(buffer):
+            node.buffer = exposed.copied(node, buffer)
+            _go_on(exposed, holder, buffer)
+        else:
+            _all.pop(key, None)
+
+
+def _is_unheard_of(buffer: Buffer) -> bool:
+    """Tell whether what is being recorded has nothing to do with some memory."""
+    return recorders.is_heard() and not recorders.present().references(buffer)
+
+
+def _go_on(exposed: _Exposed, holder: Holder, buffer: Buffer) -> None:
+    """Have an array go on with the memory of its view, once no construct runs.
+
+    A construct compares nodes to see what it changes.
+    """
+    if buffer.is_foreign:
+        _all.pop(id(buffer), None)
+    elif not contexts.is_apart():
+        node = holder._node
+        fresh = trace.from_buffer(node.type, buffer, node.size)
+        fresh.vertex = node.vertex
+        holder._rehouse(fresh)
+        exposed.node = ref(fresh)
+
+
+def _after_construct() -> None:
+    if _all and vertices.variables:
+        _protect()
+
+
+def _references(node: Node) -> int:
+    return sys.getrefcount(node)
+
+
+def _count() -> tuple[int, int]:
+    """Return how often a buffer is referred to that nobody else sees, and a node."""
+    holder = Holder(trace.from_buffer(UINT32, buffers.allocate(4), 1))
+    buffer = holder._node.buffer
+    assert buffer is not None
+    return _buffer_references(buffer), _references(holder._node)
+
+
+def _buffer_references(buffer: Buffer) -> int:
+    return sys.getrefcount(buffer)
+
+
+_UNEXPOSED, _HELD = _count()
+vertices.protect = _protect
+contexts.afterwards.append(_after_construct)
