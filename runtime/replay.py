@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,58 +17,103 @@ import numpy as np
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
-from lumijit.runtime.tape import Held, Job, Read, Tape
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.tape import Held, Job, Tape
 
 # Python can't look at signals in between; a job takes at most some 20 µs.
 _LONGEST_BATCH: Final = 256
 
 
-class _Table(NamedTuple):
-    """A table of addresses: its words, and what is added to which of them."""
+class Template(NamedTuple):
+    """Words, and which addresses are added to which of them.
+
+    `sources` count addresses that are others in each run, `fixed` tells positions and
+    numbers of memory that stays.
+    """
 
     words: Any
     positions: Any
     sources: Any
+    fixed: list[tuple[int, int]]
 
-    def buffer(self, known: list[int]) -> Buffer:
-        """Return a table of addresses that are known now."""
+    def filled(self, known: list[int]) -> Any:
+        """Return the words, given the addresses that are known now."""
         words = self.words.copy()
         words[self.positions] += np.array(known, "<u8")[self.sources]
-        return buffers.filled(words)
+        return words
 
 
-def _table(
-    words: Any,
-    places: list[tuple[int, Held, int]],
-    variable: Mapping[Held, int],
-    fixed: Mapping[Held, int],
-) -> _Table:
-    """Return a table in which the addresses that don't vary are set."""
-    words = words.copy()
-    positions, sources = [], []
-    for k, held, offset in places:
-        words[k] = fixed.get(held, 0) + offset
-        if held in variable:
-            positions.append(k)
-            sources.append(variable[held])
-    return _Table(words, np.array(positions, np.intp), np.array(sources, np.intp))
+class _Places:
+    """Where buffers of a tape lie: in memory that stays, or that each run tells."""
+
+    def __init__(self, variable: dict[Held, int], fixed: list[Held]) -> None:
+        self.variable = variable
+        # Memory that lives as long as the replay, and whose contents matter.
+        self.memory: list[Buffer] = [held.buffer for held in fixed]
+        self.contents: list[bool] = [True] * len(fixed)
+        self.fixed = {held: k for k, held in enumerate(fixed)}
+
+    def add(self, memory: Buffer, *, has_contents: bool) -> int:
+        """Keep memory; return its number."""
+        self.memory.append(memory)
+        self.contents.append(has_contents)
+        return len(self.memory) - 1
+
+    def template(
+        self, words: Any, places: list[tuple[int, Held, int]], others: Any = ()
+    ) -> Template:
+        """Return words in which buffers' addresses lie: where, whose, from which byte.
+
+        `others` are positions and numbers of addresses that each run tells besides.
+        """
+        words = np.array(words, "<u8")
+        found = list(others)
+        fixed = []
+        for position, held, offset in places:
+            words[position] = offset
+            if held in self.variable:
+                found.append((position, self.variable[held]))
+            else:
+                number = self.fixed[held]
+                words[position] += self.memory[number].address
+                fixed.append((position, number))
+        positions, sources = zip(*found, strict=True) if found else ((), ())
+        arrays = np.array(positions, np.intp), np.array(sources, np.intp)
+        return Template(words, *arrays, fixed)
 
 
-@dataclass
-class Step:
+class Step(NamedTuple):
     """A job of a replay: where its arguments lie, and what it writes that is kept.
 
     `batch` is the number of jobs, this one and those that follow, that can be run at
     once together; 0 for those that follow. A batch is preceded by what
-    `workers.run_all_inline` needs.
+    `workers.run_all_inline` needs. `is_grouped` tells that it needn't wait for those
+    of its group, which `starts_group` begins.
     """
 
-    job: Job
+    kernel: Any
+    size: int
+    block_size: int
+    is_inline: bool
+    is_grouped: bool
+    is_helpable: bool
+    slots: int
+    summary: history.Entry
     start: int
     stop: int
     starts_group: bool
     outputs: list[int]
     batch: int
+
+
+class Stop(NamedTuple):
+    """An entry that is read once some jobs are done, and in which memory it lies."""
+
+    done: int
+    is_fixed: bool
+    place: int
+    dtype: DType
+    position: int
 
 
 class Replay:
@@ -91,40 +135,44 @@ class Replay:
         count += len(outputs)
         variable |= {held: count + k for k, held in enumerate(tables)}
         # What stays: memory of other arrays, and what the host has filled.
-        fixed = dict.fromkeys((*tape.foreign.values(), *tape.filled.values()), 0)
-        fixed = {h: h.buffer.address for h in fixed if h not in variable}
-        self._alive: Final[list[Buffer]] = [held.buffer for held in fixed]
-        fixed |= self._temporaries(tape, variable.keys() | fixed.keys())
-        self._tables: Final = [_table(*tape.tables[t], variable, fixed) for t in tables]
+        known = dict.fromkeys((*tape.foreign.values(), *tape.filled.values()))
+        places = _Places(variable, [held for held in known if held not in variable])
+        self._add_temporaries(tape, places)
         for held in [t for t in tape.tables if t not in variable]:
             # (What was recorded may still use the one that there is.)
-            made = _table(*tape.tables[held], variable, fixed).buffer([])
-            self._alive.append(made)
-            fixed[held] = made.address
+            words = places.template(*tape.tables[held]).words
+            made = places.add(buffers.filled(words), has_contents=True)
+            places.fixed[held] = made
+        self._tables: Final = [places.template(*tape.tables[t]) for t in tables]
+        self._memory: Final = places.memory
         self.steps: Final[list[Step]] = []
-        self._variable: Final = variable
-        self._fixed: Final = fixed
-        self.has_reads: Final = bool(tape.reads)
-        # Before which of them something is read.
-        stops = {read.done for read in tape.reads}
-        self._lay_out(tape.jobs, variable, fixed, order, count + len(tables), stops)
+        self._stops: Final = [
+            Stop(
+                read.done,
+                read.held not in variable,
+                (variable if read.held in variable else places.fixed)[read.held],
+                *(read.dtype, read.position),
+            )
+            for read in tape.reads
+        ]
+        self._arguments = self._lay_out(tape.jobs, places, order, count + len(tables))
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether entries are read in between."""
+        return bool(self._stops)
 
     def _lay_out(
-        self,
-        jobs: list[Job],
-        variable: Mapping[Held, int],
-        fixed: Mapping[Held, int],
-        order: Mapping[Held, int],
-        pool: int,
-        stops: set[int],
-    ) -> None:
+        self, jobs: list[Job], places: _Places, order: Mapping[Held, int], pool: int
+    ) -> Template:
         """Lay out the arguments of all jobs one after the other.
 
-        `pool` says which of the addresses is that of the pool, `stops` which jobs are
-        submitted in batches of their own, apart from those before.
+        `pool` says which of the addresses is that of the pool.
         """
+        stops = {stop.done for stop in self._stops}
         words: list[int] = []
-        positions, sources = [], []
+        patches: list[tuple[int, Held, int]] = []
+        pools = []
         group: int | None = None
         left = 0
         for number, job in enumerate(jobs):
@@ -134,29 +182,35 @@ class Replay:
             elif job.is_inline:
                 batch = _batch(jobs, number, stops)
                 left = batch - 1
-                positions.append(len(words))
-                sources.append(pool)
+                pools.append((len(words), pool))
                 words += (0, batch)
             own = np.frombuffer(job.args, "<u8", len(job.args) // 8).tolist()
             if job.is_inline:
                 words += (8 * (3 + len(own)), job.kernel.address, job.size)
             start = len(words)
-            for slot, held in job.patches:
-                own[slot] = 0
-                if held in variable:
-                    positions.append(start + slot)
-                    sources.append(variable[held])
-                else:
-                    own[slot] = fixed[held]
+            patches += [(start + slot, held, 0) for slot, held in job.patches]
             words += own
             starts = job.barrier is not None and job.barrier != group
             group = job.barrier
             written = [order[held] for held in job.writes if held in order]
-            stop = 8 * len(words)
-            self.steps.append(Step(job, 8 * start, stop, starts, written, batch))
-        self._words = np.array(words, "<u8")
-        self._positions = np.array(positions, np.intp)
-        self._sources = np.array(sources, np.intp)
+            self.steps.append(
+                Step(
+                    job.kernel,
+                    job.size,
+                    job.block_size,
+                    job.is_inline,
+                    group is not None,
+                    job.is_helpable,
+                    job.slots,
+                    job.summary,
+                    8 * start,
+                    8 * len(words),
+                    starts,
+                    written,
+                    batch,
+                )
+            )
+        return places.template(words, patches, pools)
 
     @staticmethod
     def _in_need(tape: Tape, variable: Mapping[Held, int]) -> list[Held]:
@@ -167,8 +221,9 @@ class Replay:
                 found.append(held)
         return found
 
-    def _temporaries(self, tape: Tape, others: set[Held]) -> dict[Held, int]:
+    def _add_temporaries(self, tape: Tape, places: _Places) -> None:
         """Take memory for what only the jobs need; some serve one after the other."""
+        others = places.variable.keys() | places.fixed.keys()
         first: dict[Held, int] = {}
         last: dict[Held, int] = {}
         moment, group = -1, None
@@ -187,22 +242,20 @@ class Replay:
                 if held not in others:
                     first.setdefault(held, moment)
                     last[held] = moment
-        idle: dict[int, list[tuple[int, Buffer]]] = {}
-        addresses = {}
+        idle: dict[int, list[tuple[int, int]]] = {}
         for held, start in first.items():
             capacity = held.buffer.capacity_bytes
             free = idle.setdefault(capacity, [])
             # The one that has been idle for longest.
             if free and free[0][0] < start:
-                memory = free.pop(0)[1]
+                number = free.pop(0)[1]
             else:
                 memory = buffers.allocate(held.buffer.size_bytes)
-                self._alive.append(memory)
+                number = places.add(memory, has_contents=False)
                 self.temporary_bytes += capacity
-            addresses[held] = memory.address
-            free.append((last[held], memory))
-            free.sort(key=lambda entry: entry[0])
-        return addresses
+            places.fixed[held] = number
+            free.append((last[held], number))
+            free.sort()
 
     def run(self, inputs: Sequence[int]) -> list[Buffer]:
         """Submit the jobs, given the inputs' addresses; return the outputs' memory."""
@@ -221,22 +274,22 @@ class Replay:
         known = [*inputs, *[buffer.address for buffer in made]]
         tables = []
         for table in self._tables:
-            tables.append(table.buffer(known))
+            tables.append(buffers.filled(table.filled(known)))
             known.append(tables[-1].address)
         known.append(workers.pool_address())
         return known, tables
 
     def arguments(self, known: list[int]) -> bytes:
         """Return the arguments of all jobs, given the addresses that vary."""
-        words = self._words.copy()
-        words[self._positions] = np.array(known, "<u8")[self._sources]
-        data: bytes = words.tobytes()
+        data: bytes = self._arguments.filled(known).tobytes()
         return data
 
-    def address(self, held: Held, known: list[int]) -> int:
-        """Return where a buffer that is read lies, given the addresses that vary."""
-        index = self._variable.get(held)
-        return self._fixed[held] if index is None else known[index]
+    def stop(self, number: int, known: list[int]) -> tuple[Stop, int]:
+        """Return where to stop and read an entry, given the addresses that vary."""
+        found = self._stops[number]
+        place = found.place
+        start = self._memory[place].address if found.is_fixed else known[place]
+        return found, start + found.position * found.dtype.size_bytes
 
 
 class Run:
@@ -267,12 +320,12 @@ class Run:
                 self._submit(steps[done:stop])
             done = stop
 
-    def entry(self, read: Read) -> Any:
-        """Wait for the jobs, and read an entry."""
+    def entry(self, number: int) -> Any:
+        """Submit the jobs before an entry is read, wait for them, and read it."""
+        stop, start = self._replay.stop(number, self._known)
+        self.go(stop.done)
         workers.sync()
-        dtype = read.dtype
-        start = self._replay.address(read.held, self._known)
-        start += read.position * dtype.size_bytes
+        dtype = stop.dtype
         data = ctypes.string_at(start, dtype.size_bytes)
         return np.frombuffer(data, dtype.numpy, 1)[0].item()
 
@@ -281,30 +334,30 @@ class Run:
         data, made, is_told = self._data, self.outputs, self._is_told
         barrier: int | None = None
         for step in steps:
-            job = step.job
-            kernel = job.kernel
+            kernel = step.kernel
             args = data[step.start : step.stop]
             started = time.perf_counter() if is_told else 0.0
             ticket = 0
-            if not (
-                job.is_inline and workers.run_inline(kernel.address, args, job.size)
-            ):
+            is_run = step.is_inline and workers.run_inline(
+                kernel.address, args, step.size
+            )
+            if not is_run:
                 if step.starts_group:
                     barrier = workers.last_ticket() + 1
                 ticket = workers.submit(
                     kernel.address,
                     args,
-                    job.size,
-                    job.block_size,
-                    None if job.barrier is None else barrier,
+                    step.size,
+                    step.block_size,
+                    barrier if step.is_grouped else None,
                     kernel,
-                    job.is_helpable,
-                    job.slots,
+                    step.is_helpable,
+                    step.slots,
                 )
                 for k in step.outputs:
                     made[k].ticket = ticket
             if is_told:
-                _tell(job, ticket, 0.0 if ticket else time.perf_counter() - started)
+                _tell(step, ticket, 0.0 if ticket else time.perf_counter() - started)
 
 
 def _batch(jobs: list[Job], first: int, stops: set[int]) -> int:
@@ -316,9 +369,9 @@ def _batch(jobs: list[Job], first: int, stops: set[int]) -> int:
     return last - first
 
 
-def _tell(job: Job, ticket: int, seconds: float) -> None:
+def _tell(step: Step, ticket: int, seconds: float) -> None:
     """Record a replayed job in the history and the log, where these are wanted."""
-    summary = job.summary
+    summary = step.summary
     if log.level >= log.LogLevel.Info:
         log.log(
             log.LogLevel.Info,

@@ -61,15 +61,15 @@ class Tape(recorders.Recorder):
     """The jobs that a thread submits while the tape is in use, and their buffers.
 
     `refuse` is called when the program reads what lies in memory; it raises, or there
-    can be no replay. `meet` is called with single entries that are read and with their
-    values; it returns what the program gets.
+    can be no replay. `meet` is called with the values of entries that are read, and the
+    numbers of such reads; it returns what the program gets.
     """
 
     def __init__(
         self,
         inputs: Iterable[Buffer | None],
         refuse: Callable[[], None],
-        meet: Callable[[Read, Any], Any],
+        meet: Callable[[int, Any], Any],
     ) -> None:
         self.jobs: list[Job] = []
         self.reads: list[Read] = []
@@ -155,9 +155,8 @@ class Tape(recorders.Recorder):
         held = self._held.get(id(buffer))
         if held is None:
             held = self.foreign[id(buffer)] = self._hold(buffer)
-        read = Read(len(self.jobs), held, dtype, position)
-        self.reads.append(read)
-        return self._meet(read, value)
+        self.reads.append(Read(len(self.jobs), held, dtype, position))
+        return self._meet(len(self.reads) - 1, value)
 
     def note_job(
         self,

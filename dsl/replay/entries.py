@@ -47,7 +47,7 @@ class Entry:
             lines.append(f"runs as it is, since {self.problem}")
         else:
             replay = self.recording.replay
-            kernels = {id(step.job.kernel) for step in replay.steps}
+            kernels = {id(step.kernel) for step in replay.steps}
             lines.append(
                 f"{len(replay.steps)} launches of {len(kernels)} kernels, replayed "
                 f"{self.call_count} times, {replay.temporary_bytes} bytes of memory"

@@ -12,12 +12,18 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lumijit.runtime.errors import where
-from lumijit.runtime.tape import Read
+
+
+class Read(NamedTuple):
+    """Reading an entry of an array: which one, in the order of reading."""
+
+    number: int
+
 
 Operation = Callable[..., Any]
 _PLAIN = (bool, int, float)
@@ -60,10 +66,10 @@ class Arithmetic:
         """Return what stands for an input."""
         return Number(self, index, value)
 
-    def read(self, read: Read, value: Any) -> Any:
+    def read(self, number: int, value: Any) -> Any:
         """Return what stands for an entry of an array, whose value is known now."""
         index = len(self.names) + len(self.steps)
-        self.steps.append((read, ()))
+        self.steps.append((Read(number), ()))
         if type(value) is bool:
             self.guard(index, value)
             return value
@@ -111,7 +117,7 @@ class Arithmetic:
         """Return a function from inputs to all values, or to the guard that fails.
 
         It takes a second argument where entries are read: what does that, given a
-        `Read` and the values so far.
+        `Read.number` and the values so far.
         """
         return functools.partial(_computed, self.steps, self._by_index())
 
@@ -130,7 +136,7 @@ def _computed(
     steps: list[tuple[Operation | Read, tuple[Any, ...]]],
     guards: dict[int, list[Guard]],
     inputs: list[Any],
-    entry: Callable[[Read, list[Any]], Any] | None = None,
+    entry: Callable[[int, list[Any]], Any] | None = None,
 ) -> Any:
     values = list(inputs)
     if guards:
@@ -142,7 +148,7 @@ def _computed(
         index = len(values)
         if isinstance(operation, Read):
             assert entry is not None
-            values.append(entry(operation, values))
+            values.append(entry(operation.number, values))
         else:
             known = [o[0] if type(o) is tuple else values[o] for o in operands]
             values.append(operation(*known))

@@ -26,7 +26,6 @@ from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.replay import Replay
-from lumijit.runtime.tape import Read
 
 # Numbers that kernels read lie apart, each in its line of the cache.
 LINE = 64
@@ -125,7 +124,7 @@ class Recording:
         """
         inputs = as_inputs([array._node for array in arrays])
         try:
-            if self.replay.has_reads:
+            if self.replay.has_stops:
                 pieces = _Pieces(self, inputs)
                 numbers = self._compute(numbers_now, pieces.entry)
             else:
@@ -136,7 +135,7 @@ class Recording:
         except Exception as error:
             # The function itself says what is wrong, with its own line.
             return False, error
-        if self.replay.has_reads:
+        if self.replay.has_stops:
             outputs = pieces.finish(numbers)
         else:
             addresses, block = self.addresses(inputs, stored)
@@ -274,11 +273,10 @@ class _Pieces:
         self._lines = addresses[count - len(nothing) :]
         self._run = recording.replay.begin(addresses)
 
-    def entry(self, read: Read, numbers: list[Any]) -> Any:
+    def entry(self, number: int, numbers: list[Any]) -> Any:
         """Run the jobs up to a place, given the numbers known there, and read."""
         self._write(numbers)
-        self._run.go(read.done)
-        return self._run.entry(read)
+        return self._run.entry(number)
 
     def finish(self, numbers: list[Any]) -> list[Buffer]:
         """Run what is left; return the outputs."""

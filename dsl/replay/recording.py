@@ -38,7 +38,7 @@ from lumijit.replay.tokens import NUMBERS
 from lumijit.runtime import buffers, recorders
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import RecordingError, where
-from lumijit.runtime.tape import Read, Tape
+from lumijit.runtime.tape import Tape
 
 
 class Outcome(NamedTuple):
@@ -99,6 +99,8 @@ class _Recorder:
             recording, puts, left = self._recorded()
         finally:
             self.arithmetic.is_open = False
+            # It outlives this recorder, which holds all arrays of the call.
+            self.arithmetic.node_of = None
         plain = self._plain()
         for put, before, value in zip(puts, left, plain[1:], strict=True):
             if before is not value:
@@ -182,11 +184,11 @@ class _Recorder:
             "kernel(graph_breaks=True), which replays what lies between.",
         )
 
-    def _entry(self, read: Read, value: Any) -> Any:
+    def _entry(self, number: int, value: Any) -> Any:
         """Return what stands for an entry that Python reads."""
         if not self.has_breaks:
             self._refuse_reading()
-        return self.arithmetic.read(read, value)
+        return self.arithmetic.read(number, value)
 
     @contextlib.contextmanager
     def _inputs_in_memory(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ import pytest
 import lumijit as dr
 from lumijit import llvm
 from lumijit.llvm.ad import Array3f, Float, UInt32
+from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.errors import ArrayTypeError, RecordingError
 from tests.dsl.replay import support
 from tests.dsl.replay.support import Ray, Sampler, array, assert_equal
@@ -422,3 +423,28 @@ def test_local_memory_from_outside_is_an_error(place: str) -> None:
     given = [memory] if place == "argument" else []
     with pytest.raises(RecordingError, match="local memory that was made outside"):
         f(array(1, 2), *given)
+
+
+def test_a_recording_keeps_no_arrays_of_the_recorded_call() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        y = dr.sin(x)
+        dr.eval(y)
+        z = dr.prefix_sum(y)
+        dr.eval(z)
+        return z * 2
+
+    def held() -> int:
+        gc.collect()
+        dr.sync_thread()
+        found = [o for o in gc.get_objects() if isinstance(o, Buffer)]
+        return sum(buffer.capacity_bytes for buffer in found)
+
+    x = array(*range(100))
+    before = held()
+    f(x)
+    kept = held() - before
+    f(x)
+    assert held() - before == kept
+    # What serves each replay.
+    assert f"replayed 1 times, {kept} bytes of memory" in f.explain()
