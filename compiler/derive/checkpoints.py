@@ -17,20 +17,18 @@ from collections.abc import Callable, Iterable, Sequence
 from lumijit.compiler.derive.recorded import Recorded, traced_loop
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import MAX
 from lumijit.compiler.ir.ops.logic import SHL, SHR
-from lumijit.compiler.launch import delivery, evaluate
-from lumijit.compiler.record import local, regions, writes
+from lumijit.compiler.record import local, regions
+from lumijit.compiler.record.checks import Finding
 from lumijit.compiler.record.local import Buffer
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
     ArrayValueError,
     DerivativeError,
-    where,
 )
 
 Nodes = Sequence[Node]
@@ -178,34 +176,28 @@ class Slots:
 Other = tuple[Value, Slots, Value]
 
 
-class TooManyTurns(delivery.Report):
+class TooManyTurns(Finding):
     """A loop's bound and, after evaluation, how often the loop ran beyond it."""
 
     def __init__(self, label: str, bound: int) -> None:
-        self.holder = Holder(trace.literal(UINT32, 0))
+        super().__init__()
         self._label = label
         self._bound = bound
-        self._where = where()
 
-    def deliver(self) -> None:
-        """Raise an error if the loop ran more often than its bound."""
-        turns = int(evaluate.data(self.holder._node)[0])
-        if turns:
-            raise DerivativeError(
-                self._label,
-                f"the loop ran {turns} times, but max_iterations is {self._bound}, so "
-                f"the gradients are wrong (differentiated at {self._where})",
-                "raise max_iterations, or leave it out.",
-            )
+    def tell(self, found: int) -> None:
+        """Raise an error: the loop ran more often than its bound."""
+        raise DerivativeError(
+            self._label,
+            f"the loop ran {found} times, but max_iterations is {self._bound}, so "
+            f"the gradients are wrong (differentiated at {self.where})",
+            "raise max_iterations, or leave it out.",
+        )
 
 
 def _refuse_more_turns(label: str, bound: int, turns: Value) -> None:
     """Have an evaluation raise an error if a loop ran more often than its bound."""
-    report = TooManyTurns(label, bound)
     mask = trace.under_mask((turns > bound).node)
-    place = trace.literal(UINT32, 0)
-    writes.write(report.holder, turns.node, place, mask, "max", "direct")
-    delivery.register(report)
+    TooManyTurns(label, bound).note(turns.node, mask, "direct")
 
 
 def undo_turns(

@@ -14,15 +14,13 @@ from typing import Any
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ABS
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.launch import delivery, evaluate
-from lumijit.compiler.record import writes
+from lumijit.compiler.record.checks import Finding
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
-from lumijit.runtime.errors import DerivativeError, where
+from lumijit.runtime.errors import DerivativeError
 
 
 class Trail:
@@ -32,28 +30,26 @@ class Trail:
         self.is_told = False
 
 
-class NonFinite(delivery.Report):
+class NonFinite(Finding):
     """What passed a derivative on and, after evaluation, if that isn't finite."""
 
     def __init__(self, vertex: Vertex, trail: Trail) -> None:
-        self.holder = Holder(trace.literal(UINT32, 0))
+        super().__init__()
         # The vertex may be cut before the evaluation.
         self._name = getattr(vertex.op, "name", "variable")
         self._origin = vertex.where or "<unknown>"
         self._trail = trail
-        self._where = where()
 
-    def deliver(self) -> None:
-        """Raise an error if this is where the derivative stops to be finite."""
-        found = int(evaluate.data(self.holder._node)[0])
-        if not found or self._trail.is_told:
+    def tell(self, found: int) -> None:
+        """Raise an error: this is where the derivative stops to be finite."""
+        if self._trail.is_told:
             return
         self._trail.is_told = True
         kind = "NaN" if found > 1 else "infinite"
         raise DerivativeError(
             f"derivative of {self._name}",
             f"it is the first that is {kind}; the operation was traced at "
-            f"{self._origin}, and differentiated at {self._where}",
+            f"{self._origin}, and differentiated at {self.where}",
             "keep its operands where the derivative is finite, for example by "
             "lumijit.select before it, or use lumijit.safe_sqrt and the like.",
         )
@@ -88,10 +84,7 @@ def check(vertex: Vertex, found: Masked, before: Iterable[Masked]) -> None:
                 is_bad = is_bad & ~_is_bad(node, mask)
         number, one = Value(found[0]), Value(trace.literal(UINT32, 1))
         kind = (number == number).select(one, 2)
-        place = trace.literal(UINT32, 0)
-        mask = trace.under_mask(is_bad.node)
-        writes.write(report.holder, kind.node, place, mask, "max")
-    delivery.register(report)
+        report.note(kind.node, trace.under_mask(is_bad.node))
 
 
 def _is_bad(node: Node, mask: Node | None) -> Value:

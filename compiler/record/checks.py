@@ -27,18 +27,44 @@ _KINDS = {
 }
 
 
-class Report(delivery.Report):
+class Finding(delivery.Report):
+    """The largest of the numbers that kernels note, where zero is nothing to tell.
+
+    `where` is the user's line.
+    """
+
+    def __init__(self, dtype: DType = UINT32) -> None:
+        self.holder = Holder(trace.literal(dtype, 0))
+        self.where = where()
+
+    def note(self, number: Node, mask: Node, mode: str = "auto") -> None:
+        """Have the next evaluation note a number where a mask is set, and tell it."""
+        place = trace.literal(UINT32, 0)
+        writes.write(self.holder, number, place, mask, "max", mode)
+        delivery.register(self)
+
+    def deliver(self) -> None:
+        """Tell what was found, if anything."""
+        found = int(evaluate.data(self.holder._node)[0])
+        if found:
+            self.tell(found)
+
+    def tell(self, found: int) -> None:
+        """Warn, or raise an error."""
+        raise NotImplementedError
+
+
+class Report(Finding):
     """Where an access is and, after evaluation, the worst index it used."""
 
     def __init__(
         self, construct: str, size: int, count: int = 1, dtype: DType = UINT32
     ) -> None:
-        self.holder = Holder(trace.literal(same_bits(dtype, "u"), 0))
+        super().__init__(same_bits(dtype, "u"))
         self.construct = construct
         self.size = size
         self.count = count
         self.type = dtype
-        self.where = where()
 
     def text(self, index: int) -> str:
         """Word the warning."""
@@ -55,38 +81,28 @@ class Report(delivery.Report):
             "masked. Fix: keep the index below the size, or pass active=index < size."
         )
 
-    def deliver(self) -> None:
-        """Warn if an access was out of bounds."""
-        index = int(evaluate.data(self.holder._node)[0])
-        if index:
-            warn(self.text(self.type.wrap(index) * self.count))
+    def tell(self, found: int) -> None:
+        """Warn of an access out of bounds."""
+        warn(self.text(self.type.wrap(found) * self.count))
 
 
-class ZeroStep(delivery.Report):
+class ZeroStep(Finding):
     """Where a range has a step per element and, after evaluation, if one is zero."""
 
-    def __init__(self) -> None:
-        self.holder = Holder(trace.literal(UINT32, 0))
-        self.where = where()
-
-    def deliver(self) -> None:
-        """Warn if a step was zero."""
-        if evaluate.data(self.holder._node)[0]:
-            text = (
-                f"{self.where}: range(): the step of an element is zero, so that it "
-                "gets no items; plain Python raises a ValueError. Fix: give a step "
-                "that isn't zero."
-            )
-            warn(text)
+    def tell(self, _: int) -> None:
+        """Warn of a step that was zero."""
+        text = (
+            f"{self.where}: range(): the step of an element is zero, so that it "
+            "gets no items; plain Python raises a ValueError. Fix: give a step "
+            "that isn't zero."
+        )
+        warn(text)
 
 
 def nonzero_step(step: Node) -> None:
     """Have the next evaluation report steps that are zero."""
-    report = ZeroStep()
     is_zero = trace.emit2(EQ, step, trace.literal(step.type, 0))
-    one, first = trace.literal(UINT32, 1), trace.literal(UINT32, 0)
-    writes.write(report.holder, one, first, trace.under_mask(is_zero), "max")
-    delivery.register(report)
+    ZeroStep().note(trace.literal(UINT32, 1), trace.under_mask(is_zero))
 
 
 def in_bounds(construct: str, size: int, index: Node, mask: Node) -> Node:
@@ -103,7 +119,5 @@ def note(
     if inside.op is LITERAL and inside.attr:
         return
     outside = trace.emit2(AND, mask, trace.emit1(NOT, inside))
-    report = Report(construct, size, count, index.type)
     bits = trace.bitcast_to(index, same_bits(index.type, "u"))
-    writes.write(report.holder, bits, trace.literal(UINT32, 0), outside, "max")
-    delivery.register(report)
+    Report(construct, size, count, index.type).note(bits, outside)
