@@ -12,6 +12,7 @@ from lumijit import auto as auto
 from lumijit import cuda as cuda
 from lumijit import dda as dda
 from lumijit import llvm as llvm
+from lumijit import nn as nn
 from lumijit import opt as opt
 from lumijit import pytree as pytree
 from lumijit import random as random

@@ -7,7 +7,7 @@ operators are installed by `operators`, components by name (`v.x`) by `component
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -296,6 +296,34 @@ class ArrayBase:
                 "index it instead.",
             )
         return data.reshape(-1)[0].item()
+
+
+class Composed:
+    """What is no array, but consists of some: operations act on one after the other.
+
+    Constructors of arrays take it as a sequence of these.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the parts."""
+        raise NotImplementedError
+
+    def _map(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Return what a function makes of the parts, one of its arguments being this.
+
+        What else is among them broadcasts.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def map(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Apply a function part by part; None if no argument has any."""
+        for arg in args:
+            if isinstance(arg, Composed):
+                return arg._map(function, args)
+        return None
 
 
 def symbolic_error(construct: str) -> SymbolicError:

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from lumijit.base import Composed
 from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 NUMBERS = (bool, int, float, np.generic)
-SEQUENCES = (list, tuple, range)
+SEQUENCES = (list, tuple, range, Composed)
 
 
 def is_number(value: Any) -> bool:

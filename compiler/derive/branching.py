@@ -19,8 +19,9 @@ from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import BRANCH, GATHER, REGIONS
+from lumijit.compiler.ir.ops.structural import BRANCH, REGIONS
 from lumijit.compiler.ir.region_types import Block, Region
+from lumijit.compiler.ir.roles import source_deps
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
 
@@ -100,10 +101,11 @@ def _indexed(region: Region) -> set[int]:
     found: set[int] = set()
     for block in region.blocks:
         for node in block.nodes:
-            if node.op is GATHER and node.deps[0].vertex is not None:
-                found.add(node.deps[0].vertex.serial)
-            elif node.op in REGIONS:
+            if node.op in REGIONS:
                 found |= _indexed(node.attr)
+                continue
+            arrays = (dep.vertex for dep in source_deps(node))
+            found.update(vertex.serial for vertex in arrays if vertex is not None)
     return found
 
 

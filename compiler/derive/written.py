@@ -23,6 +23,7 @@ from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
+    OUTER,
     REGIONS,
     SCATTER,
     SCATTER_FETCH,
@@ -31,7 +32,11 @@ from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import read_deps
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import block_writes, memory
-from lumijit.compiler.record.block_writes import all_writes_to, operation
+from lumijit.compiler.record.block_writes import (
+    all_writes_to,
+    operation,
+    written_values,
+)
 from lumijit.compiler.record.writes import claim, depends_on_entries
 from lumijit.runtime.errors import DerivativeError
 
@@ -157,7 +162,11 @@ def sinks_of(step: Step, tangents: Mapping[int, Node]) -> dict[int, Sink]:
         key: k
         for key, k in places_of_targets(step.vertex).items()
         if k in tangents
-        or any(w.deps[1].vertex is not None for w in all_writes_to(blocks, key))
+        or any(
+            value.vertex is not None
+            for w in all_writes_to(blocks, key)
+            for value in written_values(w)
+        )
     }
     ways = _ways(step.vertex, places)
     return {
@@ -175,6 +184,8 @@ def _ways(vertex: Vertex, places: Mapping[int, int]) -> dict[int, Way]:
     for key, k in places.items():
         writes = all_writes_to(vertex.attr.blocks, key)
         ops = set(map(operation, writes))
+        if OUTER.name in ops:
+            raise _second_derivative()
         before = None
         op = "add"
         if any(map(depends_on_entries, ops)):
@@ -241,6 +252,15 @@ class Write:
 def writes_to(block: Block, targets: Iterable[int]) -> list[Write]:
     """Return the writes of a block to some arrays, by id, in order."""
     return [Write(*found) for found in block_writes.writes_to(block, targets)]
+
+
+def _second_derivative() -> DerivativeError:
+    return DerivativeError(
+        "derivative of a region",
+        "inside is the derivative of a product of a matrix and a vector, by the "
+        "matrix, and it can't be differentiated there once more",
+        "use evaluated mode (mode='evaluated').",
+    )
 
 
 def _not_differentiable(ops: Iterable[str]) -> DerivativeError:

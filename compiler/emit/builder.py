@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -171,18 +171,6 @@ class Builder:
     def branch_if(self, condition: str, yes: str, no: str) -> None:
         """Jump on a scalar `i1`."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
-
-    def repeat(self, count: int, code: Callable[[str], None]) -> None:
-        """Write a loop: code for 0 … count - 1, an `i64`."""
-        before, head, done = self.current, self.label("repeat"), self.label("repeated")
-        self.branch(head)
-        self.block(head)
-        k = f"%{self.label('k')}"
-        self.line(f"{k} = phi i64 [ 0, %{before} ], [ {k}.n, %{head} ]")
-        code(k)
-        self.line(f"{k}.n = add i64 {k}, 1")
-        self.branch_if(self.emit(f"icmp ult i64 {k}.n, {count}"), head, done)
-        self.block(done)
 
     # Masks
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import MODES, OPERATIONS, Reduction
+from lumijit.compiler.ir.effects import MODES, OPERATIONS, Matrix, Outer, Reduction
 from lumijit.compiler.ir.local_types import (
     LocalType,
     is_local,
@@ -31,6 +31,8 @@ from lumijit.compiler.ir.ops.structural import (
     LEAVES,
     LITERAL,
     LOCAL,
+    OUTER,
+    PRODUCT,
     PROJECT,
     REGIONS,
     SCATTER,
@@ -164,9 +166,39 @@ def _check_local(node: Node) -> None:
     check_size(node, node.deps)
 
 
+def _check_product(node: Node) -> None:
+    array, *values = node.deps
+    count, rest = node.attr.columns, node.attr.rows
+    require(len(values) in (count, count + rest), "a product has its operands", node)
+    _check_matrix(node, node.attr, array, values)
+
+
+def _check_outer(node: Node) -> None:
+    array, mask, *values = node.deps
+    matrix = node.attr.matrix
+    is_complete = len(values) == matrix.rows + matrix.columns
+    require(is_complete, "a product has its operands", node)
+    check_type(node, mask, BOOL, "mask")
+    _check_matrix(node, matrix, array, values)
+
+
+def _check_matrix(node: Node, matrix: Matrix, array: Node, values: list[Node]) -> None:
+    has_entries = array.scope is ROOT or array.op is WRITTEN
+    require(has_entries, "an indexed array has entries", node)
+    require(matrix.fits(array.size), "a matrix lies in its array", node)
+    require(array.type.is_float, "matrices are of floats", node)
+    for value in values:
+        check_type(node, value, array.type, "value")
+    check_type(node, node, VOID, "result")
+    check_size(node, value_deps(node))
+
+
 def _check_project(node: Node) -> None:
     region = node.deps[0]
-    output = region.attr.blocks[-1].outputs[node.attr]
+    if region.op is PRODUCT:
+        output = region.deps[0]
+    else:
+        output = region.attr.blocks[-1].outputs[node.attr]
     check_type(node, node, output.type, "projection")
     require(node.size == region.size, "a projection has its region's size", node)
 
@@ -178,6 +210,8 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     BITCAST: _check_cast,
     WRITTEN: _check_written,
     LOCAL: _check_local,
+    PRODUCT: _check_product,
+    OUTER: _check_outer,
     PROJECT: _check_project,
 }
 
@@ -211,6 +245,8 @@ def _is_version(node: Node) -> bool:
 
 def _is_result(node: Node) -> bool:
     region = node.deps[0]
+    if region.op is PRODUCT:
+        return _is_below(region.attr.rows, node)
     if region.op not in REGIONS:
         return False
     return _is_below(len(region.attr.blocks[-1].outputs), node)
@@ -252,6 +288,8 @@ _ATTRIBUTES: dict[Op, _AttributeRule] = {
     GATHER_AT: _OFFSET,
     SCATTER: _REDUCTION,
     SCATTER_FETCH: _REDUCTION,
+    PRODUCT: ("a product has a matrix", lambda node: isinstance(node.attr, Matrix)),
+    OUTER: ("a product has a matrix", lambda node: isinstance(node.attr, Outer)),
     WRITTEN: ("a version comes from an effect", _is_version),
     PROJECT: ("a projection is a result of a region", _is_result),
 }

@@ -30,6 +30,8 @@ from lumijit.compiler.ir.ops.structural import (
     LOCAL_READ,
     LOCAL_WRITE,
     LOOP,
+    OUTER,
+    PRODUCT,
     PROJECT,
     REGIONS,
     SCATTER,
@@ -275,6 +277,29 @@ class _Interpreter:
             contents[places[lane]] = total
         return errors
 
+    def _product(self, node: Node, mask: Array | None) -> Array:
+        m, source = node.attr, node.deps[0]
+        contents = np.broadcast_to(self.values[id(source)], (source.size,))
+        values = [self.values[id(dep)].astype(float) for dep in node.deps[1:]]
+        found = values[m.columns :] or [np.zeros(1)] * m.rows
+        for i in range(m.rows):
+            for j in range(m.columns):
+                found[i] = found[i] + float(contents[m.place(i, j)]) * values[j]
+        self.results[id(node)] = [row.astype(source.type.numpy) for row in found]
+        return np.empty(0)
+
+    def _outer(self, node: Node, mask: Array | None) -> Array:
+        m, contents = node.attr.matrix, self._target(node)
+        shape = (node.size if mask is None else max(node.size, len(mask)),)
+        lanes = np.broadcast_to(self.values[id(node.deps[1])], shape)
+        lanes = lanes if mask is None else lanes & mask
+        values = [np.broadcast_to(self.values[id(d)], shape) for d in node.deps[2:]]
+        values = [value[lanes].astype(float) for value in values]
+        for i in range(m.rows):
+            for j in range(m.columns):
+                contents[m.place(i, j)] += (values[i] * values[m.rows + j]).sum()
+        return contents
+
     def _copy(self, node: Node) -> Array:
         return np.array(np.broadcast_to(self.values[id(node)], (node.size,)))
 
@@ -372,6 +397,8 @@ _STRUCTURAL: dict[Op, Callable[[_Interpreter, Node, Array | None], Array]] = {
     LOCAL: _Interpreter._local,
     LOCAL_READ: _Interpreter._local_read,
     LOCAL_WRITE: _Interpreter._local_write,
+    PRODUCT: _Interpreter._product,
+    OUTER: _Interpreter._outer,
     PROJECT: _Interpreter._project,
     WRITTEN: _Interpreter._written,
 }

@@ -110,7 +110,7 @@ def _prepare_writes(launch: Launch) -> None:
         if launch.is_inline:
             values += (0, 1, 0, target.root.size)
             continue
-        private = private_copies.Private(target.root, target.private_op)
+        private = private_copies.Private(target, target.private_op)
         # Threads that begin later take no part: there are no copies for them.
         launch.slots = min(launch.slots, private.slots)
         launch.temporary = [*launch.temporary, private]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 
 from lumijit.compiler.emit.combine import identity
-from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import named_kernels, transfer
 from lumijit.compiler.lower import collectives
-from lumijit.compiler.plan.program import interleaved_copies
+from lumijit.compiler.plan.program import Destination, interleaved_copies
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 
@@ -16,11 +15,11 @@ from lumijit.runtime.buffers import Buffer
 class Private:
     """Private copies of a reduction's target, one per thread, and their merger."""
 
-    def __init__(self, root: Node, op: str) -> None:
-        self.root = root
+    def __init__(self, target: Destination, op: str) -> None:
+        self.root = root = target.root
         self.op = op
         self.slots = workers.slot_count()
-        self.copies = interleaved_copies(root.size)
+        self.copies = interleaved_copies(target)
         line = 64 // root.type.size_bytes
         entries = root.size * self.copies + 1
         self.stride = -(-entries // line) * line + line

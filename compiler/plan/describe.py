@@ -19,6 +19,7 @@ from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
+    PRODUCT,
     PROJECT,
     REGIONS,
     SCATTER,
@@ -212,8 +213,10 @@ def _is_ready(node: Node) -> bool:
     op = node.op
     if op is PROJECT:
         return not is_local(node)
-    if op is not GATHER and (
-        op not in REGIONS or node.attr.is_consumed or is_effect(node)
+    if (
+        op is not GATHER
+        and op is not PRODUCT
+        and (op not in REGIONS or node.attr.is_consumed or is_effect(node))
     ):
         return False
     for dep in node.deps[(op.operands or node.attr.operands).sources]:

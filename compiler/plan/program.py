@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.effects import Outer, Reduction
 from lumijit.compiler.ir.local_types import accesses, in_use
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
@@ -89,9 +89,9 @@ def is_baked(node: Node) -> bool:
     return node.attr == 0 and (not node.type.is_float or str(node.attr) == "0.0")
 
 
-def interleaved_copies(size: int) -> int:
+def interleaved_copies(target: Destination) -> int:
     """Return of how many copies a thread's private copy of an array consists."""
-    return 4 if size <= COPIES_LIMIT else 1
+    return 4 if target.root.size <= COPIES_LIMIT and not target.is_dense else 1
 
 
 class Destination:
@@ -100,13 +100,15 @@ class Destination:
     `private_op` names the reduction that is gathered in private copies per
     thread and merged afterwards; None means that entries are updated in place.
     What is shared is read as it was, by somebody else: it isn't written in place.
+    Of what is dense, neighbouring entries are written together.
     """
 
-    __slots__ = ("is_shared", "private_op", "root")
+    __slots__ = ("is_dense", "is_shared", "private_op", "root")
 
     def __init__(self, root: Node, is_shared: bool = False) -> None:
         self.root = root
         self.is_shared = is_shared
+        self.is_dense = False
         self.private_op: str | None = None
 
 
@@ -162,7 +164,8 @@ class Program:
         self.has_loops = has_loops(self.nodes)
         self.bind()
         for target in chosen:
-            self.targets[id(target.root)].private_op = target.private_op
+            mine = self.targets[id(target.root)]
+            mine.private_op, mine.is_dense = target.private_op, target.is_dense
         if self.targets and not chosen:
             self._choose_reductions()
         self.key = self._make_key()
@@ -351,19 +354,20 @@ def private_op(
         return None
     ops = set()
     is_forced = False
+    values = 0
     for found in writes:
         is_one = isinstance(found, Reduction) and found.op != "identity"
         if not is_one or found.mode not in ("auto", "apart", "expand"):
             return None
         ops.add(found.op)
         is_forced |= found.mode == "expand"
+        target.is_dense |= isinstance(found, Outer)
+        values += size * found.entries
     if len(ops) != 1:
         return None
     count = target.root.size
-    entries = count * interleaved_copies(count) * workers.slot_count()
-    is_worth = count <= expand_limit and entries <= ENTRIES_PER_VALUE * (
-        size * len(writes)
-    )
+    entries = count * interleaved_copies(target) * workers.slot_count()
+    is_worth = count <= expand_limit and entries <= ENTRIES_PER_VALUE * values
     return ops.pop() if is_worth or is_forced else None
 
 

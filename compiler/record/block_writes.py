@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
+    OUTER,
     REGIONS,
     SCATTER,
     SCATTER_ERROR,
     SCATTER_FETCH,
-    VALUE_WRITES,
+    TRACKED_WRITES,
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block
@@ -58,6 +59,11 @@ def all_writes_to(blocks: Iterable[Block], target: int) -> Iterator[Node]:
                 yield node
 
 
+def written_values(node: Node) -> tuple[Node, ...]:
+    """Return what a write makes an array depend on."""
+    return node.deps[2:] if node.op is OUTER else node.deps[1:2]
+
+
 def tracked_writes(nodes: Iterable[Node]) -> list[Node]:
     """Return the tracked values that are written to arrays, and regions that do so.
 
@@ -65,8 +71,8 @@ def tracked_writes(nodes: Iterable[Node]) -> list[Node]:
     """
     found = []
     for node in nodes:
-        if node.op in VALUE_WRITES:
-            found += [dep for dep in node.deps[1:2] if dep.vertex is not None]
+        if node.op in TRACKED_WRITES:
+            found += [dep for dep in written_values(node) if dep.vertex is not None]
         elif (
             node.vertex is not None
             and node.op in REGIONS

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,7 +24,13 @@ from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.arithmetic import MUL
 from lumijit.compiler.ir.ops.logic import NE
-from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.ops.structural import (
+    LITERAL,
+    PRODUCT,
+    REGIONS,
+    UNDEFINED,
+    WRITTEN,
+)
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import operands
 from lumijit.compiler.ir.vertices import COLLECTED, RESULT
@@ -135,12 +141,17 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
     rows: list[Any] = []
     uses: list[_Use] = []
 
-    def refer(user: Node | None, deps: tuple[Node, ...], addresses: range) -> None:
+    def refer(
+        user: Node | None,
+        deps: tuple[Node, ...],
+        addresses: range,
+        fixed: Collection[Node] = (),
+    ) -> None:
         for k, dep in enumerate(deps):
             ref: Any = local.get(dep)
             if ref is None:
                 is_address = k in addresses
-                ref = _open_kind(dep, is_address)
+                ref = None if dep in fixed else _open_kind(dep, is_address)
                 if ref is None:
                     ref = ("outer", id(dep))
                 else:
@@ -155,11 +166,22 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
         if user.vertex is not None:
             rows.append(_derivative_kind(user))
         indexed = operands(user).sources
-        refer(user, deps, range(*indexed.indices(len(deps))))
+        fixed = _read_as_matrices(user)
+        refer(user, deps, range(*indexed.indices(len(deps))), fixed)
         local[user] = number
     refer(None, body.outputs, _NOWHERE)
     written = [id(original) for _, original in body.writes.values()]
     return (tuple(rows), tuple(written)), uses
+
+
+def _read_as_matrices(node: Node) -> set[Node]:
+    """Return the arrays of which a node reads matrices: these are no data."""
+    if node.op is PRODUCT:
+        return {node.deps[0]}
+    if node.op not in REGIONS:
+        return set()
+    inside = (n for block in node.attr.blocks for n in block.nodes)
+    return set().union(*map(_read_as_matrices, inside))
 
 
 def _open_kind(node: Node, is_address: bool) -> Any:

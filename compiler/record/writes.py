@@ -13,9 +13,10 @@ from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     LITERAL,
+    OUTER,
     SCATTER,
+    TRACKED_WRITES,
     UNDEFINED,
-    VALUE_WRITES,
     WRITTEN,
 )
 from lumijit.compiler.launch import evaluate
@@ -86,7 +87,7 @@ def append_effect(holder: Holder, effect: Node) -> None:
     written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
     holder._advance(written)
     if scope is ROOT:
-        if vertices.variables and effect.op in VALUE_WRITES:
+        if vertices.variables and effect.op in TRACKED_WRITES:
             _track(written, effect)
         evaluate.note_effect(written, target)
         note_write(holder, target)
@@ -98,6 +99,10 @@ def _track(written: Node, effect: Node) -> None:
     Unless derivatives need the contents of before, something else stands for them: who
     refers to the array would have it copied.
     """
+    if effect.op is OUTER:
+        deps = (stand_in(effect.deps[0]), *effect.deps[1:])
+        vertices.track(written, OUTER, deps, effect.attr)
+        return
     target, value, index, mask = effect.deps
     how = effect.attr or Reduction("add", "auto")
     if not depends_on_entries(how.op):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lumijit import direct, initialize, operators, promotion
-from lumijit.base import Array, ArrayBase
+from lumijit.base import Array, ArrayBase, Composed
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.record import Op
@@ -33,6 +33,9 @@ def apply(op: Op, construct: str, *args: Any) -> Any:
             return operators.apply(op, construct, *args)
     if all(initialize.is_number(a) for a in args):
         return on_numbers(op, construct, *args)
+    found = Composed.map(partial(apply, op, construct), args)
+    if found is not None:
+        return found
     raise not_numeric(construct, args)
 
 
@@ -136,6 +139,9 @@ def unary_function(
             return arg._map(op)
         if initialize.is_number(arg):
             return on_numbers(op, construct, arg)
+        found = Composed.map(function, (arg,))
+        if found is not None:
+            return found
         raise not_numeric(construct, (arg,))
 
     function.__name__ = function.__qualname__ = op.name

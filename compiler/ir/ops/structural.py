@@ -84,6 +84,22 @@ WRITTEN = define(
     doc="A target after an effect; attr: which of a region's.",
 )
 
+# Matrices in arrays (attr: their `Matrix`, that of a write: an `Outer`)
+PRODUCT = define(
+    "product",
+    -1,
+    roles=(Role.SOURCE, Role.VALUE),
+    results=-1,
+    doc="A matrix times a vector. deps: array, entries of the vector, first summands.",
+)
+OUTER = define(
+    "outer",
+    -1,
+    roles=(Role.TARGET, Role.MASK, Role.VALUE),
+    results=0,
+    doc="Adds a column times a row to a matrix. deps: array, mask, column, row.",
+)
+
 # Local memory (the type is a `local.LocalType`, but for what is read; attr: serial)
 LOCAL = define(
     "local",
@@ -121,10 +137,11 @@ PROJECT = define(
     "project",
     1,
     roles=(Role.EFFECT,),
-    doc="One result of a region; attr is its position.",
+    doc="One result of a region or product; attr is its position.",
 )
 
 VALUE_WRITES = frozenset({SCATTER, SCATTER_ERROR, SCATTER_FETCH})
+TRACKED_WRITES = VALUE_WRITES | {OUTER}
 LEAVES = frozenset({LITERAL, COUNTER, UNDEFINED, EVALUATED, CONSUMED, SYMBOLIC})
 REGIONS = frozenset({LOOP, BRANCH, CALL})
 # What waits for memory: reads by index, and all that is done with local buffers.

@@ -56,6 +56,8 @@ class Demand:
         op = node.op
         if op is PROJECT:
             self._want(node.deps[0])
+            if node.deps[0].op not in REGIONS:
+                return
             self._finals.setdefault(node.deps[0], set()).add(node.attr)
             self._want_result(node.deps[0], node.attr)
         elif op is SYMBOLIC:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import LOOP, READS, REGIONS
+from lumijit.compiler.ir.ops.structural import (
+    LOOP,
+    OUTER,
+    PRODUCT,
+    READS,
+    REGIONS,
+)
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
@@ -27,12 +33,19 @@ def effort(program: Program, demand: Demand) -> Effort:
         nodes, weight = stack.pop()
         for node in nodes:
             count += 1
-            cost += weight * node.op.cost
+            cost += weight * (cost_of_product(node) or node.op.cost)
             gathers += node.op in READS
             if node.op in REGIONS:
                 inner = weight * 16 if node.op is LOOP else weight
                 stack.extend((wanted_nodes(b, demand), inner) for b in node.attr.blocks)
     return Effort(count, cost, gathers)
+
+
+def cost_of_product(node: Node) -> int:
+    """Return how many products of entries a node computes."""
+    if node.op is PRODUCT:
+        return int(node.attr.rows * node.attr.columns)
+    return int(node.attr.entries) if node.op is OUTER else 0
 
 
 def wanted_nodes(block: Block, demand: Demand) -> list[Node]:

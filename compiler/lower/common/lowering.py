@@ -27,12 +27,15 @@ from lumijit.compiler.ir.ops.structural import (
     LOCAL,
     LOCAL_READ,
     LOCAL_WRITE,
+    OUTER,
+    PRODUCT,
     PROJECT,
     UNDEFINED,
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.matrices import Matrices
 from lumijit.compiler.lower.common.outline import Outlined
 from lumijit.compiler.lower.common.scratch import Scratch
 from lumijit.compiler.lower.common.state import State
@@ -51,12 +54,11 @@ class Lowering(State, ABC):
 
     methods: Methods
     scratch: Scratch
+    matrices: Matrices
     cancel_address: str
 
     def __init__(self, program: Program, demand: Demand, b: Builder) -> None:
         super().__init__(program, demand, b)
-        # The wanted results of each region, by position.
-        self.results: dict[Node, dict[int, str]] = {}
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.outlined = Outlined(program)
         self._angles: set[Node] | None = None
@@ -215,5 +217,7 @@ _METHODS: Methods = {
     LOCAL_READ: lambda low, node: low.scratch.read(node),
     LOCAL_WRITE: lambda low, node: low.scratch.write(node),
     PROJECT: lambda low, node: low.results[node.deps[0]][node.attr],
+    PRODUCT: lambda low, node: low.matrices.product(node),
+    OUTER: lambda low, node: low.matrices.outer(node),
     WRITTEN: lambda low, node: None,
 }

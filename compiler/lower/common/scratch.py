@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lumijit.compiler.emit.repetition import repeat
 from lumijit.compiler.ir.local_types import CHUNK, LocalType, is_local, local_deps
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.region_types import Block, Region
@@ -132,7 +133,7 @@ class Scratch:
             for k in range(length):
                 code(str(k))
             return
-        self.b.repeat(length, code)
+        repeat(self.b, length, code)
 
     def _address(self, area: Area, entry: str) -> str:
         b = self.b

@@ -5,6 +5,8 @@ All parts of a lowering share it. What nodes become is up to `lowering`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.roles import is_true
@@ -23,6 +25,8 @@ class State:
         self.b = b
         self.entry: list[str] = []
         self.values: dict[Node, str] = {}
+        # The wanted results of each region or product, by position.
+        self.results: dict[Node, Mapping[int, str]] = {}
         self.addresses: dict[Node, str] = {}
         # Where what is written to lies, by the first version of each array.
         self.bases: dict[int, str] = {}

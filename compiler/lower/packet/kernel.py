@@ -34,6 +34,7 @@ from lumijit.compiler.lower.packet.divergence import Divergence
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.literals import Literals
 from lumijit.compiler.lower.packet.loops import lower_loop
+from lumijit.compiler.lower.packet.matrices import Matrices
 from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.scratch import Scratch
 from lumijit.compiler.lower.packet.state import PacketState
@@ -61,6 +62,7 @@ class PacketLowering(PacketState):
         self.gathers = Gathers(self, runs)
         self.uniform = Uniform(self, uniform, self.gathers)
         self.access = Access(self, self.stores, self.uniform)
+        self.matrices = Matrices(self, self.stores, self.access)
         scratch = Scratch(self, self.uniform)
         self.scratch = scratch
         self.divergence = Divergence(self, self.uniform, scratch)

@@ -7,6 +7,7 @@ of reading all lanes in a row.
 
 from __future__ import annotations
 
+from lumijit.compiler.emit.repetition import repeat
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED
 from lumijit.compiler.lower.packet.state import PacketState
@@ -60,7 +61,7 @@ def read_table(
             target = b.emit(f"getelementptr {element}, ptr {address}, i64 {lane}")
             b.line(f"store {element} {entry}, ptr {target}")
 
-    b.repeat(b.width, read)
+    repeat(b, b.width, read)
     end = b.current
     apart = [b.emit(f"load {ty}, ptr {address}, align 32") for address in found]
     b.branch(done)

@@ -35,6 +35,7 @@ from lumijit.compiler.lower.common.atomics import (
 )
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.lowering import Lowering
+from lumijit.compiler.lower.common.matrices import Matrices
 from lumijit.compiler.lower.common.scratch import Scratch
 from lumijit.compiler.lower.thread import control
 from lumijit.compiler.plan.program import Program, target_root
@@ -69,6 +70,7 @@ class ThreadLowering(Lowering):
     def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
         super().__init__(program, demand, Builder(0, info))
         self.scratch = Scratch(self)
+        self.matrices = Matrices(self)
 
     def kernel(self, name: str) -> str:
         """Return a module whose kernel computes elements one after the other."""
