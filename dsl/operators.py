@@ -214,14 +214,15 @@ def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operato
     def forward(self: Holder, other: Any) -> Any:
         kind = type(other)
         if kind is cls:
-            r: Holder = new_holder(result)
-            r._node = emit2(op, self._node, other._node)
-            return r
-        if kind in numbers:
-            r: Holder = new_holder(result)
-            r._node = emit2(op, self._node, literal(other))
-            return r
-        return general(self, other)
+            right: Holder = other
+            node = right._node
+        elif kind in numbers:
+            node = literal(other)
+        else:
+            return general(self, other)
+        r: Holder = new_holder(result)
+        r._node = emit2(op, self._node, node)
+        return r
 
     def backward(self: Holder, other: Any) -> Any:
         if type(other) in numbers:
@@ -302,9 +303,10 @@ def in_place(forward: Operator) -> Operator:
 def _flat_in_place(cls: type[Any], op: Op, forward: Operator) -> Operator:
     slow = in_place(forward)
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: Holder, other: Any) -> Any:
         if type(other) is cls and not _LANES:
-            self._node = emit2(op, self._node, other._node)
+            right: Holder = other
+            self._node = emit2(op, self._node, right._node)
             return self
         return slow(self, other)
 

@@ -22,7 +22,7 @@ import functools
 import itertools
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 from weakref import ref
 
 import numpy as np
@@ -144,7 +144,6 @@ _foreign: Final[dict[int, _Claim]] = {}
 _numbers: Final = itertools.count(1)
 _dead: Final[deque[_Claim]] = deque()
 _mourn: Final = _dead.append
-_new_buffer = cast(Any, Buffer.__new__)
 _listening: Final = recorders.listening
 
 
@@ -231,7 +230,7 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     size_class = _size_class(size_bytes)
     if _dead:
         _collect()
-    buffer: Buffer = _new_buffer(Buffer)
+    buffer: Buffer = Buffer.__new__(Buffer)
     buffer.size_bytes = size_bytes
     buffer.ticket = 0
     free = _free[size_class]
@@ -300,7 +299,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
             array = numbers != 0
     _pace(array.nbytes)
     if _can_share(array):
-        buffer: Buffer = _new_buffer(Buffer)
+        buffer: Buffer = Buffer.__new__(Buffer)
         buffer.size_bytes = size_bytes = array.nbytes
         buffer.ticket = 0
         buffer._block = None

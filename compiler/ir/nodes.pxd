@@ -1,10 +1,12 @@
 cimport cython
 
+from lumijit.compiler.ir.ops.record cimport Op
+
 
 @cython.freelist(1024)
 cdef class Node:
     cdef object __weakref__
-    cdef public object op
+    cdef public Op op
     cdef public object type
     cdef public Py_ssize_t size
     cdef public tuple deps
@@ -13,6 +15,7 @@ cdef class Node:
     cdef public Scope scope
     cdef public object uses
     cdef public object vertex
+
 
 cdef class Scope:
     cdef public Scope parent

@@ -20,7 +20,6 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.ir.trace import literal
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, DType
 
@@ -48,11 +47,11 @@ def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     size = trace.broadcast_size(op, args)
     if op.own_rounding and result.is_float:
         number = native_folding(op, result, [a.attr for a in args])
-        return literal(result, result.wrap(number.item()), size)
+        return trace.literal(result, result.wrap(number.item()), size)
     values = [a.type.numpy.type(a.attr) for a in args]
     with np.errstate(all="ignore"):
         value = op.reference(*[np.asarray(v) for v in values])
-    return literal(result, result.wrap(np.asarray(value).item()), size)
+    return trace.literal(result, result.wrap(np.asarray(value).item()), size)
 
 
 def unary(op: Op, a: Node) -> Node | None:
@@ -86,7 +85,7 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
 def _widen(node: Node, size: int) -> Node | None:
     """Give a simplified result its full size, if that costs nothing."""
     if node.op is LITERAL:
-        return literal(node.type, node.attr, size)
+        return trace.literal(node.type, node.attr, size)
     return None
 
 
@@ -193,7 +192,7 @@ def _sub(a: Node, b: Node) -> Node | None:
     if b.op is LITERAL and b.attr == 0 and not _is_negative_zero(b):
         return a
     if a is b and a.type.is_int:
-        return literal(a.type, 0, a.size)
+        return trace.literal(a.type, 0, a.size)
     if a.op is LITERAL and a.attr == 0:
         return trace.emit1(ar.NEG, b) if a.type.is_int or _lenient() else None
     return None
@@ -205,7 +204,7 @@ def _mul(a: Node, b: Node) -> Node | None:
     if b.attr == 1:
         return a
     if b.attr == 0 and _may_drop(a):
-        return literal(a.type, a.type.wrap(0), a.size)
+        return trace.literal(a.type, a.type.wrap(0), a.size)
     if b.attr == -1:
         return trace.emit1(ar.NEG, a)
     if a.type.bits == 64 and a.type.is_int and b.attr > 0 and not b.attr & (b.attr - 1):
@@ -224,7 +223,7 @@ def _div(a: Node, b: Node) -> Node | None:
     inverse = b.type.wrap(1 / b.attr)
     exact = inverse != 0 and inverse * b.attr == 1.0 and abs(inverse) < 1e300
     if exact and np.frexp(b.attr)[0] in (0.5, -0.5):
-        return trace.emit2(ar.MUL, a, literal(a.type, inverse))
+        return trace.emit2(ar.MUL, a, trace.literal(a.type, inverse))
     return None
 
 
@@ -244,7 +243,7 @@ def _mod(a: Node, b: Node) -> Node | None:
     if a.type.is_float or b.op is not LITERAL or b.attr == 0:
         return None
     if b.attr in (1, -1):
-        return literal(a.type, 0, a.size)
+        return trace.literal(a.type, 0, a.size)
     largest = abs(b.attr) - 1
     if _is_power(a.type, b.attr):
         rest = trace.emit2(lo.AND, a, _int(a.type, largest))
@@ -296,7 +295,7 @@ def _shift_right(node: Node, amount: int) -> Node:
 
 
 def _int(t: DType, value: int) -> Node:
-    return literal(t, t.wrap(value))
+    return trace.literal(t, t.wrap(value))
 
 
 def _and(a: Node, b: Node) -> Node | None:
@@ -304,7 +303,7 @@ def _and(a: Node, b: Node) -> Node | None:
         return a
     if b.op is LITERAL:
         if b.attr == 0:
-            return literal(a.type, a.type.wrap(0), a.size)
+            return trace.literal(a.type, a.type.wrap(0), a.size)
         if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
             return a
     return None
@@ -317,13 +316,13 @@ def _or(a: Node, b: Node) -> Node | None:
         if b.attr == 0:
             return a
         if b.attr is True or (a.type.is_int and b.attr == a.type.wrap(-1)):
-            return literal(a.type, b.attr, a.size)
+            return trace.literal(a.type, b.attr, a.size)
     return None
 
 
 def _xor(a: Node, b: Node) -> Node | None:
     if a is b:
-        return literal(a.type, a.type.wrap(0), a.size)
+        return trace.literal(a.type, a.type.wrap(0), a.size)
     if b.op is LITERAL:
         if b.attr == 0:
             return a
@@ -335,7 +334,7 @@ def _xor(a: Node, b: Node) -> Node | None:
 def _shift(op: Op) -> Rule:
     def rule(a: Node, b: Node) -> Node | None:
         if a.op is LITERAL and a.attr == 0:
-            return literal(a.type, 0, b.size)
+            return trace.literal(a.type, 0, b.size)
         if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
             return None
         amount = b.attr & (a.type.bits - 1)
@@ -369,7 +368,7 @@ def _extreme(a: Node, b: Node) -> Node | None:
 def _same_int(result: bool) -> Rule:
     def rule(a: Node, b: Node) -> Node | None:
         if a is b and not a.type.is_float:
-            return literal(BOOL, result, a.size)
+            return trace.literal(BOOL, result, a.size)
         return None
 
     return rule
@@ -431,10 +430,10 @@ def cast_value(value: Any, source: DType, to: DType) -> Any:
 
 def cast_literal(node: Node, dtype: DType) -> Node:
     """Fold a conversion of a literal."""
-    return literal(dtype, cast_value(node.attr, node.type, dtype), node.size)
+    return trace.literal(dtype, cast_value(node.attr, node.type, dtype), node.size)
 
 
 def bitcast_literal(node: Node, dtype: DType) -> Node | None:
     """Fold a reinterpretation of a literal, but for NaN's: literals have one only."""
     value = np.asarray(node.attr, dtype=node.type.numpy).view(dtype.numpy).item()
-    return None if value != value else literal(dtype, value, node.size)
+    return None if value != value else trace.literal(dtype, value, node.size)

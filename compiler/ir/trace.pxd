@@ -1,13 +1,39 @@
 cimport cython
+
+from lumijit.compiler.ir cimport simplify, value_numbering
 from lumijit.compiler.ir.nodes cimport Node, Scope
-from lumijit.compiler.ir cimport value_numbering
+from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.value_numbering cimport ref
 
 
 @cython.locals(node=Node)
-cpdef Node make(object op, object dtype, Py_ssize_t size, tuple deps, object attr)
-@cython.locals(host=Node, made=Node, scope=Scope, size=Py_ssize_t, deps=tuple)
-cpdef Node emit2(object op, Node a, Node b)
-@cython.locals(host=Node, made=Node, scope=Scope, size=Py_ssize_t, deps=tuple)
-cpdef Node emit3(object op, Node a, Node b, Node c)
-cpdef Node emit1(object op, Node a)
+cpdef Node make(Op op, object dtype, Py_ssize_t size, tuple deps, object attr)
+
+cpdef Node make_root(Op op, object dtype, Py_ssize_t size, object attr=*)
+
+@cython.locals(dep=Node, size=Py_ssize_t)
+cpdef Py_ssize_t broadcast_size(Op op, tuple deps) except -1
+
+@cython.locals(node=Node)
+cpdef Node literal(object dtype, object value, Py_ssize_t size=*)
+
+@cython.locals(node=Node)
+cpdef Node from_buffer(object dtype, object buffer, Py_ssize_t size)
+
+@cython.locals(host=Node, found=Node, node=Node, dep=Node, scope=Scope)
+cpdef Node append(Op op, object dtype, tuple deps, object attr=*, object size=*)
+
+@cython.locals(host=Node, dep=Node)
+cpdef Node hosting(tuple deps)
+
+cpdef Node emit1(Op op, Node a)
+
+@cython.locals(host=Node, made=Node, scope=Scope, size=Py_ssize_t)
+cpdef Node emit2(Op op, Node a, Node b)
+
+@cython.locals(host=Node, made=Node, scope=Scope, size=Py_ssize_t)
+cpdef Node emit3(Op op, Node a, Node b, Node c)
+
+cpdef Node cast_to(Node node, object dtype)
+
+cpdef Node select(Node mask, Node a, Node b)

@@ -255,7 +255,9 @@ def hosting(deps: tuple[Node, ...]) -> Node:
     """Return the operand at which an operation is found again."""
     host = deps[-1] if len(deps) == 3 else deps[0]
     if host.op is LITERAL:
-        return next((d for d in deps if d.op is not LITERAL), host)
+        for dep in deps:
+            if dep.op is not LITERAL:
+                return dep
     return host
 
 

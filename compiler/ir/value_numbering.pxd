@@ -1,5 +1,8 @@
 cimport cython
+
 from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.compiler.ir.ops.record cimport Op
+
 
 cdef extern from *:
     """
@@ -9,12 +12,24 @@ cdef extern from *:
     """
     cpdef object ref "lumijit_ref" (object node)
 
+
 @cython.locals(node=Node)
 cdef bint _is_alive(object entry)
+
+@cython.locals(a=Node, b=Node)
+cdef object _key(Node host, Op op, object dtype, tuple deps, object attr)
+
 @cython.locals(home=Scope, inner=Scope)
-cdef bint is_visible(Node node, Scope scope)
+cpdef bint is_visible(Node node, Scope scope)
+
 @cython.locals(node=Node)
-cpdef Node find(Node host, object op, object dtype, tuple deps, object attr, Scope scope)
+cpdef Node find(Node host, Op op, object dtype, tuple deps, object attr, Scope scope)
+
 @cython.locals(node=Node, deps=tuple)
-cpdef Node find_binary(Node host, object op, Node a, Node b, Scope scope)
+cpdef Node find_binary(Node host, Op op, Node a, Node b, Scope scope)
+
+cdef bint _is_equal(
+    Node node, Op op, object dtype, tuple deps, object attr, Scope scope
+)
+
 cpdef note(Node host, Node made)

@@ -48,6 +48,10 @@ _PROBE = (object(),)
 BASE_REFERENCES = getrefcount(_PROBE[0])
 
 
+_NOTHING_WRITTEN: dict[int, Buffer] = {}
+_NOTHING_MERGED: list[int] = []
+
+
 class Launch:
     """One kernel's worth of trace that is to be launched, and what that takes.
 
@@ -55,34 +59,67 @@ class Launch:
     arguments, in order: addresses and numbers. `targets` are the arrays written to.
     """
 
-    outputs: list[Node]
-    size: int
-    key: Any
-    values: list[Any]
-    operations: int
-    # What only those have that write.
-    effects: Sequence[Node] = ()
-    targets: Sequence[Destination] = ()
-    expand_limit = 0
+    __slots__ = (
+        "args",
+        "built",
+        "effects",
+        "expand_limit",
+        "is_inline",
+        "key",
+        "merged",
+        "merges",
+        "operations",
+        "outputs",
+        "program",
+        "results",
+        "size",
+        "slots",
+        "started",
+        "targets",
+        "temporary",
+        "values",
+        "versions",
+        "written",
+    )
     # What `launching` finds: the kernel, …
     built: Any
     args: bytes
     is_inline: bool
-    # … memory of the results, and of the targets by their ids; …
+    # … memory of the results; what `workers` notes when the kernel is on its way.
     results: list[Buffer]
-    written: dict[int, Buffer] = {}
-    # … what arrays are after the writes; …
-    versions: Sequence[tuple[Node, Buffer]] = ()
-    # … copies for each thread, and reductions that these are ended by; …
-    temporary: Sequence[Any] = ()
-    merges: Sequence[Any] = ()
-    # … and how many threads may take part.
-    slots = workers.ALL_SLOTS
-    # What `workers` notes when the kernel, and when each reduction, is on its way.
     started: list[int]
-    merged: list[int] = []
-    # Made only where somebody needs it.
-    program: Program | None = None
+
+    def __init__(
+        self,
+        outputs: list[Node],
+        size: int,
+        key: Any,
+        values: list[Any],
+        operations: int,
+        program: Program | None = None,
+    ) -> None:
+        self.outputs = outputs
+        self.size = size
+        self.key = key
+        self.values = values
+        self.operations = operations
+        # Made only where somebody needs it, unless the program is what is described.
+        self.program = program
+        # How many threads may take part.
+        self.slots: int = workers.ALL_SLOTS
+        # What only those have that write.
+        self.effects: Sequence[Node] = ()
+        self.targets: Sequence[Destination] = ()
+        self.expand_limit = 0
+        # Memory of the targets by their ids; …
+        self.written = _NOTHING_WRITTEN
+        # … what arrays are after the writes; …
+        self.versions: Sequence[tuple[Node, Buffer]] = ()
+        # … copies for each thread, and reductions that these are ended by; …
+        self.temporary: Sequence[Any] = ()
+        self.merges: Sequence[Any] = ()
+        # … and what `workers` notes when each reduction is on its way.
+        self.merged = _NOTHING_MERGED
 
     def bind_effects(
         self, effects: Sequence[Node], targets: Sequence[Destination], expand_limit: int
@@ -166,7 +203,6 @@ def describe(
             key.append((target.root.type, attr_key(node)))
             reached += read_deps(node)
         key.append(node.type)
-    launch = Launch()
     if targets:
         # (In a region, how often they are written to isn't known.)
         if inside:
@@ -174,37 +210,37 @@ def describe(
         for target, effect in zip(targets, effects, strict=True):
             target.private_op = private_op(target, [effect.attr], size, expand_limit)
             key.append(target.private_op)
-        launch.bind_effects(effects, targets, expand_limit)
     may_stream = 8 * size * len(numbers) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
-    launch.outputs = outputs
-    launch.size = size
-    launch.key = tuple(key)
-    launch.values = values
-    launch.operations = inside - count - len(values)
+    operations = inside - count - len(values)
+    launch = Launch(outputs, size, tuple(key), values, operations)
+    if targets:
+        launch.bind_effects(effects, targets, expand_limit)
     return launch
 
 
 def described(program: Program, shared: Set[int]) -> Launch:
     """Describe a program that isn't recognized by a walk."""
-    launch = Launch()
+    values: list[Any] = []
+    for node in program.arguments:
+        if node.buffer is None:
+            values.append(node.attr)
+        else:
+            node.buffer.check_intact()
+            values.append(node.buffer.address)
     targets = list(program.targets.values())
     for target in targets:
         target.is_shared = id(target.root) in shared
+    launch = Launch(
+        program.outputs,
+        program.size,
+        program.key,
+        values,
+        len(program.nodes),
+        program,
+    )
     launch.bind_effects(program.effects, targets, program.expand_limit)
-    launch.outputs = program.outputs
-    launch.size = program.size
-    launch.key = program.key
-    launch.program = program
-    launch.operations = len(program.nodes)
-    launch.values = []
-    for node in program.arguments:
-        if node.buffer is None:
-            launch.values.append(node.attr)
-        else:
-            node.buffer.check_intact()
-            launch.values.append(node.buffer.address)
     return launch
 
 

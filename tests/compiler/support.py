@@ -8,18 +8,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder as Holder
 from lumijit.compiler.ir.interpret import interpret
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.launch import evaluate
+from lumijit.compiler.launch import evaluate, launching
 from lumijit.compiler.record import regions
 from lumijit.runtime import buffers
+from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 Nodes = tuple[Node, ...]
+
+#: For tests that replace functions: compiled modules call each other's in C.
+REPLACES = pytest.mark.skipif(is_compiled(launching), reason="modules are compiled")
 
 # Sizes around packets of 8, 16, 32 and 64 lanes.
 ODD_SIZES = (1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 67)

@@ -15,6 +15,7 @@ from lumijit.compiler.plan import describe
 from lumijit.llvm import Float, UInt32
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from tests.compiler.support import REPLACES
 from tests.runtime.support import run_script
 
 
@@ -104,6 +105,7 @@ def _fails_on_call(
 COPIES = pytest.mark.packets("threads make no private copies")
 
 
+@REPLACES
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("size", [100, 100_000])
 @pytest.mark.parametrize("number", [1, 2])
@@ -158,6 +160,7 @@ def test_ctrl_c_while_a_launch_blocks_is_no_second_launch(
     np.testing.assert_array_equal(a.numpy(), 100)
 
 
+@REPLACES
 def test_what_another_thread_finds_again_is_not_written_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,6 +187,7 @@ def test_what_another_thread_finds_again_is_not_written_to(
     assert np.allclose(y.numpy(), expected, atol=1e-5)
 
 
+@REPLACES
 def test_what_was_scheduled_is_computed_beside_what_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,6 +216,7 @@ def test_what_was_scheduled_is_computed_beside_what_fails(
     np.testing.assert_array_equal(arrays[1].numpy(), [1, 2, 3, 4])
 
 
+@REPLACES
 def test_what_was_scheduled_stays_so_when_ctrl_c_ends_the_evaluation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,0 +1,17 @@
+cdef class Op:
+    cdef readonly object name
+    cdef readonly object arity
+    cdef readonly object accepts
+    cdef readonly object result
+    cdef readonly object reference
+    cdef readonly object lower
+    cdef readonly bint commutative
+    cdef readonly bint own_rounding
+    cdef readonly object doc
+    cdef readonly object cost
+    cdef readonly object roles
+    cdef readonly object operands
+    cdef readonly object results
+    cdef readonly bint is_ordered
+    cdef readonly object derivative
+    cdef readonly object index

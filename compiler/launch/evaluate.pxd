@@ -1,0 +1,12 @@
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.launch.launching cimport run
+from lumijit.compiler.plan.describe cimport Launch, describe
+
+
+@cython.locals(node=Node, found=Node, wanted=list, scheduled=dict)
+cpdef bint evaluate(object nodes) except -1
+
+@cython.locals(launch=Launch)
+cdef object _run(list wanted)

@@ -1,0 +1,8 @@
+from lumijit.runtime cimport workers
+
+
+cpdef start(
+    object kernel, object args, object size, object block_size, bint is_inline,
+    object writes, object report, object summary, object subject, object started=*,
+    object barrier=*, object is_helpable=*, object slots=*,
+)

@@ -1,0 +1,40 @@
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.runtime cimport workers
+from lumijit.runtime.buffers cimport Buffer
+
+
+cdef class Launch:
+    cdef public list outputs
+    cdef public object size
+    cdef public object key
+    cdef public list values
+    cdef public object operations
+    cdef public object program
+    cdef public object slots
+    cdef public object effects
+    cdef public object targets
+    cdef public object expand_limit
+    cdef public dict written
+    cdef public object versions
+    cdef public object temporary
+    cdef public object merges
+    cdef public list merged
+    cdef public object built
+    cdef public bytes args
+    cdef public bint is_inline
+    cdef public list results
+    cdef public list started
+
+    cpdef bind_effects(self, object effects, object targets, object expand_limit)
+
+
+@cython.locals(
+    output=Node, node=Node, op=Op, key=list, values=list, targets=list, numbers=dict,
+    reached=list, count=Py_ssize_t, size=Py_ssize_t, buffer=Buffer,
+)
+cpdef Launch describe(
+    list outputs, object effects, object expand_limit, object shared=*
+)
