@@ -81,7 +81,7 @@ def full_key(key: bytes | str, environment: str) -> str:
     return digest.hexdigest()
 
 
-def _fault(status: os.stat_result) -> str:
+def fault_of(status: os.stat_result) -> str:
     """Say why a folder or file must not be trusted, or nothing."""
     if sys.platform == "win32":
         return ""
@@ -118,7 +118,7 @@ def _looked_at(create: bool) -> tuple[str | None, str]:
         return None, str(error)
     if not stat.S_ISDIR(status.st_mode):
         return None, f"'{path}' is no folder"
-    fault = _fault(status)
+    fault = fault_of(status)
     if fault:
         return None, (
             f"'{path}' {fault}. Fix: chmod go-w it, or set LUMIJIT_CACHE_DIR to a "
@@ -142,8 +142,8 @@ def contents() -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def _unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
-    """Check a file's contents and take them apart; raises ValueError."""
+def unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
+    """Check a file's contents, and take apart what `pack` joined; raises ValueError."""
     if len(data) < _HEADER.size:
         raise ValueError("it is truncated")
     magic, checksum, meta_bytes, code_bytes = _HEADER.unpack_from(data)
@@ -163,7 +163,8 @@ def _unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
     return data[middle:], meta
 
 
-def _pack(name: str, object_code: bytes, meta: Meta) -> bytes:
+def pack(name: str, object_code: bytes, meta: Meta) -> bytes:
+    """Join bytes and what is told of them, with a checksum and a name."""
     text = json.dumps({**meta, "key": name}).encode()
     lengths = struct.pack("<QQ", len(text), len(object_code))
     checksum = hashlib.blake2b(lengths, digest_size=32)
@@ -178,7 +179,7 @@ def _read(path: str) -> bytes | None:
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
-        fault = _fault(status)
+        fault = fault_of(status)
         if not stat.S_ISREG(status.st_mode):
             fault = "is no regular file"
         if fault:
@@ -211,7 +212,7 @@ def lookup(key: str) -> tuple[bytes, Meta] | None:
     if data is None:
         return None
     try:
-        return _unpack(data, key)
+        return unpack(data, key)
     except ValueError as error:
         drop(key, str(error))
         return None
@@ -235,7 +236,7 @@ def store(key: str, object_code: bytes, meta: Meta) -> bool:
     folder = _usable_directory(create=True)
     if folder is None:
         return False
-    data = _pack(key, object_code, meta)
+    data = pack(key, object_code, meta)
     if len(data) > settings.cache_size_mb << 20:
         return False
     path = os.path.join(folder, key + _SUFFIX)

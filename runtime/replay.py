@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,13 +51,13 @@ class _Places:
         self.variable = variable
         # Memory that lives as long as the replay, and whose contents matter.
         self.memory: list[Buffer] = [held.buffer for held in fixed]
-        self.contents: list[bool] = [True] * len(fixed)
+        self.contents: list[Template | bool] = [True] * len(fixed)
         self.fixed = {held: k for k, held in enumerate(fixed)}
 
-    def add(self, memory: Buffer, *, has_contents: bool) -> int:
+    def add(self, memory: Buffer, contents: Template | bool) -> int:
         """Keep memory; return its number."""
         self.memory.append(memory)
-        self.contents.append(has_contents)
+        self.contents.append(contents)
         return len(self.memory) - 1
 
     def template(
@@ -116,146 +117,34 @@ class Stop(NamedTuple):
     position: int
 
 
+@dataclass
 class Replay:
     """The jobs of a tape, ready to be submitted with other inputs.
 
     One thread at a time may do so: temporary memory serves one run after the other.
-    `outputs` are the buffers whose contents are kept; each run makes new ones.
     """
 
-    def __init__(self, tape: Tape, outputs: Sequence[Buffer]) -> None:
-        self.sizes: Final = [b.size_bytes for b in outputs]
-        self.temporary_bytes = 0
-        count = len(tape.inputs)
-        variable = {h: k for k, h in enumerate(tape.inputs) if h is not None}
-        order = {tape.taken[id(b)]: k for k, b in enumerate(outputs)}
-        variable |= {held: count + k for held, k in order.items()}
-        # Tables of addresses follow, as these are others in each run.
-        tables = self._in_need(tape, variable)
-        count += len(outputs)
-        variable |= {held: count + k for k, held in enumerate(tables)}
-        # What stays: memory of other arrays, and what the host has filled.
-        known = dict.fromkeys((*tape.foreign.values(), *tape.filled.values()))
-        places = _Places(variable, [held for held in known if held not in variable])
-        self._add_temporaries(tape, places)
-        for held in [t for t in tape.tables if t not in variable]:
-            # (What was recorded may still use the one that there is.)
-            words = places.template(*tape.tables[held]).words
-            made = places.add(buffers.filled(words), has_contents=True)
-            places.fixed[held] = made
-        self._tables: Final = [places.template(*tape.tables[t]) for t in tables]
-        self._memory: Final = places.memory
-        self.steps: Final[list[Step]] = []
-        self._stops: Final = [
-            Stop(
-                read.done,
-                read.held not in variable,
-                (variable if read.held in variable else places.fixed)[read.held],
-                *(read.dtype, read.position),
-            )
-            for read in tape.reads
-        ]
-        self._arguments = self._lay_out(tape.jobs, places, order, count + len(tables))
+    # Of what each run makes anew.
+    sizes: list[int]
+    # What stays, and what of it matters: nothing, its bytes, or a table of addresses.
+    memory: list[Buffer]
+    contents: list[Template | bool]
+    # What in each run contains other addresses.
+    tables: list[Template]
+    stops: list[Stop]
+    steps: list[Step]
+    template: Template
+
+    @property
+    def temporary_bytes(self) -> int:
+        """How much memory serves each run."""
+        rows = zip(self.memory, self.contents, strict=True)
+        return sum(b.capacity_bytes for b, contents in rows if contents is False)
 
     @property
     def has_stops(self) -> bool:
         """Whether entries are read in between."""
-        return bool(self._stops)
-
-    def _lay_out(
-        self, jobs: list[Job], places: _Places, order: Mapping[Held, int], pool: int
-    ) -> Template:
-        """Lay out the arguments of all jobs one after the other.
-
-        `pool` says which of the addresses is that of the pool.
-        """
-        stops = {stop.done for stop in self._stops}
-        words: list[int] = []
-        patches: list[tuple[int, Held, int]] = []
-        pools = []
-        group: int | None = None
-        left = 0
-        for number, job in enumerate(jobs):
-            batch = 0
-            if left:
-                left -= 1
-            elif job.is_inline:
-                batch = _batch(jobs, number, stops)
-                left = batch - 1
-                pools.append((len(words), pool))
-                words += (0, batch)
-            own = np.frombuffer(job.args, "<u8", len(job.args) // 8).tolist()
-            if job.is_inline:
-                words += (8 * (3 + len(own)), job.kernel.address, job.size)
-            start = len(words)
-            patches += [(start + slot, held, 0) for slot, held in job.patches]
-            words += own
-            starts = job.barrier is not None and job.barrier != group
-            group = job.barrier
-            written = [order[held] for held in job.writes if held in order]
-            self.steps.append(
-                Step(
-                    job.kernel,
-                    job.size,
-                    job.block_size,
-                    job.is_inline,
-                    group is not None,
-                    job.is_helpable,
-                    job.slots,
-                    job.summary,
-                    8 * start,
-                    8 * len(words),
-                    starts,
-                    written,
-                    batch,
-                )
-            )
-        return places.template(words, patches, pools)
-
-    @staticmethod
-    def _in_need(tape: Tape, variable: Mapping[Held, int]) -> list[Held]:
-        """List the tables in which there are addresses that vary."""
-        found: list[Held] = []
-        for held, (_, places) in tape.tables.items():
-            if any(other in variable or other in found for _, other, _ in places):
-                found.append(held)
-        return found
-
-    def _add_temporaries(self, tape: Tape, places: _Places) -> None:
-        """Take memory for what only the jobs need; some serve one after the other."""
-        others = places.variable.keys() | places.fixed.keys()
-        first: dict[Held, int] = {}
-        last: dict[Held, int] = {}
-        moment, group = -1, None
-        reads = iter((*tape.reads, None))
-        read = next(reads)
-        for number, job in enumerate(tape.jobs):
-            while read is not None and read.done <= number:
-                if read.held not in others:
-                    last[read.held] = moment
-                read = next(reads)
-            # Jobs that may overlap happen at one time.
-            if job.barrier is None or job.barrier != group:
-                moment += 1
-            group = job.barrier
-            for held in tape.used_by(job):
-                if held not in others:
-                    first.setdefault(held, moment)
-                    last[held] = moment
-        idle: dict[int, list[tuple[int, int]]] = {}
-        for held, start in first.items():
-            capacity = held.buffer.capacity_bytes
-            free = idle.setdefault(capacity, [])
-            # The one that has been idle for longest.
-            if free and free[0][0] < start:
-                number = free.pop(0)[1]
-            else:
-                memory = buffers.allocate(held.buffer.size_bytes)
-                number = places.add(memory, has_contents=False)
-                self.temporary_bytes += capacity
-            places.fixed[held] = number
-            free.append((last[held], number))
-            free.sort()
+        return bool(self.stops)
 
     def run(self, inputs: Sequence[int]) -> list[Buffer]:
         """Submit the jobs, given the inputs' addresses; return the outputs' memory."""
@@ -273,7 +162,7 @@ class Replay:
         """Return all addresses that vary, and the tables that contain some."""
         known = [*inputs, *[buffer.address for buffer in made]]
         tables = []
-        for table in self._tables:
+        for table in self.tables:
             tables.append(buffers.filled(table.filled(known)))
             known.append(tables[-1].address)
         known.append(workers.pool_address())
@@ -281,14 +170,14 @@ class Replay:
 
     def arguments(self, known: list[int]) -> bytes:
         """Return the arguments of all jobs, given the addresses that vary."""
-        data: bytes = self._arguments.filled(known).tobytes()
+        data: bytes = self.template.filled(known).tobytes()
         return data
 
     def stop(self, number: int, known: list[int]) -> tuple[Stop, int]:
         """Return where to stop and read an entry, given the addresses that vary."""
-        found = self._stops[number]
+        found = self.stops[number]
         place = found.place
-        start = self._memory[place].address if found.is_fixed else known[place]
+        start = self.memory[place].address if found.is_fixed else known[place]
         return found, start + found.position * found.dtype.size_bytes
 
 
@@ -358,6 +247,154 @@ class Run:
                     made[k].ticket = ticket
             if is_told:
                 _tell(step, ticket, 0.0 if ticket else time.perf_counter() - started)
+
+
+def replay_of(tape: Tape, outputs: Sequence[Buffer]) -> Replay:
+    """Return the jobs of a tape as a replay.
+
+    Args:
+        tape: what was recorded.
+        outputs: the buffers whose contents are kept; each run makes new ones.
+    """
+    count = len(tape.inputs)
+    variable = {h: k for k, h in enumerate(tape.inputs) if h is not None}
+    order = {tape.taken[id(b)]: k for k, b in enumerate(outputs)}
+    variable |= {held: count + k for held, k in order.items()}
+    # Tables of addresses follow, as these are others in each run.
+    tables = _in_need(tape, variable)
+    count += len(outputs)
+    variable |= {held: count + k for k, held in enumerate(tables)}
+    # What stays: memory of other arrays, and what the host has filled.
+    known = dict.fromkeys((*tape.foreign.values(), *tape.filled.values()))
+    places = _Places(variable, [held for held in known if held not in variable])
+    _add_temporaries(tape, places)
+    for held in [t for t in tape.tables if t not in variable]:
+        # (What was recorded may still use the one that there is.)
+        table = places.template(*tape.tables[held])
+        places.fixed[held] = places.add(buffers.filled(table.words), table)
+    stops = [
+        Stop(
+            read.done,
+            read.held not in variable,
+            (variable if read.held in variable else places.fixed)[read.held],
+            read.dtype,
+            read.position,
+        )
+        for read in tape.reads
+    ]
+    pool = count + len(tables)
+    breaks = {read.done for read in tape.reads}
+    steps, template = _laid_out(tape.jobs, places, order, pool, breaks)
+    return Replay(
+        [b.size_bytes for b in outputs],
+        places.memory,
+        places.contents,
+        [places.template(*tape.tables[t]) for t in tables],
+        stops,
+        steps,
+        template,
+    )
+
+
+def _laid_out(
+    jobs: list[Job],
+    places: _Places,
+    order: Mapping[Held, int],
+    pool: int,
+    stops: set[int],
+) -> tuple[list[Step], Template]:
+    """Lay out the arguments of all jobs one after the other.
+
+    `pool` says which of the addresses is that of the pool, `stops` which jobs are
+    submitted in batches of their own, apart from those before.
+    """
+    steps: list[Step] = []
+    words: list[int] = []
+    patches: list[tuple[int, Held, int]] = []
+    pools = []
+    group: int | None = None
+    left = 0
+    for number, job in enumerate(jobs):
+        batch = 0
+        if left:
+            left -= 1
+        elif job.is_inline:
+            batch = _batch(jobs, number, stops)
+            left = batch - 1
+            pools.append((len(words), pool))
+            words += (0, batch)
+        own = np.frombuffer(job.args, "<u8", len(job.args) // 8).tolist()
+        if job.is_inline:
+            words += (8 * (3 + len(own)), job.kernel.address, job.size)
+        start = len(words)
+        patches += [(start + slot, held, 0) for slot, held in job.patches]
+        words += own
+        starts = job.barrier is not None and job.barrier != group
+        group = job.barrier
+        written = [order[held] for held in job.writes if held in order]
+        steps.append(
+            Step(
+                job.kernel,
+                job.size,
+                job.block_size,
+                job.is_inline,
+                group is not None,
+                job.is_helpable,
+                job.slots,
+                job.summary,
+                8 * start,
+                8 * len(words),
+                starts,
+                written,
+                batch,
+            )
+        )
+    return steps, places.template(words, patches, pools)
+
+
+def _in_need(tape: Tape, variable: Mapping[Held, int]) -> list[Held]:
+    """List the tables in which there are addresses that vary."""
+    found: list[Held] = []
+    for held, (_, places) in tape.tables.items():
+        if any(other in variable or other in found for _, other, _ in places):
+            found.append(held)
+    return found
+
+
+def _add_temporaries(tape: Tape, places: _Places) -> None:
+    """Take memory for what only the jobs need; some serve one after the other."""
+    others = places.variable.keys() | places.fixed.keys()
+    first: dict[Held, int] = {}
+    last: dict[Held, int] = {}
+    moment, group = -1, None
+    reads = iter((*tape.reads, None))
+    read = next(reads)
+    for number, job in enumerate(tape.jobs):
+        while read is not None and read.done <= number:
+            if read.held not in others:
+                last[read.held] = moment
+            read = next(reads)
+        # Jobs that may overlap happen at one time.
+        if job.barrier is None or job.barrier != group:
+            moment += 1
+        group = job.barrier
+        for held in tape.used_by(job):
+            if held not in others:
+                first.setdefault(held, moment)
+                last[held] = moment
+    idle: dict[int, list[tuple[int, int]]] = {}
+    for held, start in first.items():
+        capacity = held.buffer.capacity_bytes
+        free = idle.setdefault(capacity, [])
+        # The one that has been idle for longest.
+        if free and free[0][0] < start:
+            number = free.pop(0)[1]
+        else:
+            memory = buffers.allocate(held.buffer.size_bytes)
+            number = places.add(memory, False)
+        places.fixed[held] = number
+        free.append((last[held], number))
+        free.sort()
 
 
 def _batch(jobs: list[Job], first: int, stops: set[int]) -> int:

@@ -21,7 +21,7 @@ from lumijit.replay.playback import (
 )
 from lumijit.replay.tokens import is_settled
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.replay import Replay
+from lumijit.runtime.replay import replay_of
 
 
 class UnknownObjectError(Exception):
@@ -63,7 +63,7 @@ class Describer:
             for report in recorder.reports
         ]
         return Recording(
-            Replay(recorder.tape, self.buffers),
+            replay_of(recorder.tape, self.buffers),
             recorder.slots,
             recorder.arithmetic,
             self.nodes,

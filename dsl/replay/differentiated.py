@@ -64,10 +64,10 @@ class Differentiated:
 
     def __init__(self, kernel: Recorded, is_result: Sequence[bool]) -> None:
         self.kernel = kernel
-        self._is_result = tuple(is_result)
+        self.is_result = tuple(is_result)
         function = kernel.function
-        self.pushed = kernel.alike(_pushing(function, self._is_result))
-        self.pulled = kernel.alike(_pulling(function, self._is_result))
+        self.pushed = kernel.alike(_pushing(function, self.is_result))
+        self.pulled = kernel.alike(_pulling(function, self.is_result))
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function."""
@@ -85,7 +85,7 @@ class Differentiated:
 
     def results(self, parts: pytree.Parts) -> list[FlatArray]:
         """List those leaves of a result that depend on tracked inputs."""
-        return list(itertools.compress(parts.leaves, self._is_result))
+        return list(itertools.compress(parts.leaves, self.is_result))
 
     def text(self) -> list[str]:
         """Describe it, in lines."""

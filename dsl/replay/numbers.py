@@ -113,6 +113,13 @@ class Arithmetic:
                 stack += [o for o in operands if type(o) is int]
         return frozenset(found), has_reads
 
+    @staticmethod
+    def restored(names: list[str], steps: list[Any], guards: list[Guard]) -> Arithmetic:
+        """Return what was recorded in another process."""
+        made = Arithmetic(names)
+        made.steps, made.guards, made.is_open = steps, guards, False
+        return made
+
     def compiled(self) -> Callable[..., Any]:
         """Return a function from inputs to all values, or to the guard that fails.
 

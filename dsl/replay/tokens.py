@@ -15,6 +15,7 @@ from lumijit.base import ArrayBase
 from lumijit.control.bytecode import PLAIN
 from lumijit.control.reachability import called_by, is_followed
 from lumijit.scalar_arrays import HostArray
+from lumijit.syntax.entry_points import Runtime
 
 NUMBERS = (int, float)
 # Memory of the host: NumPy's, that of the scalar namespace, Python's.
@@ -34,6 +35,8 @@ def value_token(value: Any) -> Any:
     kind = type(value)
     if kind in NUMBERS:
         return kind, repr(value)
+    if kind is Runtime:
+        return kind
     if kind in PLAIN and kind is not bytearray:
         return kind, value
     if isinstance(value, HOST):

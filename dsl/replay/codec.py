@@ -1,0 +1,207 @@
+"""What recordings are told by, as JSON: values, and names of what can be imported.
+
+Nothing is unpickled: types, functions and modules are found by name, and a function
+has to have the code that it had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import importlib
+import sys
+import types
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from lumijit import pytree
+from lumijit.arrays import FlatArray
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
+from lumijit.instances import InstanceArray
+from lumijit.replay.playback import EVERY
+from lumijit.replay.tokens import Same, Shape
+from lumijit.runtime import dtypes
+from lumijit.runtime.dtypes import DType
+
+_DTYPES = {t.name: t for t in dtypes.ALL}
+# Types that are built in and have no name there.
+_TYPES = {v: k for k, v in vars(types).items() if isinstance(v, type)}
+_PLAIN = (bool, int, str, type(None))
+_SEQUENCES: dict[str, Any] = {"tuple": tuple, "list": list, "frozenset": frozenset}
+
+
+class UnknownValueError(Exception):
+    """A value that can't be told to another process."""
+
+
+class ChangedCodeError(Exception):
+    """A function that isn't what it was."""
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON: plain ones as they are, others as `[tag, …]`.
+
+    Raises:
+        UnknownValueError: if another process couldn't find it.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is float:
+        return ["float", repr(value)]
+    if kind is bytes:
+        return ["bytes", value.hex()]
+    if kind.__name__ in _SEQUENCES and kind is _SEQUENCES[kind.__name__]:
+        items = sorted(value, key=repr) if kind is frozenset else value
+        return [kind.__name__, *map(encode, items)]
+    if value is EVERY:
+        return ["every"]
+    if kind is DType:
+        return ["dtype", value.name]
+    if kind is Same:
+        return ["same", encode(value.value)]
+    if kind is Shape:
+        return ["shape", *map(encode, value.tokens)]
+    if isinstance(value, pytree.Kind):
+        return ["kind", encode(value.cls)]
+    if isinstance(value, enum.Enum):
+        return ["enum", encode(kind), value.name]
+    if isinstance(value, ModuleType):
+        return ["module", value.__name__]
+    if isinstance(value, type) and issubclass(value, InstanceArray):
+        raise UnknownValueError("arrays of instances")
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return _encode_named(value)
+    raise UnknownValueError(f"an object of type {kind.__name__!r}")
+
+
+def _encode_named(value: Any) -> Any:
+    if isinstance(value, type) and value in _TYPES:
+        return ["named", "types", _TYPES[value], 0]
+    module, name = value.__module__, value.__qualname__
+    classes = [
+        v for v in vars(sys.modules.get(module, sys)).values() if type(v) is type
+    ]
+    # (Methods that dataclasses get are named after what makes them.)
+    owners = [c.__qualname__ for c in classes if value.__name__ in vars(c)]
+    for known in (name, *(f"{owner}.{value.__name__}" for owner in owners)):
+        try:
+            found = _decorated(module, known)
+        except (ImportError, AttributeError, ValueError):
+            continue
+        depth = next((k for k, v in enumerate(found) if v is value), None)
+        if depth is None:
+            continue
+        if isinstance(value, FunctionType):
+            return ["function", module, known, depth, digest(value.__code__)]
+        return ["named", module, known, depth]
+    raise UnknownValueError(f"{name!r}, which can't be imported from {module!r}")
+
+
+def decode(data: Any) -> Any:
+    """Return what `encode` was given.
+
+    Raises:
+        ChangedCodeError: if a function has other code now, or is gone.
+    """
+    if not isinstance(data, list):
+        return data
+    tag, *rest = data
+    if tag in _SEQUENCES:
+        return _SEQUENCES[tag](map(decode, rest))
+    if tag == "float":
+        return float(rest[0])
+    if tag == "bytes":
+        return bytes.fromhex(rest[0])
+    if tag == "every":
+        return EVERY
+    if tag == "dtype":
+        return _DTYPES[rest[0]]
+    if tag == "same":
+        return Same(decode(rest[0]))
+    if tag == "shape":
+        return Shape(tuple(map(decode, rest)))
+    if tag == "kind":
+        return pytree.kind_of(decode(rest[0]))
+    if tag == "enum":
+        return decode(rest[0])[rest[1]]
+    if tag == "module":
+        return importlib.import_module(rest[0])
+    module, name, depth, *code = rest
+    try:
+        found = _decorated(module, name)[depth]
+    except (ImportError, AttributeError, IndexError):
+        raise ChangedCodeError(f"{name!r} isn't in {module!r} any more") from None
+    if code and digest(found.__code__) != code[0]:
+        raise ChangedCodeError(f"the code of {name!r} has changed")
+    return found
+
+
+def _decorated(module: str, name: str) -> list[Any]:
+    """Return what a name refers to, what that decorates, and functions in these."""
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    rows = [found]
+    while hasattr(rows[-1], "__wrapped__"):
+        rows.append(rows[-1].__wrapped__)
+    for row in rows:
+        if not isinstance(row, FunctionType):
+            continue
+        for cell in row.__closure__ or ():
+            with contextlib.suppress(ValueError):  # it is empty
+                piece = cell.cell_contents
+                is_known = any(piece is other for other in rows)
+                if isinstance(piece, FunctionType) and not is_known:
+                    rows.append(piece)
+    return rows
+
+
+def digest(code: CodeType) -> str:
+    """Return what tells code from other code, wherever it stands."""
+    found = hashlib.blake2b(digest_size=16)
+    stack: list[Any] = [code]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, CodeType):
+            names = (item.co_names, item.co_varnames, item.co_freevars, item.co_flags)
+            found.update(repr((item.co_code, names)).encode())
+            stack += item.co_consts
+        elif isinstance(item, frozenset):
+            found.update(repr(sorted(map(repr, item))).encode())
+        else:
+            found.update(repr(item).encode())
+    return found.hexdigest()
+
+
+def encode_tree(value: Any) -> Any:
+    """Return the outline of a PyTree, whose arrays are all literals."""
+    if isinstance(value, FlatArray):
+        return ["array", encode(type(value)), value._node.size]
+    kind = pytree.kind_of(type(value))
+    if kind is None:
+        return None
+    keys = list(value) if isinstance(value, dict) else kind.keys(value)
+    children = [encode_tree(child) for child in kind.parts(value, keys)]
+    shape = value.shape if hasattr(value, "_rebuilt") else None
+    return ["tree", encode(kind.cls), encode(tuple(keys)), encode(shape), children]
+
+
+def decode_tree(data: Any) -> Any:
+    """Return the PyTree that `encode_tree` was given."""
+    if data is None:
+        return None
+    cls = decode(data[1])
+    if data[0] == "array":
+        dtype = cls._spec.dtype
+        return wrap(cls, trace.literal(dtype, dtype.wrap(0), data[2]))
+    keys, shape, items = decode(data[2]), decode(data[3]), [*map(decode_tree, data[4])]
+    if shape is not None:
+        return cls(items[0], shape)
+    if cls is dict:
+        return dict(zip(keys, items, strict=True))
+    kind = pytree.kind_of(cls)
+    assert kind is not None
+    return kind.build(None, keys, items)

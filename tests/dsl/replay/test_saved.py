@@ -1,0 +1,152 @@
+"""`@kernel`: recordings in files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Float
+from lumijit.runtime import cpu
+from lumijit.runtime.errors import RecordingError
+from tests.dsl.replay import saved_programs
+from tests.dsl.replay.support import array, assert_equal
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(mode: str, folder: Path, **settings: str) -> str:
+    command = [sys.executable, "-m", "tests.dsl.replay.saved_programs", mode]
+    found = subprocess.run(
+        [*command, str(folder)],
+        cwd=ROOT,
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_another_process_needs_neither_tracing_nor_compiling(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    expected = run("save", tmp_path, LUMIJIT_CACHE_DIR=str(cache))
+    # With no cache, each kernel would have to be compiled.
+    found = run("load", tmp_path, LUMIJIT_NO_DISK_CACHE="1")
+    assert found == expected
+    assert len(found.splitlines()) >= 4 * 9
+
+
+@dr.kernel
+def scaled(x: Float, factor: float) -> Any:
+    return x * factor * saved_programs.GAIN[0] if factor > 100 else x * factor
+
+
+def test_loaded_recordings_serve_calls_like_those_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "scaled"
+    scaled.clear()
+    scaled(array(1, 2), 2.0)
+    scaled.save(path)
+    scaled.clear()
+    scaled.load(path)
+    assert_equal(scaled(array(3, 4), 5.0), [15, 20])
+    assert scaled.n_recordings == 0
+    assert "replayed 1 times" in scaled.explain()
+    assert_equal(scaled(array(3, 4, 5), 5.0), [15, 20, 25])
+    assert scaled.n_recordings == 1
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def damaged(data: bytes) -> bytes:
+    return data[:100] + bytes([data[100] ^ 1]) + data[101:]
+
+
+FILES = {
+    "checksum": (damaged, "its checksum is wrong"),
+    "truncated": (lambda data: data[:-7], "it is truncated"),
+    "empty": (lambda data: b"", "it is truncated"),
+    "other": (lambda data: b"other" + data, "not written by this version"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_files_are_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "scaled"
+    scaled.clear()
+    scaled(array(1, 2), 2.0)
+    scaled.save(path)
+    change, message = FILES[name]
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(RecordingError, match=f"holds no recordings.*{message}"):
+        scaled.load(path)
+    with pytest.raises(RecordingError, match="holds no recordings"):
+        saved_programs.energy.load(path)
+
+
+def test_files_of_others_and_of_other_versions_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "scaled"
+    scaled.clear()
+    scaled(array(1, 2), 2.0)
+    scaled.save(path)
+    path.chmod(0o666)
+    with pytest.raises(RecordingError, match="may be written by other users"):
+        scaled.load(path)
+    path.chmod(0o600)
+    monkeypatch.setattr(cpu, "environment_key", lambda: "another")
+    with pytest.raises(RecordingError, match="another version of lumijit, LLVM or pro"):
+        scaled.load(path)
+    with pytest.raises(FileNotFoundError):
+        scaled.load(tmp_path / "nothing")
+
+
+def test_changed_code_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "step"
+    model = saved_programs.Model()
+    saved_programs.Model.step.clear()
+    model.step(array(1, 2, 3), 1.0)
+    saved_programs.Model.step.save(path)
+
+    def shifted(self: Any, x: Float) -> Float:
+        return x - self.bias
+
+    code = shifted.__code__.replace(co_freevars=())
+    monkeypatch.setattr(saved_programs.Model.shifted, "__code__", code)
+    with pytest.raises(RecordingError, match=r"the code of 'Model\.shifted' has chan"):
+        saved_programs.Model.step.load(path)
+
+
+def test_what_has_no_name_elsewhere_is_refused(tmp_path: Path) -> None:
+    def local(x: Float) -> Float:
+        return x + 1
+
+    @dr.kernel
+    def f(x: Float) -> Any:
+        return local(x)
+
+    f(array(1))
+    with pytest.raises(RecordingError, match=r"local'?, which can't be imported"):
+        f.save(tmp_path / "f")
+    assert not list(tmp_path.iterdir())
+
+
+@dr.kernel
+def printing(x: Float) -> Any:
+    dr.print("{}", x)
+    return x
+
+
+def test_what_prints_is_refused(tmp_path: Path) -> None:
+    printing(array(1))
+    with pytest.raises(RecordingError, match="text that it prints"):
+        printing.save(tmp_path / "f")
