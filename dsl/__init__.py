@@ -322,6 +322,7 @@ from lumijit.type_traits import value_t as value_t
 # type checkers read it. A test holds that both agree. The first are modules themselves.
 _LATER = {
     "": ("cuda", "dda", "nn"),
+    "debug.ptx": ("ptx",),
     "functions.colors": ("linear_to_srgb", "srgb_to_linear"),
     "functions.comparison": ("assert_allclose",),
     "functions.elliptic": (

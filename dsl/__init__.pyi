@@ -60,6 +60,7 @@ from lumijit.debug.output import print as print
 from lumijit.debug.profile import profile_enable as profile_enable
 from lumijit.debug.profile import profile_mark as profile_mark
 from lumijit.debug.profile import profile_range as profile_range
+from lumijit.debug.ptx import ptx as ptx
 from lumijit.debug.run_lane import run_lane as run_lane
 from lumijit.debug.tracked import graphviz_ad as graphviz_ad
 from lumijit.debug.tracked import whos_ad as whos_ad

@@ -38,7 +38,6 @@ from lumijit.runtime.dtypes import (
     VALUES,
     DType,
 )
-from lumijit.runtime.errors import BackendError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import (
     COMPLEX,
@@ -139,28 +138,12 @@ def _make(spec: ArraySpec, name: str) -> type[Any]:
             "__doc__": _doc(spec),
             "_spec": spec,
         }
-        if spec.backend.missing:
-            body |= _refusals(spec, name)
         cls = type(name, _bases(spec), body)
         _link(cls)
         operators.install(cls)
         # Last, as another thread may find the class from here on.
         register(spec, cls)
         return cls
-
-
-def _refusals(spec: ArraySpec, name: str) -> dict[str, Any]:
-    """Return members that raise where an array of a class would be made."""
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise BackendError(
-            f"lumijit.{spec.namespace}.{name}",
-            spec.backend.missing,
-            "use the types of lumijit.llvm, or of lumijit.auto.",
-        )
-
-    contents = property(refuse, refuse)
-    return {"__new__": refuse, "_node": contents, "_items": contents, "_flat": contents}
 
 
 def _doc(spec: ArraySpec) -> str:

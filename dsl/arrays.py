@@ -13,7 +13,7 @@ import numpy as np
 
 from lumijit import indexing, initialize
 from lumijit.base import Array, ArrayBase, symbolic_error
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
@@ -98,7 +98,8 @@ class FlatArray(Holder, ArrayBase):
     def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
         if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
-            self._rehouse(evaluate.opaque(self._node))
+            node = evaluate.opaque(self._node)
+            self._rehouse(placement.placed(node, self._spec.backend.device))
         return self._guarded(self._data("numpy"))
 
     def _view(self) -> np.ndarray[Any, Any]:
@@ -220,9 +221,11 @@ def number_node(value: Any, dtype: DType, construct: str, cuts: bool) -> Node:
 def _array_node(cls: type[Any], value: Array) -> Node:
     spec = value._spec
     if isinstance(value, FlatArray):
+        if spec.backend is not cls._spec.backend:
+            return _host_node(cls, value._data(cls.__name__))
         return _converted(value, cls)
     if not spec.is_jit and len(spec.outer) == 1:
-        return data_node(initialize.convert(value._view(), cls._spec.dtype))
+        return _host_node(cls, value._view())
     raise ArrayTypeError(
         cls.__name__,
         f"can't be made from the nested array type {type(value).__name__}",
@@ -246,7 +249,13 @@ def _foreign_node(cls: type[Any], value: Any) -> Node:
             f"the NumPy array has {data.ndim} dimensions (expected 1)",
             "flatten it first, or use a nested type.",
         )
-    return data_node(initialize.convert(data.reshape(-1), cls._spec.dtype))
+    return _host_node(cls, data.reshape(-1))
+
+
+def _host_node(cls: type[Any], data: Any) -> Node:
+    """Return a node of a class for an array of the host."""
+    node = data_node(initialize.convert(data, cls._spec.dtype))
+    return placement.placed(node, cls._spec.backend.device)
 
 
 def data_node(data: Any) -> Node:
@@ -276,7 +285,8 @@ def _sequence_node(cls: type[Any], values: Any) -> Node:
         return _stacked(cls, [node_of(cls, v) for v in values])
     if len(values) == 0:
         return trace.literal(dtype, dtype.wrap(0), 0)
-    return data_node(initialize.sequence(values, dtype, cls.__name__))
+    node = data_node(initialize.sequence(values, dtype, cls.__name__))
+    return placement.placed(node, cls._spec.backend.device)
 
 
 def _stacked(cls: type[Any], nodes: list[Node]) -> Node:
@@ -291,7 +301,7 @@ def _stacked(cls: type[Any], nodes: list[Node]) -> Node:
                 f"of {node.size})",
                 "use lumijit.concat to join arrays.",
             )
-    position = trace.counter(len(nodes))
+    position = placement.counter(len(nodes), cls._spec.backend.device)
     result = trace.resized(nodes[-1], len(nodes))
     for index, node in enumerate(nodes[:-1]):
         here = trace.emit2(EQ, position, trace.literal(UINT32, index))

@@ -8,7 +8,7 @@ from typing import Any
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.history import JitBackend
 
-_BACKENDS = ("llvm", "scalar")
+_BACKENDS = ("llvm", "cuda", "scalar")
 _current = "llvm"
 
 
@@ -18,7 +18,7 @@ def set_backend(backend: str | JitBackend, /) -> None:
     Types that have been imported from it before stay what they are.
 
     Args:
-        backend: "llvm", "scalar", or a member of JitBackend.
+        backend: "llvm", "cuda", "scalar", or a member of JitBackend.
 
     Raises:
         ArrayValueError: if there is no such backend.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from lumijit.compiler.ir.placement import Device
 from lumijit.runtime.dtypes import BOOL, FLOATS, VALUES, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.history import JitBackend
@@ -21,14 +22,11 @@ DYNAMIC = -1
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """What computes the entries, named like its namespace.
-
-    `missing` says what a backend lacks that has types but can't hold arrays.
-    """
+    """What computes the entries, named like its namespace; where, if not the host."""
 
     name: str
     public: JitBackend
-    missing: str = ""
+    device: Device | None = None
 
     @property
     def is_jit(self) -> bool:
@@ -41,8 +39,11 @@ LLVM = Backend("llvm", JitBackend.LLVM)
 CUDA = Backend(
     "cuda",
     JitBackend.CUDA,
-    "there is no device: this version of lumijit writes PTX for NVIDIA's GPUs, but "
-    "doesn't start kernels on them",
+    Device(
+        "cuda",
+        "there is no device: this version of lumijit writes PTX for NVIDIA's GPUs, but "
+        "doesn't start kernels on them",
+    ),
 )
 
 

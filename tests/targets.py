@@ -34,14 +34,14 @@ def use(name: str) -> None:
     """Write kernels for threads, or for packets; in processes started here, too."""
     kind = "thread" if name == "thread" else settings.target
     os.environ["LUMIJIT_TARGET"] = kind
-    kernels.use(kernels.TARGETS[kind])
+    kernels.use(kernels.target_named(kind))
 
 
 @contextmanager
 def written_for(name: str) -> Iterator[None]:
     """Write kernels for threads or packets in the block."""
     former = targets.in_use()
-    kernels.use(kernels.TARGETS[name])
+    kernels.use(kernels.target_named(name))
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.compiler.ir import simplify, trace
+from lumijit.compiler.ir import placement, simplify, trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.trace import from_buffer
@@ -166,6 +166,8 @@ def _run_apart(wanted: list[Node]) -> None:
 
 def _run(wanted: list[Node]) -> None:
     """Run what one kernel for each size computes, or as many as it takes."""
+    if placement.is_used:
+        placement.require_host(wanted)
     versions: list[Node] = []
     if len(wanted) == 1 and wanted[0].op is not WRITTEN:
         groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from struct import error as StructError
-from typing import Any
+from typing import Any, cast
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.launch.recompiles import explain
-from lumijit.compiler.lower.packet.target import PacketTarget
-from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan import general, signature
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.general import General, Selection, Source
@@ -384,5 +383,10 @@ def _symbol(name: str) -> str:
     return f"lumijit_{name}"
 
 
-TARGETS = {chosen.name: chosen for chosen in (PacketTarget(), ThreadTarget())}
-targets.use(TARGETS[settings.target])
+def target_named(name: str) -> Target:
+    """Return a target of `config.TARGETS`, imported when it is first asked for."""
+    module = import_module(f"lumijit.compiler.lower.{name}.target")
+    return cast(Target, module.TARGET)
+
+
+targets.use(target_named(settings.target))

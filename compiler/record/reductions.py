@@ -12,7 +12,7 @@ import struct
 import numpy as np
 
 from lumijit.compiler.emit.combine import identity
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
@@ -36,6 +36,8 @@ def evaluated(node: Node) -> Buffer:
     """Return a node's memory, evaluating it if need be."""
     if node.op is not EVALUATED:
         node = evaluate.opaque(node)
+    elif node.attr is not None:
+        placement.require_host((node,))
     assert node.buffer is not None
     node.buffer.check_intact()
     return node.buffer

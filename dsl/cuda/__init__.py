@@ -1,4 +1,4 @@
-"""Array types of the `cuda` namespace, of which no device holds arrays yet."""
+"""Array types of the `cuda` namespace: traced, translated to PTX, not computed yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Array types of the `cuda.ad` namespace, which would track derivatives."""
+"""Array types of the `cuda.ad` namespace, which track derivatives."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.apply import apply, bits_of_number
 from lumijit.nested import wrap as wrap_nested
+from lumijit.promotion import joined_namespace
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.scalar_arrays import wrap as wrap_host
@@ -174,6 +175,7 @@ def reinterpret_array(dtype: type[Any], value: Array, /) -> Array:
     same_width = mine.dtype.bits == theirs.dtype.bits
     if mine.outer != theirs.outer or mine.is_jit != theirs.is_jit or not same_width:
         raise _not_reinterpretable(dtype, value)
+    joined_namespace(mine, theirs, "lumijit.reinterpret_array")
     if isinstance(value, FlatArray):
         return wrap_flat(dtype, trace.bitcast_to(value._node, mine.dtype))
     if isinstance(value, HostArray):

@@ -13,7 +13,7 @@ import numpy as np
 from lumijit import initialize, instance_registry
 from lumijit.arrays import FlatArray, number_node
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
@@ -27,7 +27,7 @@ from lumijit.runtime.errors import (
 )
 from lumijit.scalar_arrays import HostArray
 from lumijit.scalar_arrays import wrap as wrap_host
-from lumijit.spec import DYNAMIC, TENSOR
+from lumijit.spec import DYNAMIC, TENSOR, ArraySpec
 
 Shape = int | typing.Sequence[int]
 # Makes a node of a type and a size; the last argument is the value of its entries.
@@ -271,7 +271,11 @@ def _filled(
         flat = _filled(construct, cls._flat_class(), (count,), value, make_node)
         return cls._of(flat, sizes)
     if issubclass(cls, FlatArray):
-        return wrap_flat(cls, make_node(entry, sizes[0], value))
+        node = make_node(entry, sizes[0], value)
+        device = cls._spec.backend.device
+        if device is not None:
+            node = placement.placed(node, device)
+        return wrap_flat(cls, node)
     values = _by_component(construct, cls, value, sizes[0])
     if issubclass(cls, HostArray):
         data = np.empty(sizes[0], dtype=entry.numpy)
@@ -368,13 +372,12 @@ def arange(
     if issubclass(dtype, HostArray):
         data = np.arange(count, dtype=np.int64) * step + first
         return dtype(data)
-    entry = dtype._spec.dtype
-    return wrap_flat(dtype, _progression(entry, first, step, count))
+    return wrap_flat(dtype, _progression(dtype._spec, first, step, count))
 
 
-def _progression(entry: DType, start: int, step: int, size: int) -> Node:
+def _progression(spec: ArraySpec, start: int, step: int, size: int) -> Node:
     """Return start + i * step; through Int64 where a float would round twice."""
-    node = trace.counter(size)
+    entry, node = spec.dtype, placement.counter(size, spec.backend.device)
     if size == 0:
         return trace.literal(entry, entry.wrap(0), 0)
     if entry.is_float and (start, step) != (0, 1):
@@ -436,7 +439,8 @@ def linspace(
         return wrap_host(dtype, exact.astype(entry.numpy))
     if num == 0:
         return wrap_flat(dtype, trace.literal(entry, 0.0, 0))
-    position = trace.cast_to(trace.counter(num), entry)
+    counter = placement.counter(num, dtype._spec.backend.device)
+    position = trace.cast_to(counter, entry)
     node = trace.emit3(
         ar.FMA,
         position,

@@ -7,6 +7,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
+from lumijit.compiler.ir import placement
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.launch import evaluate, kernels, named_kernels
 from lumijit.instance_registry import opaque
@@ -15,6 +16,7 @@ from lumijit.nested import flat_parts
 from lumijit.pytree import Parts, tree_leaves
 from lumijit.runtime import workers
 from lumijit.runtime.history import JitBackend
+from lumijit.spec import CUDA, LLVM
 
 
 def flat_leaves(value: Any) -> Iterator[FlatArray]:
@@ -22,7 +24,8 @@ def flat_leaves(value: Any) -> Iterator[FlatArray]:
     return (holder for holder in _holders(value) if isinstance(holder, FlatArray))
 
 
-def _nodes(args: Any, construct: str) -> list[Node]:
+def nodes_of(args: Any, construct: str) -> list[Node]:
+    """Return the nodes of all arrays in PyTrees, none of which may be symbolic."""
     if len(args) == 1 and isinstance(args[0], FlatArray):
         # A small launch takes hardly longer than a walk over a PyTree.
         nodes = [args[0]._node]
@@ -63,7 +66,7 @@ def eval(*args: Any) -> bool:
     """
     if not args:
         return evaluate.evaluate_pending()
-    return evaluate.evaluate(_nodes(args, "lumijit.eval"))
+    return evaluate.evaluate(nodes_of(args, "lumijit.eval"))
 
 
 def schedule(*args: Any) -> bool:
@@ -82,7 +85,7 @@ def schedule(*args: Any) -> bool:
     >>> dr.schedule(dr.llvm.Float(1, 2) + 1), dr.schedule(dr.llvm.Float(1))
     (True, False)
     """
-    return evaluate.schedule(_nodes(args, "lumijit.schedule"))
+    return evaluate.schedule(nodes_of(args, "lumijit.schedule"))
 
 
 def make_opaque(*args: Any) -> None:
@@ -100,9 +103,10 @@ def make_opaque(*args: Any) -> None:
     >>> x.state
     VarState.Evaluated
     """
-    evaluate.evaluate(_nodes(args, "lumijit.make_opaque"))
+    evaluate.evaluate(nodes_of(args, "lumijit.make_opaque"))
     for array in flat_leaves(args):
-        array._rehouse(opaque(array._node))
+        node = opaque(array._node)
+        array._rehouse(placement.placed(node, array._spec.backend.device))
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:
@@ -163,7 +167,8 @@ def has_backend(backend: JitBackend, /) -> bool:
     >>> dr.has_backend(dr.JitBackend.LLVM)
     True
     """
-    return backend == JitBackend.LLVM
+    known = (b for b in (LLVM, CUDA) if b.public == backend)
+    return any(b.device is None or not b.device.missing for b in known)
 
 
 def flush_kernel_cache() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lumijit.arrays import FlatArray
 from lumijit.base import Array
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
@@ -79,7 +79,7 @@ def _spread(array: Array, stride: int, total: int) -> Array:
         positions = np.arange(total) // stride % max(size, 1)
         return type(array)(array._data[positions])
     assert isinstance(array, FlatArray)
-    index = trace.counter(total)
+    index = placement.counter(total, array._spec.backend.device)
     if stride > 1:
         index = trace.emit2(ar.INT_DIV, index, _literal(stride))
     if stride * size < total:

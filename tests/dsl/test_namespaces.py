@@ -9,13 +9,12 @@ import threading
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 import lumijit as dr
 from lumijit import array_types, spec
 from lumijit.base import ArrayBase
-from lumijit.runtime.errors import ArrayTypeError, BackendError
+from lumijit.runtime.errors import ArrayTypeError
 
 SPACES = (dr.llvm, dr.llvm.ad, dr.scalar, dr.cuda, dr.cuda.ad)
 
@@ -118,36 +117,6 @@ def test_generators_are_one_class() -> None:
     first = array_types.member("llvm", "PCG32", members)
     assert array_types.member("llvm", "PCG32", members) is first
     assert dr.llvm.PCG32 is dr.llvm.PCG32
-
-
-@pytest.mark.parametrize("module", [dr.cuda, dr.cuda.ad], ids=["cuda", "cuda.ad"])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda m: m.Float(1),
-        lambda m: m.Float(),
-        lambda m: m.Array3f(1, 2, 3),
-        lambda m: m.ArrayXf(1),
-        lambda m: m.Matrix4f(1),
-        lambda m: m.Quaternion4f(1),
-        lambda m: m.TensorXf([1]),
-        lambda m: m.TensorXf(np.ones(3), shape=(3,)),
-        lambda m: m.PCG32(),
-        lambda m: m.Texture2f([2, 2], 1),
-        lambda m: dr.zeros(m.Float, 3),
-        lambda m: dr.arange(m.UInt, 3),
-        lambda m: dr.full(m.Array3f, 1.0, 3),
-        lambda m: dr.zeros(m.TensorXf, (2, 2)),
-        lambda m: dr.identity(m.Matrix3f),
-        lambda m: dr.rotate(m.Quaternion4f, [0, 0, 1], 1),
-        lambda m: dr.reinterpret_array(m.Float, dr.llvm.UInt(1)),
-        lambda m: dr.alloc_local(m.Float, 3),
-    ],
-)
-def test_types_without_a_device_hold_no_arrays(module: Any, make: Any) -> None:
-    wanted = rf"lumijit\.{module.__name__[8:]}\.\w+: there is no device"
-    with pytest.raises(BackendError, match=wanted):
-        make(module)
 
 
 def test_types_without_a_device_answer_questions() -> None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumijit.compiler.launch import kernels
+from lumijit.runtime.config import TARGETS
 from tests.fuzz.check import MODES, Refused, check, modes_of
 from tests.fuzz.shrink import shrink
 from tests.fuzz.writer import PATTERNS, Program, Writer
@@ -116,7 +117,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     words("--first", type=int, default=0, help="number of the first program")
     words("--pattern", default=",".join(PATTERNS), help="some of the default")
     words("--modes", default=",".join(MODES))
-    words("--target", choices=sorted(kernels.TARGETS), help="how kernels are written")
+    words("--target", choices=TARGETS, help="how kernels are written")
     words("--all-modes", action="store_true", help="not only the first and another")
     words("--failures", type=int, default=10, help="batches with failures to go on for")
     words("--note", type=Path, help=argparse.SUPPRESS)
@@ -131,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("LUMIJIT_NO_DISK_CACHE", "1")
     options = options_of(arguments)
     if options.target:
-        kernels.use(kernels.TARGETS[options.target])
+        kernels.use(kernels.target_named(options.target))
     if options.note or options.count == 1:
         return int(run_batch(options) > 0)
     start = time.perf_counter()

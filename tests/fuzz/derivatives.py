@@ -23,7 +23,7 @@ import lumijit.scalar
 from lumijit.compiler.launch import kernels
 from lumijit.derivatives.functional import Call
 from lumijit.runtime import cpu
-from lumijit.runtime.config import settings
+from lumijit.runtime.config import TARGETS, settings
 from tests.differences import slopes
 from tests.fuzz.smooth import NAMES, Writer
 
@@ -133,9 +133,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--writes", action="store_true", help="to arrays, too")
-    parser.add_argument("--target", choices=sorted(kernels.TARGETS), default="thread")
+    parser.add_argument("--target", choices=TARGETS, default="thread")
     options = parser.parse_args(arguments)
-    kernels.use(kernels.TARGETS[options.target])
+    kernels.use(kernels.target_named(options.target))
     settings.no_disk_cache = True
     cpu.compile_ir = functools.partial(cpu.compile_ir, opt_level=0)
     failures = moved = 0

@@ -49,3 +49,6 @@ class PacketTarget(Target):
         wide = tuple(lowering.literals.wide.values())
         scratch_bytes = lowering.scratch.thread_bytes
         return Code(ir, width, work.operations, work.cost, scratch_bytes, wide)
+
+
+TARGET = PacketTarget()

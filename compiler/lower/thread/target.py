@@ -44,3 +44,6 @@ class ThreadTarget(Target):
         ir = lowering.kernel(name)
         scratch_bytes = lowering.scratch.thread_bytes
         return Code(ir, 1, work.operations, work.cost, scratch_bytes)
+
+
+TARGET = ThreadTarget()
