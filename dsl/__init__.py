@@ -321,7 +321,7 @@ from lumijit.type_traits import value_t as value_t
 # What few programs use is imported by those that do: by module, here and below, where
 # type checkers read it. A test holds that both agree. The first are modules themselves.
 _LATER = {
-    "": ("cuda", "dda", "nn"),
+    "": ("cuda", "dda", "hashgrid", "nn"),
     "debug.ptx": ("ptx",),
     "functions.colors": ("linear_to_srgb", "srgb_to_linear"),
     "functions.comparison": ("assert_allclose",),

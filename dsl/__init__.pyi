@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from lumijit import auto as auto
 from lumijit import cuda as cuda
 from lumijit import dda as dda
+from lumijit import hashgrid as hashgrid
 from lumijit import llvm as llvm
 from lumijit import nn as nn
 from lumijit import opt as opt

@@ -4,6 +4,8 @@
 `layers` has those without parameters.
 """
 
+from lumijit.hashgrid import HashGridEncoding as HashGridEncoding
+from lumijit.hashgrid import PermutoEncoding as PermutoEncoding
 from lumijit.nn.layers import Cast as Cast
 from lumijit.nn.layers import Exp as Exp
 from lumijit.nn.layers import Exp2 as Exp2
@@ -14,6 +16,7 @@ from lumijit.nn.layers import Sigmoid as Sigmoid
 from lumijit.nn.layers import SinEncode as SinEncode
 from lumijit.nn.layers import Tanh as Tanh
 from lumijit.nn.layers import TriEncode as TriEncode
+from lumijit.nn.modules import HashEncodingLayer as HashEncodingLayer
 from lumijit.nn.modules import Linear as Linear
 from lumijit.nn.modules import Module as Module
 from lumijit.nn.modules import Sequential as Sequential
@@ -30,10 +33,13 @@ __all__ = [
     "CoopVec",
     "Exp",
     "Exp2",
+    "HashEncodingLayer",
+    "HashGridEncoding",
     "LeakyReLU",
     "Linear",
     "MatrixView",
     "Module",
+    "PermutoEncoding",
     "ReLU",
     "ScaleAdd",
     "Sequential",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from lumijit.base import ArrayBase
 from lumijit.functions.creation import zeros
+from lumijit.hashgrid import HashEncoding
 from lumijit.nn.vectors import CoopVec
 from lumijit.nn.views import MatrixView, matvec
 from lumijit.random.generator import Generator, rng
@@ -232,6 +233,55 @@ class Sequential(Module):
         inner = ",\n".join(repr(layer) for layer in self.layers)
         inner = "\n".join(f"  {line}" for line in inner.split("\n"))
         return f"Sequential(\n{inner}\n)"
+
+
+class HashEncodingLayer(Module):
+    """Encodes a vector by a hash encoding, such as `HashGridEncoding`.
+
+    The encoding's features aren't packed with the weights of a network; as a parameter
+    they are called 'data'.
+    """
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"encoding": HashEncoding}
+
+    def __init__(self, encoding: HashEncoding) -> None:
+        """Take the encoding."""
+        if not isinstance(encoding, HashEncoding):
+            raise ArrayTypeError(
+                "lumijit.nn.HashEncodingLayer",
+                f"{type(encoding).__name__!r} is no hash encoding",
+                "pass a HashGridEncoding or PermutoEncoding.",
+            )
+        self.encoding = encoding
+
+    @property
+    def data(self) -> Any:
+        """The features of the encoding."""
+        return self.encoding.data
+
+    @data.setter
+    def data(self, values: Any) -> None:
+        self.encoding.set_params(values)
+
+    def __call__(self, arg: Any, /) -> Any:
+        """Return the features of points."""
+        return CoopVec(self.encoding(arg))
+
+    def _alloc(self, dtype: Any, size: int, rng: Generator, /) -> tuple[Module, int]:
+        if size not in (-1, self.encoding.dimension):
+            raise SizeError(
+                "lumijit.nn.HashEncodingLayer",
+                f"the encoding takes {self.encoding.dimension} components and gets "
+                f"{size}",
+                "make it for that dimension.",
+            )
+        return self, self.encoding.n_output_features
+
+    def _parameters(self) -> Iterator[tuple[str, Module, str]]:
+        yield "data", self, "data"
+
+    def __repr__(self) -> str:
+        return f"HashEncodingLayer({self.encoding!r})"
 
 
 class Linear(Module):

@@ -18,6 +18,7 @@ from lumijit.derivatives.gradients import grad
 from lumijit.enums import VarType
 from lumijit.functions.gathering import gather
 from lumijit.functions.repetition import concat
+from lumijit.hashgrid import HashEncoding
 from lumijit.nn.vectors import CoopVec, check_vector
 from lumijit.pytree import children, is_container, rebuild
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError
@@ -275,7 +276,7 @@ def _collect(value: Any, found: list[MatrixView]) -> None:
     """List views of the matrices in a PyTree."""
     if isinstance(value, MatrixView) or _is_matrix(value):
         found.append(view(value))
-    elif is_container(value):
+    elif is_container(value) and not isinstance(value, HashEncoding):
         for _, part in children(value):
             _collect(part, found)
 
@@ -283,7 +284,7 @@ def _collect(value: Any, found: list[MatrixView]) -> None:
 def _replaced(value: Any, views: Any) -> Any:
     if isinstance(value, MatrixView) or _is_matrix(value):
         return next(views)
-    if not is_container(value):
+    if not is_container(value) or isinstance(value, HashEncoding):
         return value
     return rebuild(value, [_replaced(part, views) for _, part in children(value)])
 
