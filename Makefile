@@ -8,6 +8,7 @@
 #   make develop             install in place: edits need no reinstall, and
 #                            nothing is compiled
 #   make ptx                 the gallery's kernels as PTX, into out/ptx
+#   make gpu                 what runs on an NVIDIA GPU, where there is one
 #   make bench               the benchmark table (PEER=path/to/venv/bin/python)
 #   make test-versions       the tests on every Python of $(PYTHONS) found here
 
@@ -27,7 +28,7 @@ EXTRAS := test,viz,dev
 # `make develop` leaves a stamp of its own, and then counts as the installation.
 INSTALLED := $(or $(wildcard $(VENV)/.develop),$(VENV)/.regular)
 
-.PHONY: demo test test-plain lint types docs develop ptx bench test-versions clean
+.PHONY: demo test test-plain lint types docs develop ptx gpu bench test-versions clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.gallery --out $(OUT) $(DEMO_ARGS)
@@ -62,6 +63,12 @@ types: build/installed
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pytest tests/test_docs.py
+
+# Without a GPU, the tests of GPUs are skipped, and the last line says what is missing.
+gpu: $(INSTALLED)
+	$(BIN)/python -m pytest -rs tests/runtime/test_devices.py tests/compiler/test_ptx.py \
+	  tests/compiler/test_cooperative.py tests/dsl/test_cuda.py
+	$(BIN)/python -m tests.tools.gpu
 
 ptx: $(INSTALLED)
 	$(BIN)/python -m tests.tools.ptx --out $(OUT)/ptx

@@ -5,4 +5,4 @@ from lumijit.compiler.launch cimport evaluate
 
 
 @cython.locals(node=Node, nodes=list)
-cdef list _nodes(object args, object construct)
+cpdef list nodes_of(object args, object construct)
