@@ -42,8 +42,7 @@ class _Exposed:
     def copied(self, node: Node, buffer: Buffer) -> Buffer:
         """Return a copy of the memory as it is now."""
         known = self.copy() if self.copy is not None else None
-        # (To a recording, to compare would be to read.)
-        if known is not None and not recorders.is_heard():
+        if known is not None:
             workers.sync()
             if np.array_equal(*(_words(memory, node) for memory in (known, buffer))):
                 return known
@@ -94,11 +93,17 @@ def is_exposed(buffer: Buffer) -> bool:
 
 
 def _protect() -> None:
-    """Give what has been recorded copies of memory to which others may write."""
+    """Give what has been recorded copies of memory to which others may write.
+
+    Not while a function is recorded: nobody writes meanwhile, and a replay finds what
+    arrays consist of by their nodes and memory.
+    """
+    if recorders.is_heard():
+        return
     for key, exposed in list(_all.items()):
         buffer = exposed.buffer()
         holder = exposed.holder() if exposed.holder is not None else None
-        if buffer is None or _is_unheard_of(buffer):
+        if buffer is None:
             continue
         if holder is not None:
             # Writes go to the memory that there is, in a node of their own.
@@ -120,11 +125,6 @@ def _protect() -> None:
             _go_on(exposed, holder, buffer)
         else:
             _all.pop(key, None)
-
-
-def _is_unheard_of(buffer: Buffer) -> bool:
-    """Tell whether what is being recorded has nothing to do with some memory."""
-    return recorders.is_heard() and not recorders.present().references(buffer)
 
 
 def _go_on(exposed: _Exposed, holder: Holder, buffer: Buffer) -> None:

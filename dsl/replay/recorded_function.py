@@ -29,6 +29,7 @@ from lumijit.replay.inputs import (
     as_inputs,
 )
 from lumijit.replay.numbers import Guard
+from lumijit.replay.playback import EVERY
 from lumijit.replay.recording import record
 from lumijit.replay.surroundings import Surroundings
 from lumijit.runtime import recorders
@@ -227,8 +228,12 @@ class Kernel(Generic[P, R]):
     def _note_replay(entry: Entry, surroundings: Surroundings) -> None:
         assert entry.recording is not None
         entry.call_count += 1
-        if entry.recording.puts:
-            surroundings.is_stale = True
+        for place, key in entry.recording.puts:
+            if place < len(surroundings.places):
+                if key is EVERY:
+                    surroundings.is_stale = True
+                else:
+                    surroundings.note(surroundings.places[place], key)
 
     def _repeated(self, args: tuple[Any, ...]) -> tuple[bool, Any]:
         """Replay what was replayed last, if the call is quickly told to look alike.

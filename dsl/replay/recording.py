@@ -101,6 +101,8 @@ class _Recorder:
             self.arithmetic.is_open = False
             # It outlives this recorder, which holds all arrays of the call.
             self.arithmetic.node_of = None
+            if vertices.exposed and vertices.variables:
+                vertices.protect()
         plain = self._plain()
         for put, before, value in zip(puts, left, plain[1:], strict=True):
             if before is not value:

@@ -13,6 +13,7 @@ from lumijit.arrays import FlatArray
 from lumijit.control.locations import (
     MISSING,
     ClassAttributes,
+    Entries,
     Items,
     Location,
     Members,
@@ -20,6 +21,7 @@ from lumijit.control.locations import (
 from lumijit.control.reachability import WHOLE, Reach
 from lumijit.instance_registry import contents
 from lumijit.instances import InstanceArray
+from lumijit.nested import NestedArray
 from lumijit.replay.tokens import (
     HOST,
     NAMED,
@@ -60,6 +62,7 @@ class Surroundings:
         self._host: list[Any] = []
         self.has_local_memory = any(map(is_local_memory, self._roots))
         self._order: dict[int, int] = {}
+        self._is_repeated: set[int] = set()
         tokens: list[Any] = []
         count = len(reach.places)
         for k, place in enumerate(self.places):
@@ -69,6 +72,66 @@ class Surroundings:
             tokens.append((type(root), self._order.setdefault(id(root), -len(tokens))))
         self.key = Shape(tuple(tokens))
         self._host_tokens = list(map(host_token, self._host))
+        places = enumerate(self.where)
+        self._at = {(id(place), key): k for k, (place, key) in places}
+
+    def note(self, place: Location, key: Any) -> None:
+        """Take note that a call has assigned an entry, which may look as it did."""
+        old = place.kept.get(key, MISSING)
+        new = place.current().get(key, MISSING)
+        if old is not new and not self._has_taken(place, key, old, new):
+            self.is_stale = True
+        place.before[key] = new
+
+    def _has_taken(self, place: Location, key: Any, old: Any, new: Any) -> bool:
+        """Have a value in place of another; tell whether that is all there is to do.
+
+        It is where both are numbers, arrays or containers of one structure, and what
+        they consist of is in no other place.
+        """
+        kind = type(new)
+        if type(old) is not kind:
+            return False
+        if kind in NUMBERS:
+            number = self._at.get((id(place), key))
+            if number is not None:
+                self.numbers[number] = new
+            return number is not None
+        seen = self.reach.seen
+        if id(old) in self._is_repeated or id(new) in seen:
+            return False
+        if issubclass(kind, FlatArray) and not issubclass(kind, InstanceArray):
+            index = next((k for k, a in enumerate(self.arrays) if a is old), None)
+            if index is None:
+                return False
+            self.arrays[index] = new
+        elif not self._has_taken_items(kind, old, new):
+            return False
+        seen.discard(id(old))
+        seen.add(id(new))
+        self._order[id(new)] = self._order.pop(id(old))
+        return True
+
+    def _has_taken_items(self, kind: type[Any], old: Any, new: Any) -> bool:
+        """Have the items of a container in place of those of another."""
+        place = next((p for p in self.places if p.owner is old), None)
+        if type(place) is Entries and kind is dict and list(old) == list(new):
+            renewed: tuple[Any, ...] = (new,)
+        elif isinstance(place, Items) and (
+            kind is list or issubclass(kind, NestedArray)
+        ):
+            renewed = ()
+        else:
+            return False
+        before = place.kept
+        place.__init__(new, place.parent, place.label, *renewed)  # type: ignore[misc]
+        kept = place.kept
+        if len(kept) != len(before):
+            return False
+        return all(
+            value is before[k] or self._has_taken(place, k, before[k], value)
+            for k, value in kept.items()
+        )
 
     def _follow_instances(self) -> None:
         """Follow the objects that arrays of instances may contain."""
@@ -102,6 +165,8 @@ class Surroundings:
                 self._host.append(value)
             elif id(value) in seen and not isinstance(value, NAMED):
                 # Told by its contents, and by where else it is.
+                if id(value) in order:
+                    self._is_repeated.add(id(value))
                 number = order.setdefault(id(value), len(order))
                 tokens += (object_token(value), number)
             elif value is MISSING:
