@@ -9,4 +9,4 @@ from lumijit.compiler.plan.describe cimport Launch, describe
 cpdef bint evaluate(object nodes) except -1
 
 @cython.locals(launch=Launch)
-cdef object _run(list wanted)
+cpdef object _run(list wanted)

@@ -15,9 +15,9 @@ import numpy as np
 
 from lumijit import direct, initialize, operators, promotion
 from lumijit.base import Array, ArrayBase, Composed
-from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.trace import emit1
 from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
@@ -125,7 +125,6 @@ def unary_function(
     """Make the public function of a unary float operation."""
     construct = f"lumijit.{op.name}"
     flat_classes = direct.RESULTS[op]
-    emit1 = trace.emit1
 
     def function(arg: Array, /) -> Array:
         result_class = flat_classes.get(type(arg))

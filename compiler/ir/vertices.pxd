@@ -1,0 +1,28 @@
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.compiler.ir.ops.record cimport Op
+
+
+cdef class Vertex:
+    cdef object __weakref__
+    cdef public object op
+    cdef public tuple deps
+    cdef public tuple inputs
+    cdef public object attr
+    cdef public object type
+    cdef public Py_ssize_t size
+    cdef public object serial
+    cdef public object grad
+    cdef public Scope scope
+    cdef public object result
+    cdef public list users
+    cdef public object mode
+    cdef public object where
+
+
+@cython.locals(vertex=Vertex, dep=Node, inputs=list)
+cpdef Vertex track(Node node, object op, tuple deps, object attr=*)
+
+@cython.locals(op=Op)
+cpdef bint note(Node node) except -1

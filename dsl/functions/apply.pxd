@@ -1,0 +1,3 @@
+from lumijit cimport direct
+from lumijit.compiler.ir.effects cimport wrap
+from lumijit.compiler.ir.trace cimport emit1
