@@ -14,6 +14,7 @@ cdef class _Statistics:
 cdef class Buffer:
     cdef object __weakref__
     cdef public object address
+    cdef public bint is_snapshot
     cdef public object size_bytes
     cdef public object ticket
     cdef public Block _block

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +35,30 @@ def test_types_belong_to_a_module() -> None:
     assert TYPED
     for path in TYPED:
         assert path.with_suffix(".py").exists(), path
+
+
+@pytest.mark.parametrize("path", TYPED, ids=lambda p: str(p.relative_to(ROOT)))
+def test_types_are_of_what_a_module_has(path: Path) -> None:
+    """What isn't there any more fails to compile: all would be plain Python."""
+    text = re.sub(
+        r"^cdef extern.*?(?=^\S)", "", path.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    typed = set(re.findall(r"^(?:cp?def )[^(\n:]*?(\w+)\s*[(:]", text, re.MULTILINE))
+    tree = ast.parse(path.with_suffix(".py").read_text())
+    defined = {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+    assert typed <= set(defined)
+    for name, body in re.findall(r"^cdef class (\w+):\n((?:    .*\n|\n)*)", text, re.M):
+        fields = set(
+            re.findall(r"^    cdef (?:public |readonly )?\w+ (\w+)$", body, re.M)
+        )
+        # Any name in a class will do: fields are slots, annotations, or made in
+        # `__init__`.
+        words = set(re.findall(r"\w+", ast.unparse(defined[name])))
+        assert fields <= words, name
 
 
 def test_in_place_nothing_is_compiled() -> None:
