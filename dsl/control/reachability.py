@@ -22,6 +22,7 @@ import numpy as np
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control.bytecode import (
     PLAIN,
@@ -391,6 +392,8 @@ _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
     ((set, frozenset, np.ndarray), _look_at_members),
     ((FunctionType,), _look_at_function),
     ((MethodType, partial, ReferenceType), _look_at_parts),
+    # Functions of compiled modules, which hold nothing of a program's.
+    ((type(wrap),), None),
 )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from lumijit.arrays import FlatArray, data_node
 from lumijit.base import Array
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.effects import Holder, new_holder
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import AND, LT
@@ -93,7 +93,7 @@ class _Placeholder(FlatArray):
     @classmethod
     def of(cls, array: FlatArray, buffer: Holder) -> _Placeholder:
         """Make one for an array."""
-        made: _Placeholder = object.__new__(cls)
+        made: _Placeholder = new_holder(cls)
         made.buffer = buffer
         made.cls = type(array)
         return made
