@@ -67,13 +67,10 @@ class Buffer:
         "_hook",
         "_owner",
         "address",
-        "is_snapshot",
         "size_bytes",
         "ticket",
     )
     address: int
-    # Whether nodes share the memory: who writes to one of them writes to a copy.
-    is_snapshot: bool
     size_bytes: int
     # The job that writes the contents; 0 if they are there already.
     ticket: int
@@ -84,14 +81,13 @@ class Buffer:
     @property
     def is_foreign(self) -> bool:
         """Whether the memory belongs to someone else."""
-        return self._block is None or self.is_snapshot
+        return self._block is None
 
     @property
     def is_read_only(self) -> bool:
         """Whether the memory belongs to a NumPy array that can't be written to."""
         owner = None if self._block is not None else self._owner
-        is_fixed = isinstance(owner, np.ndarray) and not owner.flags.writeable
-        return is_fixed or self.is_snapshot
+        return isinstance(owner, np.ndarray) and not owner.flags.writeable
 
     @property
     def capacity_bytes(self) -> int:
@@ -120,6 +116,13 @@ class Buffer:
     def __repr__(self) -> str:
         kind = "foreign " if self.is_foreign else ""
         return f"<{kind}Buffer of {self.size_bytes} bytes at {self.address:#x}>"
+
+
+class Snapshot(Buffer):
+    """Memory that several nodes share; who writes to one of these writes to a copy."""
+
+    __slots__ = ()
+    is_foreign = is_read_only = property(lambda _: True)
 
 
 class _Claim(ref[Buffer]):
@@ -230,7 +233,6 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.size_bytes = size_bytes
     buffer.ticket = 0
-    buffer.is_snapshot = False
     free = _free[size_class]
     if not free or (is_for_host and not _prefer_idle(free)):
         _add_block(size_class, size_bytes)
@@ -300,7 +302,6 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         buffer: Buffer = Buffer.__new__(Buffer)
         buffer.size_bytes = size_bytes = array.nbytes
         buffer.ticket = 0
-        buffer.is_snapshot = False
         buffer._block = None
         buffer.address = array.__array_interface__["data"][0]
         # Called after the claim: who made the memory shall have it back at once.

@@ -4,7 +4,7 @@ from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.launch.kernels cimport Built
 from lumijit.compiler.launch.starting cimport start
 from lumijit.compiler.plan.describe cimport Launch
-from lumijit.runtime cimport buffers, workers
+from lumijit.runtime cimport workers
 from lumijit.compiler.launch cimport kernels
 
 
@@ -12,7 +12,7 @@ from lumijit.compiler.launch cimport kernels
 cpdef run(object launches, object versions=*)
 
 @cython.locals(
-    node=Node, values=list, results=list, built=Built, buffer=buffers.Buffer
+    node=Node, values=list, results=list, built=Built
 )
 cdef _prepare(Launch launch)
 
