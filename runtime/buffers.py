@@ -95,6 +95,12 @@ class Buffer:
         block = self._block
         return block.capacity if block else self.size_bytes + PADDING_BYTES
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job uses the memory on behalf of a former owner."""
+        block = self._block
+        return block is not None and block.ticket <= workers.completed_ticket()
+
     def wait_until_free(self) -> None:
         """Wait for the jobs that may use the memory on behalf of a former owner.
 

@@ -5,13 +5,18 @@ Both work on lines of 64 bytes: buffers are aligned and padded to that.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from typing import Any
 
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.plan import target as targets
+from lumijit.runtime import recorders
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
+
+# So many lines take less time than a job.
+_LINES_AT_ONCE = 8
 
 
 def _lines(size_bytes: int) -> int:
@@ -39,9 +44,18 @@ def pattern(dtype: DType, value: Any) -> int:
 
 
 def fill(target: Buffer, dtype: DType, value: Any, size: int) -> None:
-    """Set the first `size` entries (and the padding behind) to one value."""
+    """Set the first `size` entries (and the padding behind) to one value.
+
+    The host writes a few lines at once if no job uses the memory, unless somebody
+    records jobs; so the notes that kernels write don't need a kernel of their own.
+    """
+    lines = _lines(size * dtype.size_bytes)
+    number = pattern(dtype, value)
+    if lines <= _LINES_AT_ONCE and target.is_idle and not recorders.is_heard():
+        data = struct.pack("<Q", number) * (8 * lines)
+        ctypes.memmove(target.address, data, len(data))
+        return
     collectives = targets.collectives()
     kernel = named_kernels.get("fill", collectives.fill_ir)
-    args = struct.pack("<2Q", target.address, pattern(dtype, value))
-    lines = _lines(size * dtype.size_bytes)
+    args = struct.pack("<2Q", target.address, number)
     named_kernels.launch(kernel, args, lines, collectives.LINES, writes=(target,))
