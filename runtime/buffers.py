@@ -36,6 +36,8 @@ from lumijit.runtime.pages import PAGE_BYTES, Block
 
 # Kernels read and write whole packets: up to 64 entries of 8 bytes.
 PADDING_BYTES: Final = 512
+# The owner of memory that several nodes have.
+SNAPSHOT: Final = object()
 _MIB: Final = float(1 << 20)
 # How much the host may write or share before what it wrote earlier has been used.
 RUN_AHEAD_BYTES: Final = 64 << 20
@@ -80,14 +82,16 @@ class Buffer:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the memory belongs to someone else."""
-        return self._block is None
+        """Whether the memory belongs to someone else, so that kernels don't write."""
+        return self._block is None or self._owner is SNAPSHOT
 
     @property
     def is_read_only(self) -> bool:
         """Whether the memory belongs to a NumPy array that can't be written to."""
-        owner = None if self._block is not None else self._owner
-        return isinstance(owner, np.ndarray) and not owner.flags.writeable
+        owner = self._owner
+        if isinstance(owner, np.ndarray):
+            return not owner.flags.writeable
+        return owner is SNAPSHOT
 
     @property
     def capacity_bytes(self) -> int:
@@ -122,13 +126,6 @@ class Buffer:
     def __repr__(self) -> str:
         kind = "foreign " if self.is_foreign else ""
         return f"<{kind}Buffer of {self.size_bytes} bytes at {self.address:#x}>"
-
-
-class Snapshot(Buffer):
-    """Memory that several nodes share; who writes to one of these writes to a copy."""
-
-    __slots__ = ()
-    is_foreign = is_read_only = property(lambda _: True)
 
 
 class _Claim(ref[Buffer]):
@@ -239,6 +236,7 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.size_bytes = size_bytes
     buffer.ticket = 0
+    buffer._owner = None
     free = _free[size_class]
     if not free or (is_for_host and not _prefer_idle(free)):
         _add_block(size_class, size_bytes)

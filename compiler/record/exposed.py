@@ -47,7 +47,7 @@ class _Exposed:
             if np.array_equal(*(_words(memory, node) for memory in (known, buffer))):
                 return known
         made = buffers.allocate(node.type.size_bytes * node.size)
-        made.__class__ = buffers.Snapshot
+        made._owner = buffers.SNAPSHOT
         transfer.copy(made, buffer, made.size_bytes)
         workers.sync()
         self.copy = ref(made)
@@ -72,7 +72,7 @@ def note(node: Node, holder: Holder | None = None) -> None:
     """
     buffer = node.buffer
     assert buffer is not None
-    if type(buffer) is buffers.Snapshot:
+    if buffer._owner is buffers.SNAPSHOT:
         return
     exposed = _all.get(id(buffer))
     if exposed is None or exposed.node() is not node:
