@@ -137,17 +137,17 @@ class HashEncoding:
         """Return how many vertices of a level have features of their own."""
         step = self.n_features_per_level
         count = -(-(self._resolution(level) ** self.dimension) // step) * step
-        return min(count, self.hashmap_size)
+        return int(min(count, self.hashmap_size))
 
     @property
     def n_output_features(self) -> int:
         """Number of features of a point: those of all levels."""
-        return self.n_levels * self.n_features_per_level
+        return int(self.n_levels * self.n_features_per_level)
 
     @property
     def n_params(self) -> int:
         """Number of parameters."""
-        return self._offsets[-1] * self.n_features_per_level
+        return int(self._offsets[-1] * self.n_features_per_level)
 
     @property
     def params(self) -> Any:
@@ -353,6 +353,6 @@ def _wrapped(value: Any) -> Any:
 
 def _smoothed(weight: Any, much: float) -> Any:
     """Return a weight to whose derivatives those of a smooth ramp are added."""
-    if not isinstance(weight, ArrayBase):
+    if isinstance(weight, float):
         return weight
     return replace_grad(weight, weight - 0.5 * much * cos(weight * math.pi))

@@ -57,6 +57,11 @@ def test_examples_run(value):
         "debug.formatting",
         "opt.methods",
         "opt.optimizer",
+        "debug.events",
+        "hashgrid",
+        "nn.modules",
+        "nn.vectors",
+        "nn.views",
         "opt.scaling",
     ],
 )

@@ -238,6 +238,12 @@ def _full_name(cls: Type) -> str:
     return f"recorded_loop.{cls.__name__}" if "Loop" in cls.__name__ else cls.__name__
 
 
+# What a namespace has that isn't a type of arrays.
+_EVENT = dict.fromkeys(
+    ("llvm", "llvm.ad"), ("from lumijit.debug.events import Event as Event",)
+)
+
+
 def _imported() -> list[str]:
     names = ["AnySize", "Fits", "Flat", "Floats", "Integers", "Masks", "Matrices"]
     names += ["Numbers", "PCG32Base", "Ravels", "Rows"]
@@ -260,6 +266,7 @@ def namespace_stub(namespace: str) -> str:
             "",
             *[f"from lumijit.{namespace} import ad as ad"] * (namespace in _HAVE_AD),
             "from lumijit.control import recorded_loop",
+            *_EVENT.get(namespace, ()),
             "from lumijit.textures.texture import TextureBase",
             f"from lumijit.typed import {', '.join(_imported())}",
             "",
