@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import lumijit.compiler.derive.traversal  # noqa: F401  (enters the rules of regions)
+import lumijit.compiler.derive.matrices
+import lumijit.compiler.derive.traversal  # noqa: F401  (these enter rules)
 from lumijit.compiler.derive.rules import RULES
 from lumijit.compiler.ir.ops.record import REGISTRY, NotDifferentiable, Op
 
