@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import sys
 import types
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from lumijit import pytree
@@ -72,7 +72,8 @@ def encode(value: Any) -> Any:
         return ["module", value.__name__]
     if isinstance(value, type) and issubclass(value, InstanceArray):
         raise UnknownValueError("arrays of instances")
-    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+    # (Functions of compiled modules have a type of their own.)
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return _encode_named(value)
     raise UnknownValueError(f"an object of type {kind.__name__!r}")
 
