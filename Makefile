@@ -20,6 +20,12 @@ PEER ?=
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 
+# Of what is compiled elsewhere, and what replaces functions of it.
+PLAIN_TESTS := tests/compiler/test_evaluate.py tests/compiler/test_trace.py \
+  tests/compiler/test_numbering.py tests/compiler/test_simplify.py \
+  tests/compiler/test_schedule.py tests/runtime tests/dsl/test_operators.py \
+  tests/dsl/test_arrays.py tests/dsl/test_interrupts.py tests/dsl/replay
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := setup.py $(shell find dsl compiler runtime -name '*.py*' -not -name '*.pyc')
@@ -38,8 +44,7 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-plain: $(INSTALLED)
-	LUMIJIT_NO_COMPILED=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/compiler \
-	  tests/runtime tests/dsl/control tests/dsl/derivatives tests/dsl/test_*.py
+	LUMIJIT_NO_COMPILED=1 $(BIN)/python -m pytest $(PYTEST_ARGS) $(PLAIN_TESTS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

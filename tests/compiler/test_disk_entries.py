@@ -85,8 +85,8 @@ def test_they_are_built_anew(
     _run()
     capsys.readouterr()
     for file in folder.iterdir():
-        code, meta = cache._unpack(file.read_bytes(), file.stem)
-        file.write_bytes(cache._pack(file.stem, *change(code, meta)))
+        code, meta = cache.unpack(file.read_bytes(), file.stem)
+        file.write_bytes(cache.pack(file.stem, *change(code, meta)))
     _run()
     is_dropped = change(b"", {"kernel": ""})[1].get("kernel") != "none of that name"
     assert ("is dropped" in capsys.readouterr().err) == is_dropped
@@ -97,7 +97,7 @@ def test_they_are_built_anew(
 def test_a_pool_on_disk_that_is_none_is_built_anew(folder: Path) -> None:
     pool._Native()
     (file,) = (f for f in folder.iterdir() if f.stat().st_size > 4000)
-    file.write_bytes(cache._pack(file.stem, b"no object", {}))
+    file.write_bytes(cache.pack(file.stem, b"no object", {}))
     assert pool._Native().addresses
     assert cache.lookup(file.stem) != (b"no object", {})
 

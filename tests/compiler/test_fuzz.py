@@ -153,7 +153,7 @@ def test_damaged_descriptions_are_refused(
     for seed in range(COUNT):
         rng = random.Random(seed)
         for file, data in files.items():
-            code, meta = cache._unpack(data, file.stem)
+            code, meta = cache.unpack(data, file.stem)
             described = changed(meta, rng)
             if isinstance(described, dict):
                 described = {**described, "key": file.stem}
