@@ -31,7 +31,7 @@ from lumijit.derivatives.propagation import (
     traverse,
 )
 from lumijit.replay.inputs import Call
-from lumijit.replay.numbers import is_same
+from lumijit.replay.numbers import Arithmetic, Guard, is_same
 from lumijit.runtime.errors import DerivativeError
 
 Nodes = dict[int, Node]
@@ -59,15 +59,29 @@ class Recorded(Protocol):
 class Differentiated:
     """A function whose arguments are tracked, as recordings.
 
-    `is_result` tells which leaves of its result depend on them.
+    `is_result` tells which leaves of its result depend on them, for calls with numbers
+    that fulfil the guards of `arithmetic`.
     """
 
-    def __init__(self, kernel: Recorded, is_result: Sequence[bool]) -> None:
+    def __init__(
+        self, kernel: Recorded, is_result: Sequence[bool], arithmetic: Arithmetic
+    ) -> None:
         self.kernel = kernel
+        self.arithmetic = arithmetic
+        self._compute = arithmetic.compiled()
         self.is_result = tuple(is_result)
         function = kernel.function
         self.pushed = kernel.alike(_pushing(function, self.is_result))
         self.pulled = kernel.alike(_pulling(function, self.is_result))
+
+    def obstacle(self, numbers: list[Any]) -> Guard | Exception | None:
+        """Return what keeps a call with some numbers from being one of these."""
+        try:
+            found = self._compute(numbers)
+        except Exception as error:
+            # The function itself says what is wrong.
+            return error
+        return found if isinstance(found, Guard) else None
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function."""

@@ -207,10 +207,14 @@ class Kernel(Generic[P, R]):
         reason: Guard | Exception | None = None
         # The newest first: it is the likeliest.
         for entry in reversed(found):
+            if entry.differentiated is not None:
+                reason = entry.differentiated.obstacle(call.numbers)
+                if reason is None:
+                    entry.call_count += 1
+                    return entry.differentiated(args, kwargs)
+                continue
             if entry.recording is None:
                 entry.call_count += 1
-                if entry.differentiated is not None:
-                    return entry.differentiated(args, kwargs)
                 return self.function(*args, **kwargs)
             is_played, result = entry.recording.played(
                 call.arrays, call.numbers, call.place
@@ -342,10 +346,12 @@ class Kernel(Generic[P, R]):
             ]
             return call.run(call.arguments.values)
         evaluate.evaluate_pending()
-        recording, problem, is_tracked, result = record(call, self._has_breaks)
-        entry = Entry(recording, problem, reason, names)
-        if is_tracked is not None:
-            entry.differentiated = Differentiated(self, is_tracked)
+        made = record(call, self._has_breaks)
+        entry = Entry(made.recording, made.problem, reason, names)
+        if made.is_tracked is not None:
+            entry.differentiated = Differentiated(
+                self, made.is_tracked, made.arithmetic
+            )
         self._entries.setdefault(key, found).append(entry)
         call.surroundings.is_stale = True
         self._history.append(reason)
@@ -361,4 +367,4 @@ class Kernel(Generic[P, R]):
                 f"{self._warn_after} times, this time because {reason}: see "
                 f"{self.name}.explain()"
             )
-        return result
+        return made.result

@@ -46,12 +46,14 @@ class Outcome(NamedTuple):
 
     `recording` is None if there can't be one, as `problem` says. If that is because the
     results can be differentiated, and there is nothing else that the call leaves,
-    `is_tracked` tells which leaves of the result can.
+    `is_tracked` tells which leaves of the result can, where numbers are as `arithmetic`
+    guards them.
     """
 
     recording: Recording | None
     problem: str
     is_tracked: list[bool] | None
+    arithmetic: Arithmetic
     result: Any
 
 
@@ -67,7 +69,8 @@ def record(call: Call, has_breaks: bool) -> Outcome:
     """
     recorder = _Recorder(call, has_breaks)
     recording, result = recorder.record()
-    return Outcome(recording, recorder.problem, recorder.is_tracked, result)
+    found = recorder.problem, recorder.is_tracked, recorder.arithmetic
+    return Outcome(recording, *found, result)
 
 
 class _Recorder:
@@ -335,7 +338,8 @@ class _Recorder:
             if array._node is not node or grad is not gradient:
                 return None
         is_silent = not (self.reports or delivery.queue.reports)
-        if len(self.parts.values) > 1 or not is_silent:
+        # What depends on entries that are read isn't known before the call.
+        if len(self.parts.values) > 1 or not is_silent or self.tape.reads:
             return None
         own = {id(array) for array in self.arrays}
         return [

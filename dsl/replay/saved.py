@@ -31,7 +31,7 @@ from lumijit.runtime.replay_image import Blobs, MissingCodeError, described, res
 
 Data = dict[str, Any]
 Keyed = tuple[tuple[Any, ...], Entry]
-_FORMAT = 1
+_FORMAT = 2
 
 
 def save(construct: str, path: str, entries: Iterable[Keyed]) -> None:
@@ -117,6 +117,7 @@ def _described(entries: Iterable[Keyed], blobs: Blobs) -> list[Data]:
         differentiated = entry.differentiated
         if differentiated is not None:
             data["is_result"] = differentiated.is_result
+            data["arithmetic"] = _arithmetic(differentiated.arithmetic)
             for name in ("pushed", "pulled"):
                 own = getattr(differentiated, name).entries()
                 data[name] = _described(own, blobs)
@@ -136,7 +137,8 @@ def _restored(entries: list[Data], blobs: Blobs, kernel: Recorded) -> list[Keyed
             entry.recording = _from_data(data["recording"], blobs)
         else:
             entry.problem = "its results can be differentiated"
-            entry.differentiated = Differentiated(kernel, data["is_result"])
+            arithmetic = _restored_arithmetic(data["arithmetic"])
+            entry.differentiated = Differentiated(kernel, data["is_result"], arithmetic)
             for name in ("pushed", "pulled"):
                 own = getattr(entry.differentiated, name)
                 own.adopt(_restored(data[name], blobs, own))
@@ -149,7 +151,6 @@ def _recording(recording: Recording, blobs: Blobs) -> Data:
         raise UnknownValueError("text that it prints, or checks")
     if any(leaf.contents is not None for leaf in recording.leaves):
         raise UnknownValueError("arrays of instances")
-    arithmetic = recording.arithmetic
     nodes = [
         made._replace(source=blobs.add_memory(made.source))
         if made.kind == "memory"
@@ -159,17 +160,7 @@ def _recording(recording: Recording, blobs: Blobs) -> Data:
     return {
         "replay": described(recording.replay, blobs),
         "slots": [encode(tuple(slot)) for slot in recording.slots],
-        "names": arithmetic.names,
-        "steps": [
-            operation.number
-            if isinstance(operation, Read)
-            else [encode(operation), encode(operands)]
-            for operation, operands in arithmetic.steps
-        ],
-        "guards": [
-            encode((g.index, g.expected, g.inputs, g.has_reads, g.where))
-            for g in arithmetic.guards
-        ],
+        "arithmetic": _arithmetic(recording.arithmetic),
         "nodes": [encode(tuple(made)) for made in nodes],
         "parts": [encode_tree(value) for value in recording.parts.values],
         "leaves": [encode(tuple(leaf)) for leaf in recording.leaves],
@@ -181,19 +172,10 @@ def _recording(recording: Recording, blobs: Blobs) -> Data:
 
 def _from_data(data: Data, blobs: Blobs) -> Recording:
     nodes = [Made(*decode(made)) for made in data["nodes"]]
-    steps = [
-        (Read(step), ()) if isinstance(step, int) else tuple(map(decode, step))
-        for step in data["steps"]
-    ]
-    guards = []
-    for guard in data["guards"]:
-        *facts, where = decode(guard)
-        guards.append(Guard(*facts))
-        guards[-1].where = where
     return Recording(
         restored(data["replay"], blobs),
         [Slot(*decode(slot)) for slot in data["slots"]],
-        Arithmetic.restored(data["names"], steps, guards),
+        _restored_arithmetic(data["arithmetic"]),
         [
             made._replace(source=blobs.memory(made.source))
             if made.kind == "memory"
@@ -207,3 +189,32 @@ def _from_data(data: Data, blobs: Blobs) -> Recording:
         [(k, made) for k, made in data["gradients"]],
         [],
     )
+
+
+def _arithmetic(arithmetic: Arithmetic) -> Data:
+    return {
+        "names": arithmetic.names,
+        "steps": [
+            operation.number
+            if isinstance(operation, Read)
+            else [encode(operation), encode(operands)]
+            for operation, operands in arithmetic.steps
+        ],
+        "guards": [
+            encode((g.index, g.expected, g.inputs, g.has_reads, g.where))
+            for g in arithmetic.guards
+        ],
+    }
+
+
+def _restored_arithmetic(data: Data) -> Arithmetic:
+    steps = [
+        (Read(step), ()) if isinstance(step, int) else tuple(map(decode, step))
+        for step in data["steps"]
+    ]
+    guards = []
+    for guard in data["guards"]:
+        *facts, where = decode(guard)
+        guards.append(Guard(*facts))
+        guards[-1].where = where
+    return Arithmetic.restored(data["names"], steps, guards)

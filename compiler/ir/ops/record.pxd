@@ -13,5 +13,5 @@ cdef class Op:
     cdef readonly object operands
     cdef readonly object results
     cdef readonly bint is_ordered
-    cdef readonly object derivative
+    cdef public object derivative
     cdef readonly object index

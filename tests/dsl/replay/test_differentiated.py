@@ -227,3 +227,26 @@ def test_what_leaves_something_runs_as_it_is() -> None:
     dr.backward(y)
     assert_equal(x.grad, Float(0.5, -1, 2) + 3 * 2 * Float(1, 2, 3))
     assert "runs as it is, since its results can be differentiated" in f.explain()
+
+
+def test_what_python_decides_tells_which_results_are_tracked() -> None:
+    def plain(x: Float, k: int) -> Any:
+        if k > 2:
+            return dr.detach(x), x * x
+        if k > 1:
+            return x * 3
+        return x * x * x, dr.detach(x)
+
+    recorded = dr.kernel(plain)
+    for k in (1, 1, 3, 3, 2, 2, 1, 3, 2, 0):
+        found = []
+        for function in (plain, recorded):
+            x = array(1, 2 + k)
+            dr.enable_grad(x)
+            result = function(x, k)
+            leaves = [result] if isinstance(result, Float) else list(result)
+            found.append([dr.grad_enabled(leaf) for leaf in leaves])
+            dr.backward(sum(dr.sum(leaf) for leaf in leaves))
+            found[-1] += [x.grad]
+        assert found[0][:-1] == found[1][:-1]
+        assert_equal(found[0][-1], found[1][-1])
