@@ -27,9 +27,9 @@ class _Sources:
         """Return where a module of lumijit's is; packages are left to others."""
         if path is not None and name.startswith("lumijit."):
             for folder in path:
-                file = os.path.join(folder, name.rpartition(".")[2] + ".py")
-                if os.path.isfile(file):
-                    return spec_from_file_location(name, file)
+                stem = os.path.join(folder, name.rpartition(".")[2])
+                if os.path.isfile(f"{stem}.py") and not os.path.isdir(stem):
+                    return spec_from_file_location(name, f"{stem}.py")
         return None
 
 
