@@ -123,6 +123,7 @@ ALL: Final = (
     FLOAT32,
     FLOAT64,
 )
+BY_NAME: Final = {t.name: t for t in ALL}
 FLOATS: Final = (FLOAT16, FLOAT32, FLOAT64)
 SIGNED_INTS: Final = (INT8, INT16, INT32, INT64)
 UNSIGNED_INTS: Final = (UINT8, UINT16, UINT32, UINT64)

@@ -19,7 +19,6 @@ from lumijit.runtime.replay import Replay, Step, Stop, Template
 Data = dict[str, Any]
 # Where, before its arguments, an inline job names its kernel (in words).
 _KERNEL = 2
-_DTYPES = {t.name: t for t in dtypes.ALL}
 
 
 class MissingCodeError(Exception):
@@ -132,7 +131,7 @@ def restored(data: Data, blobs: Blobs) -> Replay:
         contents,
         [_with_addresses(table, memory, blobs) for table in data["tables"]],
         [
-            Stop(done, is_fixed, place, _DTYPES[name], position)
+            Stop(done, is_fixed, place, dtypes.BY_NAME[name], position)
             for done, is_fixed, place, name, position in data["stops"]
         ],
         [

@@ -134,13 +134,15 @@ class Vertex:
 variables: dict[int, ref[Vertex]] = {}
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     """Stand for what `record.exposed` does."""
 
 
-# Memory to which others may write, and what copies it where something is recorded.
+# Memory to which others may write, what copies all of it that somebody refers to, and
+# what copies that which a node is computed of.
 exposed: dict[int, Any] = {}
 protect: Callable[[], object] = _nothing
+protect_operands: Callable[[Node, tuple[Node, ...]], object] = _nothing
 
 
 class Selection:
@@ -266,7 +268,7 @@ def track(
     if chosen is not None:
         chosen.include(vertex)
     if exposed and node.scope is ROOT:
-        protect()
+        protect_operands(node, deps)
     return vertex
 
 

@@ -1,18 +1,18 @@
 """Memory to which others may write, and what has been recorded of it.
 
 NumPy's arrays and ours share memory, and nobody sees who writes to it. What derivatives
-refer to must stay as it was. So whenever an operation is tracked, nodes that somebody
-refers to and that lie in such memory get a copy of it; an array whose view was handed
+refer to must stay as it was. So whenever an operation is tracked, nodes that it is
+computed of and that lie in such memory get a copy of it; an array whose view was handed
 out goes on with the shared memory in another node, as what is written to the view shows
-in the array (while a construct runs, once it is over). No node is looked through for
-what it reads: operations, regions and arrays that refer to a node count alike.
+in the array (while a construct runs, once it is over). After constructs and before
+traversals, so do all that somebody refers to.
 """
 
 from __future__ import annotations
 
 import sys
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -62,6 +62,9 @@ def _words(buffer: Buffer, node: Node) -> Any:
 # By the buffers' ids.
 _all: dict[int, _Exposed] = vertices.exposed
 
+# Nodes that were looked through for exposed memory since some was last noted.
+_seen: WeakSet[Node] = WeakSet()
+
 
 def note(node: Node, holder: Holder | None = None) -> None:
     """Note that others may write to a node's memory.
@@ -74,6 +77,7 @@ def note(node: Node, holder: Holder | None = None) -> None:
     assert buffer is not None
     if buffer._owner is buffers.SNAPSHOT:
         return
+    _seen.clear()
     exposed = _all.get(id(buffer))
     if exposed is None or exposed.node() is not node:
         exposed = _all[id(buffer)] = _Exposed(node, buffer)
@@ -93,38 +97,60 @@ def is_exposed(buffer: Buffer) -> bool:
 
 
 def _protect() -> None:
-    """Give what has been recorded copies of memory to which others may write.
+    """Give all that has been recorded copies of memory to which others may write."""
+    if not recorders.is_heard():
+        for exposed in list(_all.values()):
+            _give_copy(exposed)
+
+
+def _protect_operands(node: Node, deps: tuple[Node, ...]) -> None:
+    """Give what a tracked node is computed of copies of such memory.
 
     Not while a function is recorded: nobody writes meanwhile, and a replay finds what
     arrays consist of by their nodes and memory.
     """
     if recorders.is_heard():
         return
-    for key, exposed in list(_all.items()):
-        buffer = exposed.buffer()
-        holder = exposed.holder() if exposed.holder is not None else None
-        if buffer is None:
-            continue
-        if holder is not None:
-            # Writes go to the memory that there is, in a node of their own.
-            if holder._node.op is WRITTEN and is_exposed(buffer):
-                evaluate.evaluate((holder._node,))
-            if holder._node.buffer is buffer:
-                if _references(holder._node) <= _HELD:
-                    continue
-                exposed.node = ref(holder._node)
-        node = exposed.node()
-        if holder is None or holder._node is not node:
-            # Nobody goes on with the memory.
-            if node is not None and node.buffer is buffer and is_exposed(buffer):
-                node.buffer = exposed.copied(node, buffer)
-        elif node.buffer is not buffer:
-            _go_on(exposed, holder, buffer)
-        elif is_exposed(buffer):
+    stack = list({*node.deps, *deps})
+    while stack:
+        dep = stack.pop()
+        if dep.buffer is not None:
+            exposed = _all.get(id(dep.buffer))
+            if exposed is not None:
+                _give_copy(exposed)
+        elif dep.vertex is None and dep.deps and dep not in _seen:
+            _seen.add(dep)
+            stack += dep.deps
+
+
+def _give_copy(exposed: _Exposed) -> None:
+    """Give a node a copy of its memory if others than its array refer to it."""
+    buffer = exposed.buffer()
+    holder = exposed.holder() if exposed.holder is not None else None
+    if buffer is None:
+        return
+    if holder is not None:
+        # Writes go to the memory that there is, in a node of their own.
+        if holder._node.op is WRITTEN and is_exposed(buffer):
+            evaluate.evaluate((holder._node,))
+        if holder._node.buffer is buffer:
+            if _references(holder._node) <= _HELD:
+                return
+            exposed.node = ref(holder._node)
+    node = exposed.node()
+    if node is None:
+        _all.pop(id(buffer), None)
+    elif holder is None or holder._node is not node:
+        # Nobody goes on with the memory.
+        if node.buffer is buffer and is_exposed(buffer):
             node.buffer = exposed.copied(node, buffer)
-            _go_on(exposed, holder, buffer)
-        else:
-            _all.pop(key, None)
+    elif node.buffer is not buffer:
+        _go_on(exposed, holder, buffer)
+    elif is_exposed(buffer):
+        node.buffer = exposed.copied(node, buffer)
+        _go_on(exposed, holder, buffer)
+    else:
+        _all.pop(id(buffer), None)
 
 
 def _go_on(exposed: _Exposed, holder: Holder, buffer: Buffer) -> None:
@@ -165,4 +191,5 @@ def _buffer_references(buffer: Buffer) -> int:
 
 _UNEXPOSED, _HELD = _count()
 vertices.protect = _protect
+vertices.protect_operands = _protect_operands
 contexts.afterwards.append(_after_construct)

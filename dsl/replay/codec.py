@@ -25,7 +25,6 @@ from lumijit.replay.tokens import Same, Shape
 from lumijit.runtime import dtypes
 from lumijit.runtime.dtypes import DType
 
-_DTYPES = {t.name: t for t in dtypes.ALL}
 # Types that are built in and have no name there.
 _TYPES = {v: k for k, v in vars(types).items() if isinstance(v, type)}
 _PLAIN = (bool, int, str, type(None))
@@ -119,7 +118,7 @@ def decode(data: Any) -> Any:
     if tag == "every":
         return EVERY
     if tag == "dtype":
-        return _DTYPES[rest[0]]
+        return dtypes.BY_NAME[rest[0]]
     if tag == "same":
         return Same(decode(rest[0]))
     if tag == "shape":

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.compiler.ir import vertices
+from lumijit.compiler.record import exposed
 from lumijit.llvm import Float64 as Plain
 from lumijit.llvm.ad import Array2f64, Float64, TensorXf64, UInt32
 from lumijit.runtime import buffers
@@ -380,6 +382,25 @@ def test_counters_that_are_not_read_yet() -> None:
     assert counter[0] == SIZE
     np.testing.assert_allclose(np.sort(out.numpy()), np.sort(X * BEFORE))
     np.testing.assert_array_equal(x.grad, BEFORE)
+
+
+def test_views_that_an_operation_does_not_read_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A loop that keeps NumPy arrays of its losses doesn't become slower by them."""
+    x = Float64(X.copy())
+    dr.enable_grad(x)
+    kept = [dr.detach(dr.sum(x * x)).numpy() for _ in range(20)]
+    given = [Float64(array()) for _ in range(20)]
+    looked: list[Any] = []
+    monkeypatch.setattr(exposed, "_give_copy", looked.append)
+    y = x * given[3]
+    assert len(looked) == 1
+    y = dr.sin(y * x) + 1
+    assert len(looked) == 1
+    monkeypatch.undo()
+    dr.backward(y)
+    assert len(vertices.exposed) < len(kept)
 
 
 def test_operations_that_are_not_computed_are_not_walked_through() -> None:
