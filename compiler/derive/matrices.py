@@ -9,7 +9,8 @@ from lumijit.compiler.derive.adjoints import Bundle
 from lumijit.compiler.derive.rules import RULES, Rule
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Holder, Matrix
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.matrices import Matrix
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import OUTER, PRODUCT
 from lumijit.compiler.record.matrices import add_outer

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import MODES, OPERATIONS, Matrix, Outer, Reduction
+from lumijit.compiler.ir.effects import MODES, OPERATIONS, Reduction
 from lumijit.compiler.ir.local_types import (
     LocalType,
     is_local,
     local_deps,
     stored_lanes,
 )
+from lumijit.compiler.ir.matrices import Matrix, Outer
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ir.ops.record import Op, Role

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.ir.effects import Outer, Reduction
+from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.local_types import accesses, in_use
+from lumijit.compiler.ir.matrices import Outer
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
 from lumijit.compiler.ir.ops.structural import (

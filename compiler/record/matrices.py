@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.effects import Holder, Matrix, Outer
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.matrices import Matrix, Outer
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import FMA
 from lumijit.compiler.ir.ops.structural import (

@@ -12,8 +12,8 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive.matrices import product
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import Matrix
 from lumijit.compiler.ir.effects import wrap as wrap_flat
+from lumijit.compiler.ir.matrices import Matrix
 from lumijit.derivatives.gradients import grad
 from lumijit.enums import VarType
 from lumijit.functions.gathering import gather

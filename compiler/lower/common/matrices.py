@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.repetition import fold, repeat
-from lumijit.compiler.ir.effects import Matrix
+from lumijit.compiler.ir.matrices import Matrix
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.lower.common.atomics import atomic
 from lumijit.compiler.lower.common.state import State

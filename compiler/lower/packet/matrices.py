@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lumijit.compiler.emit.combine import combine_lanes
 from lumijit.compiler.emit.repetition import repeat
-from lumijit.compiler.ir.effects import Matrix
+from lumijit.compiler.ir.matrices import Matrix
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.lower.common import matrices
 from lumijit.compiler.lower.common.matrices import for_tiles, wide_type
