@@ -113,9 +113,7 @@ def repeat(
     nodes = in_order(inside, home, set(args), Captures())
     nodes = tuple(node for node in nodes if id(node) not in images)
     todo = [node for node in pure_nodes(nodes, inside) if node.op is not CONSUMED]
-    chosen = vertices.selected()
-    is_tracking = chosen is None or not chosen.is_empty
-    rewriter = Rewriter(images, is_pure=True, is_tracking=is_tracking)
+    rewriter = Rewriter(images, is_pure=True, is_tracking=vertices.is_tracking())
     if any(copy.op is CONSUMED for copy in rewriter.copy(todo, trace.state.scope)):
         raise _needs_write()
 
@@ -123,9 +121,8 @@ def repeat(
 def _needs_write() -> DerivativeError:
     return DerivativeError(
         "derivative of a region",
-        "it needs what a write returned inside (lumijit.scatter_inc or scatter_exch, "
-        "or the first derivative of a write that replaces entries), which can't be had "
-        "a second time",
+        "it needs what a write returned inside (lumijit.scatter_inc or scatter_exch), "
+        "which can't be had a second time",
         "write outside of what is differentiated, or use evaluated mode "
         "(mode='evaluated').",
     )
@@ -276,7 +273,7 @@ def forward(
     needed = _operands(found) + [dep for write in written for dep in write.operands]
     repeat(_inside(needed, depth), args, depth, images)
     known: dict[int, Any] = dict(tangents)
-    writers = {id(w.node.vertex) for w in written if w.has_results}
+    writers = {id(w.node.vertex) for w in written if w.is_region}
     for vertex in sorted(found, key=lambda v: v.serial):
         if not vertex.inputs:
             _check(vertex, args)
@@ -308,7 +305,7 @@ def _redo_writes(
     while written and (end is None or written[0].node.vertex is not end):
         write = written.pop(0)
         mine = write.chosen(targets)
-        if write.has_results:
+        if write.is_region:
             rules.push(Step(write.vertex, images, mine), {})
         else:
             vertex = write.wanted.vertex

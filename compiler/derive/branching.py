@@ -15,7 +15,6 @@ from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.written import Tangents, places_of_targets, sinks_of
-from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import Node
@@ -23,7 +22,8 @@ from lumijit.compiler.ir.ops.structural import BRANCH, REGIONS
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import source_deps
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.record import regions
+from lumijit.compiler.record import calls, regions
+from lumijit.compiler.record.calls import Body
 
 Results = list[Node | None]
 
@@ -145,7 +145,7 @@ def _branch(step: Step, like: list[Any], differentiate: Differentiate) -> Result
         no = differentiate(region.false)
     regions.restore_writes(second)
     kept, rows = filled([yes, no], like)
-    if not kept and not first.writes and not second.writes:
+    if not kept and not any(side.writes or side.locals for side in (first, second)):
         return [None] * len(like)
     _, results = regions.close_branch(cond, (first, second), (rows[0], rows[1]))
     return spread(kept, results, len(like))
@@ -154,25 +154,20 @@ def _branch(step: Step, like: list[Any], differentiate: Differentiate) -> Result
 def _call(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
     region: Region = step.attr
     label = f"derivative of {region.label or 'call'}"
-    found = []
-    writes: dict[int, Any] = {}
+    bodies: list[Body] = []
+    columns = []
     with regions.scope(label, step.size) as inner:
         for block in region.bodies:
-            results = differentiate(block)
-            found.append((results, inner.effects))
-            regions.restore_writes(inner)
-            inner.claimed.update((key, n) for key, (_, n) in inner.writes.items())
-            writes.update(inner.writes)
-            inner.effects, inner.writes = [], {}
-        inner.writes = writes
-    kept, rows = filled([results for results, _ in found], like)
-    if not kept and not writes:
-        return [None] * len(like)
-    bodies = [
-        (Code((*effects, *row), inner), row)
-        for (_, effects), row in zip(found, rows, strict=True)
-    ]
-    made = regions.close_call(step.deps[0], bodies, inner, label)
+            inner.part += 1
+            columns.append(differentiate(block))
+            body = Body(inner, inner.effects, inner.writes, (), [], inner.locals)
+            calls.separate(body)
+            bodies.append(body)
+        kept, rows = filled(columns, like)
+        for body, row in zip(bodies, rows, strict=True):
+            body.outputs = row
+            inner.writes.update(body.writes)
+    made = calls.close_bodies(step.deps[0], bodies, inner, label)
     return spread(kept, made, len(like))
 
 

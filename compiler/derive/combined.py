@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.derive.values import Value
+from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.record import memory
@@ -86,15 +87,21 @@ _KINDS: dict[str, Callable[[Node], Combination]] = {
 COMBINED = frozenset(_KINDS)
 
 
-def combination(op: str, entries: Node | None) -> Combination:
+def combination(
+    op: str | None, entries: Node | None, kept: Value | None = None
+) -> Combination:
     """Return a combination of the entries of an array with nothing yet.
 
     Args:
         op: the operation.
         entries: of the array before; None for operations that don't depend on them.
+        kept: which of them count; else all.
     """
     if entries is None or op not in _KINDS:
         return Combination()
+    if kept is not None:
+        neutral = float(identity(op, entries.type))
+        entries = kept.select(Value(entries), neutral).node
     return _KINDS[op](entries)
 
 

@@ -129,8 +129,9 @@ class Recorded:
                 results = run(state)
             effects = list(inner.effects)
         regions.restore_writes(inner)
+        buffers = [carried.final for carried in inner.locals.values()]
         regions.forget(inner)
-        needed = _reached((*results, *effects), inner)
+        needed = _reached((*results, *effects, *buffers), inner)
         return {k for k, node in state.items() if id(node) in needed}
 
     def closure(self, needed: set[int]) -> list[int]:

@@ -32,7 +32,6 @@ from lumijit.compiler.ir.ops.structural import (
     LOCAL_READ,
     LOCAL_WRITE,
     SCATTER,
-    SCATTER_FETCH,
 )
 from lumijit.compiler.ir.vertices import (
     COLLECTED,
@@ -118,16 +117,15 @@ def _rule(step: Step) -> Rule:
     assert op is not None
     rule = RULES.get(op)
     if rule is None:
-        why = "there is no rule for it"
-        if isinstance(op, Op) and isinstance(op.derivative, NotDifferentiable):
-            why = op.derivative.why
-        raise _not_differentiable(step, why)
+        raise not_differentiable(op)
     return rule
 
 
-def _not_differentiable(step: Step, why: str) -> DerivativeError:
-    op = step.op
-    assert op is not None
+def not_differentiable(op: Op | Dependence) -> DerivativeError:
+    """Word the error for an operation without a rule."""
+    why = "there is no rule for it"
+    if isinstance(op, Op) and isinstance(op.derivative, NotDifferentiable):
+        why = op.derivative.why
     return DerivativeError(
         f"derivative of {op.name}",
         f"the operation can't be differentiated: {why}",
@@ -197,25 +195,6 @@ def _combined(step: Step) -> Combination:
     ways = combination(op, trace.resized(target, step.size))
     ways.include(value, index, mask)
     return ways
-
-
-_UNORDERED = "what an element finds depends on the order of all"
-
-
-def _push_fetch(step: Step, tangents: dict[int, Node]) -> Node:
-    """Update the derivative of an array that a region writes to, as it is updated."""
-    op = step.attr.op
-    if not step.targets or op not in ("identity", "add"):
-        raise _not_differentiable(step, _UNORDERED)
-    (into,) = step.targets.values()
-    _, value, index, mask = step.deps
-    return memory.fetch(
-        into.holder, tangents.get(1, literal(0, value)), index, mask, op
-    )
-
-
-def _pull_fetch(step: Step, into: dict[int, Any], by: Node) -> None:
-    raise _not_differentiable(step, _UNORDERED)
 
 
 def _push_scatter(step: Step, tangents: dict[int, Node]) -> Node:
@@ -318,7 +297,6 @@ RULES.update(
         CAST: Rule(_pull_cast, _push_cast),
         GATHER: Rule(_pull_gather, _push_gather),
         SCATTER: Rule(_pull_scatter, _push_scatter),
-        SCATTER_FETCH: Rule(_pull_fetch, _push_fetch),
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),
         COLLECTED: Rule(_pull_collected, _push_collected),

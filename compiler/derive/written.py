@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from lumijit.compiler.derive.adjoints import zero
 from lumijit.compiler.derive.combined import COMBINED, Combination, combination
-from lumijit.compiler.derive.rules import Rule, push
+from lumijit.compiler.derive.order import Clock, Order
+from lumijit.compiler.derive.rules import Rule, not_differentiable, push
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.derive.values import literal
-from lumijit.compiler.ir import trace
+from lumijit.compiler.derive.values import Value, literal
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import (
@@ -47,15 +48,37 @@ T = TypeVar("T")
 class Way:
     """How a region has combined what it writes with the entries of an array.
 
-    `before` is the array before the region, if derivatives depend on it.
+    `before` is the array before the region, if derivatives depend on it. `order` tells
+    what of all that is left, if that has been found out.
     """
 
     combination: Combination
     before: Node | None
     is_replacing: bool
+    order: Order | None
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether derivatives depend on what is written."""
+        return self.before is not None
+
+    def clock(self, is_onwards: bool) -> Clock | None:
+        """Return a clock for going through the writes, if their order matters."""
+        return None if self.order is None else self.order.clock(is_onwards)
+
+    def place(
+        self, clock: Clock | None, write: Write, images: Mapping[int, Node]
+    ) -> tuple[Node, Node]:
+        """Return index and mask of a write whose turn comes, where it is left."""
+        index, mask = write.place(images)
+        if self.order is not None and clock is not None:
+            mask = self.order.is_left(clock, index, mask)
+        return index, mask
 
     def rest(self, by: Node) -> Node:
         """Return a derivative by the array before, given that by all there is after."""
+        if self.order is not None:
+            by = self.order.is_kept.select(Value(by), 0).node
         return by if self.before is None else self.combination.share(by, self.before)
 
 
@@ -64,18 +87,18 @@ class Target:
 
     def __init__(self, by: Node, way: Way) -> None:
         self.is_replaced = way.is_replacing
+        self.reads_values = way.reads_values
         self._way = way
+        self._clock = way.clock(False)
         self._holder = Holder(by)
         if self.is_replaced:
             claim(self._holder)
 
     def take(self, write: Write, images: Mapping[int, Node]) -> Node:
         """Return the derivative by values that were written."""
-        if write.node.op is SCATTER_FETCH:
-            raise _not_differentiable({operation(write.node)})
-        index, mask = write.place(images)
+        index, mask = self._way.place(self._clock, write, images)
         by = self._holder._node
-        if not self.is_replaced:
+        if not self.is_replaced or self._clock is not None:
             found = memory.entries(by, index, mask)
             value = write.value(images)
             return self._way.combination.share(found, value, index, mask)
@@ -94,6 +117,8 @@ class Tangent:
 
     def __init__(self, before: Node, way: Way) -> None:
         self._way = way
+        self.reads_values = way.reads_values
+        self._clock = way.clock(True)
         self.holder = Holder(way.rest(before))
         # The region may read what has the same derivative.
         claim(self.holder)
@@ -102,12 +127,12 @@ class Tangent:
         self, tangent: Node | None, write: Write, images: Mapping[int, Node]
     ) -> None:
         """Write the derivative of a value as the value is written."""
-        is_replacing = operation(write.node) == "identity"
+        index, mask = self._way.place(self._clock, write, images)
+        is_replacing = operation(write.node) == "identity" and self._clock is None
         if tangent is None:
             if not is_replacing:
                 return
             tangent = literal(0, write.wanted)
-        index, mask = write.place(images)
         value = write.value(images)
         tangent = self._way.combination.share(tangent, value, index, mask)
         op = "identity" if is_replacing else "add"
@@ -118,18 +143,39 @@ class Tangent:
 class Repeated:
     """Combines the values that a region writes once more."""
 
+    holder = None
+    reads_values = True
+
     def __init__(self, way: Way) -> None:
         self._way = way
-        self.holder = None
+        self._clock = way.clock(True)
 
     def push(
         self, tangent: Node | None, write: Write, images: Mapping[int, Node]
     ) -> None:
         """Combine the values of a write."""
-        self._way.combination.include(write.value(images), *write.place(images))
+        place = self._way.place(self._clock, write, images)
+        self._way.combination.include(write.value(images), *place)
 
 
-Sink = Tangent | Repeated
+class Ordered:
+    """Notes in which order a region writes."""
+
+    holder = None
+    reads_values = False
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+
+    def push(
+        self, tangent: Node | None, write: Write, images: Mapping[int, Node]
+    ) -> None:
+        """Note a write."""
+        is_replacing = operation(write.node) == "identity"
+        self._order.note(is_replacing, *write.place(images))
+
+
+Sink = Tangent | Repeated | Ordered
 
 
 class Tangents(dict[int, Node]):
@@ -168,7 +214,7 @@ def sinks_of(step: Step, tangents: Mapping[int, Node]) -> dict[int, Sink]:
             for value in written_values(w)
         )
     }
-    ways = _ways(step.vertex, places)
+    ways = _ways(step.vertex, places, False)
     return {
         key: Tangent(
             trace.resized(tangents.get(k, literal(0, deps[k])), deps[k].size), ways[key]
@@ -177,29 +223,58 @@ def sinks_of(step: Step, tangents: Mapping[int, Node]) -> dict[int, Sink]:
     }
 
 
-def _ways(vertex: Vertex, places: Mapping[int, int]) -> dict[int, Way]:
-    """Find out how arrays were combined with what a region writes, by their ids."""
+def _ways(
+    vertex: Vertex, places: Mapping[int, int], is_reverse: bool
+) -> dict[int, Way]:
+    """Find out how arrays were combined with what a region writes, by their ids.
+
+    What forward mode replaces it replaces like the values. So does reverse mode, unless
+    it is to be differentiated: nobody could repeat what it finds.
+    """
+    ops = {key: _operations(vertex, key) for key in places}
+    reducing = {key: _reduction(found) for key, found in ops.items()}
+    is_again = is_reverse and vertices.is_tracking()
+    orders = {
+        key: Order(vertex.deps[k].size, vertex.size)
+        for key, k in places.items()
+        if "identity" in ops[key] and (is_again or reducing[key] is not None)
+    }
+    if orders:
+        noting = {key: Ordered(order) for key, order in orders.items()}
+        with vertices.selecting(vertices.NOTHING):
+            push(Step(vertex, None, noting), {})
     ways = {}
-    repeated: dict[int, Any] = {}
     for key, k in places.items():
-        writes = all_writes_to(vertex.attr.blocks, key)
-        ops = set(map(operation, writes))
-        if OUTER.name in ops:
-            raise _second_derivative()
-        before = None
-        op = "add"
-        if any(map(depends_on_entries, ops)):
+        order, before = orders.get(key), None
+        if reducing[key] is not None:
             (before,) = vertex.deps[k].deps
-            if len(ops) > 1 or not ops <= COMBINED:
-                raise _not_differentiable(ops)
-            (op,) = ops
-        made = combination(op, before)
-        ways[key] = Way(made, before, "identity" in ops)
-        if before is not None:
-            repeated[key] = Repeated(ways[key])
+        kept = None if order is None else order.is_kept
+        made = combination(reducing[key], before, kept)
+        ways[key] = Way(made, before, "identity" in ops[key], order)
+    repeated = {k: Repeated(way) for k, way in ways.items() if way.reads_values}
     if repeated:
         push(Step(vertex, None, repeated), {})
     return ways
+
+
+def _operations(vertex: Vertex, key: int) -> set[str]:
+    """Return how a region changes the entries of an array."""
+    writes = list(all_writes_to(vertex.attr.blocks, key))
+    if any(write.op is OUTER for write in writes):
+        raise _second_derivative()
+    if any(write.op is SCATTER_FETCH for write in writes):
+        raise not_differentiable(SCATTER_FETCH)
+    return set(map(operation, writes))
+
+
+def _reduction(ops: set[str]) -> str | None:
+    """Return the one operation of a region whose derivatives depend on the entries."""
+    found = ops - {"identity"}
+    if not any(map(depends_on_entries, found)):
+        return None
+    if len(found) > 1 or not found <= COMBINED:
+        raise _not_differentiable(ops)
+    return found.pop()
 
 
 class Write:
@@ -209,29 +284,27 @@ class Write:
     of those that stand for them here.
     """
 
-    def __init__(self, node: Node, targets: dict[int, int]) -> None:
+    def __init__(self, node: Node, targets: dict[int, int], reads_values: bool) -> None:
         self.node = node
         self.targets = targets
         self.is_region = node.op in REGIONS
-        # What has results passes derivatives when their turn comes.
-        self.has_results = self.is_region or node.op is SCATTER_FETCH
+        self._first = 1 if reads_values else 2
 
     @property
     def wanted(self) -> Node:
         """What has to be known to pass derivatives."""
-        return self.node if self.has_results else self.node.deps[1]
+        return self.node if self.is_region else self.node.deps[1]
 
     @property
     def operands(self) -> Iterable[Node]:
         """What has to be repeated: the place, maybe the value, or what regions read."""
         if self.is_region:
             return read_deps(self.node)
-        first = 1 if depends_on_entries(operation(self.node)) else 2
-        return self.node.deps[first:]
+        return self.node.deps[self._first :]
 
     @property
     def vertex(self) -> Vertex:
-        """The vertex of what has results, or one if nothing depends on these."""
+        """The vertex of a region, or one if nothing depends on its results."""
         node = self.node
         return node.vertex or Vertex(node, node.op, node.deps, (), node.attr)
 
@@ -249,9 +322,12 @@ class Write:
         return images.get(id(self.node.deps[1]), self.node.deps[1])
 
 
-def writes_to(block: Block, targets: Iterable[int]) -> list[Write]:
+def writes_to(block: Block, targets: Mapping[int, Target | Sink]) -> list[Write]:
     """Return the writes of a block to some arrays, by id, in order."""
-    return [Write(*found) for found in block_writes.writes_to(block, targets)]
+    return [
+        Write(node, mine, any(targets[key].reads_values for key in mine.values()))
+        for node, mine in block_writes.writes_to(block, targets)
+    ]
 
 
 def _second_derivative() -> DerivativeError:
@@ -277,7 +353,7 @@ def _not_differentiable(ops: Iterable[str]) -> DerivativeError:
 def _pull_region_write(step: Step, into: dict[int, Any], by: Node) -> None:
     region = step.vertex.deps[0].vertex
     place = {step.attr: places_of_targets(region)[step.attr]}
-    into[0].targets[step.attr] = Target(by, _ways(region, place)[step.attr])
+    into[0].targets[step.attr] = Target(by, _ways(region, place, True)[step.attr])
 
 
 def _push_region_write(step: Step, tangents: dict[int, Any]) -> Node:

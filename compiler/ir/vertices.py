@@ -185,6 +185,12 @@ selected = _selected.get
 selecting = _selected.during
 
 
+def is_tracking() -> bool:
+    """Tell whether derivatives of anything may be tracked at present."""
+    chosen = selected()
+    return chosen is None or not chosen.is_empty
+
+
 def is_tracked(node: Node) -> bool:
     """Tell whether derivatives flow to a node at present."""
     if node.vertex is None:

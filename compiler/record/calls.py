@@ -51,11 +51,8 @@ def close_call(
     Returns:
         The results; zero where no callable is called.
     """
-    buffers = local.side_versions(bodies)
-    before = local.originals(bodies, buffers)
     wanted = len(bodies[0].outputs)
-    for k, body in enumerate(bodies):
-        body.outputs += tuple(versions[k] for _, versions in buffers)
+    buffers, before = _with_buffers(bodies)
     # What is moved to the caller is other nodes, of which derivatives know nothing.
     is_tracked = bool(vertices.variables) and any(
         n.vertex is not None for b in bodies for n in (*b.code.nodes, *b.outputs)
@@ -78,9 +75,42 @@ def close_call(
     return results[:wanted]
 
 
+def separate(body: Body) -> None:
+    """Keep what was traced for a body from what is traced next in its scope."""
+    inner = body.scope
+    # It sees buffers and arrays as they were before.
+    local.suspend(body)
+    if inner.writes:
+        regions.restore_writes(inner)
+        inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
+    inner.effects, inner.writes, inner.locals = [], {}, {}
+
+
+def close_bodies(
+    selector: Node, bodies: Sequence[Body], written: Scope, label: str
+) -> list[Node]:
+    """Make the region that runs bodies as they are; return one node per result.
+
+    `selector` is a UInt32: the position of the body that an element runs plus 1.
+    """
+    wanted = len(bodies[0].outputs)
+    buffers, before = _with_buffers(bodies)
+    results = _close(selector, bodies, set(), before, written, label)
+    local.enter_versions(buffers, results[wanted:])
+    return results[:wanted]
+
+
+def _with_buffers(bodies: Sequence[Body]) -> tuple[local.Sides, tuple[Node, ...]]:
+    """Make results of the buffers from outside; return them, and how they were."""
+    buffers = local.side_versions(bodies)
+    for k, body in enumerate(bodies):
+        body.outputs += tuple(versions[k] for _, versions in buffers)
+    return buffers, local.originals(bodies, buffers)
+
+
 def _close(
     selector: Node,
-    bodies: list[Body],
+    bodies: Sequence[Body],
     common: set[int],
     buffers: tuple[Node, ...],
     written: Scope,

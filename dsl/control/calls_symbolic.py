@@ -11,7 +11,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.record import calls, local, regions
+from lumijit.compiler.record import calls, regions
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.results import Entry
@@ -118,7 +118,7 @@ class _Tracer:
             results.enter_array(value)
         else:
             self._match(callee, body, value, written)
-        self._separate(body)
+        calls.separate(body)
         if is_pure and self._is_merging and results.is_like(value):
             self._pure[id(value._node)] = body
 
@@ -143,17 +143,6 @@ class _Tracer:
                 if self.inner.parent is not ROOT:
                     raise _written_result(self.call, callee, entry.name)
                 self.late.append((entry, body, leaf))
-
-    def _separate(self, body: calls.Body) -> None:
-        """Keep what a function wrote from the next ones."""
-        inner = self.inner
-        # They see buffers and arrays as they were before this one.
-        local.suspend(body)
-        if inner.writes:
-            regions.restore_writes(inner)
-            inner.claimed.update((k, node) for k, (_, node) in inner.writes.items())
-        # What the next function writes belongs to the next body only.
-        inner.effects, inner.writes, inner.locals = [], {}, {}
 
 
 def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:

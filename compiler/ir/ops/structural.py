@@ -10,6 +10,7 @@ from typing import Any
 
 from lumijit.compiler.ir.ops.record import (
     REGISTRY,
+    NotDifferentiable,
     Op,
     Role,
     define,
@@ -66,6 +67,7 @@ SCATTER_FETCH = _access(
     Role.VALUE,
     *_INDEXED,
     cost=16,
+    derivative=NotDifferentiable("what an element finds depends on the order of all"),
     doc="An update; the old value. attr: Reduction.",
 )
 SCATTER_CAS = _access(

@@ -388,11 +388,6 @@ def test_gradients_of_sums_differentiate_forward(program) -> None:
     np.testing.assert_allclose(found.numpy(), change / (2 * step), rtol=1e-5)
 
 
-def test_second_derivatives_by_what_is_replaced_are_refused() -> None:
-    with pytest.raises(DerivativeError, match="write that replaces entries"):
-        dr.hvp(value(overwritten), (X,), (DIRECTION,))
-
-
 @dr.syntax
 def mixed(x):
     y, n = before(x), UInt32(0)
