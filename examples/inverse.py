@@ -1,4 +1,4 @@
-"""Recovers a texture and shapes from pictures: `python -m examples.inverse`.
+"""Recovers a texture, shapes and a picture: `python -m examples.inverse`.
 
 Owns the command line, the progress bars and the files: for each problem, what was
 seen before and after beside the target, and a plot of the losses.
@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 from tqdm import tqdm
 
-from examples import inverse_shape, inverse_texture
+from examples import inverse_network, inverse_shape, inverse_texture
 from examples.image import quantize
 
 Pixels = np.ndarray
@@ -67,6 +67,16 @@ def recover_shapes(size: int, steps: int) -> Outcome:
     return Outcome(problem.TITLE, rows, losses)
 
 
+def learn_picture(size: int, steps: int) -> Outcome:
+    """Have a network learn a picture."""
+    problem = inverse_network
+    network = problem.Network(size)
+    before = network.picture(size)
+    losses = watched(problem.TITLE, steps, problem.optimize(network, steps))
+    pictures = [before, network.picture(size), problem.wanted(size)]
+    return Outcome(problem.TITLE, [pictures], {"network": losses})
+
+
 def mosaic(rows: list[list[Pixels]], gap: int = 4) -> Image.Image:
     """Put pictures of one size side by side, and rows of them below each other."""
     height, width = rows[0][0].shape[:2]
@@ -114,6 +124,7 @@ def plot(
 PROBLEMS = {
     inverse_texture.TITLE: (recover_texture, inverse_texture),
     inverse_shape.TITLE: (recover_shapes, inverse_shape),
+    inverse_network.TITLE: (learn_picture, inverse_network),
 }
 
 

@@ -7,6 +7,7 @@ are in `compiler.record.memory`. Nothing is evaluated here.
 from __future__ import annotations
 
 import math
+import operator
 from functools import cache
 from typing import Any
 
@@ -157,6 +158,8 @@ def gather_run(
 
     They are of type `dtype`: a flat array type, or a Python type in `scalar`.
     """
+    # A number of the program may be recorded, and a position in memory is none.
+    count = operator.index(count)
     if not isinstance(source, FlatArray):
         return [gather(dtype, source, first + k, active) for k in range(count)]
     construct = "lumijit.gather"

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import lumijit as dr
-from examples import inverse, inverse_shape, inverse_texture
+from examples import inverse, inverse_network, inverse_shape, inverse_texture
 from examples.inverse_shape import START, TARGET, Balls, Grid
 from lumijit.llvm.ad import Array3f, Float
 
@@ -28,6 +28,15 @@ def test_the_texture_is_recovered_where_it_is_seen() -> None:
     assert abs(found - wanted)[middle].mean() < before / 4
     # No ray reads the last row in the corner of the lower half.
     np.testing.assert_array_equal(found[-1, 0], grey[-1, 0])
+
+
+def test_a_picture_is_learned() -> None:
+    size = 32
+    network, wanted = inverse_network.Network(size, 3), inverse_network.wanted(size)
+    before = np.mean((network.picture(size) - wanted) ** 2)
+    losses = list(inverse_network.optimize(network, 40, 1 << 11))
+    assert losses[-1] < losses[0] / 8
+    assert np.mean((network.picture(size) - wanted) ** 2) < before / 8
 
 
 @pytest.mark.parametrize(("name", "factor"), [("spheres", 50), ("grid", 8)])

@@ -64,4 +64,6 @@ def test_steps_of_the_inverse_examples_are_recorded_once(
     list(texture.optimize(texture.begin(), 16, 4))
     for opt in shape.begin().values():
         list(shape.optimize(opt, 16, 4))
-    assert [step.n_recordings for step in made] == [1, 1, 1]
+    network: Any = importlib.import_module("examples.inverse_network")
+    list(network.optimize(network.Network(16, 2), 4, 256))
+    assert [step.n_recordings for step in made] == [1, 1, 1, 1]
