@@ -301,6 +301,7 @@ from lumijit.type_traits import float16_array_t as float16_array_t
 from lumijit.type_traits import float32_array_t as float32_array_t
 from lumijit.type_traits import float64_array_t as float64_array_t
 from lumijit.type_traits import float_array_t as float_array_t
+from lumijit.type_traits import int8_array_t as int8_array_t
 from lumijit.type_traits import int32_array_t as int32_array_t
 from lumijit.type_traits import int64_array_t as int64_array_t
 from lumijit.type_traits import int_array_t as int_array_t
@@ -313,6 +314,7 @@ from lumijit.type_traits import replace_shape_t as replace_shape_t
 from lumijit.type_traits import replace_type_t as replace_type_t
 from lumijit.type_traits import scalar_t as scalar_t
 from lumijit.type_traits import tensor_t as tensor_t
+from lumijit.type_traits import uint8_array_t as uint8_array_t
 from lumijit.type_traits import uint32_array_t as uint32_array_t
 from lumijit.type_traits import uint64_array_t as uint64_array_t
 from lumijit.type_traits import uint_array_t as uint_array_t
@@ -323,7 +325,10 @@ from lumijit.type_traits import value_t as value_t
 _LATER = {
     "": ("cuda", "dda", "hashgrid", "nn"),
     "debug.ptx": ("ptx",),
-    "functions.colors": ("linear_to_srgb", "srgb_to_linear"),
+    "functions.colors": (
+        *("linear_srgb_to_oklab", "linear_to_srgb"),
+        *("oklab_to_linear_srgb", "srgb_to_linear"),
+    ),
     "functions.comparison": ("assert_allclose",),
     "functions.elliptic": (
         *("comp_ellint_1", "comp_ellint_2", "comp_ellint_3"),

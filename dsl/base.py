@@ -233,6 +233,11 @@ class ArrayBase:
         """The transpose of a matrix: its rows become columns."""
         return self._transposed()
 
+    @property
+    def mT(self) -> Array:
+        """The transposes of matrices; of a tensor, its last two axes are exchanged."""
+        return self._transposed()
+
     def _transposed(self, axes: Any = None) -> Array:
         """Return the array with its dimensions in another order."""
         raise ArrayTypeError(

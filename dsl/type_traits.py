@@ -240,6 +240,26 @@ def _same_width(arg: Any, kind: str) -> DType:
     return same_bits(dtype, kind)
 
 
+def int8_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with Int8 entries.
+
+    >>> import lumijit as dr
+    >>> dr.int8_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.Int8'>
+    """
+    return replace_type_t(arg, VarType.Int8)
+
+
+def uint8_array_t(arg: Any, /) -> type[Any]:
+    """Return the type of the same shape with UInt8 entries.
+
+    >>> import lumijit as dr
+    >>> dr.uint8_array_t(dr.llvm.Float)
+    <class 'lumijit.llvm.UInt8'>
+    """
+    return replace_type_t(arg, VarType.UInt8)
+
+
 def int32_array_t(arg: Any, /) -> type[Any]:
     """Return the type of the same shape with Int32 entries.
 

@@ -1,4 +1,8 @@
-"""Colors: intensities as displays encode them (sRGB, IEC 61966-2-1), and back."""
+"""Colors: sRGB as displays encode it (IEC 61966-2-1), and Oklab.
+
+Source of the latter: B. Ottosson, "A perceptual color space for image processing"
+(2020).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import clip as limited
 from lumijit.functions.elementwise import fma, mulsign
 from lumijit.functions.selection import select
-from lumijit.functions.transcendental import power
+from lumijit.functions.transcendental import cbrt, power
 
 
 def linear_to_srgb(x: Any, clip: bool = True) -> Array:
@@ -58,3 +62,59 @@ def _domain(x: Any, clip: bool) -> tuple[Any, Any]:
         x = limited(x, 0.0, 1.0)
         return x, x
     return x, abs_(x)
+
+
+_TO_CONES = (
+    (0.4122214708, 0.5363325363, 0.0514459929),
+    (0.2119034982, 0.6806995451, 0.1073969566),
+    (0.0883024619, 0.2817188376, 0.6299787005),
+)
+_TO_OKLAB = (
+    (0.2104542553, 0.7936177850, -0.0040720468),
+    (1.9779984951, -2.4285922050, 0.4505937099),
+    (0.0259040371, 0.7827717662, -0.8086757660),
+)
+_FROM_OKLAB = (
+    (1.0, 0.3963377774, 0.2158037573),
+    (1.0, -0.1055613458, -0.0638541728),
+    (1.0, -0.0894841775, -1.2914855480),
+)
+_FROM_CONES = (
+    (4.0767416621, -3.3077115913, 0.2309699292),
+    (-1.2684380046, 2.6097574011, -0.3413193965),
+    (-0.0041960863, -0.7034186147, 1.7076147010),
+)
+
+
+def linear_srgb_to_oklab(value: Any) -> Array:
+    """Convert linear sRGB to Oklab: lightness, and two coordinates of hue and chroma.
+
+    Args:
+        value: array of three components, such as `Array3f`.
+
+    >>> import lumijit as dr
+    >>> dr.linear_srgb_to_oklab(dr.llvm.Array3f(0.1, 0.5, 0.9))
+    [[0.757296, -0.0675829, -0.101862]]
+    """
+    cones = [cbrt(c) for c in _mixed(_TO_CONES, value)]
+    return type(value)(_mixed(_TO_OKLAB, cones))
+
+
+def oklab_to_linear_srgb(value: Any) -> Array:
+    """Convert Oklab to linear sRGB.
+
+    Args:
+        value: array of three components, such as `Array3f`.
+
+    >>> import lumijit as dr
+    >>> dr.oklab_to_linear_srgb(dr.llvm.Array3f(0.5, 0.1, 0))
+    [[0.280158, 0.0662489, 0.119061]]
+    """
+    cones = [c * c * c for c in _mixed(_FROM_OKLAB, value)]
+    return type(value)(_mixed(_FROM_CONES, cones))
+
+
+def _mixed(weights: tuple[tuple[float, ...], ...], value: Any) -> list[Any]:
+    """Multiply a matrix of numbers with three components."""
+    x, y, z = value
+    return [fma(a, x, fma(b, y, c * z)) for a, b, c in weights]

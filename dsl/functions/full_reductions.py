@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumijit.base import ArrayBase
 from lumijit.enums import ReduceOp
 from lumijit.functions.reductions import reduce
 from lumijit.pytree import tree_leaves
 
 
 def _whole(op: ReduceOp, value: Any) -> Any:
+    if isinstance(value, ArrayBase):
+        return reduce(op, value, None)
     leaves = [leaf for _, leaf in tree_leaves(value)]
     return reduce(op, [reduce(op, leaf, None) for leaf in leaves])
 

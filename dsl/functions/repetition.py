@@ -32,8 +32,8 @@ def tile(value: Any, count: int | Sequence[int]) -> Any:
 
     Args:
         value: array or PyTree.
-        count: how many times; along several axes for a tensor, or for an array, which
-            becomes one. A single number is that of the last axis.
+        count: how many times; for several axes, along each of a tensor, or of an array,
+            which becomes one. A single number is that of the last axis.
 
     Returns:
         The longer arrays, of the same types.
@@ -47,11 +47,10 @@ def tile(value: Any, count: int | Sequence[int]) -> Any:
     """
     construct = "lumijit.tile"
     if isinstance(value, ArrayBase):
-        counts: Any = count
-        if not isinstance(count, (list, tuple)) and value._spec.kind is TENSOR:
-            counts = (count,)
-        if isinstance(counts, (list, tuple)):
+        counts = count if isinstance(count, (list, tuple)) else (count,)
+        if value._spec.kind is TENSOR or len(counts) > 1:
             return _as_tensor(value)._tiled(construct, counts)
+        (count,) = counts
     elif is_container(value):
         return rebuild(value, [tile(v, count) for _, v in children(value)])
     return _spread(construct, value, cast(Any, count), lambda i, n: i % n)

@@ -38,7 +38,7 @@ from lumijit.spec import TENSOR, require
 def prefix_sum(
     value: Any, exclusive: bool = True, axis: int | None = 0, reverse: bool = False
 ) -> Any:
-    """Sum all entries before each one, along the outermost dimension.
+    """Sum all entries before each one, along a dimension.
 
     Args:
         value: array of numbers, or list or tuple of numbers.
@@ -254,20 +254,22 @@ def _check_readable(value: Array, construct: str) -> None:
         raise symbolic_error(construct)
 
 
-def cumsum(arg: Any, /) -> Any:
+def cumsum(value: Any, axis: int | None = 0, reverse: bool = False) -> Any:
     """Sum all entries up to each one: an inclusive prefix sum.
 
     Args:
-        arg: array of numbers, or list or tuple of numbers.
+        value: array of numbers, or list or tuple of numbers.
+        axis: which dimension; None for the only one of flat arrays.
+        reverse: whether to sum from each entry on.
 
     Returns:
-        The running sums, of the type of `arg`.
+        The running sums, of the type of `value`.
 
     >>> import lumijit as dr
     >>> dr.cumsum(dr.llvm.Float(1, 2, 3))
     [1, 3, 6]
     """
-    return prefix_sum(arg, exclusive=False)
+    return prefix_sum(value, False, axis, reverse)
 
 
 def block_reduce(

@@ -18,7 +18,8 @@ from lumijit.functions.elementwise import abs as abs_
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
 from lumijit.runtime.errors import ArrayTypeError, SizeError
-from lumijit.spec import require
+from lumijit.spec import TENSOR, require
+from lumijit.type_traits import float64_array_t
 
 
 def select(mask: Any, a: Any, b: Any, /) -> Any:
@@ -233,7 +234,7 @@ def comparable(
     floats = [t for t in dtypes if t.is_float]
     narrow = min(floats, key=lambda t: t.bits) if floats else FLOAT64
     default_rtol, default_atol = _TOLERANCES.get(narrow, (1e-3, 1e-5))
-    first, second = _plain(construct, a), _plain(construct, b)
+    first, second = _plain(construct, a, b), _plain(construct, b, a)
     try:
         first, second = np.broadcast_arrays(first, second)
     except ValueError:
@@ -246,12 +247,21 @@ def comparable(
     return first, second, rtol, default_atol if atol is None else atol
 
 
-def _plain(construct: str, value: Any) -> Any:
+def _plain(construct: str, value: Any, other: Any) -> Any:
+    """Return a value as NumPy has it; a sequence is what operators take it for."""
+    is_array = isinstance(other, ArrayBase) and other._spec.kind is not TENSOR
+    is_sequence = isinstance(value, (list, tuple, np.ndarray))
     try:
+        if is_sequence and is_array and other._spec.outer and _is_real(value):
+            value = float64_array_t(type(other))(value)
         data = np.asarray(value)
         return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
     except (TypeError, ValueError):
         raise not_numeric(construct, (value,)) from None
+
+
+def _is_real(value: Any) -> bool:
+    return np.asarray(value).dtype.kind != "c"
 
 
 def step(a: Any, b: Any, /) -> Any:

@@ -264,7 +264,11 @@ def _reshape(
     if is_tensor:
         flat = ravel(value, order)
         return dtype(flat, wanted[::-1]).T if order == "F" else dtype(flat, wanted)
-    return unravel(dtype, ravel(value, order), order)
+    flat = ravel(value, order)
+    if dtype._spec.is_jit and DYNAMIC in dtype._spec.outer:
+        sized = require(dtype._spec.replaced(outer=wanted[:-1]), construct)
+        return dtype(unravel(sized, flat, order))
+    return unravel(dtype, flat, order)
 
 
 def _bad_shape(construct: str, value: Array, wanted: tuple[int, ...]) -> SizeError:

@@ -7,6 +7,7 @@ the permutation XSH-RR, bit-exact with the published C implementation.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,18 @@ from lumijit.compiler.ir import trace
 from lumijit.control.loop import while_loop
 from lumijit.functions.bits import reinterpret_array, rotr
 from lumijit.functions.creation import arange
+from lumijit.functions.elementwise import minimum
 from lumijit.functions.selection import select
-from lumijit.runtime.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64
+from lumijit.functions.transcendental import erfinv
+from lumijit.runtime.dtypes import (
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    UINT32,
+    UINT64,
+    DType,
+)
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import SCALAR, ArraySpec, plain_spec, require
 
@@ -137,6 +148,12 @@ class PCG32Base:
         high = self._u64(self.next_uint32(mask))
         return self._wrap(low | (high << 32))
 
+    def prev_uint64(self, mask: Any = True) -> Any:
+        """Undo `next_uint64`, and return its bits."""
+        high = self._u64(self.prev_uint32(mask))
+        low = self._u64(self.prev_uint32(mask))
+        return self._wrap(low | (high << 32))
+
     def next_uint32_bounded(self, bound: Any, mask: Any = True) -> Any:
         """Return a random integer in [0, bound), each equally likely.
 
@@ -177,41 +194,92 @@ class PCG32Base:
     def _draw(self, bits: int, mask: Any) -> Any:
         return self.next_uint32(mask) if bits == 32 else self.next_uint64(mask)
 
-    def next_float32(self, mask: Any = True) -> Any:
-        """Return a random number in [0, 1) with 23 bits, in single precision."""
-        bits = (self.next_uint32(mask) >> 9) | 0x3F800000
-        if isinstance(bits, int):
-            return float(np.uint32(bits).view(np.float32)) - 1.0
-        return reinterpret_array(self._type(FLOAT32), bits) - 1.0
-
-    def next_float64(self, mask: Any = True) -> Any:
-        """Return a random number in [0, 1) with 32 bits, in double precision."""
-        bits = (self._u64(self.next_uint32(mask)) << 20) | 0x3FF0000000000000
-        if isinstance(bits, int):
-            return float(np.uint64(bits).view(np.float64)) - 1.0
-        return reinterpret_array(self._type(FLOAT64), bits) - 1.0
+    def next_float(self, dtype: type[Any], mask: Any = True) -> Any:
+        """Return a random number in [0, 1) in the precision of a type."""
+        return self._float(_precision(dtype), self.next_uint32(mask))
 
     def next_float16(self, mask: Any = True) -> Any:
         """Return a random number in [0, 1), rounded to half precision."""
-        value = self.next_float32(mask)
-        if isinstance(value, float):
-            return min(FLOAT16.wrap(value), _LARGEST_HALF)
-        half = self._type(FLOAT16)(value)
-        return select(half < 1.0, half, _LARGEST_HALF)
+        return self._float(FLOAT16, self.next_uint32(mask))
 
-    def next_float(self, dtype: type[Any], mask: Any = True) -> Any:
-        """Return a random number in [0, 1) in the precision of a type."""
-        spec = getattr(dtype, "_spec", None)
-        entry = FLOAT64 if dtype is float else getattr(spec, "dtype", None)
-        if entry is FLOAT32:
-            return self.next_float32(mask)
-        if entry is FLOAT64:
-            return self.next_float64(mask)
-        if entry is FLOAT16:
-            return self.next_float16(mask)
-        raise ArrayTypeError(
-            "PCG32.next_float", f"the dtype is {dtype!r}", "pass a floating-point type."
-        )
+    def next_float32(self, mask: Any = True) -> Any:
+        """Return a random number in [0, 1) with 23 bits, in single precision."""
+        return self._float(FLOAT32, self.next_uint32(mask))
+
+    def next_float64(self, mask: Any = True) -> Any:
+        """Return a random number in [0, 1) with 32 bits, in double precision."""
+        return self._float(FLOAT64, self.next_uint32(mask))
+
+    def next_float_normal(self, dtype: type[Any], mask: Any = True) -> Any:
+        """Return a standard normal number in the precision of a type."""
+        return self._normal(_precision(dtype), self.next_uint32(mask))
+
+    def next_float16_normal(self, mask: Any = True) -> Any:
+        """Return a standard normal number, rounded to half precision."""
+        return self._normal(FLOAT16, self.next_uint32(mask))
+
+    def next_float32_normal(self, mask: Any = True) -> Any:
+        """Return a standard normal number, from 23 bits, in single precision."""
+        return self._normal(FLOAT32, self.next_uint32(mask))
+
+    def next_float64_normal(self, mask: Any = True) -> Any:
+        """Return a standard normal number, from 32 bits, in double precision."""
+        return self._normal(FLOAT64, self.next_uint32(mask))
+
+    def prev_float(self, dtype: type[Any], mask: Any = True) -> Any:
+        """Step back, and return what `next_float` did for the undone step."""
+        return self._float(_precision(dtype), self.prev_uint32(mask))
+
+    def prev_float16(self, mask: Any = True) -> Any:
+        """Step back, and return what `next_float16` did."""
+        return self._float(FLOAT16, self.prev_uint32(mask))
+
+    def prev_float32(self, mask: Any = True) -> Any:
+        """Step back, and return what `next_float32` did."""
+        return self._float(FLOAT32, self.prev_uint32(mask))
+
+    def prev_float64(self, mask: Any = True) -> Any:
+        """Step back, and return what `next_float64` did."""
+        return self._float(FLOAT64, self.prev_uint32(mask))
+
+    def prev_float_normal(self, dtype: type[Any], mask: Any = True) -> Any:
+        """Step back, and return what `next_float_normal` did."""
+        return self._normal(_precision(dtype), self.prev_uint32(mask))
+
+    def prev_float16_normal(self, mask: Any = True) -> Any:
+        """Step back, and return what `next_float16_normal` did."""
+        return self._normal(FLOAT16, self.prev_uint32(mask))
+
+    def prev_float32_normal(self, mask: Any = True) -> Any:
+        """Step back, and return what `next_float32_normal` did."""
+        return self._normal(FLOAT32, self.prev_uint32(mask))
+
+    def prev_float64_normal(self, mask: Any = True) -> Any:
+        """Step back, and return what `next_float64_normal` did."""
+        return self._normal(FLOAT64, self.prev_uint32(mask))
+
+    def _float(self, dtype: Any, word: Any) -> Any:
+        """Return the number in [0, 1) that 32 random bits stand for."""
+        if dtype is FLOAT16:
+            return minimum(self._half(self._float(FLOAT32, word)), _LARGEST_HALF)
+        if dtype is FLOAT32:
+            bits = (word >> 9) | 0x3F800000
+        else:
+            bits = (self._u64(word) << 20) | 0x3FF0000000000000
+        if isinstance(bits, int):
+            return _from_bits(dtype, bits) - 1.0
+        return reinterpret_array(self._type(dtype), bits) - 1.0
+
+    def _normal(self, dtype: Any, word: Any) -> Any:
+        """Return the normal number at a random quantile."""
+        if dtype is FLOAT16:
+            return self._half(self._normal(FLOAT32, word))
+        return math.sqrt(2) * erfinv(self._float(dtype, word) * 2 - 1)
+
+    def _half(self, value: Any) -> Any:
+        if isinstance(value, float):
+            return FLOAT16.wrap(value)
+        return self._type(FLOAT16)(value)
 
     def _jump(self, delta: Any) -> tuple[Any, Any]:
         """Return (a, b) so that `delta` steps are state * a + inc * b.
@@ -274,6 +342,20 @@ class PCG32Base:
         if isinstance(distance, int):
             return INT64.wrap(distance)
         return self._type(INT64)(distance)
+
+
+def _precision(dtype: Any) -> DType:
+    spec = getattr(dtype, "_spec", None)
+    entry = FLOAT64 if dtype is float else getattr(spec, "dtype", None)
+    if entry in (FLOAT16, FLOAT32, FLOAT64):
+        return entry
+    raise ArrayTypeError(
+        "PCG32.next_float", f"the dtype is {dtype!r}", "pass a floating-point type."
+    )
+
+
+def _from_bits(dtype: DType, bits: int) -> float:
+    return float(np.array(bits, f"u{dtype.size_bytes}").view(f"f{dtype.size_bytes}"))
 
 
 def _jump_of_int(steps: int) -> tuple[int, int]:

@@ -64,6 +64,8 @@ def test_properties():
         (dr.diff_array_t(scalar.Array3f), scalar.Array3f),
         (dr.uint32_array_t(float), int),
         (dr.float16_array_t(llvm.Array3i), llvm.Array3f16),
+        (dr.int8_array_t(llvm.Array3f), llvm.Array3i8),
+        (dr.uint8_array_t(ad.Float), ad.UInt8),
         (dr.int64_array_t(llvm.Float), llvm.Int64),
         (dr.uint64_array_t(llvm.Float), llvm.UInt64),
         (dr.int_array_t(llvm.Float16), llvm.Int16),

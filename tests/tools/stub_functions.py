@@ -89,7 +89,10 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
             _FLOAT,
         ],
     ),
-    "vectors": ("normalize transpose", [_REAL]),
+    "vectors": (
+        "linear_srgb_to_oklab normalize oklab_to_linear_srgb transpose",
+        [_REAL],
+    ),
     "pairs": (
         "sincos sincosh",
         [(["ArrayT"], "tuple[ArrayT, ArrayT]"), (["float"], "tuple[float, float]")],

@@ -205,6 +205,15 @@ def test_reshape_without_a_type_keeps_it():
         dr.reshape(x, (3,))
 
 
+def test_reshape_to_dynamic_arrays():
+    numbers = llvm.Float(range(6))
+    by_columns = dr.reshape(llvm.ArrayXf, numbers, (2, -1))
+    assert type(by_columns) is llvm.ArrayXf
+    assert by_columns.numpy().tolist() == [[0, 2, 4], [1, 3, 5]]
+    by_rows = dr.reshape(llvm.ArrayXf, numbers, (2, 3), order="C")
+    assert by_rows.numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_reshape():
     value = dr.reshape(Array3f, Array2f([1, 2, 3], [4, 5, 6]), (3, -1), order="C")
     expected = np.arange(1, 7, dtype=np.float32).reshape(3, 2)

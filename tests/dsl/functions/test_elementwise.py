@@ -169,6 +169,23 @@ def test_select_by_a_python_bool_promotes(space):
         dr.select(True, v, "a")
 
 
+@pytest.mark.parametrize("space", [llvm, scalar])
+def test_sequences_are_compared_as_operators_take_them(space):
+    for value, same, other in [
+        (space.Array3f(1, 2, 3), [1, 2, 3], (1, 2, 4)),
+        (space.Array3f(1, 2, 3), np.array([1, 2, 3]), np.array([1, 3, 3])),
+        (space.Quaternion4f(1, 2, 3, 4), [1, 2, 3, 4], [4, 3, 2, 1]),
+        (space.Complex2f(1, 2), [1, 2], [2, 1]),
+        (space.Matrix2f(1, 2, 3, 4), [[1, 2], [3, 4]], [[1, 3], [2, 4]]),
+    ]:
+        assert dr.allclose(value, same)
+        assert dr.allclose(same, value)
+        assert not dr.allclose(value, other)
+    lanes = llvm.Array3f([1, 1, 1], [2, 2, 2], [3, 3, 3])
+    assert dr.allclose(lanes, [1, 2, 3])
+    assert dr.allclose(llvm.Complex2f(1, 2), np.array([1 + 2j]))
+
+
 def test_allclose():
     assert dr.allclose(llvm.Float(1, 2), [1.000001, 2])
     assert not dr.allclose(llvm.Float(1), 1.1)

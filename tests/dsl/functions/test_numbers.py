@@ -57,6 +57,15 @@ def test_reshape_shrinks_tensors():
         dr.reshape(x, (2, 3), shrink=True)
 
 
+def test_one_count_in_a_tuple_is_a_count():
+    for count in (2, (2,), [2]):
+        tiled = dr.tile(llvm.Float(1, 2), count)
+        assert type(tiled) is llvm.Float
+        assert list(tiled) == [1, 2, 1, 2]
+        assert type(dr.tile(llvm.Array2f(1, 2), count)) is llvm.Array2f
+    assert dr.tile(llvm.Float(1, 2), (3, 2)).shape == (3, 4)
+
+
 def test_tensors_in_containers_are_tiled_and_repeated():
     value = {"a": TensorXf([[1, 2]]), "b": [Float(1, 2), 3]}
     found = dr.tile(value, 2)

@@ -171,6 +171,31 @@ def encoded(x):
     return np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.abs(x) ** (1 / 2.4) - 0.055)
 
 
+@pytest.mark.parametrize("cls", [llvm.Array3f, ad.Array3f64, scalar.Array3f])
+def test_oklab(cls):
+    """Values of the source's table, and back."""
+    for x, y, z, lab in [
+        (0.95, 1.0, 1.089, (1, 0, 0)),
+        (1, 0, 0, (0.45, 1.236, -0.019)),
+        (0, 0, 1, (0.153, -1.415, -0.449)),
+    ]:
+        xyz = np.array([x, y, z])
+        # From CIE XYZ (D65) to linear sRGB.
+        matrix = np.array(
+            [
+                [3.2404542, -1.5371385, -0.4985314],
+                [-0.9692660, 1.8760108, 0.0415560],
+                [0.0556434, -0.2040259, 1.0572252],
+            ]
+        )
+        color = cls(*(matrix @ xyz))
+        found = dr.linear_srgb_to_oklab(color)
+        assert type(found) is cls
+        assert dr.allclose(found, list(lab), atol=2e-3)
+        assert dr.allclose(dr.oklab_to_linear_srgb(found), color, atol=1e-4)
+    assert dr.allclose(dr.linear_srgb_to_oklab(cls(1)), [1, 0, 0], atol=1e-5)
+
+
 @pytest.mark.parametrize("cls", [llvm.Float64, ad.Float64, scalar.ArrayXf64])
 def test_srgb(cls):
     x = np.linspace(-0.5, 1.5, 301)

@@ -182,3 +182,37 @@ def test_bad_seeds():
         llvm.PCG32(-1)
     with pytest.raises(ArrayTypeError, match="as a seed"):
         scalar.PCG32(1, "a")
+
+
+KINDS = ["float", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("space", [scalar, llvm, ad])
+@pytest.mark.parametrize("kind", KINDS)
+def test_normal_numbers_are_at_the_quantiles_of_even_ones(space, kind):
+    args = (space.Float64,) if kind == "float" else ()
+    rng, other = space.PCG32(1000), space.PCG32(1000)
+    even = getattr(rng, f"next_{kind}")(*args)
+    normal = getattr(other, f"next_{kind}_normal")(*args)
+    assert type(normal) is type(even)
+    assert dr.allclose(dr.erf(normal / np.sqrt(2.0)) * 0.5 + 0.5, even, atol=1e-3)
+    assert dr.all(rng.state == other.state)
+
+
+@pytest.mark.parametrize("space", [scalar, llvm, ad])
+@pytest.mark.parametrize("kind", [*KINDS, "uint64"])
+def test_steps_back_return_the_same_numbers(space, kind):
+    args = (space.Float,) if kind == "float" else ()
+    for name in [kind] if kind == "uint64" else [kind, f"{kind}_normal"]:
+        rng = space.PCG32(9)
+        first = rng.state
+        drawn = [getattr(rng, f"next_{name}")(*args) for _ in range(3)]
+        back = [getattr(rng, f"prev_{name}")(*args) for _ in range(3)]
+        for a, b in zip(drawn, reversed(back), strict=True):
+            assert dr.all(a == b)
+        assert dr.all(rng.state == first)
+
+
+def test_normal_numbers_of_other_types_are_refused():
+    with pytest.raises(ArrayTypeError, match="pass a floating-point type"):
+        llvm.PCG32().next_float_normal(llvm.Int)

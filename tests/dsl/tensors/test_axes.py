@@ -118,6 +118,15 @@ class TestAgainstNumpy:
         x = module.TensorXf(GRID)
         for axis in (0, 1, 2):
             same(dr.prefix_sum(x, False, axis), np.cumsum(GRID, axis))
+            same(dr.cumsum(x, axis), np.cumsum(GRID, axis))
+            after = np.flip(np.cumsum(np.flip(GRID, axis), axis), axis)
+            same(dr.cumsum(x, axis, reverse=True), after)
+
+    def test_reductions_of_everything(self, module: Any) -> None:
+        x = module.TensorXf(GRID)
+        assert type(dr.sum_nested(x)) is module.TensorXf
+        same(dr.sum_nested(x), GRID.sum())
+        same(dr.max_nested(x), 23)
 
 
 class TestRows:
