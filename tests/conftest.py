@@ -18,7 +18,7 @@ from lumijit.compiler.launch import delivery, evaluate, launching
 from lumijit.compiler.plan import describe, general, program, schedule
 from lumijit.compiler.plan.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
-from lumijit.runtime.config import settings
+from lumijit.runtime.config import flags, settings
 from tests import targets
 
 
@@ -115,8 +115,13 @@ def _verified_stages() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_pending() -> Iterator[None]:
-    """Keep what a test scheduled, perhaps broken on purpose, from the next one."""
+def _nothing_left() -> Iterator[None]:
+    """Keep what a test scheduled, perhaps broken on purpose, from the next one.
+
+    Likewise flags, which interrupts may have left as they were in between.
+    """
+    before = dict(vars(flags))
     yield
+    vars(flags).update(before)
     evaluate._pending.scheduled.clear()
     delivery.queue.reports.clear()

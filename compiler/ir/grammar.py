@@ -224,7 +224,7 @@ def _is_literal(node: Node) -> bool:
 
 
 def _keeps_arrays(node: Node) -> bool:
-    return all(isinstance(n, Node) and n.op is EVALUATED for n in node.attr or ())
+    return all(source.op is EVALUATED and held for source, held in node.attr or ())
 
 
 def _is_below(limit: int, node: Node) -> bool:

@@ -129,8 +129,8 @@ class _Interpreter:
         assert node.buffer is not None
         if isinstance(node.type, LocalType):
             return _stored_buffer(node, node.type)
-        for source in node.attr or ():
-            self.addressed[source.buffer.address] = source
+        for source, held in node.attr or ():
+            self.addressed[held.address] = source
         return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
 
     def _cast(self, node: Node, mask: Array | None) -> Array:

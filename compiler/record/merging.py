@@ -268,7 +268,7 @@ class Closures:
         if self.strides[64]:
             rows[64] = np.zeros((self.count, self.strides[64]), np.uint64)
         copies: dict[tuple[int, int], list[tuple[Node, int]]] = {}
-        kept: list[Node] = []
+        kept: list[tuple[Node, Buffer]] = []
         for found in self.groups:
             for bits, table in rows.items():
                 for k, (uses, column) in enumerate(_columns(found, bits), bits == 32):
@@ -277,8 +277,12 @@ class Closures:
                     for member, node in zip(found.members, column, strict=True):
                         if uses[0].is_address:
                             node = opaque(node)
-                            kept.append(node)
-                            entry = _address(node)
+                            if vertices.exposed and vertices.variables:
+                                vertices.protect_operands(node, (node,))
+                            assert node.buffer is not None
+                            # (Later, another buffer may be the node's.)
+                            kept.append((node, node.buffer))
+                            entry = node.buffer.address
                         elif node.op is LITERAL:
                             entry = _pattern(node)
                         else:
@@ -295,7 +299,7 @@ class Closures:
             recorders.present().note_addresses(self.tables[64].buffer)
         for table in self.tables.values():
             # That there is an attribute marks a table of a call. Whoever writes to one
-            # of the arrays must see that it is referred to.
+            # of the arrays must see that it is referred to, and the memory lives.
             table.attr = tuple(kept)
         for (bits, size), listed in copies.items():
             _copy(self.tables[bits], bits, size, listed)

@@ -18,6 +18,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch import delivery
 from lumijit.llvm import Bool, Float, Float64, Int, UInt
+from lumijit.llvm.ad import Float as TrackedFloat
 
 MODES = ("symbolic", "evaluated")
 Flag = lj.JitFlag
@@ -241,9 +242,13 @@ def test_data_written_after_the_call() -> None:
     assert entries(lj.dispatch(array, read[0])) == [-3] * 7
 
 
+@pytest.mark.parametrize("is_tracked", [False, True])
 @pytest.mark.parametrize("is_launched", [False, True])
-def test_data_freed_after_the_call(is_launched: bool) -> None:
+def test_data_freed_after_the_call(is_launched: bool, is_tracked: bool) -> None:
+    """Whatever is tracked elsewhere, which has NumPy's memory copied."""
     n, size = 100_000, 5000
+    tracked = TrackedFloat(1)
+    lj.set_grad_enabled(tracked, is_tracked)
     i = np.arange(n) % 6
     for repetition in range(3):
         things, array = instances(lambda k, r=repetition: Thing(k + r, size), 6, i)

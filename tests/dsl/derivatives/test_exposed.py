@@ -171,6 +171,27 @@ def called(x: Float64, a: Float64) -> Float64:
     return found
 
 
+class Table:
+    """An instance whose method reads what its attribute holds."""
+
+    def __init__(self, entries: Float64) -> None:
+        self.entries = entries
+
+    def times(self, x: Float64, k: UInt32) -> Float64:
+        return x * dr.gather(Float64, self.entries, k)
+
+
+def dispatched(x: Float64, a: Float64) -> Float64:
+    """The addresses of attributes lie in a table."""
+    cls: Any = type("Own", (Table, type("Base", (), {})), {})
+    tables = [cls(a), cls(Float64(array() + 1)), cls(Float64(a))]
+    pointers = dr.instance_array_t(Float64, cls.__bases__[1])(tables)
+    index = dr.arange(UInt32, SIZE)
+    chosen = dr.gather(type(pointers), pointers, index % 3)
+    found: Float64 = dr.dispatch(chosen, cls.times, x, index)
+    return found
+
+
 @dr.syntax
 def looped_over_gathers(x: Float64, a: Float64) -> Float64:
     k = UInt32(0)
@@ -201,6 +222,7 @@ FUNCTIONS = [
     looped,
     branched,
     called,
+    dispatched,
     looped_over_gathers,
     scattered,
     summed,
