@@ -17,6 +17,8 @@ PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 VENV ?= .venv
 OUT ?= out
 PEER ?=
+# A process for each core, and each file's tests in one of them.
+PARALLEL ?= -n auto --maxprocesses 8 --dist loadfile
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 
@@ -41,10 +43,10 @@ demo: $(INSTALLED)
 	$(BIN)/python -m examples.inverse --out $(OUT)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 test-plain: $(INSTALLED)
-	LUMIJIT_NO_COMPILED=1 $(BIN)/python -m pytest $(PYTEST_ARGS) $(PLAIN_TESTS)
+	LUMIJIT_NO_COMPILED=1 $(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS) $(PLAIN_TESTS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
