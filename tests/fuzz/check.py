@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import linecache
+import mmap
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import numpy as np
 
 import lumijit as lj
 import lumijit.llvm
+import lumijit.llvm.ad
 import lumijit.scalar
 from lumijit.runtime.errors import ArrayIndexError, StateError, SymbolicError
 from tests.dsl.programs.modes import flags_of
@@ -31,6 +33,7 @@ MODES = (
     "compressed",
     "scalar",
     "threads",
+    "exposed",
 )
 Values = dict[str, Any]
 _count = 0
@@ -182,19 +185,28 @@ def run_scalar(program: Program) -> Values:
     return columns | arrays
 
 
-def run_vectorized(program: Program) -> Values:
+def exposed(values: Any) -> Any:
+    """Return an array that reads NumPy's memory where it is."""
+    raw = np.empty(2 * mmap.PAGESIZE // 4, np.int32)
+    first = -raw.ctypes.data % mmap.PAGESIZE // 4
+    entries = raw[first:][: np.size(values)]
+    entries[:] = values
+    return lj.llvm.Int(entries)
+
+
+def run_vectorized(program: Program, make: Any = lj.llvm.Int) -> Values:
     """Run a program on arrays of all lanes, in the mode that the flags say."""
     t = lj.llvm
     function = define(program.text(), lj.syntax)
     first = [SLOTS * k for k in range(program.lanes)]
     columns = program.columns | {"first": first}
     # Of numbers that are known while tracing, indices beyond the ends are errors.
-    columns = {n: t.Int(v) for n, v in columns.items()}
+    columns = {n: make(v) for n, v in columns.items()}
     lj.make_opaque(columns)
-    shared = [t.Int(values) for values in fresh(program).values()]
-    img = t.Int([3] * program.lanes)
-    p = t.Array2i(t.Int([1] * program.lanes), t.Int([2] * program.lanes))
-    found = call(function, (lj, t), columns, shared, program, img, p, t.Int)
+    shared = [make(values) for values in fresh(program).values()]
+    img = make([3] * program.lanes)
+    p = t.Array2i(make([1] * program.lanes), make([2] * program.lanes))
+    found = call(function, (lj, t), columns, shared, program, img, p, make)
     found |= dict(zip(SHARED, shared, strict=True))
     if "apart" in program.patterns:
         names = list(found)
@@ -230,6 +242,11 @@ def check(program: Program, mode: str) -> None:
             elif mode == "threads":
                 with written_for("thread"):
                     found = run_vectorized(program)
+            elif mode == "exposed":
+                # While anything is tracked, what NumPy can write to is copied.
+                tracked = lj.llvm.ad.Float(1)
+                lj.enable_grad(tracked)
+                found = run_vectorized(program, exposed)
             else:
                 with flags_of(mode):
                     found = run_vectorized(program)
