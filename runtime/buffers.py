@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import itertools
 from collections import defaultdict, deque
 from dataclasses import dataclass
@@ -52,7 +51,9 @@ class _Statistics:
     allocation_count: int = 0
 
 
+# What is free, by size class; and for each size that was asked for lately.
 _free: defaultdict[int, list[Block]] = defaultdict(list)
+_fitting: Final[dict[int, list[Block]]] = {}
 _statistics: Final = _Statistics()
 
 
@@ -185,7 +186,6 @@ def _let_go(claim: _Claim) -> None:
         del _dead[0]
 
 
-@functools.lru_cache(maxsize=1024)
 def _size_class(size_bytes: int) -> int:
     """Round a size up: by at most a half, from 1 MiB on by at most a quarter."""
     if size_bytes <= 64:
@@ -194,8 +194,16 @@ def _size_class(size_bytes: int) -> int:
     return -(-size_bytes // step) * step
 
 
-def _add_block(size_class: int, size_bytes: int) -> None:
-    """Get memory from the system for the next one who asks for this class."""
+def _fitting_blocks(size_bytes: int) -> list[Block]:
+    """Return the blocks of a size's class that are free, now and later."""
+    if len(_fitting) >= 1024:
+        _fitting.clear()
+    return _fitting.setdefault(size_bytes, _free[_size_class(size_bytes)])
+
+
+def _add_block(size_bytes: int) -> None:
+    """Get memory from the system for the next one who asks for this size."""
+    size_class = _size_class(size_bytes)
     capacity = size_class + PADDING_BYTES
     block = pages.obtain(size_class, capacity, _statistics.taken_bytes)
     if block is None:
@@ -230,16 +238,14 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
             f"the size is negative (got {size_bytes} bytes)",
             "ask for 0 or more elements.",
         )
-    size_class = _size_class(size_bytes)
     if _dead:
         _collect()
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.size_bytes = size_bytes
-    buffer.ticket = 0
-    buffer._owner = None
-    free = _free[size_class]
+    buffer.ticket, buffer._owner = 0, None
+    free = _fitting.get(size_bytes) or _fitting_blocks(size_bytes)
     if not free or (is_for_host and not _prefer_idle(free)):
-        _add_block(size_class, size_bytes)
+        _add_block(size_bytes)
     claim = _Claim(buffer, _mourn)
     while True:
         try:
@@ -251,7 +257,7 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
             # Another thread was faster.
             claim.block = claim.owner = None
             claim.key = 0
-            _add_block(size_class, size_bytes)
+            _add_block(size_bytes)
     block.claim = claim
     claim.block = buffer._block = block
     buffer.address = block.address
@@ -397,9 +403,7 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
 
 def entry(buffer: Buffer, dtype: DType, position: int) -> Any:
     """Return an entry as a Python number; nothing is waited for: the caller does."""
-    start = buffer.address + position * dtype.size_bytes
-    data = ctypes.string_at(start, dtype.size_bytes)
-    value = np.frombuffer(data, dtype.numpy, 1)[0].item()
+    value = dtype.read(buffer.address + position * dtype.size_bytes)
     if _listening:
         return recorders.present().note_entry(buffer, dtype, position, value)
     return value

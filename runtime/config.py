@@ -270,6 +270,12 @@ _ATTRIBUTES: Final = (
 FLAG_NAMES: Final = tuple(name for _, name in _ATTRIBUTES)
 
 
+#: Who may want to know of launches: flags that some thread has set, and "log". Empty,
+#: nearly always: that is what to ask first.
+watching: Final[set[str]] = set()
+_OF_LAUNCHES: Final = {"kernel_history", "launch_blocking", "print_ir"}
+
+
 def _attributes_of(construct: str, which: JitFlag) -> list[str]:
     if not isinstance(which, JitFlag):
         raise ArrayTypeError(
@@ -288,7 +294,13 @@ def flag(which: JitFlag) -> bool:
 def set_flag(which: JitFlag, value: bool) -> None:
     """Set or clear a flag (or several) in this thread."""
     for name in _attributes_of("set_flag()", which):
-        setattr(flags, name, bool(value))
+        _set(name, bool(value))
+
+
+def _set(name: str, value: bool) -> None:
+    if value and name in _OF_LAUNCHES:
+        watching.add(name)
+    setattr(flags, name, value)
 
 
 class scoped_set_flag:
@@ -302,8 +314,8 @@ class scoped_set_flag:
     def __enter__(self) -> None:
         self._former.append([getattr(flags, name) for name in self._names])
         for name in self._names:
-            setattr(flags, name, self._value)
+            _set(name, self._value)
 
     def __exit__(self, *unused: object) -> None:
         for name, former in zip(self._names, self._former.pop(), strict=True):
-            setattr(flags, name, former)
+            _set(name, former)

@@ -7,17 +7,32 @@ values; `lumijit.promotion` does that.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 from typing import Any, Final
 
 import numpy as np
 
+# What `ctypes` has (halves aren't among it).
+_C_TYPES: Final[dict[str, Any]] = {
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    **{
+        name: getattr(ctypes, f"c_{name}")
+        for name in (
+            "bool",
+            *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        )
+    },
+}
+
 
 class DType:
     """One scalar type. Instances are singletons: compare them with `is`."""
 
     __slots__ = (
+        "_c_type",
         "bits",
         "index",
         "is_bool",
@@ -47,6 +62,7 @@ class DType:
         self.name: Final = name
         self.short: Final = short
         self.numpy: Final[np.dtype[Any]] = np.dtype(numpy or "V0")
+        self._c_type: Any = _C_TYPES.get(self.numpy.name)
         self.llvm: Final = llvm
         self.memory_llvm: Final = "i8" if kind == "b" else llvm
         self.bits: Final = bits
@@ -69,6 +85,13 @@ class DType:
 
     def __deepcopy__(self, memo: object) -> DType:
         return self
+
+    def read(self, address: int) -> Any:
+        """Return what lies at an address as a Python number."""
+        kind = self._c_type
+        if kind is None:
+            return struct.unpack("e", ctypes.string_at(address, 2))[0]
+        return kind.from_address(address).value
 
     def wrap(self, value: Any) -> Any:
         """Return `value` as the Python number that this type stores.

@@ -10,7 +10,7 @@ import contextlib
 import sys
 from typing import Final
 
-from lumijit.runtime.config import LOG_LEVELS, settings
+from lumijit.runtime.config import LOG_LEVELS, settings, watching
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.named_enum import NamedEnum
 
@@ -29,7 +29,7 @@ class LogLevel(NamedEnum):
 
 _NAMES: Final = ("", "error", "warning", "info", "info", "debug", "trace")
 
-level: int = LOG_LEVELS.index(settings.log_level)
+level: int = 0
 
 
 def log_level() -> LogLevel:
@@ -58,6 +58,8 @@ def set_log_level(new_level: LogLevel | int) -> None:
             "pass a member of LogLevel, such as LogLevel.Info.",
         )
     level = int(new_level)
+    if level >= LogLevel.Info:
+        watching.add("log")
 
 
 def log(at: int, text: str, *args: object) -> None:
@@ -69,3 +71,6 @@ def log(at: int, text: str, *args: object) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"lumijit {_NAMES[at]}: {line}\n")
+
+
+set_log_level(LOG_LEVELS.index(settings.log_level))

@@ -19,6 +19,7 @@ import threading
 import time
 from collections import deque
 from itertools import starmap
+from struct import Struct
 from typing import Any, Final
 
 from lumijit.runtime import cache, cgroup, cpu, pool_ir
@@ -32,6 +33,7 @@ _SLICE_NS: Final = 50_000_000
 _MAX_BLOCKS: Final = 2**31
 # How long the interpreter's end waits for threads that run cancelled jobs.
 _LEAVE_S: Final = 0.3
+_pack_call: Final = Struct(layout.CALL).pack
 
 
 def core_count() -> int:
@@ -98,6 +100,22 @@ def _keep_for_ever(thing: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
+def invoke(
+    pool: WorkerPool, fn_address: int, size: int, args: bytes, started: list[int]
+) -> bool:
+    """Run a job on this thread if none is pending; note a 1 if so.
+
+    Compiled modules have this as a function in C, of the same name (`workers.pxd`).
+    """
+    call = _pack_call(pool.base, fn_address, size) + args
+    # In C, both: a Ctrl-C can't come in between.
+    started += map(pool.native.invoke, (call,))
+    if started[-1] == 1:
+        return True
+    del started[-1]
+    return False
+
+
 class WorkerPool:
     """The jobs and the threads of this process. There is one: see `workers`."""
 
@@ -105,6 +123,7 @@ class WorkerPool:
         self.native: Final = _Native()
         self._thread_count = thread_count
         self._memory = ctypes.create_string_buffer(layout.POOL_BYTES + 64)
+        self.invoke_address: Final = self.native.addresses["pool_invoke"]
         self.base: Final = -(-ctypes.addressof(self._memory) // 64) * 64
         words = ctypes.c_int64 * (layout.POOL_BYTES // 8)
         self.words = memoryview(words.from_address(self.base)).cast("B").cast("q")

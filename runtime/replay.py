@@ -7,7 +7,6 @@ another.
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -214,9 +213,7 @@ class Run:
         stop, start = self._replay.stop(number, self._known)
         self.go(stop.done)
         workers.sync()
-        dtype = stop.dtype
-        data = ctypes.string_at(start, dtype.size_bytes)
-        return np.frombuffer(data, dtype.numpy, 1)[0].item()
+        return stop.dtype.read(start)
 
     def _submit(self, steps: list[Step]) -> None:
         """Submit jobs one by one."""

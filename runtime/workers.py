@@ -18,7 +18,6 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from struct import Struct
 from typing import Any, Final, Protocol, SupportsIndex
 
 from lumijit.runtime import cpu, pool_layout
@@ -28,11 +27,16 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
 )
-from lumijit.runtime.pool import Args, WorkerPool, core_count, interrupt_soon
+from lumijit.runtime.pool import (
+    Args,
+    WorkerPool,
+    core_count,
+    interrupt_soon,
+    invoke,
+)
 
 MAX_THREADS: Final = 1024
 ALL_SLOTS: Final = 2**31 - 1
-_pack_call: Final = Struct(pool_layout.CALL).pack
 
 _thread_count: int = min(settings.threads, MAX_THREADS) or core_count()
 running: WorkerPool | None = None
@@ -123,16 +127,9 @@ def run_inline(
     """
     if size == 0:
         return True
-    current = running or pool()
-    call = _pack_call(current.base, fn_address, size) + args
-    if started is None:
-        started = []
-    # In C, both: a Ctrl-C can't come in between.
-    started += map(current.native.invoke, (call,))
-    if started[-1] == 1:
-        return True
-    del started[-1]
-    return False
+    return invoke(
+        running or pool(), fn_address, size, args, [] if started is None else started
+    )
 
 
 def run_all_inline(calls: bytes) -> bool:

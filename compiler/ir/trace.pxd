@@ -4,6 +4,42 @@ from lumijit.compiler.ir cimport simplify, value_numbering
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.value_numbering cimport ref
+from lumijit.runtime cimport waiting
+
+
+cdef extern from *:
+    """
+    /* The value of the variable behind `trace._scope`. */
+    static PyObject* lumijit_current_scope(void) {
+        static PyObject* variable;
+        PyObject* found = NULL;
+        if (!variable) {
+            PyObject* scope = lumijit_attribute("lumijit.compiler.ir.trace", "_scope");
+            PyObject* get = scope ? PyObject_GetAttrString(scope, "get") : NULL;
+            variable = get ? PyObject_GetAttrString(get, "__self__") : NULL;
+            Py_XDECREF(scope);
+            Py_XDECREF(get);
+            if (!variable) return NULL;
+        }
+        PyContextVar_Get(variable, NULL, &found);
+        return found;
+    }
+
+    /* `Node()`, without the search for `__init__`. */
+    static PyObject* lumijit_new_node(void) {
+        static PyTypeObject* type;
+        static PyObject* nothing;
+        if (!type) {
+            nothing = PyTuple_New(0);
+            type = (PyTypeObject*)lumijit_attribute(
+                "lumijit.compiler.ir.nodes", "Node");
+            if (!type || !nothing) return NULL;
+        }
+        return type->tp_new(type, nothing, NULL);
+    }
+    """
+    cpdef Node new_node "lumijit_new_node" ()
+    cpdef Scope _current_scope "lumijit_current_scope" ()
 
 
 @cython.locals(node=Node)

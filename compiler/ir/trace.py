@@ -39,7 +39,9 @@ _guard: Variable[Guard | None] = Variable("guard", None)
 _watched: Variable[dict[int, Any] | None] = Variable("watched", None)
 _lane: Variable[Any] = Variable("lane", None)
 _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
+# (In compiled modules, both are C.)
 _current_scope = _scope.get
+new_node: Callable[[], Node] = Node
 _variables = vertices.variables
 
 
@@ -114,7 +116,7 @@ def is_symbolic(node: Node) -> bool:
 
 def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> Node:
     """Append a node without value numbering."""
-    node = Node()
+    node = new_node()
     node.op = op
     node.type = dtype
     node.size = size
@@ -194,7 +196,7 @@ def undefined(dtype: DType, size: int) -> Node:
 def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     """Return a node for `size` entries that already lie in memory."""
     # (Not `make_root`: a replay makes hardly anything else.)
-    node = Node()
+    node = new_node()
     node.op = EVALUATED
     node.type = dtype
     node.size = size
@@ -293,7 +295,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
             size = b.size
         elif b.size != 1:
             raise size_mismatch(op, deps)
-    made = Node()
+    made = new_node()
     made.op = op
     made.type = op.result or a.type
     made.size = size
@@ -332,7 +334,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
         found = value_numbering.find(host, op, c.type, deps, None, scope)
         if found is not None:
             return found
-    made = Node()
+    made = new_node()
     made.op = op
     made.type = c.type
     made.size = size

@@ -7,7 +7,10 @@ from lumijit.compiler.ir.ops.record cimport Op
 cdef extern from *:
     """
     static CYTHON_INLINE PyObject* lumijit_ref(PyObject* node) {
-        return PyWeakref_NewRef(node, NULL);
+        PyObject* made = PyWeakref_NewRef(node, NULL);
+        /* Without a callback it refers to nothing: the collector needn't look at it. */
+        if (made && PyObject_GC_IsTracked(made)) PyObject_GC_UnTrack(made);
+        return made;
     }
     """
     cpdef object ref "lumijit_ref" (object node)

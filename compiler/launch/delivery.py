@@ -2,15 +2,18 @@
 
 A bounds check or a symbolic print writes its findings to arrays of its own by
 ordinary scatters, so that it works inside regions. The evaluation that executes
-them reads the findings and delivers the report. Owns the queue of this thread;
-what a report says is decided by its class.
+them reads the findings and delivers the report. Owns what waits for an evaluation in
+each thread; what a report says is decided by its class.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import attrgetter
+from weakref import ref
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
@@ -34,42 +37,67 @@ class Report:
         raise NotImplementedError
 
 
-class _Queue(threading.local):
-    """The reports of this thread, in the order in which they were made."""
+class Waiting:
+    """What waits for the next evaluation in a thread."""
+
+    __slots__ = ("collected", "reports", "scheduled")
 
     def __init__(self) -> None:
+        # Nodes that have been scheduled, by their ids.
+        self.scheduled: dict[int, ref[Node]] = {}
+        # Reports, in the order in which they were made.
         self.reports: list[Report] = []
         # What was delivered since somebody asked to know of it.
         self.collected: list[Report] | None = None
 
 
+class _Queue(threading.local):
+    def __init__(self) -> None:
+        self.state = Waiting()
+
+    @property
+    def reports(self) -> list[Report]:
+        """The reports of this thread."""
+        return self.state.reports
+
+    @property
+    def scheduled(self) -> dict[int, ref[Node]]:
+        """What this thread has scheduled."""
+        return self.state.scheduled
+
+
 queue = _Queue()
+#: Returns what waits in this thread. (In compiled modules, C that remembers it.)
+waiting: Callable[[], Waiting] = partial(attrgetter("state"), queue)
 
 
 def register(report: Report) -> None:
     """Queue a report, unless nothing can be written to its array."""
-    if report.holder._node.op is WRITTEN and report not in queue.reports:
-        queue.reports.append(report)
+    reports = waiting().reports
+    if report.holder._node.op is WRITTEN and report not in reports:
+        reports.append(report)
 
 
 def nodes() -> list[Node]:
     """Return what the next evaluation has to carry out for the reports."""
     # A region that was traced again or given up has withdrawn its writes.
     states = (WRITTEN, EVALUATED)
-    queue.reports[:] = [r for r in queue.reports if r.holder._node.op in states]
-    found = (r.holder._node for r in queue.reports)
+    reports = waiting().reports
+    reports[:] = [r for r in reports if r.holder._node.op in states]
+    found = (r.holder._node for r in reports)
     return [n for n in found if n.op is WRITTEN and not trace.is_symbolic(n)]
 
 
 @contextlib.contextmanager
 def collecting(found: list[Report]) -> Iterator[None]:
     """Add the reports that are delivered meanwhile to a list, too."""
-    outer = queue.collected
-    queue.collected = found
+    state = waiting()
+    outer = state.collected
+    state.collected = found
     try:
         yield
     finally:
-        queue.collected = outer
+        state.collected = outer
 
 
 def deliver() -> None:
@@ -77,11 +105,13 @@ def deliver() -> None:
 
     If one raises (a warning made an error, say), the next evaluation tells the rest.
     """
-    ready = [r for r in queue.reports if r.holder._node.op is EVALUATED]
+    state = waiting()
+    reports = state.reports
+    ready = [r for r in reports if r.holder._node.op is EVALUATED]
     # Off the queue first: delivering may evaluate something, and come back here.
-    queue.reports[:] = [r for r in queue.reports if r.holder._node.op is not EVALUATED]
-    if queue.collected is not None:
-        queue.collected += ready
+    reports[:] = [r for r in reports if r.holder._node.op is not EVALUATED]
+    if state.collected is not None:
+        state.collected += ready
     ready.reverse()
     with recorders.hearing(None) if recorders.listening else contextlib.nullcontext():
         _deliver(ready)
@@ -93,4 +123,4 @@ def _deliver(ready: list[Report]) -> None:
         while ready:
             ready.pop().deliver()
     finally:
-        queue.reports[:0] = reversed(ready)
+        waiting().reports[:0] = reversed(ready)

@@ -2,6 +2,7 @@ cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.launch.launching cimport run
+from lumijit.runtime cimport waiting
 from lumijit.compiler.plan.describe cimport Launch, describe
 
 

@@ -19,6 +19,7 @@ from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.ir.trace import from_buffer
 from lumijit.compiler.launch import delivery, native_folding, transfer
+from lumijit.compiler.launch.delivery import waiting
 from lumijit.compiler.launch.launching import memory_for, run, settle
 from lumijit.compiler.plan import partition
 from lumijit.compiler.plan.describe import Launch, describe, described
@@ -34,14 +35,7 @@ _lock = threading.RLock()
 workers.hold_while_forking(_lock)
 
 
-class _Pending(threading.local):
-    """What this thread has scheduled but not evaluated yet (weak references)."""
-
-    def __init__(self) -> None:
-        self.scheduled: dict[int, ref[Node]] = {}
-
-
-_pending = _Pending()
+_pending = delivery.queue
 _expand_threshold = 1 << 22
 
 
@@ -82,19 +76,21 @@ def note_effect(written: Node, before: Node) -> None:
     It depends on the version `before`, which needs no mention of its own any more:
     that would keep it alive and so force a copy.
     """
-    _pending.scheduled.pop(id(before), None)
-    _pending.scheduled[id(written)] = ref(written)
+    scheduled = waiting().scheduled
+    scheduled.pop(id(before), None)
+    scheduled[id(written)] = ref(written)
 
 
 def schedule(nodes: Iterable[Node]) -> bool:
     """Have nodes computed by the next kernel; tell whether there was any."""
     found = False
+    scheduled = waiting().scheduled
     for node in nodes:
         if node.op is EVALUATED or node.op is LITERAL:
             continue
         if node.scope is not ROOT:
             raise leaked_symbol(node)
-        _pending.scheduled[id(node)] = ref(node)
+        scheduled[id(node)] = ref(node)
         found = True
     return found
 
@@ -113,12 +109,13 @@ def evaluate(nodes: Iterable[Node]) -> bool:
     for node in nodes:
         if node.op is not EVALUATED and node.op is not LITERAL:
             wanted.append(node)
-    scheduled = _pending.scheduled
-    reports = delivery.queue.reports
+    state = waiting()
+    scheduled = state.scheduled
+    reports = state.reports
     if wanted or scheduled or reports:
         try:
             if scheduled:
-                _pending.scheduled = {}
+                state.scheduled = {}
                 for entry in scheduled.values():
                     found = entry()
                     if found is not None and found.op is not EVALUATED:
@@ -130,11 +127,11 @@ def evaluate(nodes: Iterable[Node]) -> bool:
                     _run(wanted)
         except BaseException as error:
             # If it is an interrupt, what was scheduled still is.
-            _pending.scheduled = scheduled | _pending.scheduled
+            state.scheduled = scheduled | state.scheduled
             if isinstance(error, Exception):
                 _run_apart(wanted)
                 for key in scheduled:
-                    _pending.scheduled.pop(key, None)
+                    state.scheduled.pop(key, None)
             raise
     if reports:
         delivery.deliver()

@@ -24,7 +24,7 @@ from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Packer, Signature, Wide
 from lumijit.compiler.plan.target import Target
 from lumijit.runtime import cache, cpu
-from lumijit.runtime.config import flags, settings
+from lumijit.runtime.config import flags, settings, watching
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
 
@@ -140,7 +140,7 @@ def structural_hash(key: Any) -> str:
 def find(key: Any) -> Built | None:
     """Return the kernel that was looked up under a key before."""
     built = _KERNELS.get(key)
-    if built is None or flags.print_ir:
+    if built is None or (watching and flags.print_ir):
         return None
     built.is_hit = True
     built.last_used = _misses

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from lumijit.runtime import cpu, history, log, recorders, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, watching
 from lumijit.runtime.log import LogLevel
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def start(
             slots,
             summary(subject),
         )
-    is_told = flags.kernel_history or log.level >= _INFO
+    is_told = watching and (flags.kernel_history or log.level >= _INFO)
     began = time.perf_counter() if is_told else 0.0
     ticket = 0
     if not (is_inline and workers.run_inline(kernel.address, args, size, started)):
@@ -80,5 +80,5 @@ def start(
             buffer.ticket = ticket
     if is_told:
         report(subject, ticket, 0.0 if ticket else time.perf_counter() - began)
-    if flags.launch_blocking:
+    if watching and flags.launch_blocking:
         workers.sync()

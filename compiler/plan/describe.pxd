@@ -3,6 +3,7 @@ cimport cython
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.runtime cimport workers
+from lumijit.runtime.buffers cimport Buffer
 
 
 cdef class Launch:
@@ -32,7 +33,7 @@ cdef class Launch:
 
 @cython.locals(
     output=Node, node=Node, op=Op, key=list, values=list, targets=list, numbers=dict,
-    reached=list, count=Py_ssize_t, size=Py_ssize_t,
+    reached=list, count=Py_ssize_t, size=Py_ssize_t, buffer=Buffer,
 )
 cpdef Launch describe(
     list outputs, object effects, object expand_limit, object shared=*

@@ -57,6 +57,11 @@ Name = Callable[[], str]
 Result = tuple[Name, Node]
 
 
+def _name_at(parts: Parts, position: int) -> str:
+    """Return the name of a leaf; only errors need it."""
+    return parts.names[position]
+
+
 class EvaluatedLoop:
     """Runs one loop as a sequence of kernels."""
 
@@ -219,7 +224,7 @@ class EvaluatedLoop:
         results: list[Result] = []
         for k, (before, value) in enumerate(zip(old.leaves, new.leaves, strict=True)):
             if value is not before:
-                name = partial(old.names.__getitem__, k)
+                name = partial(_name_at, old, k)
                 value = self._merge(active, name, before, value, nodes[k])
                 if is_array(value) and value._node is not node_of(before):
                     results.append((name, value._node))

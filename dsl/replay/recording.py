@@ -337,7 +337,7 @@ class _Recorder:
             grad = node.vertex.grad if node.vertex else None
             if array._node is not node or grad is not gradient:
                 return None
-        is_silent = not (self.reports or delivery.queue.reports)
+        is_silent = not (self.reports or delivery.waiting().reports)
         # What depends on entries that are read isn't known before the call.
         if len(self.parts.values) > 1 or not is_silent or self.tape.reads:
             return None

@@ -18,7 +18,12 @@ from lumijit.compiler.ir import nodes
 from lumijit.runtime.compiled import is_compiled
 
 ROOT = Path(__file__).resolve().parents[2]
-TYPED = [p for f in ("dsl", "compiler", "runtime") for p in (ROOT / f).rglob("*.pxd")]
+TYPED = [
+    path
+    for folder in ("dsl", "compiler", "runtime")
+    for path in (ROOT / folder).rglob("*.pxd")
+    if path.name != "__init__.pxd"
+]
 
 
 def run(code: str, **environment: str) -> str:

@@ -1,0 +1,32 @@
+# What compiled modules do in C in place of Python's objects of the same names. A module
+# that cimports one of these has imported it from where it is Python; `workers` and
+# `trace` have more.
+cdef extern from *:
+    """
+    /* An attribute of a module; it is looked up once for each C file and never freed. */
+    static PyObject* lumijit_attribute(const char* module, const char* name) {
+        PyObject* found = PyImport_ImportModule(module);
+        PyObject* value = found ? PyObject_GetAttrString(found, name) : NULL;
+        Py_XDECREF(found);
+        return value;
+    }
+
+    /* `delivery.waiting`, which remembers the thread that asked last. */
+    static PyObject* lumijit_waiting(void) {
+        static PyObject *function, *state;
+        static uint64_t thread;
+        uint64_t now = PyThreadState_GetID(PyThreadState_Get());
+        if (!state || now != thread) {
+            PyObject* found;
+            if (!function)
+                function = lumijit_attribute(
+                    "lumijit.compiler.launch.delivery", "waiting");
+            found = function ? PyObject_CallNoArgs(function) : NULL;
+            if (!found) return NULL;
+            Py_XSETREF(state, found);
+            thread = now;
+        }
+        return Py_NewRef(state);
+    }
+    """
+    cpdef object waiting "lumijit_waiting" ()

@@ -1,0 +1,30 @@
+cimport cython
+
+from lumijit.runtime.pages cimport Block
+
+
+cdef class _Statistics:
+    cdef public Py_ssize_t taken_bytes
+    cdef public Py_ssize_t live_bytes
+    cdef public Py_ssize_t peak_bytes
+    cdef public Py_ssize_t foreign_bytes
+    cdef public Py_ssize_t allocation_count
+
+
+cdef class Buffer:
+    cdef object __weakref__
+    cdef public object address
+    cdef public object size_bytes
+    cdef public object ticket
+    cdef public Block _block
+    cdef public object _hook
+    cdef public object _owner
+
+
+@cython.locals(block=Block, statistics=_Statistics)
+cpdef _collect(object _buffer=*)
+
+@cython.locals(
+    buffer=Buffer, block=Block, free=list, statistics=_Statistics, live=Py_ssize_t,
+)
+cpdef Buffer allocate(object size_bytes, bint is_for_host=*)
