@@ -8,6 +8,7 @@ slice. Gathers and scatters proper are in `functions.gathering`.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,47 @@ def _progression(positions: range) -> Node:
     return trace.resized(node, len(positions))
 
 
+#: Operations of which `x[k] = x[k] + y` is an update of entries, and how that combines.
+_UPDATES = {ar.ADD: "add", ar.SUB: "add", ar.MUL: "mul"}
+
+
+def is_updated(
+    array: Array, value: Array, index: Node, entries: Callable[[], Node]
+) -> bool:
+    """Write `x[k] = x[k] + y` as an update, which needs no copy of what it reads.
+
+    The value then stands for the array's entries at the positions, which all differ:
+    it reads what is there afterwards, as it is the same.
+
+    Args:
+        array: where entries are replaced.
+        value: what is written.
+        index: the positions.
+        entries: reads the array there.
+    """
+    node = value._node
+    op = node.op
+    is_tracked = node.vertex is not None or array._node.vertex is not None
+    if op not in _UPDATES or is_tracked or not trace.is_unconditional():
+        return False
+    now = entries()
+    first, second = node.deps
+    if second is now and op is not ar.SUB:
+        first, second = second, first
+    if first is not now or second is now:
+        return False
+    if op is ar.SUB:
+        second = trace.emit1(ar.NEG, second)
+    # Nobody may refer to the entries of before, or they would be kept.
+    value._rehouse(second)
+    del node, first, now
+    memory.scatter(
+        array, second, index, trace.make_true(1), _UPDATES[op], "no_conflicts"
+    )
+    value._rehouse(entries())
+    return True
+
+
 def write_flat(array: Array, key: Any, value: Any) -> None:
     """Serve `x[key] = value` for a flat traced array."""
     if is_mask_key(key):
@@ -200,10 +242,16 @@ def write_flat(array: Array, key: Any, value: Any) -> None:
         index = trace.literal(UINT32, position)
     else:
         index = index_node(array, key)
-    new = assigned(array, value)._node
+    entries = assigned(array, value)
+    everywhere = trace.make_true(1)
+    if isinstance(key, slice) and is_updated(
+        array, entries, index, lambda: memory.gather(array._node, index, everywhere)
+    ):
+        return
+    new = entries._node
     if new.size not in (1, index.size):
         raise _wrong_count(array, index.size, new.size)
-    memory.scatter(array, new, index, trace.make_true(1))
+    memory.scatter(array, new, index, everywhere)
 
 
 def _wrong_count(array: Array, expected: int, got: int) -> SizeError:

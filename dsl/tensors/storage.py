@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lumijit import indexing, initialize, printing, promotion
+from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
@@ -220,6 +221,8 @@ class TensorArray(ArrayBase):
             self._assign(new._select(wide, self))
             return
         where = self._selected(key)
+        if self._is_updated(where, new):
+            return
         shape = new._shape
         while len(shape) > len(where.shape) and shape[0] == 1:
             shape = shape[1:]
@@ -233,6 +236,18 @@ class TensorArray(ArrayBase):
             scatter(self._flat, new, where.positions(index_class(self._flat._spec)))
         elif where.size:
             self._flat._assign(self._of(new, self._shape)._flat._copy())
+
+    def _is_updated(self, where: View, new: TensorArray) -> bool:
+        """Update entries in place, if that is what is written."""
+        flat = self._flat
+        if new._shape != where.shape or not isinstance(flat, FlatArray):
+            return False
+        if not where.is_injective or where.is_all_of(len(flat)):
+            return False
+        index = where.positions(index_class(flat._spec))._node
+        return indexing.is_updated(
+            flat, new._flat, index, lambda: where.entries(flat)._node
+        )
 
     def _selected(self, key: Any) -> View:
         dtype = index_class(self._flat._spec)

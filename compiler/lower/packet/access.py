@@ -21,7 +21,7 @@ from lumijit.compiler.lower.common.atomics import (
     entry_address,
     exchange_if,
 )
-from lumijit.compiler.lower.packet.gathers import gather_call
+from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write
@@ -38,9 +38,12 @@ from lumijit.runtime.dtypes import (
 class Access:
     """The indirect writes of one packet kernel."""
 
-    def __init__(self, low: PacketState, stores: Stores, uniform: Uniform) -> None:
+    def __init__(
+        self, low: PacketState, gathers: Gathers, stores: Stores, uniform: Uniform
+    ) -> None:
         self.low = low
         self.b = low.b
+        self._gathers = gathers
         self._stores = stores
         self._uniform = uniform
         self.private: dict[int, tuple[str, str, str]] = {}
@@ -84,12 +87,13 @@ class Access:
             self._stores.add(node, root, Write(element, value, base, index))
             return
         self._stores.flush()
-        mask = b.narrow(low.under_mask(low.values[mask_node]))
+        active = low.under_mask(low.values[mask_node])
+        mask = b.narrow(active)
         if id(root) in self.private:
             is_one = self._uniform.scalar(index_node) is not None
             self._private_update(reduction.op, t, id(root), value, index, mask, is_one)
         elif reduction.mode == "no_conflicts":
-            old = gather_call(self.b, element, ty, base, index, mask)
+            old = self._gathers.read_target(node, base, active)
             new = combine(b, reduction.op, t, ty, old, value)
             self._stores.add(node, root, Write(element, new, base, index))
             self._stores.flush()

@@ -19,6 +19,7 @@ from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.runs import Run, Runs, run_address
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
+from lumijit.compiler.plan.program import target_root
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 
 MAX_SPAN = 4
@@ -173,13 +174,34 @@ class Gathers:
             name = b.emit(f"phi {ty} {ends}")
             low.values[node] = b.note_wide(name) if node.type is BOOL else name
 
+    def read_target(self, node: Node, base: str, active: str) -> str:
+        """Read the entries that a write combines with, as they are in memory.
+
+        Lanes that aren't active get any.
+        """
+        b = self.b
+        t = target_root(node.deps[0]).type
+        index = self.low.values[node.deps[2]]
+        run = self.runs.found.get(node.deps[2])
+        is_word = t.size_bytes in _WORDS
+        if run is not None and run.step and run.is_sure and is_word:
+            place = run_address(b, t.llvm, base, index, 0)
+            return self._load(t, place, active)
+        element, ty = t.memory_llvm, b.memory_type(t)
+        if b.target.has_masks:
+            return gather_call(b, element, ty, base, index, b.narrow(active))
+        return self._read_lanes(element, base, self._safe_index(index, active))
+
     def _load_run(self, node: Node, index: str, active: str) -> str:
         """Load a run of entries; lanes that aren't active get zero."""
-        b = self.b
-        ty, element = b.type(node.type), node.type.llvm
         base = self.low.addresses[node.deps[0]]
-        place = run_address(b, element, base, index, _offset(node))
-        align = node.type.size_bytes
+        place = run_address(self.b, node.type.llvm, base, index, _offset(node))
+        return self._load(node.type, place, active)
+
+    def _load(self, t: DType, place: str, active: str) -> str:
+        """Load a packet of words."""
+        b = self.b
+        ty, element, align = b.type(t), t.llvm, t.size_bytes
         if active == b.const(BOOL, True):
             return b.emit(f"load {ty}, ptr {place}, align {align}")
         name = f"llvm.masked.load.v{b.width}{_STEMS.get(element, element)}.p0"

@@ -61,7 +61,7 @@ class PacketLowering(PacketState):
         self.stores = Stores(self, runs)
         self.gathers = Gathers(self, runs)
         self.uniform = Uniform(self, uniform, self.gathers)
-        self.access = Access(self, self.stores, self.uniform)
+        self.access = Access(self, self.gathers, self.stores, self.uniform)
         self.matrices = Matrices(self, self.stores, self.access)
         scratch = Scratch(self, self.uniform)
         self.scratch = scratch

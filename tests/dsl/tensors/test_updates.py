@@ -1,0 +1,163 @@
+"""`x[k] += y` updates entries in place, and is what NumPy makes of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit import llvm, scalar
+from lumijit.llvm import Float, Int, TensorXf, ad
+from tests import targets
+from tests.dsl.tensors.common import MODULES, same
+
+KEYS = [
+    slice(1, -1),
+    (slice(None), slice(None, None, 2)),
+    (slice(None, None, -1), slice(3, 40)),
+    (0, slice(5, 9)),
+    (..., 7),
+    slice(0, 0),
+]
+OPERATORS = [operator.iadd, operator.isub, operator.imul]
+SIZES = [(5, 41), (3, 1003)]
+
+
+def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+    found = np.random.default_rng(3).integers(1, 3, shape)
+    return found.astype(dtype)
+
+
+@MODULES
+@pytest.mark.parametrize("update", OPERATORS)
+@pytest.mark.parametrize("suffix", ["f", "f16", "f64", "i", "u", "i64", "u8"])
+def test_entries_are_those_of_numpy(module: Any, update: Any, suffix: str) -> None:
+    cls = getattr(module, f"TensorX{suffix}")
+    for shape in SIZES:
+        a = numbers(shape, cls([1]).numpy().dtype)
+        x = cls(a.copy())
+        for key in KEYS:
+            for other in (2, a[key].copy() % 3):
+                a[key] = update(a[key], other)
+                x[key] = update(x[key], other if np.ndim(other) == 0 else cls(other))
+                same(x, a)
+
+
+@pytest.mark.parametrize("target", ["vectors", "masks"])
+@pytest.mark.parametrize("suffix", ["f", "f16", "i64", "u8"])
+def test_kernels_of_either_form(target: str, suffix: str) -> None:
+    with targets.generating_for(targets.target_of(target)):
+        cls: Any = getattr(llvm, f"TensorX{suffix}")
+        a = numbers((7, 33), cls([1]).numpy().dtype)
+        x = cls(a.copy())
+        for key in KEYS:
+            x[key] += 2
+            a[key] += 2
+            same(x, a)
+
+
+def copies(program: Callable[[], Any]) -> int:
+    """Count the launches besides one kernel."""
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        dr.kernel_history_clear()
+        dr.eval(program())
+        return len(dr.kernel_history()) - 1
+
+
+def test_nothing_is_copied() -> None:
+    y = dr.arange(Float, 4096) + 1
+    x = TensorXf(y * 2, (64, 64))
+    dr.eval(x, y)
+
+    def tensor() -> Any:
+        x[1:-1] *= 2
+        return x
+
+    def flat() -> Any:
+        y[5:4000] -= 3
+        return y
+
+    for program in (tensor, flat):
+        assert copies(program) == 0
+
+
+def test_what_was_read_before_stays() -> None:
+    a = numbers((6, 50))
+    x = TensorXf(a.copy())
+    dr.eval(x)
+    before = x[1:-1]
+    other = TensorXf(x)
+    x[1:-1] += 1
+    same(before, a[1:-1])
+    same(other, a)
+    a[1:-1] += 1
+    same(x, a)
+
+
+def test_the_value_stays_what_it_is() -> None:
+    a = numbers((6, 50))
+    x = TensorXf(a.copy())
+    dr.eval(x)
+    y = x[1:-1] + 1
+    twice = y * 2
+    x[1:-1] = y
+    a[1:-1] += 1
+    x[2] = 0
+    same(y, a[1:-1])
+    same(twice, a[1:-1] * 2)
+    a[2] = 0
+    same(x, a)
+
+
+def test_several_updates_before_an_evaluation() -> None:
+    a = numbers((6, 50))
+    x = TensorXf(a.copy())
+    for k in range(4):
+        x[k:] += k
+        a[k:] += k
+        x[:, k:] -= x[:, k:]
+        a[:, k:] -= a[:, k:].copy()
+        x[1:] += x[:-1]
+        a[1:] += a[:-1].copy()
+    same(x, a)
+
+
+def test_flat_arrays_and_steps() -> None:
+    a = np.arange(100)
+    for x in (Int(a.copy()), scalar.ArrayXi(a.copy())):
+        expected = a.copy()
+        for key in (slice(1, None), slice(None, None, -3), slice(40, 10, -1)):
+            x[key] += 7
+            expected[key] += 7
+            x[key] = 3 - x[key]
+            expected[key] = 3 - expected[key]
+        np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_derivatives_follow_updates() -> None:
+    x = ad.TensorXf(numbers((4, 5)))
+    dr.enable_grad(x)
+    y = x * 1
+    y[1:-1] *= x[1:-1]
+    dr.backward(y)
+    expected = np.ones((4, 5))
+    expected[1:-1] = 2 * x.numpy()[1:-1]
+    same(x.grad, expected)
+
+
+def test_updates_in_branches_are_those_of_the_lanes() -> None:
+    @dr.syntax
+    def program(x: Any, i: Int) -> Any:
+        if i > 0:
+            x[1:-1] += 1
+        return x
+
+    for i, more in ((Int(1), 1), (Int(0), 0)):
+        x = program(TensorXf(numbers((4, 5))), i)
+        expected = numbers((4, 5))
+        expected[1:-1] += more
+        same(x, expected)
