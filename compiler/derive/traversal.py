@@ -21,10 +21,13 @@ from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.record import memory, regions
+from lumijit.compiler.record import local, memory, regions
+from lumijit.compiler.record.local import Buffer
 from lumijit.runtime import collector
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import UINT32, VOID
@@ -234,38 +237,43 @@ class _Border:
 
     def at(self, vertex: Vertex) -> Outer:
         """Return the adjoint of a vertex outside."""
-        if vertex.scope.depth == self._depth:
+        if isinstance(vertex.type, LocalType):
+            raise _local_buffer()
+        if _is_argument(vertex):
             # Unless it stays what it was, closing the loop refuses this.
             vertex.grad = trace.literal(vertex.type, 0.0)
             return self.at(vertex.attr)
-        if vertex.scope.depth:
-            raise _too_deep()
         known = self._outer.get(vertex.serial)
         if known is None:
-            total = _postponed.sums.setdefault(
-                vertex.serial, (vertex, _sum_of(vertex))
-            )[1]
-            known = self._outer[vertex.serial] = vertex, Outer(vertex, total)
+            sums = _postponed.sums
+            if vertex.serial not in sums:
+                sums[vertex.serial] = vertex, _sum_of(vertex)
+            _, total = sums[vertex.serial]
+            holder = total if vertex.scope is ROOT else None
+            known = self._outer[vertex.serial] = vertex, Outer(vertex, holder)
         return known[1]
 
     def settle(self) -> None:
-        """Add what was computed element by element to the sums in memory."""
-        for vertex, outer in self._outer.values():
-            value = outer.value
-            if value is not None:
-                place = trace.literal(UINT32, 0)
-                if vertex.size > 1:
-                    place = trace.counter(vertex.size)
-                holder = _postponed.sums[vertex.serial][1]
-                memory.update(holder, value, place, trace.make_true(1), "add")
+        """Add what was computed element by element to the sums."""
+        place, always = trace.literal(UINT32, 0), trace.make_true(1)
+        for serial, (vertex, outer) in self._outer.items():
+            value, total = outer.value, _postponed.sums[serial][1]
+            if value is None:
+                continue
+            if isinstance(total, Buffer):
+                value = trace.emit2(ADD, local.read(total, place, always), value)
+                local.write(total, value, place, always)
+            else:
+                index = trace.counter(vertex.size)
+                memory.update(total, value, index, always, "add")
 
 
-def _too_deep() -> DerivativeError:
+def _local_buffer() -> DerivativeError:
     return DerivativeError(
         "lumijit.traverse",
-        "the traversal goes from a region inside of another one to a value of the "
-        "outer one, which can't hold a gradient",
-        "differentiate where the value was computed, or make it outside of both.",
+        "the traversal goes from a region to a local buffer outside of it, which can't "
+        "hold a gradient",
+        "differentiate where the buffer was made, or make it inside.",
     )
 
 
@@ -280,19 +288,38 @@ _postponed = _Postponed()
 
 
 def _sum_of(vertex: Vertex) -> Holder:
-    with regions.reopened(ROOT):
-        return Adjoint(vertex, vertex.grad).opened()
+    """Return where regions inside add to a vertex: in memory, or local memory."""
+    with regions.reopened(vertex.scope):
+        total = Adjoint(vertex, vertex.grad)
+        if vertex.scope is ROOT:
+            return total.opened()
+        return local.allocate(vertex.type, 1, total.complete())
 
 
 def resume() -> None:
-    """Pass on the gradients that were added inside of regions, which are over."""
-    if not _postponed.sums or trace.state.scope is not ROOT:
+    """Pass on the gradients that were added inside of regions, which are over.
+
+    Those by values of a region are passed on in the region, at its end at the latest.
+    """
+    sums = _postponed.sums
+    if not sums:
         return
-    found = list(_postponed.sums.values())
-    _postponed.sums.clear()
+    scope = trace.state.scope
+    found = [(v, total) for v, total in sums.values() if v.scope is scope]
+    # Outside of all, those by values of regions that have failed are left.
+    gone = list(sums) if scope is ROOT else [v.serial for v, _ in found]
+    for serial in gone:
+        del sums[serial]
     for vertex, total in found:
         vertex.grad = total._node
-    _go_on({vertex.serial: vertex for vertex, _ in found})
+        if isinstance(total, Buffer):
+            place = trace.literal(UINT32, 0)
+            vertex.grad = local.read(total, place, trace.make_true(1))
+    if found:
+        _go_on({vertex.serial: vertex for vertex, _ in found})
+
+
+regions.before_the_end = resume
 
 
 def _go_on(found: Found) -> None:
@@ -303,8 +330,10 @@ def _go_on(found: Found) -> None:
         return
     isolation = _isolation.get()
     start = isolation.start if isolation is not None else 0
+    # More may arrive later.
+    clearing = Clearing(edges=False)
     with vertices.selecting(vertices.NOTHING):
-        _backward(_collect(found.values(), False, start), Clearing())
+        _backward(_collect(found.values(), False, start), clearing)
 
 
 def _backward(found: Found, clearing: Clearing) -> None:

@@ -78,7 +78,7 @@ def close_call(
 def separate(body: Body) -> None:
     """Keep what was traced for a body from what is traced next in its scope."""
     inner = body.scope
-    # It sees buffers and arrays as they were before.
+    # What comes next sees buffers and arrays as they were before.
     local.suspend(body)
     if inner.writes:
         regions.restore_writes(inner)

@@ -9,7 +9,7 @@ that equal bodies compare equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lumijit.compiler.ir import trace, value_numbering, vertices
@@ -40,6 +40,14 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
 from lumijit.runtime.errors import DerivativeError, StateError, SymbolicError
+
+
+def _nothing() -> None:
+    """Stand for what `derive.traversal` does."""
+
+
+# Called when all code of a block has been traced, where others may follow.
+before_the_end: Callable[[], None] = _nothing
 
 
 class scope:
@@ -77,6 +85,8 @@ class scope:
         inner = self._inner
         outer = inner.parent or ROOT
         if kind is None:
+            if trace.state.scope is inner:
+                before_the_end()
             local.suspend(inner)
             if outer is not ROOT:
                 outer.reads.update(inner.reads)

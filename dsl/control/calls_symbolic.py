@@ -105,6 +105,7 @@ class _Tracer:
         # Local buffers that a function makes end with it.
         inner.part += 1
         value, written = call.invoke(callee, call.values, self._versions)
+        regions.before_the_end()
         results = call.results
         is_pure = not (inner.effects or inner.writes or inner.locals)
         is_alike = not written and results.is_like(value)

@@ -138,6 +138,7 @@ class _Branch(Sides):
         """Trace both sides into a region."""
         with regions.scope(self.name, cond.size) as first:
             yes = self.run(true_fn, lambda: versions_in(first, self.name))
+            regions.before_the_end()
             # The other side sees arrays as they were before this one wrote to them.
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)

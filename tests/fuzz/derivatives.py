@@ -24,7 +24,7 @@ from lumijit.compiler.launch import kernels
 from lumijit.derivatives.functional import Call
 from lumijit.runtime import cpu
 from lumijit.runtime.config import TARGETS, settings
-from tests.differences import slopes
+from tests.differences import EPS, KINK, slopes
 from tests.fuzz.smooth import NAMES, Writer
 
 FLAGS = (
@@ -126,6 +126,37 @@ class Check:
                 kind = "symbolic" if is_symbolic else "evaluated"
                 raise Mismatch(f"{kind} {mode}: {found}, differences: {wanted}")
 
+    def compare_twice(self, is_symbolic: bool) -> bool:
+        """Compare how the gradient changes along a direction with its differences.
+
+        Returns False where it jumps.
+        """
+
+        def gradient(*inputs: Any) -> Any:
+            return dr.value_and_grad(self._run, range(len(INPUTS)))(*inputs)[1]
+
+        def near(step: float) -> Array:
+            moved = zip(self._inputs, self._along, strict=True)
+            found = gradient(*[t.Float64(v + step * d) for v, d in moved])
+            return np.concatenate([part.numpy() for part in found])
+
+        with dr.scoped_set_flag(FLAGS, is_symbolic):
+            inputs = [t.Float64(v) for v in self._inputs]
+            along = [t.Float64(d) for d in self._along]
+            _, pushed = dr.jvp(gradient, inputs, along)
+            dr.eval(pushed)
+            found = np.concatenate([part.numpy() for part in pushed])
+            above, middle, below = map(near, (EPS, 0.0, -EPS))
+        right, left = (above - middle) / EPS, (middle - below) / EPS
+        wanted = (right + left) / 2
+        size = 1 + np.abs(wanted).max()
+        if not np.abs(right - left).max() <= 10 * KINK * size:
+            return False
+        if not np.all(np.abs(found - wanted) <= 1e-4 * size):
+            kind = "symbolic" if is_symbolic else "evaluated"
+            raise Mismatch(f"{kind} second: {found}, differences: {wanted}")
+        return True
+
 
 def main(arguments: Sequence[str]) -> int:
     """Check programs; return the status."""
@@ -133,12 +164,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--writes", action="store_true", help="to arrays, too")
+    parser.add_argument("--second", action="store_true", help="second derivatives")
     parser.add_argument("--target", choices=TARGETS, default="thread")
     options = parser.parse_args(arguments)
     kernels.use(kernels.target_named(options.target))
     settings.no_disk_cache = True
     cpu.compile_ir = functools.partial(cpu.compile_ir, opt_level=0)
-    failures = moved = 0
+    failures = moved = jumps = 0
     start = time.perf_counter()
     for number in range(options.first, options.first + options.count):
         writer = Writer(f"smooth {number}", writes=options.writes)
@@ -147,14 +179,19 @@ def main(arguments: Sequence[str]) -> int:
             check = Check(text, writer.data)
             moved += check.kinks > 0
             for is_symbolic in (True, False):
-                check.compare(is_symbolic)
+                if options.second and not is_symbolic and number % 4:
+                    continue  # evaluated mode takes most of the time
+                if not options.second:
+                    check.compare(is_symbolic)
+                elif not check.compare_twice(is_symbolic):
+                    jumps += is_symbolic
         except Exception as error:
             failures += 1
             print(f"{number}: {type(error).__name__}: {error}\n{text}", flush=True)
     seconds = time.perf_counter() - start
     print(
         f"{options.count} programs, {failures} failures, {moved} moved from kinks, "
-        f"{seconds:.0f} s"
+        f"{jumps} with gradients that jump, {seconds:.0f} s"
     )
     return int(failures > 0)
 

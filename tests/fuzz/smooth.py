@@ -35,11 +35,13 @@ class Writer:
         self._random = random.Random(seed)
         self._jumps = jumps
         self._writes = writes
-        # Of derivatives in symbolic mode, an array has one reduction or these.
+        # In symbolic mode, an array has one reduction, and may be written to besides.
         self._kinds = ["scatter(", "scatter_add(", "scatter_add("]
         if writes and self._random.random() < 0.5:
             op = self._pick("Mul", "Min", "Max")
             self._kinds = [f"scatter_reduce(dr.ReduceOp.{op}, "]
+            self._kinds *= self._random.randint(1, 2)
+            self._kinds += ["scatter("] * self._random.randint(0, 1)
         self._counters = 0
 
     def _pick(self, *options: str) -> str:

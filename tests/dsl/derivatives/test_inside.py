@@ -168,3 +168,159 @@ def test_a_gradient_that_the_loop_would_lose_is_refused() -> None:
         pytest.raises(DerivativeError, match="loop variable that the loop changes"),
     ):
         differentiate_powers(theta, Float(1, 10))
+
+
+@dr.syntax
+def branch_in_loop(theta, x):
+    i = UInt(0)
+    while i < 4:
+        q = theta * x * Float(i + 1)
+        if x > 1.5:
+            dr.backward(q * q)
+        i += 1
+
+
+@dr.syntax
+def several_times(theta, x):
+    i = UInt(0)
+    while i < 3:
+        q = dr.sin(theta * x) * Float(i + 1)
+        if x > 1.5:
+            dr.backward(q * q)
+        elif x > 0.5:
+            dr.backward(q * theta)
+        dr.backward(theta * x)
+        if x < 2.5:
+            dr.backward(q * q * q)
+        i += 1
+
+
+@dr.syntax
+def three_deep(theta, x):
+    """An array that is read by index, values of both loops, and one of none."""
+    i = UInt(0)
+    while i < 3:
+        q = dr.gather(Float, theta, i % 2) * x
+        j = UInt(0)
+        while j < i + 1:
+            r = q * dr.gather(Float, theta, UInt(0))
+            if x > 1.5:
+                dr.backward(r * q * Float(j + 1))
+            j += 1
+        i += 1
+
+
+@dr.syntax
+def arguments_of_loops(theta, x):
+    """What the loops leave as it is counts as outside of both."""
+    i = UInt(0)
+    t = theta * 1
+    while i < 3:
+        j = UInt(0)
+        while j < i + 1:
+            if x > 1.5:
+                dr.backward(t * t * x)
+            j += 1
+        i += 1
+
+
+def in_callables(theta, x):
+    @dr.syntax
+    def sines(x):
+        q = dr.sin(theta * x)
+        if x > 1.5:
+            dr.backward(q * q)
+        return x
+
+    @dr.syntax
+    def cosines(x):
+        q, k = dr.cos(theta * x), UInt(0)
+        while k < 2:
+            dr.backward(q * q)
+            k += 1
+        return x
+
+    dr.switch(dr.arange(UInt, len(x)) % 2, [sines, cosines], x)
+
+
+@dr.syntax
+def from_outside_of_a_branch(theta, x):
+    q = theta * x
+    if x > 1.5:
+        dr.backward(q * q)
+
+
+@dr.syntax
+def until_a_lane_leaves(theta, x):
+    q, i = theta * x, UInt(0)
+    while i < UInt(x):
+        dr.backward(q * q)
+        i += 1
+
+
+X = np.array([1.0, 2.0, 3.0])
+EXPECTED = {
+    branch_in_loop: lambda a: sum((a * X[1:] * k) ** 2 for k in range(1, 5)),
+    several_times: lambda a: sum(
+        [k**2 * np.sin(a * x) ** 2 for k in (1, 2, 3) for x in (2, 3)]
+        + [k * np.sin(a) * a for k in (1, 2, 3)]
+        + [k**3 * np.sin(a * x) ** 3 for k in (1, 2, 3) for x in (1, 2)]
+        + [3 * a * x for x in (1, 2, 3)]
+    ),
+    three_deep: lambda a: sum(
+        (a * x) ** 2 * a * (j + 1)
+        for i in range(3)
+        for j in range(i + 1)
+        for x in X[1:]
+    ),
+    arguments_of_loops: lambda a: 6 * a * a * X[1:],
+    in_callables: lambda a: np.append(np.sin(a * 3) ** 2, 2 * np.cos(a * 2) ** 2),
+    from_outside_of_a_branch: lambda a: (a * X[1:]) ** 2,
+    until_a_lane_leaves: lambda a: X * (a * X) ** 2,
+}
+
+
+@pytest.mark.parametrize("program", EXPECTED)
+def test_values_of_outer_regions_pass_gradients_on(program) -> None:
+    """Their own region does, where the inner ones are over."""
+    start = Float(0.5, 0.5) if program is three_deep else Float(0.5)
+    dr.enable_grad(start)
+    program(start * start, Float(X))
+    total = EXPECTED[program]
+    step = 1e-6
+    slope = np.sum(total(0.25 + step)) - np.sum(total(0.25 - step))
+    found = float(dr.sum(dr.grad(start))[0])
+    np.testing.assert_allclose(found, slope / (2 * step), rtol=1e-7)
+
+
+def test_gradients_of_values_of_a_region_can_be_read() -> None:
+    @dr.syntax
+    def program(theta, x):
+        i, total = UInt(0), Float(0)
+        while i < 2:
+            q = dr.detach(x) * Float(i + 1)
+            dr.enable_grad(q)
+            if x > 1.5:
+                dr.backward(q * q)
+            total += dr.grad(q)
+            i += 1
+        return total
+
+    np.testing.assert_allclose(program(Float(1), Float(X)), [0, 12, 18])
+
+
+def test_local_buffers_outside_are_refused() -> None:
+    @dr.syntax
+    def program(theta, x):
+        buffer = dr.alloc_local(Float, 2, value=Float(0))
+        buffer[0] = theta * x
+        if x > 1.5:
+            dr.backward(buffer[UInt(x) % 1] * x)
+
+    theta = Float(2)
+    dr.enable_grad(theta)
+    with (
+        dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, True),
+        pytest.raises(DerivativeError, match="to a local buffer outside"),
+    ):
+        program(theta, Float(X))
