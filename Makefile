@@ -62,11 +62,11 @@ build/installed: $(INSTALLED)
 	rm -rf build
 	LUMIJIT_NO_COMPILED=1 $(PIP) --no-deps --upgrade --target build/installed .
 
-# Strict types.
+# Strict types, of the examples, too.
 types: build/installed
-	cd build/installed && $(abspath $(BIN))/mypy \
+	cd build/installed && MYPYPATH=$(CURDIR) $(abspath $(BIN))/mypy \
 	  --config-file $(CURDIR)/pyproject.toml \
-	  --cache-dir $(CURDIR)/.mypy_cache -p lumijit
+	  --cache-dir $(CURDIR)/.mypy_cache -p lumijit -p examples
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pytest tests/test_docs.py

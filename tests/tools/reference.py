@@ -155,10 +155,11 @@ _DIFFERENCES = """# Differences from Dr.Jit
 Expressions that both systems evaluate, to different results, on purpose. Written by
 `python -m tests.tools.reference` from the table in
 [`tests/fuzz/interface.py`](../tests/fuzz/interface.py); don't edit it here. `python -m
-tests.fuzz.interface --peer-python PATH` evaluates some 9,400 expressions in both (each
-function on each kind of value, operators, conversions, subscripts) and prints what
-differs and isn't listed. Forms are regular expressions. What these can't show (control
-flow, indices, derivatives) is in [Coming from Dr.Jit](from_drjit.md).
+tests.fuzz.interface --peer-python PATH` evaluates 22,000 expressions in both (each
+function on each kind of value, with gradients; operators, conversions, subscripts, and
+[some](../tests/fuzz/interface.txt) one by one) and prints what differs and isn't
+listed. Forms are regular expressions. What these can't show (control flow, indices) is
+in [Coming from Dr.Jit](from_drjit.md).
 
 | expressions | why |
 |---|---|

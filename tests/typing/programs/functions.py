@@ -128,6 +128,8 @@ assert_type(dr.value_t(v), type[Float])
 assert_type(auto.Float(1), Float)
 assert_type(auto.ad.Array3f(1), ad.Array3f)
 assert_type(PCG32().next_float32(), Float)
+assert_type(PCG32().next_float_normal(Float), Float)
+assert_type(f.grad, Float)
 assert_type(scalar.PCG32().next_uint32(), int)
 
 
