@@ -270,10 +270,12 @@ _ATTRIBUTES: Final = (
 FLAG_NAMES: Final = tuple(name for _, name in _ATTRIBUTES)
 
 
-#: Who may want to know of launches: flags that some thread has set, and "log". Empty,
-#: nearly always: that is what to ask first.
+#: Who may want to know of launches and vertices: flags that some thread has set, and
+#: "log". Empty, nearly always: that is what to ask first.
 watching: Final[set[str]] = set()
-_OF_LAUNCHES: Final = {"kernel_history", "launch_blocking", "print_ir"}
+_WATCHING: Final = frozenset(
+    ("check_derivatives", "debug", "kernel_history", "launch_blocking", "print_ir")
+)
 
 
 def _attributes_of(construct: str, which: JitFlag) -> list[str]:
@@ -298,7 +300,7 @@ def set_flag(which: JitFlag, value: bool) -> None:
 
 
 def _set(name: str, value: bool) -> None:
-    if value and name in _OF_LAUNCHES:
+    if value and name in _WATCHING:
         watching.add(name)
     setattr(flags, name, value)
 

@@ -36,11 +36,21 @@ class Template(NamedTuple):
     sources: Any
     fixed: list[tuple[int, int]]
 
-    def filled(self, known: list[int]) -> Any:
+    def filled(self, known: list[int]) -> bytes:
         """Return the words, given the addresses that are known now."""
-        words = self.words.copy()
-        words[self.positions] += np.array(known, "<u8")[self.sources]
-        return words
+        return added(self.words, self.positions, self.sources, known)
+
+
+def _added(words: Any, positions: Any, sources: Any, known: list[int]) -> bytes:
+    """Return words, to some of which numbers are added: each at its own position."""
+    words = words.copy()
+    words[positions] += np.array(known, "<u8")[sources]
+    data: bytes = words.tobytes()
+    return data
+
+
+# (In compiled modules, C.)
+added = _added
 
 
 class _Places:
@@ -162,15 +172,15 @@ class Replay:
         known = [*inputs, *[buffer.address for buffer in made]]
         tables = []
         for table in self.tables:
-            tables.append(buffers.filled(table.filled(known)))
+            data = np.frombuffer(table.filled(known), np.uint8)
+            tables.append(buffers.filled(data))
             known.append(tables[-1].address)
         known.append(workers.pool_address())
         return known, tables
 
     def arguments(self, known: list[int]) -> bytes:
         """Return the arguments of all jobs, given the addresses that vary."""
-        data: bytes = self.template.filled(known).tobytes()
-        return data
+        return self.template.filled(known)
 
     def stop(self, number: int, known: list[int]) -> tuple[Stop, int]:
         """Return where to stop and read an entry, given the addresses that vary."""

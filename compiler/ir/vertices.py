@@ -16,7 +16,7 @@ from weakref import ref
 
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, watching
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import where
@@ -94,7 +94,7 @@ class Vertex:
         self.mode = "auto"
         # The user's line, where a flag asks for it.
         self.where = ""
-        if flags.debug or flags.check_derivatives:
+        if watching and (flags.debug or flags.check_derivatives):
             self.where = where()
         own = ref(self)
         for position in inputs:

@@ -7,6 +7,7 @@ Which places a construct can reach is up to `reachability`.
 from __future__ import annotations
 
 import gc
+from itertools import repeat
 from operator import is_
 from types import CellType, FunctionType
 from typing import Any
@@ -315,6 +316,11 @@ class Globals(Location):
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
         return {name: self.owner.get(name, MISSING) for name in self.names}
+
+    def is_same(self) -> bool:
+        """Tell whether the variables hold the very objects that they held."""
+        now = map(self.owner.get, self.names, repeat(MISSING))
+        return all(map(is_, now, self.before.values()))
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""

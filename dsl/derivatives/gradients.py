@@ -104,18 +104,19 @@ def grad_enabled(*args: Any) -> bool:
 
 def mapped(value: Any, function: Any, preserve_type: bool = True) -> Any:
     """Give the arrays of a PyTree other nodes, and types without derivatives."""
-    if is_container(value):
+    is_flat = isinstance(value, FlatArray)
+    if not is_flat and is_container(value):
         return tree_map(lambda v: mapped(v, function, preserve_type), value)
     if not isinstance(value, ArrayBase):
         return value
     cls = type(value)
     if not preserve_type and cls._spec.is_diff:
         cls = detached_t(cls)
+    if is_flat:
+        return wrap(cls, function(value._node))
     if isinstance(value, NestedArray):
         items = [mapped(v, function, preserve_type) for v in value._items]
         return wrap_nested(cls, items)
-    if isinstance(value, FlatArray):
-        return wrap(cls, function(value._node))
     return value._copy()
 
 

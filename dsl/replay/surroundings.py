@@ -191,8 +191,9 @@ class Surroundings:
         reach = self.reach
         if reach.changed(WHOLE):
             return False
-        if not all(p.is_same() for p in reach.constants or ()):
-            return False
+        for place in reach.constants or ():
+            if not place.is_same():
+                return False
         return not self._host or self._host_tokens == list(map(host_token, self._host))
 
     def number_names(self) -> list[str]:
