@@ -93,7 +93,8 @@ class _Structs(Kind):
     def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
         del like
         try:
-            result = self.cls()
+            # (To make a generator is to seed it.)
+            result = getattr(self.cls, "_blank", self.cls)()
         except TypeError as error:
             raise ArrayTypeError(
                 "PyTree",

@@ -13,6 +13,7 @@ from typing import Any
 from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace
 from lumijit.control.captured_state import watched
+from lumijit.control.foresight import memory_of
 from lumijit.control.loop_evaluated import EvaluatedLoop
 from lumijit.control.loop_symbolic import SymbolicLoop
 from lumijit.control.state import (
@@ -27,6 +28,7 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import ArrayValueError, StateError
 from lumijit.runtime.tracebacks import hides_frames
+from lumijit.syntax.site import Memory
 
 
 @hides_frames
@@ -103,6 +105,7 @@ def run_loop(
     _check_bound(max_iterations)
     name = label or "while_loop"
     first: Any = None
+    memory = memory_of(body)
     if trace.state.lane is not None:
         mode = "scalar"
     if mode is None:
@@ -117,7 +120,19 @@ def run_loop(
         cond = watched(cond, name, "the condition", labels)
         body = watched(body, name, "the body", labels)
     bound = None if max_iterations == -1 else max_iterations
-    given = mode, state, cond, body, labels, name, strict, compress, first, bound
+    given = (
+        mode,
+        state,
+        cond,
+        body,
+        labels,
+        name,
+        strict,
+        compress,
+        first,
+        bound,
+        memory,
+    )
     return apart(partial(_vectorized, *given))
 
 
@@ -142,13 +157,14 @@ def _vectorized(
     compress: bool | None,
     first: Any,
     bound: int | None,
+    memory: Memory,
 ) -> State:
     """Run a loop over arrays; `first` is its first condition, if it is known."""
     if mode == "symbolic":
         node = getattr(first, "_node", None)
         width = node.size if node is not None else 1
-        loop = SymbolicLoop(state, cond, body, labels, name, strict, width, bound)
-        return loop.run()
+        given = state, cond, body, labels, name, strict, width, bound, memory
+        return SymbolicLoop(*given).run()
     refuse_in_region(name)
     is_compressed = flags.compress_loops if compress is None else compress
     with isolated():

@@ -23,6 +23,7 @@ from lumijit.control.aliases import (
     is_same,
     shape_of,
 )
+from lumijit.control.foresight import Knowledge
 from lumijit.control.state import (
     NUMBERS,
     State,
@@ -47,7 +48,8 @@ from lumijit.instance_registry import Pointers
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart, on_error
-from lumijit.runtime.errors import StateError
+from lumijit.runtime.errors import LumijitError, StateError
+from lumijit.syntax.site import Memory
 
 MAX_TRACES = 16
 
@@ -56,7 +58,7 @@ class _Retrace(Exception):
     """The body must be traced again, because what is known of a leaf changed."""
 
 
-class SymbolicLoop:
+class SymbolicLoop(Knowledge):
     """Traces one loop.
 
     `width` is the number of elements, as far as known; `bound` is that of turns.
@@ -72,30 +74,21 @@ class SymbolicLoop:
         strict: bool,
         width: int,
         bound: int | None,
+        memory: Memory,
     ) -> None:
+        super().__init__(Parts(state, labels), width, memory)
         self.cond = cond
         self.body = body
         self.labels = labels
         self.name = name
         self.strict = strict
-        self.parts = Parts(state, labels)
         self.contents = contents(self.parts)
-        self.width = width
         self.bound = bound
-        # The sizes of the arguments, where the initial value is of size 1.
-        self.sizes: dict[int, int] = {}
-        # Arrays that the body indexes; it gets the very objects.
-        self.indexed: set[int] = set()
-        # Literals that the body leaves alone; and those it turned out to change.
-        self.constant: set[int] = set()
-        self.variable: set[int] = set()
-        # Python numbers that became arrays, as they were.
-        self.numbers: dict[int, Any] = {}
+        # Python numbers that became other objects, as they are now.
         self.replaced: dict[int, Any] = {}
         self.pointers = Pointers()
-        # The first leaf that is the same array; leaves that the body gives another.
+        # The first leaf that is the same array.
         self.leaders: dict[int, int] = {}
-        self.separate: set[int] = set()
         # What the body is if they are one array, as in the first iteration.
         self.joined: tuple[list[Any], Any] | None = None
         self.is_joining = False
@@ -105,11 +98,20 @@ class SymbolicLoop:
 
     def run(self) -> State:
         """Trace until what is known of the state settles; return the final state."""
+        self.foresee()
         for _ in range(MAX_TRACES + 6 * len(self.parts.leaves)):
             try:
-                return apart(self._attempt)
+                final = apart(self._attempt)
             except _Retrace:
                 continue
+            except LumijitError:
+                if self.foreseen is None:
+                    raise
+                self.begin_anew()
+                continue
+            if not (self.stood_in or self.joined):
+                self.remember()
+            return final
         raise StateError(
             self.name,
             "the types of the loop state don't settle",
@@ -227,6 +229,9 @@ class SymbolicLoop:
             others = besides(self, self.parts, given, after, args, read, is_seen)
             if local.has_grown(inner) or self._writes_literals(inner):
                 raise _Retrace
+            if not self.is_as_foreseen(args, outputs, inner):
+                self.begin_anew()
+                raise _Retrace
         nodes = {k: leaves[k]._node for k in args}
         entries = [Carried(None, nodes[k], args[k], outputs[k]) for k in args] + others
         _, results = regions.close_loop(
@@ -280,11 +285,7 @@ class SymbolicLoop:
         if not any(is_late(old, new) for old, new in pairs):
             return
         state = [zeros_like(new) if is_late(old, new) else old for old, new in pairs]
-        self.parts = Parts(state, self.labels)
-        for known in (self.indexed, self.constant, self.variable, self.separate):
-            known.clear()
-        self.sizes.clear()
-        self.numbers.clear()
+        self.begin_anew(Parts(state, self.labels))
         raise _Retrace
 
     def _check_progress(

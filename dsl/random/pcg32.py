@@ -80,6 +80,12 @@ class PCG32Base:
             self._wrap(self._u64(initseq) + offset),
         )
 
+    @classmethod
+    def _blank(cls) -> PCG32Base:
+        """Return a generator whose fields are assigned next."""
+        is_ours = cls.__init__ is PCG32Base.__init__
+        return cls.__new__(cls) if is_ours else cls()
+
     def seed(
         self, initstate: Any = INITIAL_STATE, initseq: Any = INITIAL_SEQUENCE
     ) -> None:

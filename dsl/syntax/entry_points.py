@@ -349,6 +349,7 @@ class Runtime(Conditions):
             new.update(zip(state.attribute_labels, state.read(), strict=True))
             return tuple(new.values())
 
+        run_body.memory = where.memory  # type: ignore[attr-defined]
         state.restore_on_error()
         with entered(where):
             final = targets.while_loop(

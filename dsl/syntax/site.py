@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -46,6 +46,15 @@ class Raising:
     condition: str
 
 
+class Memory:
+    """Keeps what the last run of a construct found out; only `control` knows what."""
+
+    __slots__ = ("findings",)
+
+    def __init__(self) -> None:
+        self.findings: Any = None
+
+
 @dataclass(frozen=True)
 class Site:
     """One construct of a rewritten function."""
@@ -70,6 +79,7 @@ class Site:
     paths: tuple[tuple[str, ...], ...]
     #: The statement inside that raises for all elements which get there, if any.
     raising: Raising | None = None
+    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
     @cached_property
     def own_names(self) -> frozenset[str]:

@@ -1,0 +1,180 @@
+"""What a run of a symbolic loop found out, for the next run of the same loop.
+
+A body is traced anew when a trace shows that a variable grows, stays constant or must
+become an array. A loop that runs in each frame would be traced twice each time, one
+inside of it four times. So the next run begins with what the last one ended with, if
+its state looks alike; what would show in the result is checked once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from lumijit.compiler.ir.captures import Captures, in_order
+from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.roles import value_deps
+from lumijit.control.state import is_array
+from lumijit.pytree import Parts
+from lumijit.syntax.site import Memory
+
+
+class Start(NamedTuple):
+    """How a run begins: the kinds of its leaves, and their largest size."""
+
+    kinds: tuple[Any, ...]
+    size: int
+
+
+class Findings(NamedTuple):
+    """What a run found out about leaves, by their numbers; see `SymbolicLoop`."""
+
+    start: Start
+    sizes: dict[int, int]
+    constant: frozenset[int]
+    variable: frozenset[int]
+    indexed: frozenset[int]
+    #: The types that Python numbers got.
+    numbers: dict[int, type[Any]]
+
+    def sizes_for(self, start: Start) -> dict[int, int] | None:
+        """Return the sizes to begin with, or None if the run looks otherwise."""
+        if start.kinds != self.start.kinds:
+            return None
+        if start.size == self.start.size:
+            return self.sizes
+        if start.size > 1 and set(self.sizes.values()) <= {self.start.size}:
+            return dict.fromkeys(self.sizes, start.size)
+        return None
+
+
+_memories: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
+
+
+def memory_of(body: Callable[..., Any]) -> Memory:
+    """Return the memory of a loop: that of its site, or of its body's code."""
+    memory: Memory | None = getattr(body, "memory", None)
+    if memory is None and isinstance(body, FunctionType):
+        memory = _memories.get(body.__code__)
+        if memory is None:
+            memory = _memories[body.__code__] = Memory()
+    return memory or Memory()
+
+
+def start_of(leaves: Sequence[Any], width: int) -> Start:
+    """Describe how a run begins, whose first condition has a width."""
+    kinds: list[Any] = [width > 1]
+    size = width
+    for leaf in leaves:
+        if is_array(leaf):
+            node = leaf._node
+            kinds.append((type(leaf), node.size > 1, node.op is LITERAL))
+            size = max(size, node.size)
+        else:
+            kinds.append(type(leaf))
+    return Start(tuple(kinds), size)
+
+
+class Knowledge:
+    """What is known of the leaves of a loop's state, by their numbers."""
+
+    def __init__(self, parts: Parts, width: int, memory: Memory) -> None:
+        self.parts = parts
+        # The number of elements, as far as known.
+        self.width = width
+        # The sizes of the arguments, where the initial value is of size 1.
+        self.sizes: dict[int, int] = {}
+        # Arrays that the body indexes; it gets the very objects.
+        self.indexed: set[int] = set()
+        # Literals that the body leaves alone; and those it turned out to change.
+        self.constant: set[int] = set()
+        self.variable: set[int] = set()
+        # Python numbers that became arrays, as they were.
+        self.numbers: dict[int, Any] = {}
+        # Leaves that are one array at first, of which the body makes several.
+        self.separate: set[int] = set()
+        # What the last run found out, as long as that is believed.
+        self.foreseen: Findings | None = None
+        self._memory = memory
+        self._start = start_of(parts.leaves, width)
+        self._first: list[Any] | None = list(parts.leaves)
+
+    def foresee(self) -> None:
+        """Begin with what the last run found out."""
+        found: Findings | None = self._memory.findings
+        sizes = found.sizes_for(self._start) if found is not None else None
+        if found is None or sizes is None:
+            return
+        self.foreseen = found
+        self.sizes.update(sizes)
+        self.constant.update(found.constant)
+        self.variable.update(found.variable)
+        self.indexed.update(found.indexed)
+        leaves = self.parts.leaves
+        for k, cls in found.numbers.items():
+            self.numbers[k], leaves[k] = leaves[k], cls(leaves[k])
+
+    def begin_anew(self, parts: Parts | None = None) -> None:
+        """Forget what was found out; `parts`: the state, if it is another one now."""
+        self._memory.findings = self.foreseen = None
+        if parts is not None:
+            self.parts, self._first = parts, None
+        elif self._first is not None:
+            self.parts.leaves[:] = self._first
+        for known in (self.indexed, self.constant, self.variable, self.separate):
+            known.clear()
+        self.sizes.clear()
+        self.numbers.clear()
+
+    def remember(self) -> None:
+        """Keep for the next run what was found out of the state that was given."""
+        if self.separate or self._first is None:
+            return
+        leaves = self.parts.leaves
+        self._memory.findings = Findings(
+            self._start,
+            dict(self.sizes),
+            frozenset(self.constant),
+            frozenset(self.variable),
+            frozenset(self.indexed),
+            {k: type(leaves[k]) for k in self.numbers},
+        )
+
+    def is_as_foreseen(
+        self, args: dict[int, Node], outputs: dict[int, Node], inner: Scope
+    ) -> bool:
+        """Tell whether numbers change and variables grow that were expected to.
+
+        Args:
+            args: the arguments of the body.
+            outputs: what it makes of them.
+            inner: its scope.
+        """
+        if self.foreseen is None:
+            return True
+        if any(outputs[k] is args[k] for k in self.foreseen.numbers if k in args):
+            return False
+        small = {k for k in self.foreseen.sizes if k in args}
+        return not small or _grow(small, args, outputs, inner)
+
+
+def _grow(
+    small: set[int], args: dict[int, Node], outputs: dict[int, Node], inner: Scope
+) -> bool:
+    """Tell whether arguments that were given their final size would grow to it."""
+    order = in_order(outputs.values(), inner, set(args.values()), Captures())
+    sizes = {arg: 1 if k in small else arg.size for k, arg in args.items()}
+    while small:
+        for node in order:
+            deps = node.deps if node.op.lower is not None else value_deps(node)
+            found = [sizes.get(dep, dep.size) for dep in deps]
+            sizes[node] = max(found) if found else node.size
+        left = {k for k in small if sizes.get(outputs[k], outputs[k].size) == 1}
+        if left == small:
+            return False
+        sizes.update((args[k], args[k].size) for k in small - left)
+        small = left
+    return True
