@@ -47,8 +47,7 @@ class FlatArray(Holder, ArrayBase):
                 node = type(self)._literal(value)
             else:
                 node = node_of(type(self), value)
-                if node.buffer is not None and node.buffer.is_foreign:
-                    exposed.note(node, self)
+                exposed.hold(node, self)
         else:
             node = _sequence_node(type(self), args)
         self._become(node)
@@ -254,19 +253,23 @@ def _foreign_node(cls: type[Any], value: Any) -> Node:
 
 def _host_node(cls: type[Any], data: Any) -> Node:
     """Return a node of a class for an array of the host."""
-    node = data_node(initialize.convert(data, cls._spec.dtype))
+    entries = initialize.convert(data, cls._spec.dtype)
+    node = data_node(entries)
+    is_shared = node.buffer is not None and node.buffer.is_foreign
+    if is_shared and np.may_share_memory(entries, data):
+        exposed.note(node)
     return placement.placed(node, cls._spec.backend.device)
 
 
 def data_node(data: Any) -> Node:
-    """Return a node for a one-dimensional NumPy array; single entries fold."""
+    """Return a node for a one-dimensional NumPy array; single entries fold.
+
+    Nobody but the caller writes to the array.
+    """
     if data.size == 1:
         dtype = dtype_of(data)
         return trace.literal(dtype, dtype.wrap(data[0].item()))
-    node = evaluate.from_numpy(data)
-    if node.buffer is not None and node.buffer.is_foreign:
-        exposed.note(node)
-    return node
+    return evaluate.from_numpy(data)
 
 
 def dtype_of(data: Any) -> DType:

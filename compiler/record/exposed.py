@@ -85,6 +85,12 @@ def note(node: Node, holder: Holder | None = None) -> None:
         exposed.holder = ref(holder)
 
 
+def hold(node: Node, holder: Holder) -> None:
+    """Note which array goes on with a node's memory, if others may write to that."""
+    if _all and node.buffer is not None and id(node.buffer) in _all:
+        note(node, holder)
+
+
 def is_exposed(buffer: Buffer) -> bool:
     """Tell whether somebody outside may write to a node's memory.
 
