@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from lumijit.compiler.ir.placement import Device
+from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import BOOL, FLOATS, VALUES, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.history import JitBackend
@@ -26,7 +26,7 @@ class Backend:
 
     name: str
     public: JitBackend
-    device: Device | None = None
+    device: DeviceId | None = None
 
     @property
     def is_jit(self) -> bool:
@@ -36,15 +36,7 @@ class Backend:
 
 SCALAR = Backend("scalar", JitBackend.Invalid)
 LLVM = Backend("llvm", JitBackend.LLVM)
-CUDA = Backend(
-    "cuda",
-    JitBackend.CUDA,
-    Device(
-        "cuda",
-        "there is no device: this version of lumijit writes PTX for NVIDIA's GPUs, but "
-        "doesn't start kernels on them",
-    ),
-)
+CUDA = Backend("cuda", JitBackend.CUDA, DeviceId("cuda"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,6 +80,8 @@ class Buffer:
     _block: Block | None
     _hook: object
     _owner: object
+    # Whose memory it is, if not the host's: see `device`.
+    device: Any = None
 
     @property
     def is_foreign(self) -> bool:
@@ -390,12 +392,15 @@ class _View:
 
 
 def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
-    """Return a buffer's entries as a NumPy array without a copy.
+    """Return a buffer's entries as a NumPy array without a copy, if the host has them.
 
     The array keeps the buffer alive, and can be written to unless the memory is that
     of a NumPy array which can't. Nothing is waited for: the caller does.
     """
     assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
+    if buffer.device is not None:
+        data = buffer.device.copy_out(buffer.address, size * dtype.size_bytes)
+        return np.frombuffer(data, dtype.numpy)
     if _listening:
         recorders.present().note_read(buffer)
     return np.asarray(_View(buffer, dtype.numpy.str, size))
@@ -403,7 +408,12 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
 
 def entry(buffer: Buffer, dtype: DType, position: int) -> Any:
     """Return an entry as a Python number; nothing is waited for: the caller does."""
-    value = dtype.read(buffer.address + position * dtype.size_bytes)
+    address = buffer.address + position * dtype.size_bytes
+    if buffer.device is None:
+        value = dtype.read(address)
+    else:
+        data = buffer.device.copy_out(address, dtype.size_bytes)
+        value = np.frombuffer(data, dtype.numpy)[0].item()
     if _listening:
         return recorders.present().note_entry(buffer, dtype, position, value)
     return value

@@ -21,11 +21,14 @@ import stat
 import struct
 import sys
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from lumijit.runtime.config import settings
+from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
 
+T = TypeVar("T")
 Meta = dict[str, Any]
 
 _MAGIC: Final = b"lumijit\x01"
@@ -256,6 +259,25 @@ def store(key: str, object_code: bytes, meta: Meta) -> bool:
     if next(_stores) % _EVICT_EVERY == 0:
         evict()
     return True
+
+
+def stored(key: str, build: Callable[[], bytes], use: Callable[[bytes], T]) -> T:
+    """Use what there is under a key; build and store it if that is of no use.
+
+    Args:
+        key: what `full_key` returned.
+        build: returns the code.
+        use: what is made of it; raises KernelBuildError if it is of no use.
+    """
+    found = lookup(key)
+    if found is not None:
+        try:
+            return use(found[0])
+        except KernelBuildError as error:
+            drop(key, str(error))
+    code = build()
+    store(key, code, {})
+    return use(code)
 
 
 def _write(handle: int, data: bytes) -> None:

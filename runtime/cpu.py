@@ -376,15 +376,7 @@ def link_stored(
     key: str, build: Callable[[], bytes], symbols: tuple[str, ...]
 ) -> tuple[dict[str, int], object]:
     """Link what the disk cache has under a key; build it if that is of no use."""
-    found = cache.lookup(key)
-    if found is not None:
-        try:
-            return link_symbols(found[0], symbols)
-        except KernelBuildError as error:
-            cache.drop(key, str(error))
-    code = build()
-    cache.store(key, code, {})
-    return link_symbols(code, symbols)
+    return cache.stored(key, build, lambda code: link_symbols(code, symbols))
 
 
 def link(object_code: bytes, symbol: str, hash: str) -> Kernel:

@@ -2,8 +2,8 @@
 
 Owns `CudaDevice`, which provides what `device.Device` asks for, and what its failures
 mean to users. The context is the primary one, which other libraries of a process share;
-all that a device does is in order, in one stream. None of it has run on a GPU yet: see
-`docs/gpu.md`.
+all that a device does is in order, in one stream, allocations too: these come from the
+driver's pool of the device. None of it has run on a GPU yet: see `docs/gpu.md`.
 """
 
 from __future__ import annotations
@@ -13,37 +13,53 @@ import functools
 import sys
 from collections.abc import Callable
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint64, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
 from lumijit.runtime import nvptx
-from lumijit.runtime.device import Loaded
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.device import Attached, DeviceId
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
+from lumijit.runtime.history import JitBackend
 
 _CONSTRUCT = "lumijit.cuda"
 # What the driver returns (cuda.h, CUresult).
-_OUT_OF_MEMORY, _NO_DEVICE = 2, 100
+_OUT_OF_MEMORY, _NO_DEVICE, _NO_SUCH_DEVICE = 2, 100, 101
 _BAD_CODE = (200, 209, 218, 222)
 _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 700, 701
-# CUdevice_attribute, CUjit_option, CUstream_flags.
+# CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
+# CUstream_flags.
 _MAJOR, _MINOR = 75, 76
+_MAX_THREADS = 0
+_RELEASE_THRESHOLD = 4
 _LOG, _LOG_BYTES = 5, 6
 _NON_BLOCKING = 1
 _LOG_SIZE = 4096
-# The most blocks of a grid; threads go on behind it.
+# Threads of an elementwise kernel's blocks, unless its registers are too many for that,
+# and the most blocks of a grid: threads go on behind it.
+_THREADS = 256
 _GRID = 2**31 - 1
+_INSTEAD = "compute with the types of lumijit.llvm, or {}; lumijit.ptx shows the code."
 
 
 @functools.cache
 def _library() -> Any:
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
-        return ctypes.CDLL(name)
+        library = ctypes.CDLL(name)
     except OSError as error:
         raise BackendError(
             _CONSTRUCT,
-            f"NVIDIA's driver isn't installed ({error})",
-            "install the driver of the GPU, or compute with the types of lumijit.llvm.",
+            f"there is no device: NVIDIA's driver isn't installed ({error})",
+            _INSTEAD.format("install the driver of the GPU"),
         ) from error
+    if not hasattr(library, "cuMemAllocAsync"):
+        raise BackendError(
+            _CONSTRUCT,
+            "there is no device: NVIDIA's driver is older than CUDA 11.2",
+            _INSTEAD.format("update it"),
+        )
+    return library
 
 
 def _described(code: int) -> str:
@@ -56,20 +72,19 @@ def _check(code: int, doing: str) -> None:
     """Raise what a failure of the driver means."""
     if not code:
         return
-    if code == _NO_DEVICE:
+    if code in (_NO_DEVICE, _NO_SUCH_DEVICE):
         raise BackendError(
             _CONSTRUCT,
-            "the driver finds no GPU",
-            "make one visible (CUDA_VISIBLE_DEVICES), or compute with the types of "
-            "lumijit.llvm.",
+            f"there is no device: {doing}, the driver finds no GPU",
+            _INSTEAD.format("make it visible (CUDA_VISIBLE_DEVICES)"),
         )
     if code == _ILLEGAL_ADDRESS:
         raise BackendError(
             _CONSTRUCT,
             f"{doing}: a kernel accessed memory that isn't its own; the GPU's context "
             "is lost",
-            "set flag Debug to find the access, and start the process anew; arrays of "
-            "lumijit.llvm go on.",
+            "set flag Debug to find the access, LaunchBlocking to find the kernel, and "
+            "start the process anew; arrays of lumijit.llvm go on.",
         )
     if code == _OUT_OF_RESOURCES:
         raise BackendError(
@@ -84,14 +99,31 @@ def _check(code: int, doing: str) -> None:
     )
 
 
-class CudaDevice:
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel in a GPU's memory: what starts it, and what must live until then."""
+
+    name: str
+    handle: int
+    module: Any
+    threads: int
+    is_elementwise: bool
+    size_bytes: int
+
+
+class CudaDevice(Attached):
     """One GPU, found by its number."""
 
-    def __init__(self, number: int = 0) -> None:
+    backend = JitBackend.CUDA
+    target = "ptx"
+
+    def __init__(self, id: DeviceId) -> None:
+        super().__init__(id)
         driver = self._driver = _library()
         _check(driver.cuInit(0), "starting the driver")
-        handle, context = c_int(), c_void_p()
-        _check(driver.cuDeviceGet(byref(handle), number), f"finding GPU {number}")
+        handle, context, pool = c_int(), c_void_p(), c_void_p()
+        found = driver.cuDeviceGet(byref(handle), id.number)
+        _check(found, f"looking for GPU {id.number}")
         found = driver.cuDevicePrimaryCtxRetain(byref(context), handle)
         _check(found, "making a context")
         self._context = context
@@ -101,11 +133,15 @@ class CudaDevice:
         self.name = text.value.decode()
         major, minor = (self._attribute(handle, k) for k in (_MAJOR, _MINOR))
         self.processor = f"sm_{major}{minor}"
+        self.environment = f"{self.processor} {id.number}"
         self._stream = c_void_p()
         made = driver.cuStreamCreate(byref(self._stream), _NON_BLOCKING)
         _check(made, "making a stream")
-        self.live_bytes = 0
-        self._sizes: dict[int, int] = {}
+        found = driver.cuDeviceGetDefaultMemPool(byref(pool), handle)
+        _check(found, "finding the memory pool")
+        kept = c_uint64(2**64 - 1)
+        told = driver.cuMemPoolSetAttribute(pool, _RELEASE_THRESHOLD, byref(kept))
+        _check(told, "having memory kept for reuse")
 
     def _enter(self) -> None:
         """Make the context that of this thread."""
@@ -117,11 +153,13 @@ class CudaDevice:
         _check(found, "asking for a property")
         return value.value
 
-    def allocate(self, size_bytes: int) -> int:
+    def take(self, size_bytes: int) -> int:
         """Return the address of new memory; the driver aligns it to 256 bytes."""
         self._enter()
         address = c_uint64()
-        code = self._driver.cuMemAlloc_v2(byref(address), c_size_t(max(size_bytes, 1)))
+        code = self._driver.cuMemAllocAsync(
+            byref(address), c_size_t(size_bytes), self._stream
+        )
         if code == _OUT_OF_MEMORY:
             raise AllocationError(
                 "memory allocation",
@@ -130,47 +168,49 @@ class CudaDevice:
                 "use smaller arrays, or evaluate the computation in parts.",
             )
         _check(code, "allocating memory")
-        self._sizes[address.value] = size_bytes
-        self.live_bytes += size_bytes
         return address.value
 
-    def free(self, address: int) -> None:
-        """Let memory go; the driver waits for what uses it."""
+    def give(self, address: int) -> None:
+        """Let memory go once what was launched before is done."""
         self._enter()
-        _check(self._driver.cuMemFree_v2(c_uint64(address)), "freeing memory")
-        self.live_bytes -= self._sizes.pop(address)
+        freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
+        _check(freed, "freeing memory")
 
-    def copy_in(self, address: int, data: bytes) -> None:
-        """Copy from the host; from memory that isn't pinned, that waits for a copy."""
+    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+        """Copy from the host; what isn't pinned is put aside before this returns."""
+        self._copy_in(buffer.address, c_void_p(address), size_bytes)
+
+    def _copy_in(self, to: int, source: Any, size_bytes: int) -> None:
         self._enter()
         copy = self._driver.cuMemcpyHtoDAsync_v2
-        size, to = c_size_t(len(data)), c_uint64(address)
-        _check(copy(to, data, size, self._stream), "copying to the GPU")
+        copied = copy(c_uint64(to), source, c_size_t(size_bytes), self._stream)
+        _check(copied, "copying to the GPU")
 
-    def copy_out(self, address: int, size_bytes: int) -> bytes:
+    def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Copy to the host, after all that was launched."""
         self._enter()
-        data = ctypes.create_string_buffer(size_bytes)
-        copy = self._driver.cuMemcpyDtoHAsync_v2
-        size, start = c_size_t(size_bytes), c_uint64(address)
-        _check(copy(data, start, size, self._stream), "copying from the GPU")
+        data = bytearray(size_bytes)
+        if size_bytes:
+            target = (ctypes.c_char * size_bytes).from_buffer(data)
+            copy = self._driver.cuMemcpyDtoHAsync_v2
+            size, start = c_size_t(size_bytes), c_uint64(address)
+            _check(copy(target, start, size, self._stream), "copying from the GPU")
         self.wait()
-        return data.raw
+        return data
 
     def compile(self, ir: str) -> bytes:
         """Return PTX for this GPU."""
         return nvptx.translate(ir, self.processor).encode()
 
-    def load(
-        self, code: bytes, name: str, threads: int, is_elementwise: bool
-    ) -> Loaded:
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
         """Have the driver assemble a module, and find its kernel."""
         self._enter()
-        module, function = c_void_p(), c_void_p()
+        module, function, most = c_void_p(), c_void_p(), c_int()
         log = ctypes.create_string_buffer(_LOG_SIZE)
         options = (c_int * 2)(_LOG, _LOG_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_SIZE)
-        done = self._driver.cuModuleLoadDataEx(byref(module), code, 2, options, values)
+        driver = self._driver
+        done = driver.cuModuleLoadDataEx(byref(module), code, 2, options, values)
         if done in _BAD_CODE:
             raise KernelBuildError(
                 "assembling PTX",
@@ -179,32 +219,34 @@ class CudaDevice:
                 "update an old driver; else report this as a bug of lumijit.",
             )
         _check(done, "loading a kernel")
-        found = self._driver.cuModuleGetFunction(byref(function), module, name.encode())
-        _check(found, f"finding kernel {name}")
+        found = driver.cuModuleGetFunction(byref(function), module, symbol.encode())
+        _check(found, f"finding kernel {symbol}")
         assert function.value is not None
-        return Loaded(name, function.value, module, threads, is_elementwise)
+        found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)
+        _check(found, f"asking for the registers of kernel {symbol}")
+        is_elementwise = not threads
+        count = threads or min(_THREADS, most.value)
+        return Loaded(symbol, function.value, module, count, is_elementwise, len(code))
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
         """Start a kernel; blocks number themselves by a counter behind its slots."""
-        self._enter()
         threads = kernel.threads
         per_block = threads if kernel.is_elementwise else block
         grid = min(-(-size // per_block), _GRID)
-        slots = self.allocate(len(args) + 8)
-        self.copy_in(slots, args + bytes(8))
-        values: list[Any] = [c_uint64(size)]
+        slots = self.take(len(args) + 8)
+        self._copy_in(slots, args + bytes(8), len(args) + 8)
+        values = [size, slots]
         if not kernel.is_elementwise:
-            values.append(c_uint64(block))
-        values.append(c_uint64(slots))
-        if not kernel.is_elementwise:
-            values.append(c_uint64(slots + len(args)))
-        pointers = (c_void_p * len(values))(*map(ctypes.addressof, values))
+            values = [size, block, slots, slots + len(args)]
+        held = [c_uint64(value) for value in values]
+        pointers = (c_void_p * len(held))(*map(ctypes.addressof, held))
         done = self._driver.cuLaunchKernel(
             *(c_void_p(kernel.handle), grid, 1, 1, threads, 1, 1, 0),
             *(self._stream, pointers, None),
         )
+        # What a launch that failed leaves behind isn't the point.
+        self._driver.cuMemFreeAsync(c_uint64(slots), self._stream)
         _check(done, f"launching kernel {kernel.name}")
-        self.free(slots)
 
     def wait(self) -> None:
         """Wait for the stream."""
@@ -228,3 +270,7 @@ class CudaDevice:
         for event in events:
             _check(self._driver.cuEventDestroy_v2(event), "freeing an event")
         return milliseconds.value / 1e3
+
+
+#: Opens a device by its identity.
+open = CudaDevice

@@ -1,120 +1,136 @@
-"""What computes: a device that holds memory, and kernels that it is given as LLVM IR.
+"""Devices: what computes arrays, with memory of its own or the host's.
 
-Owns what every backend must provide (`Device`), and what the host provides (`Host`).
-NVIDIA's GPUs are in `cuda`. The evaluation of arrays uses the host's parts directly so
-far; `tests/runtime/test_devices` runs the same kernels on all devices that are there.
+Owns what every device must provide (`Device`), what the host provides (`Host`), memory
+of devices other than the host (`DeviceBuffer`, `Attached`), and on which device a
+thread computes (`on`). NVIDIA's GPUs are in `cuda`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import time
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib import import_module
+from threading import get_ident
+from typing import Any, Final
+from weakref import ref
 
 from lumijit.runtime import buffers, cpu, workers
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.history import JitBackend
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A kernel in a device's memory: what starts it, and what must live until then.
+class DeviceId:
+    """Which device an array belongs to, whether it is there or not."""
 
-    `threads` are those of its blocks. Of an elementwise kernel, any number of threads
-    computes an element each.
-    """
-
-    name: str
-    handle: int
-    owner: Any
-    threads: int
-    is_elementwise: bool
+    backend: str
+    number: int = 0
 
 
-class Device(Protocol):
+class Device(ABC):
     """What a backend must provide. Memory is named by address, as are kernels' slots.
 
     What is launched runs in the order of launches, and so do copies; `wait` waits.
     """
 
+    #: What the device is called, as which backend the history lists it, by which
+    #: target its kernels are written, and what its code depends on besides.
     name: str
+    backend: JitBackend
+    target: str
+    environment: str
 
-    def allocate(self, size_bytes: int) -> int:
-        """Return the address of new memory, aligned to 64 bytes at least."""
+    @property
+    @abstractmethod
+    def cancel_address(self) -> int:
+        """Where the 32-bit word lies that ends loops if it isn't zero."""
 
-    def free(self, address: int) -> None:
-        """Let memory go, which what was launched before may still use."""
+    @abstractmethod
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Return memory, aligned to 64 bytes, and filled up to a multiple of that."""
 
-    def copy_in(self, address: int, data: bytes) -> None:
-        """Copy from the host, in order with the launches."""
+    @abstractmethod
+    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+        """Copy from the host's memory, in order with the launches."""
 
-    def copy_out(self, address: int, size_bytes: int) -> bytes:
+    @abstractmethod
+    def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Copy to the host, after all that was launched."""
 
+    @abstractmethod
     def compile(self, ir: str) -> bytes:
         """Return what the disk cache keeps of a module."""
 
-    def load(
-        self, code: bytes, name: str, threads: int, is_elementwise: bool
-    ) -> Loaded:
-        """Return a kernel that can be launched."""
+    @abstractmethod
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Any:
+        """Return a kernel that can be launched; it has `size_bytes`.
 
-    def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
+        `threads` are those of its blocks; 0 of an elementwise kernel, where any number
+        of threads computes an element each.
+        """
+
+    @abstractmethod
+    def launch(self, kernel: Any, args: bytes, size: int, block: int) -> None:
         """Start a kernel over `size` elements, `block` of them at a time.
 
         `args` are 8-byte slots: addresses of this device, and numbers.
         """
 
+    @abstractmethod
     def wait(self) -> None:
         """Wait until all that was launched is done; raise what went wrong."""
 
+    @abstractmethod
     def timed(self, code: Callable[[], None]) -> float:
         """Return how many seconds what `code` launches takes on the device."""
 
 
-class Host:
-    """The processor that Python runs on, by the worker pool."""
+class Host(Device):
+    """The processor that Python runs on, by the worker pool.
+
+    Launches of traced programs choose more than `launch` does: see `launch.starting`.
+    """
 
     name = "host"
+    backend = JitBackend.LLVM
+    target = ""
+    environment = ""
 
-    def __init__(self) -> None:
-        self._held: dict[int, buffers.Buffer] = {}
+    @property
+    def cancel_address(self) -> int:
+        """Where the pool's word lies."""
+        return workers.cancel_address()
 
-    def allocate(self, size_bytes: int) -> int:
-        """Return the address of new memory."""
-        buffer = buffers.allocate(size_bytes)
-        self._held[buffer.address] = buffer
-        return buffer.address
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Return memory."""
+        return buffers.allocate(size_bytes)
 
-    def free(self, address: int) -> None:
-        """Let memory go; who gets it next uses it in later jobs."""
-        del self._held[address]
-
-    def copy_in(self, address: int, data: bytes) -> None:
+    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
         """Copy after all that was launched."""
         self.wait()
-        self._held[address].wait_until_free()
-        ctypes.memmove(address, data, len(data))
+        ctypes.memmove(buffer.address, address, size_bytes)
 
-    def copy_out(self, address: int, size_bytes: int) -> bytes:
+    def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Copy after all that was launched."""
         self.wait()
-        return ctypes.string_at(address, size_bytes)
+        return bytearray(ctypes.string_at(address, size_bytes))
 
     def compile(self, ir: str) -> bytes:
         """Return machine code."""
         return cpu.compile_ir(ir)
 
-    def load(
-        self, code: bytes, name: str, threads: int, is_elementwise: bool
-    ) -> Loaded:
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> cpu.Kernel:
         """Put machine code into memory."""
-        kernel = cpu.link(code, name, name)
-        return Loaded(name, kernel.address, kernel, threads, is_elementwise)
+        del threads
+        return cpu.link(code, symbol, hash)
 
-    def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
+    def launch(self, kernel: cpu.Kernel, args: bytes, size: int, block: int) -> None:
         """Queue a kernel; workers take blocks in order."""
-        workers.submit(kernel.handle, args, size, block, keepalive=kernel.owner)
+        workers.submit(kernel.address, args, size, block, keepalive=kernel)
 
     def wait(self) -> None:
         """Wait for all jobs."""
@@ -127,3 +143,143 @@ class Host:
         code()
         self.wait()
         return time.perf_counter() - started
+
+
+class DeviceBuffer(Buffer):
+    """Memory of a device. The host knows its address, and can't read there."""
+
+    __slots__ = ("device",)
+    device: Attached
+
+    # It is nobody else's, and who had it before is done when jobs in order are.
+    is_foreign = False
+    is_read_only = False
+    is_idle = False
+
+    @property
+    def capacity_bytes(self) -> int:
+        """How many bytes from the address on may be read."""
+        return _padded(self.size_bytes)
+
+
+class _Claim(ref[DeviceBuffer]):
+    """What a buffer has, told apart from the buffer."""
+
+    __slots__ = ("address", "size_bytes")
+    address: int
+    size_bytes: int
+
+
+def _padded(size_bytes: int) -> int:
+    return max(64, -(-size_bytes // 64) * 64)
+
+
+class Attached(Device):
+    """A device with memory of its own. Whoever provides one is asked for addresses."""
+
+    id: DeviceId
+
+    def __init__(self, id: DeviceId) -> None:
+        self.id = id
+        self.live_bytes = 0
+        self._claims: dict[int, _Claim] = {}
+        self._dead: deque[_Claim] = deque()
+        self._cancel: Buffer | None = None
+
+    @abstractmethod
+    def take(self, size_bytes: int) -> int:
+        """Return the address of new memory."""
+
+    @abstractmethod
+    def give(self, address: int) -> None:
+        """Let memory go, which what was launched before may still use."""
+
+    @property
+    def cancel_address(self) -> int:
+        """Where a word lies that stays zero: nothing is cancelled."""
+        if self._cancel is None:
+            self._cancel = self.allocate(64)
+            self.copy_in(self._cancel, ctypes.addressof(_ZEROS), 64)
+        return self._cancel.address
+
+    def allocate(self, size_bytes: int) -> DeviceBuffer:
+        """Return memory; it goes back with the last reference."""
+        self.collect()
+        room = _padded(size_bytes)
+        address = self.take(room)
+        buffer: DeviceBuffer = DeviceBuffer.__new__(DeviceBuffer)
+        buffer.device, buffer.address = self, address
+        buffer.size_bytes = size_bytes
+        buffer.ticket = 0
+        buffer._block = buffer._owner = None
+        claim = _Claim(buffer, self._dead.append)
+        claim.size_bytes, claim.address = room, address
+        self._claims[address] = claim
+        self.live_bytes += room
+        return buffer
+
+    def collect(self) -> None:
+        """Give back the memory of buffers that have died."""
+        while self._dead:
+            claim = self._dead.popleft()
+            if self._claims.pop(claim.address, None) is not None:
+                self.live_bytes -= claim.size_bytes
+                self.give(claim.address)
+
+
+_ZEROS: Final = ctypes.create_string_buffer(64)
+HOST: Final = Host()
+#: Devices in use.
+opened: Final[dict[DeviceId, Attached]] = {}
+#: By thread. Empty, where all compute on the host: that is what to ask first.
+away: Final[dict[int, Attached]] = {}
+
+
+def present() -> Device:
+    """Return what this thread computes on."""
+    return away.get(get_ident(), HOST)
+
+
+def allocate(size_bytes: int) -> Buffer:
+    """Return memory of what this thread computes on."""
+    return present().allocate(size_bytes) if away else buffers.allocate(size_bytes)
+
+
+def find(which: DeviceId) -> Attached:
+    """Return a device, which is opened when it is first asked for.
+
+    Raises:
+        BackendError: if it isn't there.
+    """
+    found = opened.get(which)
+    if found is None:
+        module = import_module(f"lumijit.runtime.{which.backend}")
+        found = opened[which] = module.open(which)
+    return found
+
+
+class on:
+    """Have this thread compute on a device, or on the host."""
+
+    def __init__(self, device: Attached | None) -> None:
+        self._device = device
+
+    def __enter__(self) -> None:
+        self._before = away.get(get_ident())
+        self._put(self._device)
+
+    def __exit__(self, *_: object) -> None:
+        self._put(self._before)
+
+    def _put(self, device: Attached | None) -> None:
+        if device is None:
+            away.pop(get_ident(), None)
+        else:
+            away[get_ident()] = device
+
+
+def wait_for_all() -> None:
+    """Wait until all that was launched anywhere is done."""
+    workers.sync()
+    for device in list(opened.values()):
+        device.wait()

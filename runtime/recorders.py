@@ -37,6 +37,9 @@ class Recorder:
     def note_job(self, *job: Any) -> None:
         """Take note of a job."""
 
+    def note_elsewhere(self) -> None:
+        """Take note of a job on another device than the host."""
+
 
 #: By thread. Empty, nearly always: that is what to ask first.
 listening: Final[dict[int, Recorder]] = {}

@@ -82,6 +82,8 @@ class Tape(recorders.Recorder):
         # What of it contains addresses: words, and in which of them which buffer, from
         # which of its bytes on.
         self.tables: dict[Held, tuple[Any, list[tuple[int, Held, int]]]] = {}
+        #: Whether there were jobs on other devices than the host.
+        self.is_elsewhere = False
         self._held: dict[int, Held] = {}
         self._at: dict[int, Held] = {}
         self._refuse = refuse
@@ -109,6 +111,10 @@ class Tape(recorders.Recorder):
         self.inputs.append(self._hold(buffer))
         self.taken.pop(id(buffer), None)
         self.filled.pop(id(buffer), None)
+
+    def note_elsewhere(self) -> None:
+        """Note a job that can't be submitted again."""
+        self.is_elsewhere = True
 
     def note_memory(self, buffer: Buffer) -> None:
         """Note memory that has been taken."""

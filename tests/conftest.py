@@ -6,12 +6,14 @@ The trace, the schedule and the program of every evaluation are verified. With
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
+from lumijit import spec
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import delivery, evaluate, launching
@@ -19,7 +21,9 @@ from lumijit.compiler.plan import describe, general, program, schedule
 from lumijit.compiler.plan.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
 from lumijit.runtime.config import flags, settings
+from lumijit.runtime.device import DeviceId
 from tests import targets
+from tests.emulated_device import emulated
 
 
 def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
@@ -78,7 +82,8 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Skip what asks how packets are written while kernels are for threads."""
-    if "thread" not in (config.getoption("--target"), settings.target):
+    kinds = {config.getoption("--target"), settings.target}
+    if kinds.isdisjoint(("thread", "device")):
         return
     for item in items:
         for mark in item.iter_markers("packets"):
@@ -90,7 +95,12 @@ def _target(_own_cache: None, pytestconfig: pytest.Config) -> Iterator[None]:
     name = pytestconfig.getoption("--target")
     targets.use(name)
     wanted = targets.target_of(name)
-    with targets.generating_for(wanted):
+    with targets.generating_for(wanted), contextlib.ExitStack() as stack:
+        if name == "device":
+            stack.enter_context(emulated())
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            # (Its fields are frozen.)
+            patch.setitem(vars(spec.LLVM), "device", DeviceId("cuda"))
         yield
 
 

@@ -20,14 +20,14 @@ from lumijit.runtime.config import settings
 def target_of(name: str) -> TargetInfo:
     """Return what to assume of the processor: see `NAMES`."""
     host = kernels.target()
-    if name in ("host", "thread"):
+    if name in ("host", "thread", "device"):
         return host
     return replace(host, has_masks=name == "masks", has_avx512=False)
 
 
-# As the processor is; without mask registers; with them, as AVX-512 has; and code for
-# threads instead of packets.
-NAMES = ("host", "vectors", "masks", "thread")
+# As the processor is; without mask registers; with them, as AVX-512 has; code for
+# threads instead of packets; and all arrays on an emulated device.
+NAMES = ("host", "vectors", "masks", "thread", "device")
 
 
 def use(name: str) -> None:

@@ -46,6 +46,7 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.region_grammar import check_region
 from lumijit.compiler.ir.roles import is_effect, target_of, value_deps, written_deps
 from lumijit.compiler.ir.rules import check_size, check_type, open_scopes, require
+from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import BOOL, FLOATS, UINT32, UINT64, VALUES, VOID
 
 _ROLE_TYPES = {Role.INDEX: UINT32, Role.MASK: BOOL, Role.ADDRESS: UINT64}
@@ -224,7 +225,13 @@ def _is_literal(node: Node) -> bool:
 
 
 def _keeps_arrays(node: Node) -> bool:
-    return all(source.op is EVALUATED and held for source, held in node.attr or ())
+    if _is_placed(node):
+        return True
+    return all(source.op is EVALUATED and held for source, held in node.attr)
+
+
+def _is_placed(node: Node) -> bool:
+    return node.attr is None or isinstance(node.attr, DeviceId)
 
 
 def _is_below(limit: int, node: Node) -> bool:
@@ -279,9 +286,10 @@ _OFFSET: _AttributeRule = "what is added to an index is a number", _is_offset
 _ATTRIBUTES: dict[Op, _AttributeRule] = {
     LITERAL: ("a literal is a number of its type", _is_literal),
     EVALUATED: (
-        "an array keeps those whose addresses it holds",
+        "an array keeps those whose addresses it holds, or is to go to a device",
         _keeps_arrays,
     ),
+    COUNTER: ("a counter has a device at most", _is_placed),
     SYMBOLIC: ("its attribute is its position", _is_number),
     SHL_BY: _SHIFT,
     SHR_BY: _SHIFT,

@@ -1,95 +1,168 @@
 """Where arrays lie: leaves of the trace that belong to a device.
 
-A backend is part of a node's identity by its leaves: counters and arrays in memory say
-in their attribute to which device they belong (None: to the host). Operations on
-different leaves are different nodes, so nothing else needs to know, and no operation
-takes longer. Literals belong nowhere.
+A backend is part of a node's identity by its leaves: counters say in their attribute to
+which device they belong, arrays by whose memory they have, or, until a kernel needs
+them there, in their attribute, too. Operations on different leaves are different nodes,
+so nothing else needs to know, and no operation takes longer. Literals belong nowhere,
+nor does what the host computes of them: it goes where it is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from threading import get_ident
+from typing import Any, Final, TypeVar, cast
 
 from lumijit.compiler.ir import trace, value_numbering
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, REGIONS
 from lumijit.compiler.ir.region_types import Region
+from lumijit.runtime import device, workers
+from lumijit.runtime.device import DeviceId, find
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import BackendError
 
-
-@dataclass(frozen=True, eq=False)
-class Device:
-    """What computes arrays of a backend; `missing` says why it can't, if so."""
-
-    name: str
-    missing: str
-
-    def refusal(self) -> BackendError:
-        """Word the error for arrays that would have to be computed."""
-        return BackendError(
-            f"lumijit.{self.name}",
-            self.missing,
-            "compute with the types of lumijit.llvm, or of lumijit.auto; lumijit.ptx "
-            "shows the code of kernels.",
-        )
+R = TypeVar("R")
+#: The devices that there have been leaves of: nearly always none.
+used: Final[set[DeviceId]] = set()
 
 
-#: Whether there is any leaf of a device.
-is_used = False
-
-
-def counter(size: int, device: Device | None) -> Node:
+def counter(size: int, where: DeviceId | None) -> Node:
     """Return the UInt32 sequence 0 … size - 1."""
-    if device is None or size == 1:
+    if where is None or size == 1:
         return trace.counter(size)
-    _note()
-    key = (COUNTER, size, device)
+    used.add(where)
+    key = (COUNTER, size, where)
     entry = value_numbering.literals.get(key)
     node = entry() if entry is not None else None
     if node is None or node.op is not COUNTER:
-        node = trace.make_root(COUNTER, UINT32, size, device)
+        node = trace.make_root(COUNTER, UINT32, size, where)
         value_numbering.literals.remember(key, node)
     return node
 
 
-def placed(node: Node, device: Device | None) -> Node:
+def placed(node: Node, where: DeviceId | None) -> Node:
     """Return an array in the host's memory as one that a device is to have.
 
     It stays where it is until a kernel needs it.
     """
-    if device is None or node.op is not EVALUATED:
+    if where is None or node.op is not EVALUATED or _own(node) is not None:
         return node
-    _note()
+    used.add(where)
     assert node.buffer is not None
     made = trace.from_buffer(node.type, node.buffer, node.size)
-    made.attr = device
+    made.attr = where
     return made
 
 
-def _note() -> None:
-    global is_used
-    is_used = True
+def _own(node: Node) -> DeviceId | None:
+    """Return which device a leaf belongs to."""
+    if node.buffer is not None and node.buffer.device is not None:
+        return cast(DeviceId, node.buffer.device.id)
+    return node.attr if isinstance(node.attr, DeviceId) else None
 
 
-def require_host(nodes: Iterable[Node]) -> None:
-    """Refuse to compute what depends on arrays of a device.
+def _below(node: Node) -> Iterable[Node]:
+    """Return what a node is made of, and arrays of which a leaf has the addresses."""
+    if node.op is EVALUATED:
+        return [n for n, _ in node.attr] if isinstance(node.attr, tuple) else ()
+    if node.op in REGIONS:
+        assert isinstance(node.attr, Region)
+        inside = (n for block in node.attr.blocks for n in block.nodes)
+        return (*node.deps, *inside)
+    return node.deps
+
+
+def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
+    """Return nodes by the devices that compute them; the host's are first.
 
     Raises:
-        BackendError: of the first such device.
+        BackendError: if one is made of arrays of several devices.
     """
+    known: dict[int, DeviceId | None] = {}
+    found: dict[DeviceId | None, list[Node]] = {None: []}
+    for root in nodes:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            below = () if id(node) in known else _below(node)
+            todo = [n for n in below if id(n) not in known]
+            stack += todo
+            if not todo:
+                stack.pop()
+                if id(node) not in known:
+                    owners = (known[id(n)] for n in below)
+                    known[id(node)] = _joined({_own(node), *owners})
+        found.setdefault(known[id(root)], []).append(root)
+    return found
+
+
+def _joined(owners: set[DeviceId | None]) -> DeviceId | None:
+    several = owners - {None}
+    if len(several) > 1:
+        names = " and ".join(sorted(f"{d.backend}:{d.number}" for d in several if d))
+        raise BackendError(
+            "evaluation",
+            f"arrays of several devices meet in one computation ({names})",
+            "make all of them on one device, or copy by way of NumPy arrays.",
+        )
+    return several.pop() if several else None
+
+
+def there(nodes: Iterable[Node]) -> device.on:
+    """Have this thread compute where nodes belong; where it does if that is nowhere.
+
+    Raises:
+        BackendError: if that device isn't there.
+    """
+    owner = _joined(set(by_device(nodes))) if used else None
+    return device.on(device.away.get(get_ident()) if owner is None else find(owner))
+
+
+def is_elsewhere(*nodes: Node) -> bool:
+    """Tell whether nodes belong to a device that this thread doesn't compute on."""
+    owner = _joined(set(by_device(nodes)))
+    return owner is not None and find(owner) is not device.away.get(get_ident())
+
+
+def run_there(function: Callable[..., R], *args: Any) -> R:
+    """Call a function where the nodes belong that it is given."""
+    with there(a for a in args if isinstance(a, Node)):
+        return function(*args)
+
+
+def bring(node: Node) -> None:
+    """Put an array into the memory of the device that this thread computes on."""
+    target, buffer = device.away.get(get_ident()), node.buffer
+    assert buffer is not None
+    if target is None or buffer.device is target:
+        return
+    assert buffer.device is None
+    addressed = node.attr if isinstance(node.attr, tuple) else None
+    for _, held in addressed or ():
+        if held.device is not target:
+            raise BackendError(
+                f"lumijit.{target.id.backend}",
+                "objects whose methods are called hold arrays that the host has "
+                "computed of literals, in a call with nothing that is on a device",
+                "put them on the device before the call, with lumijit.make_opaque.",
+            )
+    workers.sync()
+    buffer.check_intact()
+    made = target.allocate(buffer.size_bytes)
+    target.copy_in(made, buffer.address, buffer.size_bytes)
+    node.buffer, node.attr = made, addressed
+
+
+def bring_all(nodes: Iterable[Node]) -> None:
+    """Bring all arrays that nodes are made of."""
     todo = list(nodes)
     seen = set(map(id, todo))
     while todo:
         node = todo.pop()
-        if isinstance(node.attr, Device):
-            raise node.attr.refusal()
-        below = list(node.deps)
-        if node.op in REGIONS:
-            assert isinstance(node.attr, Region)
-            below += [n for block in node.attr.blocks for n in block.nodes]
-        for dep in below:
+        if node.op is EVALUATED:
+            bring(node)
+        for dep in _below(node):
             if id(dep) not in seen:
                 seen.add(id(dep))
                 todo.append(dep)

@@ -25,7 +25,7 @@ from lumijit.compiler.plan import partition
 from lumijit.compiler.plan.describe import Launch, describe, described
 from lumijit.compiler.plan.program import Program, leaked_symbol
 from lumijit.compiler.plan.schedule import Group, Plan, phases, plan
-from lumijit.runtime import buffers, workers
+from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
@@ -124,7 +124,10 @@ def evaluate(nodes: Iterable[Node]) -> bool:
                 wanted += delivery.nodes()
             if wanted:
                 with _lock:
-                    _run(wanted)
+                    if placement.used:
+                        _run_by_device(wanted)
+                    else:
+                        _run(wanted)
         except BaseException as error:
             # If it is an interrupt, what was scheduled still is.
             state.scheduled = scheduled | state.scheduled
@@ -156,15 +159,22 @@ def _run_apart(wanted: list[Node]) -> None:
         try:
             if rest:
                 with _lock:
-                    _run(rest)
+                    _run_by_device(rest)
         except Exception:
             _run_apart(rest)
 
 
+def _run_by_device(wanted: list[Node]) -> None:
+    """Run what the host computes, and then what devices do, each with its memory."""
+    for owner, nodes in placement.by_device(wanted).items():
+        if nodes:
+            with device.on(None if owner is None else device.find(owner)):
+                placement.bring_all(nodes)
+                _run(nodes)
+
+
 def _run(wanted: list[Node]) -> None:
     """Run what one kernel for each size computes, or as many as it takes."""
-    if placement.is_used:
-        placement.require_host(wanted)
     versions: list[Node] = []
     if len(wanted) == 1 and wanted[0].op is not WRITTEN:
         groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
@@ -249,7 +259,7 @@ def _described(
 def opaque(node: Node) -> Node:
     """Return a node whose contents lie in memory, also for a literal."""
     if node.op is LITERAL:
-        buffer = buffers.allocate(node.type.size_bytes * node.size)
+        buffer = device.allocate(node.type.size_bytes * node.size)
         transfer.fill(buffer, node.type, node.attr, node.size)
         return from_buffer(node.type, buffer, node.size)
     evaluate((node,))
@@ -259,13 +269,17 @@ def opaque(node: Node) -> Node:
 def data(node: Node) -> np.ndarray[Any, Any]:
     """Evaluate a node, wait for it and return its memory as a NumPy view.
 
-    A constant has no memory: what is written to that of its view would be lost.
+    Of what a device has, that is a copy. A constant has no memory: what is written to
+    that of its view would be lost.
     """
     memory = opaque(node)
     assert memory.buffer is not None
     workers.sync()
     memory.buffer.check_intact()
     view = buffers.as_numpy(memory.buffer, node.type, node.size)
+    if isinstance(memory.attr, device.DeviceId):
+        # A device gets it once a kernel needs it, and then has what it was.
+        return np.array(view)
     if node.op is LITERAL:
         view.flags.writeable = False
     return view

@@ -8,6 +8,7 @@ the general form of a program, in which equal numbers are arguments of their own
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from lumijit.compiler.plan.general import General, Selection, Source
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Packer, Signature, Wide
 from lumijit.compiler.plan.target import Target
-from lumijit.runtime import cache, cpu
+from lumijit.runtime import cache, cpu, device
 from lumijit.runtime.config import flags, settings, watching
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
@@ -301,7 +302,7 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
     width = meta["width"]
     wide = [Wide(*found) for found in meta["wide"]]
     return Built(
-        cpu.link(code, _symbol(name), name),
+        device.present().load(code, _symbol(name), name),
         name,
         signature.packer(meta["layout"], wide, width),
         width,
@@ -346,7 +347,7 @@ def _build(program: Program, wanted: Program) -> Built:
     if flags.print_ir:
         print(lowered.ir)
     started = time.perf_counter()
-    code = cpu.compile_ir(lowered.ir)
+    code = device.present().compile(lowered.ir)
     meta: cache.Meta = {
         "width": lowered.width,
         "operations": lowered.operations,
@@ -383,10 +384,12 @@ def _symbol(name: str) -> str:
     return f"lumijit_{name}"
 
 
+@functools.cache
 def target_named(name: str) -> Target:
-    """Return a target of `config.TARGETS`, imported when it is first asked for."""
-    module = import_module(f"lumijit.compiler.lower.{name}.target")
-    return cast(Target, module.TARGET)
+    """Return a target of `config.TARGETS`, or "ptx", imported when first asked for."""
+    place = "thread.ptx" if name == "ptx" else f"{name}.target"
+    return cast(Target, import_module(f"lumijit.compiler.lower.{place}").TARGET)
 
 
+targets.find_by(target_named)
 targets.use(target_named(settings.target))

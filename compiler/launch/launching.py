@@ -25,8 +25,9 @@ from lumijit.compiler.launch.starting import start
 from lumijit.compiler.plan.describe import Launch
 from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.compiler.transform.rewriting import without_effects
-from lumijit.runtime import buffers, history, log, workers
+from lumijit.runtime import buffers, device, history, log, workers
 from lumijit.runtime.config import flags
+from lumijit.runtime.device import away
 
 # A kernel of this cost takes 10 to 20 µs: as long as handing it over and waiting.
 INLINE_COST = 400_000
@@ -68,9 +69,10 @@ def _prepare(launch: Launch) -> None:
     launch.results = results = []
     # (Local memory is never recognized by a walk, and may take more entries.)
     is_plain = launch.program is None
+    allocate = device.present().allocate if away else buffers.allocate
     for node in launch.outputs:
         if is_plain:
-            buffer = buffers.allocate(node.type.size_bytes * size)
+            buffer = allocate(node.type.size_bytes * size)
         else:
             buffer = memory_for(node)
         results.append(buffer)
@@ -83,12 +85,12 @@ def _prepare(launch: Launch) -> None:
     launch.built = built
     launch.is_inline = is_small(size, built)
     if built.has_loops:
-        values.append(workers.cancel_address())
+        values.append(device.present().cancel_address)
     if launch.targets:
         _prepare_writes(launch)
     if built.scratch_bytes:
         launch.slots = min(launch.slots, workers.slot_count())
-        scratch = buffers.allocate(built.scratch_bytes * launch.slots)
+        scratch = allocate(built.scratch_bytes * launch.slots)
         launch.temporary = [*launch.temporary, scratch]
         values.append(scratch.address)
     else:
@@ -127,7 +129,7 @@ def _target_buffer(target: Destination) -> buffers.Buffer:
     size_bytes = root.type.size_bytes * root.size
     buffer = root.buffer
     if buffer is None or buffer.is_foreign or target.is_shared:
-        buffer = buffers.allocate(size_bytes)
+        buffer = device.allocate(size_bytes)
         if root.buffer is not None:
             transfer.copy(buffer, root.buffer, size_bytes)
         elif root.op is LITERAL:
@@ -240,7 +242,8 @@ def program_of(launch: Launch) -> Program:
 
 def memory_for(node: Node) -> buffers.Buffer:
     """Return memory for the entries of a node."""
-    return buffers.allocate(node.type.size_bytes * local_types.stored_lanes(node))
+    size_bytes = node.type.size_bytes * local_types.stored_lanes(node)
+    return device.allocate(size_bytes)
 
 
 def is_small(size: int, built: Built) -> bool:
@@ -288,7 +291,7 @@ def summary(launch: Launch) -> history.Entry:
     """Return what the history tells of every launch of a kernel."""
     built = launch.built
     return {
-        "backend": history.JitBackend.LLVM,
+        "backend": device.present().backend,
         "type": history.KernelType.JIT,
         "hash": built.hash,
         "operation_count": built.operation_count,

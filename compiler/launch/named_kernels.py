@@ -8,7 +8,7 @@ from typing import Any
 from lumijit.compiler.launch.kernels import structural_hash
 from lumijit.compiler.launch.starting import start
 from lumijit.compiler.plan import target as targets
-from lumijit.runtime import cpu, history, log
+from lumijit.runtime import cache, cpu, device, history, log
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 
@@ -28,7 +28,7 @@ class SpecialKernel:
         self.is_disk_hit = False
 
 
-# By target and name.
+# By device or target, and name.
 _KERNELS: dict[tuple[str, str], SpecialKernel] = {}
 
 
@@ -39,24 +39,25 @@ def flush() -> None:
 
 def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
     """Return the kernel called `name`; `write(symbol, *args)` gives its IR."""
-    key = targets.in_use().name, name
+    key = targets.environment(), name
     found = _KERNELS.get(key)
     if found is not None:
         found.is_new = False
         return found
-    hash_ = structural_hash(("special", name))
+    present, threads = device.present(), targets.collectives().THREADS
+    hash_ = structural_hash(("special", present.environment, name))
     symbol = f"lumijit_{hash_}"
     was_compiled = False
 
     def build() -> bytes:
         nonlocal was_compiled
         was_compiled = True
-        return cpu.compile_ir(write(symbol, *args))
+        return present.compile(write(symbol, *args))
 
-    addresses, tracker = cpu.link_stored(hash_, build, (symbol,))
-    kernel = SpecialKernel(
-        name, hash_, cpu.Kernel(addresses[symbol], hash_, 0, tracker)
-    )
+    def load(code: bytes) -> Any:
+        return present.load(code, symbol, hash_, threads)
+
+    kernel = SpecialKernel(name, hash_, cache.stored(hash_, build, load))
     kernel.is_disk_hit = not was_compiled
     _KERNELS[key] = kernel
     return kernel
@@ -128,6 +129,7 @@ def _summary(launched: tuple[SpecialKernel, int]) -> history.Entry:
     kinds = history.KernelType
     is_reduction = "reduce" in found.name
     return {
+        "backend": device.present().backend,
         "type": kinds.Reduce if is_reduction else kinds.Other,
         "hash": found.hash,
         "size": size,

@@ -17,6 +17,7 @@ from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.runtime import device
 from lumijit.runtime.dtypes import DType
 
 # The signature of kernels; one that runs for a microsecond keeps the interpreter.
@@ -27,7 +28,8 @@ _FUNCTION = ctypes.PYFUNCTYPE(
 
 def compute(op: Op, t: DType, values: list[Any]) -> Any:
     """Return what a kernel computes for operands of type `t`, as a NumPy number."""
-    kernel = named_kernels.get(f"fold_{op.name}_{t.short}", _write, op, t)
+    with device.on(None):
+        kernel = named_kernels.get(f"fold_{op.name}_{t.short}", _write, op, t)
     width = kernels.target().lanes_f32
     places = [np.full(width, value, t.numpy) for value in values]
     places.append(np.empty(width, t.numpy))

@@ -1,4 +1,4 @@
-"""Starting kernels: the one way to the workers, for kernels of every kind.
+"""Starting kernels: the one way to the workers and to devices, for kernels of any kind.
 
 Owns the choice between running at once and queueing, and telling the history and the
 log. Making kernels and arguments is the work of `launching` and `named_kernels`.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from lumijit.runtime import cpu, history, log, recorders, workers
+from lumijit.runtime import cpu, device, history, log, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags, watching
+from lumijit.runtime.device import away
 from lumijit.runtime.log import LogLevel
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ def start(
         summary: says of `subject` what the history tells of every launch of it.
         started, barrier, is_helpable, slots: as in `workers.submit`.
     """
+    if away and device.present() is not device.HOST:
+        return _start_away(kernel, args, size, block_size, report, subject, started)
     if recorders.listening:
         recorders.present().note_job(
             kernel,
@@ -82,3 +85,28 @@ def start(
         report(subject, ticket, 0.0 if ticket else time.perf_counter() - began)
     if watching and flags.launch_blocking:
         workers.sync()
+
+
+def _start_away(
+    kernel: Any,
+    args: bytes,
+    size: int,
+    block_size: int,
+    report: Callable[[T, int, float], None],
+    subject: T,
+    started: list[int] | None,
+) -> None:
+    """Launch a kernel on the device that this thread computes on."""
+    present, seconds = device.present(), 0.0
+    if recorders.listening:
+        recorders.present().note_elsewhere()
+    if flags.kernel_history:
+        seconds = present.timed(lambda: present.launch(kernel, args, size, block_size))
+    else:
+        present.launch(kernel, args, size, block_size)
+    if started is not None:
+        started.append(1)
+    if flags.kernel_history or log.level >= _INFO:
+        report(subject, 0, seconds)
+    if flags.launch_blocking:
+        present.wait()

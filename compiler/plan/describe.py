@@ -36,8 +36,9 @@ from lumijit.compiler.plan.program import (
     leaked_symbol,
     private_op,
 )
-from lumijit.runtime import workers
+from lumijit.runtime import device, workers
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL
 
 _AS_THEY_STAND = (CAST, BITCAST, COUNTER, UNDEFINED)
@@ -213,6 +214,8 @@ def describe(
     may_stream = 8 * size * len(numbers) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
+    if away:
+        key.append(device.present().environment)
     operations = inside - count - len(values)
     launch = Launch(outputs, size, tuple(key), values, operations)
     if targets:

@@ -35,7 +35,7 @@ from lumijit.compiler.ir.roles import (
     written_deps,
 )
 from lumijit.compiler.plan import target as targets
-from lumijit.runtime import pages, workers
+from lumijit.runtime import device, pages, workers
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, DType, name_of_index
 from lumijit.runtime.errors import SymbolicError
 
@@ -288,7 +288,7 @@ class Program:
             rows.append((root.type.index, target.private_op, self._uses(target, local)))
         rows.append(tuple([local[id(n)] for n in self.outputs]))
         self.is_streaming = is_streaming(self.outputs, self.arguments, size)
-        rows.append((size == 1, self.is_streaming))
+        rows.append((size == 1, self.is_streaming, device.present().environment))
         return tuple(rows)
 
     def _uses(self, target: Destination, local: dict[int, int]) -> Any:

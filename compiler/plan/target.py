@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lumijit.runtime import device
+from lumijit.runtime.device import away
 from lumijit.runtime.errors import BackendError
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ class Collectives(Protocol):
     Their slots are those of `lower.collectives`. Constants are how many entries, lines
     of memory or blocks a launch is cut into.
     """
+
+    @property
+    def THREADS(self) -> int:
+        """Threads of a block; 0 where that is up to the machine."""
 
     @property
     def REDUCE_BLOCK(self) -> int:
@@ -144,19 +150,36 @@ class Target(ABC):
 
 
 _in_use: Target
+# Returns a target by its name.
+_named: Callable[[str], Target]
 
 
 def in_use() -> Target:
-    """Return the target for which kernels are written."""
+    """Return the target for which kernels are written: that of the present device."""
+    if away:
+        name = device.present().target
+        if name:
+            return _named(name)
     return _in_use
+
+
+def environment() -> str:
+    """Return what kernels of a name are told by: their target, or their device."""
+    return device.present().environment if away else _in_use.name
 
 
 def collectives() -> Collectives:
     """Return the collective kernels of the target in use."""
-    return _in_use.collectives
+    return in_use().collectives if away else _in_use.collectives
 
 
 def use(target: Target) -> None:
     """Write kernels for a target from now on (see `launch.kernels.use`)."""
     global _in_use
     _in_use = target
+
+
+def find_by(named: Callable[[str], Target]) -> None:
+    """Say how the target of a device is found by its name."""
+    global _named
+    _named = named

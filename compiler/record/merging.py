@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir import placement, trace, vertices
 from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
@@ -38,6 +38,7 @@ from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory, regions
+from lumijit.compiler.record.reductions import evaluated
 from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime import recorders
 from lumijit.runtime.buffers import Buffer
@@ -247,7 +248,7 @@ class Closures:
 
     def select(self, numbers: Any, index: Node, active: Node) -> Node:
         """Read the number of the body that an element runs; `numbers` are all."""
-        self._fill(numbers)
+        self._fill(numbers, index)
         for bits, table in self.tables.items():
             stride = self.strides[bits]
             factor = trace.literal(UINT32, stride)
@@ -260,8 +261,13 @@ class Closures:
             return self.values[32][0]
         return memory.read(self.tables[32], self.places[32], active)
 
-    def _fill(self, numbers: Any) -> None:
+    def _fill(self, numbers: Any, index: Node) -> None:
+        """Make the tables, where the arrays lie whose addresses are in them."""
         nodes = [n for g in self.groups for _, column in g.columns for n in column]
+        with placement.there((*nodes, index)):
+            self._fill_there(numbers, nodes)
+
+    def _fill_there(self, numbers: Any, nodes: list[Node]) -> None:
         evaluate([node for node in nodes if node.op is not LITERAL])
         rows: dict[int, Any] = {32: np.zeros((self.count, self.strides[32]), np.uint32)}
         rows[32][:, 0] = numbers
@@ -279,10 +285,10 @@ class Closures:
                             node = opaque(node)
                             if vertices.exposed and vertices.variables:
                                 vertices.protect_operands(node, (node,))
-                            assert node.buffer is not None
+                            held = evaluated(node)
                             # (Later, another buffer may be the node's.)
-                            kept.append((node, node.buffer))
-                            entry = node.buffer.address
+                            kept.append((node, held))
+                            entry = held.address
                         elif node.op is LITERAL:
                             entry = _pattern(node)
                         else:
@@ -383,11 +389,6 @@ def _width(column: Column) -> int:
     return 64 if uses[0].is_address or nodes[0].type.bits == 64 else 32
 
 
-def _address(node: Node) -> int:
-    assert node.buffer is not None
-    return node.buffer.address
-
-
 def _pattern(node: Node) -> int:
     """Return a literal's bits as closure data; half precision is stored as single."""
     dtype = FLOAT32 if node.type is FLOAT16 else node.type
@@ -409,18 +410,15 @@ def _restored(node: Node, dtype: DType) -> Node:
 
 def _copy(data: Node, bits: int, size: int, listed: list[tuple[Node, int]]) -> None:
     """Copy uniform values into closure data, in order with the kernels."""
-    assert data.buffer is not None
-    sources = [node.buffer for node, _ in listed]
-    assert all(sources)
+    target = evaluated(data)
     is_half = [node.type is FLOAT16 for node, _ in listed]
     pairs = np.empty((len(listed), 2), np.uint64)
-    pairs[:, 0] = [_address(node) for node, _ in listed]
-    base = data.buffer.address
-    pairs[:, 1] = [base + bits // 8 * place for _, place in listed]
+    pairs[:, 0] = [evaluated(node).address for node, _ in listed]
+    pairs[:, 1] = [target.address + bits // 8 * place for _, place in listed]
     for chosen in (False, True):
         part = pairs[[h is chosen for h in is_half]]
         if len(part):
-            _launch_copy(part, bits, "half" if chosen else f"i{8 * size}", data.buffer)
+            _launch_copy(part, bits, "half" if chosen else f"i{8 * size}", target)
 
 
 def _launch_copy(pairs: Any, bits: int, element: str, target: Buffer) -> None:
@@ -430,9 +428,8 @@ def _launch_copy(pairs: Any, bits: int, element: str, target: Buffer) -> None:
         element,
         bits,
     )
-    table = from_numpy(np.ascontiguousarray(pairs).reshape(-1))
-    assert table.buffer is not None
+    table = evaluated(from_numpy(np.ascontiguousarray(pairs).reshape(-1)))
     if recorders.listening:
-        recorders.present().note_addresses(table.buffer)
-    args = struct.pack("<Q", table.buffer.address)
+        recorders.present().note_addresses(table)
+    args = struct.pack("<Q", table.address)
     named_kernels.launch(kernel, args, len(pairs), _COPIES_PER_BLOCK, writes=(target,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
@@ -14,7 +14,7 @@ from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory
 from lumijit.compiler.record.reductions import check_lane, evaluated
-from lumijit.runtime import buffers
+from lumijit.runtime import device
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, UINT32
 
 # About how many multiplications a block of a launch, and one without threads, has.
@@ -46,11 +46,13 @@ def matmul(a: Node, b: Node, sizes: Sizes) -> Node:
     if t is FLOAT16:
         product = matmul(trace.cast_to(a, FLOAT32), trace.cast_to(b, FLOAT32), sizes)
         return trace.cast_to(product, FLOAT16)
+    if placement.used and placement.is_elsewhere(a, b):
+        return placement.run_there(matmul, a, b, sizes)
     collectives = targets.collectives()
     height, width = collectives.tile_shape(t)
     tall, wide = -(-sizes.rows // height), -(-sizes.columns // width)
     first, panels = evaluated(a), evaluated(_panels(b, sizes, width, wide))
-    result = buffers.allocate(t.size_bytes * size)
+    result = device.allocate(t.size_bytes * size)
     kernel = named_kernels.get(f"matmul_{t.short}", collectives.product_ir, t)
     steps = (1, sizes.rows) if sizes.is_first_turned else (sizes.inner, 1)
     args = struct.pack(

@@ -22,8 +22,9 @@ from lumijit.compiler.launch import evaluate, named_kernels, transfer
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
 from lumijit.compiler.record import memory
-from lumijit.runtime import buffers, workers
+from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 from lumijit.runtime.errors import SizeError, SymbolicError
 
@@ -36,8 +37,8 @@ def evaluated(node: Node) -> Buffer:
     """Return a node's memory, evaluating it if need be."""
     if node.op is not EVALUATED:
         node = evaluate.opaque(node)
-    elif node.attr is not None:
-        placement.require_host((node,))
+    if away:
+        placement.bring(node)
     assert node.buffer is not None
     node.buffer.check_intact()
     return node.buffer
@@ -55,15 +56,17 @@ def reduce(op: str, node: Node) -> Node:
         return _reduce_literal(op, node)
     if t is FLOAT16 and op in ("add", "mul"):
         return trace.cast_to(reduce(op, trace.cast_to(node, FLOAT32)), FLOAT16)
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(reduce, op, node)
     source = evaluated(node)
     collectives = targets.collectives()
     kernel = named_kernels.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
     blocks = -(-node.size // collectives.REDUCE_BLOCK)
-    result = buffers.allocate(t.size_bytes)
+    result = device.allocate(t.size_bytes)
     if blocks == 1:
         _reduce_launch(kernel, source, result, node.size, node.size)
     else:
-        partial = buffers.allocate(t.size_bytes * blocks)
+        partial = device.allocate(t.size_bytes * blocks)
         _reduce_launch(kernel, source, partial, node.size, collectives.REDUCE_BLOCK)
         _reduce_launch(kernel, partial, result, blocks, blocks)
     return from_buffer(t, result, 1)
@@ -174,8 +177,10 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
     if inner > 1:
         return _reduce_rows(op, node, block, inner)
     count = node.size // block
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(block_reduce, op, node, block)
     source = evaluated(node)
-    result = buffers.allocate(t.size_bytes * count)
+    result = device.allocate(t.size_bytes * count)
     collectives = targets.collectives()
     how, write, shape = collectives.blocks_by(t, block)
     name = f"block_reduce_{op}_{t.short}_{how}"
@@ -197,8 +202,10 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
     if t is FLOAT16:
         wide = prefix(op, trace.cast_to(node, FLOAT32), exclusive)
         return trace.cast_to(wide, FLOAT16)
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(prefix, op, node, exclusive)
     source = evaluated(node)
-    result = buffers.allocate(t.size_bytes * size)
+    result = device.allocate(t.size_bytes * size)
     collectives = targets.collectives()
     kind = "exclusive" if exclusive else "inclusive"
     is_streaming = 2 * t.size_bytes * size >= STREAMING_FROM
@@ -221,10 +228,10 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
 
 def _sums(t: DType, blocks: int) -> tuple[Buffer, Buffer]:
     """Return memory for what blocks tell each other: two results each, two flags."""
-    ready = buffers.allocate(8 * blocks)
+    ready = device.allocate(8 * blocks)
     if blocks > 1:
         transfer.fill(ready, UINT32, 0, 2 * blocks)
-    return buffers.allocate(2 * t.size_bytes * blocks), ready
+    return device.allocate(2 * t.size_bytes * blocks), ready
 
 
 def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
@@ -237,8 +244,10 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
     if row < SHORT_ROW:
         return block_reduce(op, _columns(node, block, inner), block)
     count = runs * row
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(_reduce_rows, op, node, block, inner)
     source = evaluated(node)
-    result = buffers.allocate(t.size_bytes * count)
+    result = device.allocate(t.size_bytes * count)
     kernel = named_kernels.get(
         f"reduce_rows_{op}_{t.short}", targets.collectives().rows_ir, op, t
     )
@@ -274,8 +283,10 @@ def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
     if t is FLOAT16:
         wide = block_prefix(op, trace.cast_to(node, FLOAT32), block, exclusive)
         return trace.cast_to(wide, FLOAT16)
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(block_prefix, op, node, block, exclusive)
     source = evaluated(node)
-    result = buffers.allocate(t.size_bytes * node.size)
+    result = device.allocate(t.size_bytes * node.size)
     kind = "exclusive" if exclusive else "inclusive"
     collectives = targets.collectives()
     how, write = collectives.runs_by(block)
@@ -292,10 +303,12 @@ def compress(mask: Node) -> Node:
     size = mask.size
     check_lane("compress", mask)
     if size == 0:
-        return from_buffer(UINT32, buffers.allocate(0), 0)
+        return from_buffer(UINT32, device.allocate(0), 0)
+    if placement.used and placement.is_elsewhere(mask):
+        return placement.run_there(compress, mask)
     source = evaluated(mask)
-    result = buffers.allocate(4 * size)
-    count = buffers.allocate(4)
+    result = device.allocate(4 * size)
+    count = device.allocate(4)
     collectives = targets.collectives()
     block = collectives.SCAN_BLOCK
     sums, ready = _sums(UINT32, -(-size // block))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
@@ -24,7 +24,7 @@ from lumijit.compiler.record.reductions import (
     prefix,
     reduce,
 )
-from lumijit.runtime import buffers
+from lumijit.runtime import device
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 
@@ -76,6 +76,8 @@ def sort(node: Node, is_descending: bool) -> Node:
     if node.size < 2:
         return node
     check_indexable(node, "sort")
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(sort, node, is_descending)
     key, _ = _passes(_ordered(node, is_descending), has_keys=True, has_places=False)
     assert key is not None
     if is_descending:
@@ -112,6 +114,8 @@ def _argsort(key: Node, bits: int = 0) -> Node:
     check_indexable(key, "argsort")
     if key.size < 2:
         return literal(UINT32, 0, key.size)
+    if placement.used and placement.is_elsewhere(key):
+        return placement.run_there(_argsort, key, bits)
     _, places = _passes(key, has_keys=False, has_places=True, bits=bits)
     assert places is not None
     return places
@@ -152,8 +156,8 @@ def _passes(
     for shift in range(0, last + 1, collectives.DIGIT_BITS):
         is_last = shift + collectives.DIGIT_BITS > last
         keeps = has_keys or not is_last
-        moved = buffers.allocate(t.size_bytes * size) if keeps else None
-        found = buffers.allocate(4 * size) if has_places else None
+        moved = device.allocate(t.size_bytes * size) if keeps else None
+        found = device.allocate(4 * size) if has_places else None
         _pass(t, size, block, shift, (source, moved), (places, found))
         source, places = moved or source, found
     ordered = from_buffer(t, source, size) if has_keys else None
@@ -188,7 +192,7 @@ def _pass(
 def _counts(t: DType, size: int, block: int, shift: int, key: Buffer) -> Buffer:
     """Return where the entries of each digit and block go."""
     blocks = -(-size // block)
-    counts = buffers.allocate(4 * collectives.DIGITS * blocks)
+    counts = device.allocate(4 * collectives.DIGITS * blocks)
     args = struct.pack("<2Q3q", key.address, counts.address, block, blocks, shift)
     kernel = named_kernels.get(
         f"sort_count_{t.short}", targets.collectives().count_ir, t

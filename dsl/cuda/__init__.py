@@ -1,4 +1,4 @@
-"""Array types of the `cuda` namespace: traced, translated to PTX, not computed yet."""
+"""Array types of the `cuda` namespace, compiled for NVIDIA's GPUs."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,8 @@ from lumijit.instance_registry import opaque
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
 from lumijit.pytree import Parts, tree_leaves
-from lumijit.runtime import workers
+from lumijit.runtime import device
+from lumijit.runtime.errors import BackendError
 from lumijit.runtime.history import JitBackend
 from lumijit.spec import CUDA, LLVM
 
@@ -151,7 +153,7 @@ def sync_thread() -> None:
     >>> import lumijit as dr
     >>> dr.sync_thread()
     """
-    workers.sync()
+    device.wait_for_all()
 
 
 def has_backend(backend: JitBackend, /) -> bool:
@@ -167,8 +169,13 @@ def has_backend(backend: JitBackend, /) -> bool:
     >>> dr.has_backend(dr.JitBackend.LLVM)
     True
     """
-    known = (b for b in (LLVM, CUDA) if b.public == backend)
-    return any(b.device is None or not b.device.missing for b in known)
+    return any(_is_there(b.device) for b in (LLVM, CUDA) if b.public == backend)
+
+
+def _is_there(which: device.DeviceId | None) -> bool:
+    with contextlib.suppress(BackendError):
+        return which is None or bool(device.find(which))
+    return False
 
 
 def flush_kernel_cache() -> None:
@@ -177,6 +184,6 @@ def flush_kernel_cache() -> None:
     >>> import lumijit as dr
     >>> dr.flush_kernel_cache()
     """
-    workers.sync()
+    device.wait_for_all()
     kernels.flush()
     named_kernels.flush()

@@ -136,6 +136,8 @@ class _Recorder:
                 puts, left = self._changes()
                 self.parts = pytree.Parts((result, *left))
                 evaluate.evaluate(self._found())
+            if self.tape.is_elsewhere:
+                self.problem = "it computes on a device, whose launches aren't replayed"
             self._check_foreign()
             self._check_gradients(gradients)
             recording = None if self.problem else self._description(puts)

@@ -229,6 +229,6 @@ def test_kernels_that_need_others_have_no_ptx_yet() -> None:
 def test_without_arrays_of_devices_nothing_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "is_used", False)
-    monkeypatch.setattr(placement, "require_host", None)
+    monkeypatch.setattr(placement, "used", set())
+    monkeypatch.setattr(placement, "by_device", None)
     assert (dr.arange(llvm.Float, 3) + 1)[1] == 2

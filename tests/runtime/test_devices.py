@@ -1,4 +1,4 @@
-"""Devices: the same kernels on the host and, where there is one, on a GPU."""
+"""Devices: the same kernels on the host, emulated and, where there is one, on a GPU."""
 
 from __future__ import annotations
 
@@ -20,68 +20,72 @@ from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature
 from lumijit.runtime import cuda
+from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.cuda import CudaDevice
-from lumijit.runtime.device import Device, Host, Loaded
+from lumijit.runtime.device import Device, DeviceId, Host
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, INT32, UINT32, DType
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from tests.compiler.support import Array, array, lit, random_values
+from tests.emulated_device import EmulatedDevice
 
 SIZES = (1, 33, 5000, 1_100_000)
 
 
 def gpu() -> CudaDevice:
     try:
-        return CudaDevice()
+        return CudaDevice(DeviceId("cuda"))
     except BackendError as error:
         pytest.skip(str(error))
 
 
 class Bench:
-    """A device with the kernels that are written for it, and memory to be freed."""
+    """A device with the kernels that are written for it, and what lies in memory."""
 
     def __init__(self, device: Device, writer: Cooperative, target: Any) -> None:
         self.device = device
         self.writer = writer
         self.target = target
-        self.held: list[int] = []
+        self.held: dict[int, Buffer] = {}
 
     def put(self, values: Array) -> int:
         """Return where a copy of values lies."""
         address = self.room(values.nbytes)
-        self.device.copy_in(address, values.tobytes())
+        data = np.ascontiguousarray(values)
+        self.device.copy_in(self.held[address], data.ctypes.data, data.nbytes)
         return address
 
     def room(self, size_bytes: int) -> int:
-        """Return memory for so many bytes, with padding."""
-        self.held.append(self.device.allocate(size_bytes + 4096))
-        return self.held[-1]
+        """Return memory for so many bytes."""
+        buffer = self.device.allocate(size_bytes)
+        self.held[buffer.address] = buffer
+        return buffer.address
 
     def get(self, address: int, dtype: Any, size: int) -> Array:
         """Return a copy of entries."""
         data = self.device.copy_out(address, np.dtype(dtype).itemsize * size)
         return np.frombuffer(data, dtype)
 
-    def build(self, write: Callable[..., str], *args: Any) -> Loaded:
+    def build(self, write: Callable[..., str], *args: Any) -> Any:
         """Compile and load a collective."""
         code = self.device.compile(write("kernel", *args))
-        return self.device.load(code, "kernel", self.writer.shape.threads, False)
+        return self.device.load(code, "kernel", "kernel", self.writer.THREADS)
 
-    def run(self, kernel: Loaded, size: int, block: int, *slots: int) -> None:
+    def run(self, kernel: Any, size: int, block: int, *slots: int) -> None:
         """Launch a kernel with its slots."""
         args = struct.pack(f"<{len(slots)}q", *slots)
         self.device.launch(kernel, args, size, block)
 
 
-@pytest.fixture(params=["host", "cuda"])
+@pytest.fixture(params=["host", "emulated", "cuda"])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     if request.param == "host":
-        made = Bench(Host(), emulated(), ThreadTarget())
+        yield Bench(Host(), emulated(), ThreadTarget())
+    elif request.param == "emulated":
+        made = EmulatedDevice(DeviceId("cuda"))
+        yield Bench(made, emulated(), ThreadTarget())
+        made.close()
     else:
-        made = Bench(gpu(), nvvm(), PtxTarget())
-    yield made
-    for address in made.held:
-        made.device.free(address)
-    made.device.wait()
+        yield Bench(gpu(), nvvm(), PtxTarget())
 
 
 @pytest.mark.parametrize("t", [FLOAT32, FLOAT64, INT32], ids=lambda t: t.short)
@@ -119,7 +123,7 @@ def test_scans(bench: Bench, exclusive: bool) -> None:
 def pause_of(bench: Bench) -> str:
     from lumijit.compiler.launch import named_kernels
 
-    return named_kernels.pause() if isinstance(bench.device, Host) else "pause"
+    return "pause" if bench.device.target == "ptx" else named_kernels.pause()
 
 
 def test_compression(bench: Bench) -> None:
@@ -168,7 +172,7 @@ def test_elementwise_kernels(bench: Bench) -> None:
     program = Program(len(values), [emit2(ar.ADD, node, index)], [], 0)
     code = bench.target.code(program, "kernel", kernels.target())
     device = bench.device
-    kernel = device.load(device.compile(code.ir), "kernel", 256, True)
+    kernel = device.load(device.compile(code.ir), "kernel", "kernel")
     source, result = bench.put(values), bench.room(values.nbytes)
     places = Signature.of(program)
     slots = [0] * (places.output(0) + 1)
@@ -220,19 +224,24 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
 
 
 def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
-    device = CudaDevice()
+    device = CudaDevice(DeviceId("cuda", 1))
     assert (device.name, device.processor) == ("A GPU", "sm_90")
-    address = device.allocate(100)
-    assert device.live_bytes == 100
-    device.copy_in(address, bytes(100))
+    buffer = device.allocate(100)
+    assert device.live_bytes == buffer.capacity_bytes == 128
+    assert not any((buffer.is_foreign, buffer.is_idle, buffer.is_read_only))
+    data = np.zeros(100, np.uint8)
+    device.copy_in(buffer, data.ctypes.data, 100)
+    assert bytes(device.copy_out(buffer.address, 4)) == bytes(4)
     code = device.compile(nvvm().fill_ir("kernel"))
     assert b".target sm_90" in code
-    kernel = device.load(code, "kernel", 256, False)
-    assert device.timed(lambda: device.free(address)) == 4.096
+    kernel = device.load(code, "kernel", "kernel", 256)
+    assert device.timed(device.wait) == 4.096
+    del buffer
+    device.collect()
     assert device.live_bytes == 0
+    assert driver.calls[-1] == "cuMemFreeAsync"
     device.launch(kernel, bytes(16), 1000, 512)
-    assert driver.calls[-3:] == ["cuLaunchKernel", "cuCtxSetCurrent", "cuMemFree_v2"]
-    assert device.live_bytes == 0
+    assert driver.calls[-2:] == ["cuLaunchKernel", "cuMemFreeAsync"]
 
 
 @pytest.mark.parametrize(
@@ -245,8 +254,8 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
             BackendError,
             r"starting the driver: .* CUDA_ERROR_TEST \(803\)",
         ),
-        ("cuMemAlloc_v2", 2, AllocationError, r"2\.0 MiB can't be had on A GPU"),
-        ("cuMemAlloc_v2", 700, BackendError, "the GPU's context is lost"),
+        ("cuMemAllocAsync", 2, AllocationError, r"2\.0 MiB can't be had on A GPU"),
+        ("cuMemAllocAsync", 700, BackendError, "the GPU's context is lost"),
         ("cuModuleLoadDataEx", 222, KernelBuildError, "update an old driver"),
         (
             "cuLaunchKernel",
@@ -261,9 +270,9 @@ def test_failures_of_the_driver(
     driver: Driver, call: str, code: int, kind: type[Exception], expected: str
 ) -> None:
     def use() -> None:
-        device = CudaDevice()
+        device = CudaDevice(DeviceId("cuda"))
         device.allocate(2 << 20)
-        kernel = device.load(b"", "k", 32, True)
+        kernel = device.load(b"", "k", "k")
         device.launch(kernel, bytes(8), 10, 1)
         device.wait()
 
@@ -280,5 +289,8 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda.ctypes, "CDLL", missing)
     cuda._library.cache_clear()
     with pytest.raises(BackendError, match="NVIDIA's driver isn't installed"):
-        CudaDevice()
+        CudaDevice(DeviceId("cuda"))
+    monkeypatch.setattr(cuda.ctypes, "CDLL", lambda _: object())
+    with pytest.raises(BackendError, match="driver is older than CUDA 11"):
+        CudaDevice(DeviceId("cuda"))
     cuda._library.cache_clear()

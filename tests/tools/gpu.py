@@ -13,6 +13,7 @@ import numpy as np
 
 from lumijit.compiler.lower.cooperative.kernels import nvvm
 from lumijit.runtime.cuda import CudaDevice
+from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import FLOAT32
 from lumijit.runtime.errors import BackendError
 
@@ -23,15 +24,16 @@ ROUNDS = 10
 def main() -> int:
     """Print the table; return the status."""
     try:
-        device = CudaDevice()
+        device = CudaDevice(DeviceId("cuda"))
     except BackendError as error:
         print(error)
         return 1
     print(f"{device.name}, {device.processor}, {SIZE} entries of f32")
     writer = nvvm()
-    source, target, sums = (device.allocate(4 * SIZE) for _ in range(3))
-    ready = device.allocate(4 * SIZE)
-    device.copy_in(source, np.ones(SIZE, np.float32).tobytes())
+    held = [device.allocate(4 * SIZE) for _ in range(4)]
+    source, target, sums, ready = (buffer.address for buffer in held)
+    ones, zeros = np.ones(SIZE, np.float32), np.zeros(SIZE, np.float32)
+    device.copy_in(held[0], ones.ctypes.data, ones.nbytes)
     tiles, parts = -(-SIZE // writer.SCAN_BLOCK), -(-SIZE // writer.REDUCE_BLOCK)
     cases = {
         "copy": (writer.copy_ir("copy"), SIZE // 16, writer.LINES, 8, (source, target)),
@@ -47,11 +49,11 @@ def main() -> int:
         ),
     }
     for name, (ir, size, block, per_entry, slots) in cases.items():
-        kernel = device.load(device.compile(ir), name, writer.shape.threads, False)
+        kernel = device.load(device.compile(ir), name, name, writer.THREADS)
         args = struct.pack(f"<{len(slots)}q", *slots)
         seconds = []
         for _ in range(ROUNDS):
-            device.copy_in(ready, bytes(8 * tiles))
+            device.copy_in(held[3], zeros.ctypes.data, 8 * tiles)
             seconds.append(
                 device.timed(lambda: device.launch(kernel, args, size, block))  # noqa: B023
             )

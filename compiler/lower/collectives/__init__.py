@@ -26,3 +26,5 @@ from lumijit.compiler.lower.collectives.transfer import LINES as LINES
 from lumijit.compiler.lower.collectives.transfer import collect_ir as collect_ir
 from lumijit.compiler.lower.collectives.transfer import copy_ir as copy_ir
 from lumijit.compiler.lower.collectives.transfer import fill_ir as fill_ir
+
+THREADS = 0

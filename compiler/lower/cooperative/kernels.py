@@ -41,6 +41,7 @@ class Cooperative:
 
     def __init__(self, shape: Shape, make: Maker) -> None:
         self.shape = shape
+        self.THREADS = shape.threads
         self.SCAN_BLOCK = shape.tile
         self._make = make
 

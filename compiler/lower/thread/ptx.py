@@ -154,3 +154,6 @@ class PtxTarget(ThreadTarget):
             raise self.lacks(f"more than {LOCAL_BYTES >> 10} KiB of local memory")
         ir = "\n".join([*lines, _KERNEL.format(name=name)])
         return Code(ir, 1, work.operations, work.cost, 0)
+
+
+TARGET = PtxTarget()

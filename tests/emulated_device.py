@@ -1,0 +1,219 @@
+"""A device without a GPU: a process of its own, which has memory and runs kernels.
+
+What is in its memory can't be read by the host, and it can't read the host's: an
+address in the wrong hands ends it, which is what a lost device is, too. Kernels are
+those of the thread target. Each array lies before a page that can't be accessed, and
+is filled with a pattern at first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lumijit.compiler.launch import kernels, named_kernels
+from lumijit.runtime import cpu, device
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.device import Attached, DeviceId
+from lumijit.runtime.errors import AllocationError, BackendError
+from lumijit.runtime.history import JitBackend
+
+_UNSET = 0xA5
+
+
+class Loaded:
+    """A kernel in the other process."""
+
+    def __init__(self, name: str, number: int, size_bytes: int) -> None:
+        self.name = name
+        self.number = number
+        self.size_bytes = size_bytes
+
+
+class EmulatedDevice(Attached):
+    """The parent's side: each request is answered before the next one."""
+
+    name = "an emulated device"
+    backend = JitBackend.CUDA
+    target = "thread"
+
+    def __init__(self, id: DeviceId, limit_bytes: int = 1 << 30) -> None:
+        super().__init__(id)
+        self.environment = f"emulated {id.number}"
+        self.limit_bytes = limit_bytes
+        #: The names of kernels that were launched.
+        self.launched: list[str] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.emulated_device"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _ask(self, doing: str, name: str, *args: Any) -> Any:
+        """Have the process do something."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            pickle.dump((name, args), process.stdin)
+            process.stdin.flush()
+            return pickle.load(process.stdout)
+        except (BrokenPipeError, EOFError) as error:
+            process.wait()
+            raise BackendError(
+                f"lumijit.{self.id.backend}",
+                f"{doing}: the device is lost ({process.returncode})",
+                "start the process anew; arrays of lumijit.llvm go on.",
+            ) from error
+
+    def take(self, size_bytes: int) -> int:
+        """Return the address of new memory."""
+        if self.live_bytes + size_bytes > self.limit_bytes:
+            raise AllocationError(
+                "memory allocation",
+                f"{size_bytes} bytes can't be had on {self.name} (arrays hold "
+                f"{self.live_bytes} bytes)",
+                "use smaller arrays.",
+            )
+        return int(self._ask("allocating memory", "take", size_bytes))
+
+    def give(self, address: int) -> None:
+        """Let memory go."""
+        self._ask("freeing memory", "give", address)
+
+    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+        """Send bytes."""
+        data = ctypes.string_at(address, size_bytes)
+        self._ask("copying to the device", "write", buffer.address, data)
+
+    def copy_out(self, address: int, size_bytes: int) -> bytearray:
+        """Get bytes."""
+        return bytearray(self._ask("copying", "read", address, size_bytes))
+
+    def compile(self, ir: str) -> bytes:
+        """Return machine code: the processor is the same."""
+        return cpu.compile_ir(ir)
+
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
+        """Send a kernel."""
+        number = self._ask("loading a kernel", "load", code, symbol, hash)
+        return Loaded(symbol, number, len(code))
+
+    def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
+        """Have a kernel run to its end."""
+        self.launched.append(kernel.name)
+        doing = f"launching kernel {kernel.name}"
+        self._ask(doing, "launch", kernel.number, args, size, block)
+
+    def wait(self) -> None:
+        """Return at once: nothing is under way."""
+
+    def timed(self, code: Callable[[], None]) -> float:
+        """Measure by the clock."""
+        started = time.perf_counter()
+        code()
+        return time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def emulated(number: int = 0, **options: Any) -> Iterator[EmulatedDevice]:
+    """Have `lumijit.cuda` compute on an emulated device, with kernels of its own."""
+    which = DeviceId("cuda", number)
+    former = device.opened.pop(which, None)
+    _forget_kernels()
+    made = device.opened[which] = EmulatedDevice(which, **options)
+    try:
+        yield made
+    finally:
+        del device.opened[which]
+        if former is not None:
+            device.opened[which] = former
+        _forget_kernels()
+        made.close()
+
+
+def _forget_kernels() -> None:
+    kernels.flush()
+    named_kernels.flush()
+
+
+class _Process:
+    """The device's side: what each request does."""
+
+    def __init__(self) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._map, self._unmap = libc.mmap, libc.munmap
+        self._map.restype = ctypes.c_void_p
+        self._map.argtypes = [
+            *(ctypes.c_void_p, ctypes.c_size_t),
+            *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long),
+        ]
+        self._unmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        self._protect = libc.mprotect
+        self._protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self._areas: dict[int, tuple[int, int]] = {}
+        self._kernels: list[tuple[cpu.Kernel, Any]] = []
+        self._signature = ctypes.CFUNCTYPE(
+            None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
+        )
+
+    def take(self, size_bytes: int) -> int:
+        page = mmap.PAGESIZE
+        size = -(-size_bytes // page) * page
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        start = self._map(None, size + page, access, flags, -1, 0)
+        self._protect(start + size, page, 0)
+        ctypes.memset(start, _UNSET, size)
+        address = int(start) + size - size_bytes
+        self._areas[address] = int(start), size + page
+        return address
+
+    def give(self, address: int) -> None:
+        self._unmap(*self._areas.pop(address))
+
+    def write(self, address: int, data: bytes) -> None:
+        ctypes.memmove(address, data, len(data))
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        return ctypes.string_at(address, size_bytes)
+
+    def load(self, code: bytes, symbol: str, hash: str) -> int:
+        kernel = cpu.link(code, symbol, hash)
+        self._kernels.append((kernel, self._signature(kernel.address)))
+        return len(self._kernels) - 1
+
+    def launch(self, number: int, args: bytes, size: int, block: int) -> None:
+        function = self._kernels[number][1]
+        for begin in range(0, size, block):
+            function(begin, min(begin + block, size), 0, args)
+
+
+def _serve() -> None:
+    """Answer requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process, requests, answers = _Process(), sys.stdin.buffer, sys.stdout.buffer
+    while True:
+        try:
+            name, args = pickle.load(requests)
+        except EOFError:
+            return
+        pickle.dump(getattr(process, name)(*args), answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    _serve()
