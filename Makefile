@@ -74,7 +74,8 @@ docs: $(INSTALLED)
 # Without a GPU, the tests of GPUs are skipped, and the last line says what is missing.
 gpu: $(INSTALLED)
 	$(BIN)/python -m pytest -rs tests/runtime/test_devices.py tests/compiler/test_ptx.py \
-	  tests/compiler/test_cooperative.py tests/dsl/test_cuda.py
+	  tests/compiler/test_cooperative.py tests/dsl/test_cuda.py \
+	  tests/dsl/test_devices.py
 	$(BIN)/python -m tests.tools.gpu
 
 ptx: $(INSTALLED)
