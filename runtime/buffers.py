@@ -80,8 +80,7 @@ class Buffer:
     _block: Block | None
     _hook: object
     _owner: object
-    # Whose memory it is, if not the host's: see `device`.
-    device: Any = None
+    device: Any = None  # whose memory it is, if not the host's
 
     @property
     def is_foreign(self) -> bool:
@@ -399,8 +398,7 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     """
     assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
     if buffer.device is not None:
-        data = buffer.device.copy_out(buffer.address, size * dtype.size_bytes)
-        return np.frombuffer(data, dtype.numpy)
+        return np.asarray(buffer.device.entries(buffer, dtype, 0, size))
     if _listening:
         recorders.present().note_read(buffer)
     return np.asarray(_View(buffer, dtype.numpy.str, size))
@@ -408,12 +406,9 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
 
 def entry(buffer: Buffer, dtype: DType, position: int) -> Any:
     """Return an entry as a Python number; nothing is waited for: the caller does."""
-    address = buffer.address + position * dtype.size_bytes
-    if buffer.device is None:
-        value = dtype.read(address)
-    else:
-        data = buffer.device.copy_out(address, dtype.size_bytes)
-        value = np.frombuffer(data, dtype.numpy)[0].item()
+    if buffer.device is not None:
+        return buffer.device.entries(buffer, dtype, position, 1)[0].item()
+    value = dtype.read(buffer.address + position * dtype.size_bytes)
     if _listening:
         return recorders.present().note_entry(buffer, dtype, position, value)
     return value
@@ -452,9 +447,3 @@ def memory_stats() -> dict[str, int]:
         "live_count": len(_blocks) - sum(map(len, list(_free.values()))),
         "allocation_count": statistics.allocation_count,
     }
-
-
-def reset_peak() -> None:
-    """Let `peak_bytes` start anew from what is held now."""
-    _collect()
-    _statistics.peak_bytes = _statistics.live_bytes

@@ -18,8 +18,11 @@ from threading import get_ident
 from typing import Any, Final
 from weakref import ref
 
+import numpy as np
+
 from lumijit.runtime import buffers, cpu, workers
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import DType
 from lumijit.runtime.history import JitBackend
 
 
@@ -217,6 +220,15 @@ class Attached(Device):
         self._claims[address] = claim
         self.live_bytes += room
         return buffer
+
+    def entries(
+        self, buffer: Buffer, dtype: DType, first: int, count: int
+    ) -> np.ndarray[Any, Any]:
+        """Return a copy of entries, after all that was launched."""
+        start = buffer.address + first * dtype.size_bytes
+        return np.frombuffer(
+            self.copy_out(start, count * dtype.size_bytes), dtype.numpy
+        )
 
     def collect(self) -> None:
         """Give back the memory of buffers that have died."""

@@ -69,10 +69,13 @@ def _prepare(launch: Launch) -> None:
     launch.results = results = []
     # (Local memory is never recognized by a walk, and may take more entries.)
     is_plain = launch.program is None
-    allocate = device.present().allocate if away else buffers.allocate
     for node in launch.outputs:
         if is_plain:
-            buffer = allocate(node.type.size_bytes * size)
+            size_bytes = node.type.size_bytes * size
+            if away:
+                buffer = device.allocate(size_bytes)
+            else:
+                buffer = buffers.allocate(size_bytes)
         else:
             buffer = memory_for(node)
         results.append(buffer)
@@ -90,7 +93,7 @@ def _prepare(launch: Launch) -> None:
         _prepare_writes(launch)
     if built.scratch_bytes:
         launch.slots = min(launch.slots, workers.slot_count())
-        scratch = allocate(built.scratch_bytes * launch.slots)
+        scratch = device.allocate(built.scratch_bytes * launch.slots)
         launch.temporary = [*launch.temporary, scratch]
         values.append(scratch.address)
     else:

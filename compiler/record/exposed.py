@@ -21,7 +21,7 @@ from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import WRITTEN
 from lumijit.compiler.launch import evaluate, transfer
-from lumijit.runtime import buffers, contexts, recorders, workers
+from lumijit.runtime import buffers, contexts, device, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import UINT32
 
@@ -48,7 +48,9 @@ class _Exposed:
                 return known
         made = buffers.allocate(node.type.size_bytes * node.size)
         made._owner = buffers.SNAPSHOT
-        transfer.copy(made, buffer, made.size_bytes)
+        # What others may write to is the host's.
+        with device.on(None):
+            transfer.copy(made, buffer, made.size_bytes)
         workers.sync()
         self.copy = ref(made)
         return made

@@ -132,6 +132,15 @@ MORE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def test_what_others_may_write_to_is_copied_by_the_host(
+    shared: EmulatedDevice,
+) -> None:
+    tracked = dr.arange(cuda.ad.Float, 3)
+    dr.enable_grad(tracked)
+    assert instances(cuda).numpy().tolist() == instances(llvm).numpy().tolist()
+    del tracked
+
+
 @pytest.mark.parametrize("name", [*PROGRAMS, *MORE])
 def test_programs_give_what_they_give_on_the_cpu(
     shared: EmulatedDevice, name: str
