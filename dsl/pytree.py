@@ -1,8 +1,7 @@
 """PyTrees: the one traversal of lists, tuples, dicts, dataclasses and structs.
 
 A leaf is everything else. Subclasses of the containers are leaves, except named tuples.
-`kind_of` tells how objects of a class are taken apart and put together. To most, arrays
-are leaves; to `Parts`, nested arrays of a JIT backend consist of flat ones.
+To most, arrays are leaves; to `Parts`, nested arrays of a JIT backend have flat parts.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from lumijit.compiler.launch import kernels, named_kernels
@@ -55,6 +56,7 @@ class EmulatedDevice(Attached):
             [sys.executable, "-m", "tests.emulated_device"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[1],
         )
 
     def close(self) -> None:
