@@ -155,7 +155,8 @@ class Knowledge:
         """
         if self.foreseen is None:
             return True
-        if any(outputs[k] is args[k] for k in self.foreseen.numbers if k in args):
+        numbers = self.foreseen.numbers
+        if any(k not in args or outputs[k] is args[k] for k in numbers):
             return False
         small = {k for k in self.foreseen.sizes if k in args}
         return not small or _grow(small, args, outputs, inner)

@@ -34,6 +34,7 @@ MODES = (
     "scalar",
     "threads",
     "exposed",
+    "again",
 )
 Values = dict[str, Any]
 _count = 0
@@ -194,10 +195,12 @@ def exposed(values: Any) -> Any:
     return lj.llvm.Int(entries)
 
 
-def run_vectorized(program: Program, make: Any = lj.llvm.Int) -> Values:
+def run_vectorized(
+    program: Program, make: Any = lj.llvm.Int, function: Any = None
+) -> Values:
     """Run a program on arrays of all lanes, in the mode that the flags say."""
     t = lj.llvm
-    function = define(program.text(), lj.syntax)
+    function = function or define(program.text(), lj.syntax)
     first = [SLOTS * k for k in range(program.lanes)]
     columns = program.columns | {"first": first}
     # Of numbers that are known while tracing, indices beyond the ends are errors.
@@ -247,6 +250,13 @@ def check(program: Program, mode: str) -> None:
                 tracked = lj.llvm.ad.Float(1)
                 lj.enable_grad(tracked)
                 found = run_vectorized(program, exposed)
+            elif mode == "again":
+                # A loop begins with what its last run found out.
+                function = define(program.text(), lj.syntax)
+                few = program.without_lanes(range(min(3, program.lanes)))
+                for other in (program.without_lanes([0]), few, program):
+                    run_vectorized(other, function=function)
+                found = run_vectorized(program, function=function)
             else:
                 with flags_of(mode):
                     found = run_vectorized(program)

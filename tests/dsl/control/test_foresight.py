@@ -1,0 +1,166 @@
+"""What a loop's last run found out: later runs trace once, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as lj
+from lumijit.llvm import Float, Int, UInt
+from lumijit.llvm.ad import Float as TrackedFloat
+
+traces = 0
+
+
+def note() -> None:
+    global traces
+    traces += 1
+
+
+def count(function: Any, *args: Any) -> tuple[Any, int]:
+    """Call a function; return its result, and how often bodies were traced."""
+    global traces
+    traces = 0
+    found = function(*args)
+    return found, traces
+
+
+@lj.syntax
+def total(x: Any, start: Any, scale: Any, turns: int) -> tuple[Any, Any]:
+    k = UInt(0)
+    found = start
+    factor = scale
+    while k < turns:
+        note()
+        found = found + x * factor
+        k += 1
+    return found, k
+
+
+def test_later_runs_trace_once() -> None:
+    for size in (1, 7, 7, 300):
+        x = lj.arange(Float, size) + 1
+        (found, k), turns = count(total, x, Float(0), Float(2), 5)
+        np.testing.assert_array_equal(found, 10 * (np.arange(size) + 1))
+        np.testing.assert_array_equal(k, 5)
+    assert turns == 1
+
+
+def test_of_loops_in_loops_each_is_traced_once() -> None:
+    @lj.syntax
+    def nested(x: Any) -> Any:
+        k, found = UInt(0), Float(0)
+        while k < 3:
+            j, inner = UInt(0), Float(1)
+            while j < 2:
+                note()
+                inner *= x
+                j += 1
+            found += inner
+            k += 1
+        return found
+
+    x = lj.arange(Float, 5)
+    assert [count(nested, x)[1] for _ in range(3)][1:] == [1, 1]
+    np.testing.assert_array_equal(nested(x), 3 * np.arange(5) ** 2)
+
+
+def test_a_variable_that_grew_and_no_longer_does() -> None:
+    step = lj.arange(Float, 6)
+
+    def run() -> Any:
+        def body(k: Any, a: Any) -> Any:
+            return k + 1, a + step
+
+        return lj.while_loop((UInt(0), Float(0)), lambda k, a: k < 3, body)
+
+    for wide in (True, False, True, True, False):
+        step = lj.arange(Float, 6) if wide else lj.opaque(Float, 2)
+        _, a = run()
+        assert len(a) == (6 if wide else 1)
+        np.testing.assert_array_equal(a, 3 * np.arange(6) if wide else [6])
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_numbers_that_became_arrays_and_no_longer_do(mode: str) -> None:
+    @lj.syntax
+    def run(x: Any, is_counting: bool) -> Any:
+        n = 5
+        while lj.hint(x > 1, mode=mode):
+            x = x / 2
+            if is_counting:
+                n += 1
+        return n
+
+    x = Float(1, 2, 4)
+    np.testing.assert_array_equal(run(x, True), [5, 6, 7])
+    kept = run(x, False)
+    assert type(kept) is int
+    assert kept == 5
+    np.testing.assert_array_equal(run(x, True), [5, 6, 7])
+
+
+def test_an_array_that_was_indexed_and_is_then_changed() -> None:
+    @lj.syntax
+    def run(table: Any, x: Any, is_read: bool) -> Any:
+        k = UInt(0)
+        while k < 3:
+            if lj.hint(is_read, mode="scalar"):
+                x = x + lj.gather(Float, table, k)
+            else:
+                table = table * 2
+            k += 1
+        return table, x
+
+    for is_read in (True, False, True):
+        table, x = run(lj.arange(Float, 4) + 1, lj.zeros(Float, 4), is_read)
+        expected = np.arange(4) + 1.0
+        np.testing.assert_array_equal(table, expected * (1 if is_read else 8))
+        np.testing.assert_array_equal(x, [6 if is_read else 0] * 4)
+
+
+def test_a_literal_that_stayed_constant_and_then_changes() -> None:
+    @lj.syntax
+    def run(x: Any, step: int) -> Any:
+        k, n = UInt(0), Int(3)
+        while k < 4:
+            x = x * n
+            if lj.hint(step != 0, mode="scalar"):
+                n = n + step
+            k += 1
+        return x, n
+
+    for step in (0, 1, 0, 1):
+        x, n = run(Int(1, 2), step)
+        assert n[0] == 3 + 4 * step
+        factor = 3 * 4 * 5 * 6 if step else 81
+        np.testing.assert_array_equal(x, [factor, 2 * factor])
+
+
+def test_errors_are_those_of_a_first_run() -> None:
+    @lj.syntax
+    def run(x: Any, y: Any) -> Any:
+        k, found = UInt(0), Float(0)
+        while k < 2:
+            found = found + x * y
+            k += 1
+        return found
+
+    run(lj.zeros(Float, 3), lj.zeros(Float, 3))
+    for _ in range(2):
+        with pytest.raises(
+            lj.runtime.errors.SizeError, match=r"incompatible sizes \(3, 4\)"
+        ):
+            run(lj.zeros(Float, 3), lj.zeros(Float, 4))
+        np.testing.assert_array_equal(run(lj.zeros(Float, 3), lj.zeros(Float, 3)), 0)
+
+
+def test_derivatives_are_those_of_a_first_run() -> None:
+    for k in range(3):
+        x = TrackedFloat(1, 2, 3)
+        lj.enable_grad(x)
+        found, _ = total(x, TrackedFloat(0), TrackedFloat(2), 3 + k)
+        lj.backward(found)
+        np.testing.assert_array_equal(x.grad, [2 * (3 + k)] * 3)
