@@ -8,7 +8,6 @@ slice. Gathers and scatters proper are in `functions.gathering`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.record import memory
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32
@@ -195,9 +194,19 @@ def _progression(positions: range) -> Node:
 _UPDATES = {ar.ADD: "add", ar.SUB: "add", ar.MUL: "mul"}
 
 
-def is_updated(
-    array: Array, value: Array, index: Node, entries: Callable[[], Node]
-) -> bool:
+def is_update(array: Array, value: Array) -> bool:
+    """Tell whether a value may be entries of an array and something, to be written."""
+    node, target = value._node, array._node
+    return (
+        node.op in _UPDATES
+        and any(d.op is GATHER and d.deps[0] is target for d in node.deps)
+        and node.vertex is None
+        and target.vertex is None
+        and trace.is_unconditional()
+    )
+
+
+def is_updated(array: Array, value: Array, index: Node) -> bool:
     """Write `x[k] = x[k] + y` as an update, which needs no copy of what it reads.
 
     The value then stands for the array's entries at the positions, which all differ:
@@ -205,16 +214,12 @@ def is_updated(
 
     Args:
         array: where entries are replaced.
-        value: what is written.
+        value: what is written, which `is_update`.
         index: the positions.
-        entries: reads the array there.
     """
-    node = value._node
+    index, mask = memory.aim(array, index, trace.make_true(1), "scatter")
+    now, node = memory.entries(array._node, index, mask), value._node
     op = node.op
-    is_tracked = node.vertex is not None or array._node.vertex is not None
-    if op not in _UPDATES or is_tracked or not trace.is_unconditional():
-        return False
-    now = entries()
     first, second = node.deps
     if second is now and op is not ar.SUB:
         first, second = second, first
@@ -225,10 +230,8 @@ def is_updated(
     # Nobody may refer to the entries of before, or they would be kept.
     value._rehouse(second)
     del node, first, now
-    memory.scatter(
-        array, second, index, trace.make_true(1), _UPDATES[op], "no_conflicts"
-    )
-    value._rehouse(entries())
+    memory.update(array, second, index, mask, _UPDATES[op], "no_conflicts")
+    value._rehouse(memory.entries(array._node, index, mask))
     return True
 
 
@@ -242,16 +245,14 @@ def write_flat(array: Array, key: Any, value: Any) -> None:
         index = trace.literal(UINT32, position)
     else:
         index = index_node(array, key)
-    entries = assigned(array, value)
-    everywhere = trace.make_true(1)
-    if isinstance(key, slice) and is_updated(
-        array, entries, index, lambda: memory.gather(array._node, index, everywhere)
-    ):
+    value = assigned(array, value)
+    is_apart = isinstance(key, slice)
+    if is_apart and is_update(array, value) and is_updated(array, value, index):
         return
-    new = entries._node
+    new = value._node
     if new.size not in (1, index.size):
         raise _wrong_count(array, index.size, new.size)
-    memory.scatter(array, new, index, everywhere)
+    memory.scatter(array, new, index, trace.make_true(1))
 
 
 def _wrong_count(array: Array, expected: int, got: int) -> SizeError:

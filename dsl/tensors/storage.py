@@ -239,15 +239,13 @@ class TensorArray(ArrayBase):
 
     def _is_updated(self, where: View, new: TensorArray) -> bool:
         """Update entries in place, if that is what is written."""
-        flat = self._flat
-        if new._shape != where.shape or not isinstance(flat, FlatArray):
+        flat, value = self._flat, new._flat
+        if not isinstance(flat, FlatArray) or not indexing.is_update(flat, value):
             return False
-        if not where.is_injective or where.is_all_of(len(flat)):
+        if new._shape != where.shape or not where.is_injective:
             return False
         index = where.positions(index_class(flat._spec))._node
-        return indexing.is_updated(
-            flat, new._flat, index, lambda: where.entries(flat)._node
-        )
+        return indexing.is_updated(flat, value, index)
 
     def _selected(self, key: Any) -> View:
         dtype = index_class(self._flat._spec)
