@@ -50,8 +50,9 @@ def _push(step: Step, tangents: State) -> Tangents:
 
     def body(args: Nodes) -> Nodes:
         state = _keyed(loop.state, args[:count])
-        changes = loop.forward(state, known, _keyed(active, args[count:]), targets)
-        after = loop.turn(state)
+        images = loop.images(state)
+        changes = loop.forward(images, known, _keyed(active, args[count:]), targets)
+        after = loop.turn(state, images)
         tangents = [changes.get(k, zero(loop.args[k])) for k in active]
         return [*after.values(), *tangents]
 
@@ -76,7 +77,7 @@ def _changing(
             state: State, active: set[int] = active, found: set[int] = found
         ) -> Nodes:
             tangents = {k: stand_in(loop.args[k]) for k in active}
-            results = loop.forward(state, known, tangents, targets)
+            results = loop.forward(loop.images(state), known, tangents, targets)
             found.update(results)
             return list(results.values())
 
@@ -116,7 +117,7 @@ def _analyzed(
         def look(
             state: State, marks: State = marks, found: dict[int, Any] = found
         ) -> Nodes:
-            adjoints = loop.reverse(state, marks, outside)
+            adjoints = loop.reverse(loop.images(state), marks, outside)
             found.update((k, a.complete()) for k, a in adjoints.items())
             return [*found.values(), *filter(None, outside.values())]
 
@@ -147,9 +148,10 @@ def _repeated_turns(loop: Recorded, by: State, outside: Surroundings) -> list[No
 
     def body(args: Nodes) -> Nodes:
         state = _keyed(loop.state, args[:count])
-        loop.reverse(state, by, outside, args[count:])
+        images = loop.images(state)
+        loop.reverse(images, by, outside, args[count:])
         sums = _added(args[count:], outside)
-        return [*loop.turn(state).values(), *sums]
+        return [*loop.turn(state, images).values(), *sums]
 
     results = traced_loop(
         loop.label,
@@ -169,7 +171,7 @@ def _undone_turns(
 
     def undo(state: State, args: Nodes) -> Nodes:
         by = _keyed(starts, args[:count])
-        found = loop.reverse(state, by, outside, args[count:])
+        found = loop.reverse(loop.images(state), by, outside, args[count:])
         passed = [
             found[k].complete() if k in found else zero(loop.args[k]) for k in starts
         ]

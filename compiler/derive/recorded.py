@@ -76,23 +76,32 @@ class Recorded:
         (cond,) = self.region.header.outputs
         return self._repeated([cond], state)[0]
 
-    def turn(self, state: State) -> State:
-        """Repeat the body for some of the state."""
-        outputs = [self.outputs[k] for k in state]
-        return dict(zip(state, self._repeated(outputs, state), strict=True))
+    def turn(self, state: State, images: blocks.Images | None = None) -> State:
+        """Repeat the body for some of the state.
 
-    def _repeated(self, nodes: Nodes, state: State) -> list[Node]:
-        images = self.images(state)
+        `images`: what stands for its nodes if a derivative has repeated some already.
+        """
+        outputs = [self.outputs[k] for k in state]
+        return dict(zip(state, self._repeated(outputs, state, images), strict=True))
+
+    def _repeated(
+        self, nodes: Nodes, state: State, images: blocks.Images | None = None
+    ) -> list[Node]:
+        if images is None:
+            images = self.images(state)
         blocks.repeat(nodes, self.args, self.depth, images)
         return [images.get(id(node), node) for node in nodes]
 
     def reverse(
-        self, state: State, by: State, outside: Surroundings, sums: Nodes = ()
+        self,
+        images: blocks.Images,
+        by: State,
+        outside: Surroundings,
+        sums: Nodes = (),
     ) -> dict[int, Adjoint]:
         """Differentiate a turn, which adds to `sums`; return the state's adjoints."""
         outside.enter(sums)
         seeds = blocks.Seeds(by, outside.targets)
-        images = self.images(state)
         found = blocks.reverse(
             self.region.body, seeds, self.args, self.depth, images, outside
         )
@@ -105,7 +114,7 @@ class Recorded:
 
     def forward(
         self,
-        state: State,
+        images: blocks.Images,
         known: dict[int, Node],
         tangents: State,
         targets: dict[int, Sink],
@@ -115,9 +124,8 @@ class Recorded:
         `targets` take those of arrays that it writes to.
         """
         mine = {self.args[k].vertex.serial: t for k, t in tangents.items()}
-        body, images = self.region.body, self.images(state)
         found = blocks.forward(
-            body, known | mine, targets, self.args, self.depth, images
+            self.region.body, known | mine, targets, self.args, self.depth, images
         )
         return {k: found[k] for k in self.state if k in found}
 

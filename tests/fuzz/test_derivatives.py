@@ -35,6 +35,18 @@ def test_derivatives_agree_with_differences(number: int) -> None:
                 pytest.fail(f"{error}\n{text}")
 
 
+@pytest.mark.parametrize("number", range(12))
+def test_second_derivatives_agree_with_differences(number: int) -> None:
+    writer = Writer(f"smooth {number}", writes=number % 2 == 0)
+    text = writer.text()
+    check = Check(text, writer.data)
+    with written_for("thread"):
+        try:
+            assert check.compare_twice(number % 4 != 3)
+        except Mismatch as error:
+            pytest.fail(f"{error}\n{text}")
+
+
 TEXT = """@syntax
 def program(dr, t, a, b, c, w, table, n, img, at):
     while a < 2:
