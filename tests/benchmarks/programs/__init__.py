@@ -13,6 +13,7 @@ from tests.benchmarks.programs import (
     scatters,
     textures,
     tracing,
+    whole,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "scatters",
     "textures",
     "tracing",
+    "whole",
 ]
