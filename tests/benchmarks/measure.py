@@ -36,7 +36,7 @@ Metrics = dict[str, float]
 
 def take_name(module: str) -> None:
     """Make a library the one that `import lumijit` gives."""
-    for name in ("", ".llvm", ".scalar"):
+    for name in ("", ".llvm", ".llvm.ad", ".scalar"):
         sys.modules["lumijit" + name] = importlib.import_module(module + name)
 
 
