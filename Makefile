@@ -18,7 +18,7 @@ VENV ?= .venv
 OUT ?= out
 PEER ?=
 # A process for each core, and each file's tests in one of them.
-PARALLEL ?= -n auto --maxprocesses 8 --dist loadfile
+PARALLEL ?= -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 0
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 
