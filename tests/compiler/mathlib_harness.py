@@ -18,6 +18,7 @@ import numpy.typing as npt
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.mathlib import FUNCTIONS
 from lumijit.compiler.emit.mathlib.bits import INF, NAN, fabs, split
+from lumijit.runtime import cpu
 from lumijit.runtime.dtypes import FLOAT32, DType
 
 Array = npt.NDArray[Any]
@@ -146,13 +147,11 @@ def compiled(name: str, t: DType, width: int, target: TargetInfo = HOST) -> Kern
     ir = kernel_ir(name, t, width, target)
     if not llvm.get_host_cpu_features().get("avx512f"):
         ir = model_avx512(ir)
-    module = llvm.parse_assembly(ir)
-    module.verify()
-    engine = llvm.create_mcjit_compiler(module, target_machine())
-    engine.finalize_object()
+    # (LLVM's own linker ends the process where memory lies more than 2 GiB apart.)
+    built = cpu.link(cpu.compile_ir(ir), "kernel", name)
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
-    function = kind(engine.get_function_address("kernel"))
-    function.engine = engine  # type: ignore[attr-defined]
+    function = kind(built.address)
+    function.built = built  # type: ignore[attr-defined]
     return function
 
 
