@@ -230,8 +230,16 @@ def is_updated(array: Array, value: Array, index: Node) -> bool:
     # Nobody may refer to the entries of before, or they would be kept.
     value._rehouse(second)
     del node, first, now
-    memory.update(array, second, index, mask, _UPDATES[op], "no_conflicts")
-    value._rehouse(memory.entries(array._node, index, mask))
+    is_done = False
+    try:
+        memory.update(array, second, index, mask, _UPDATES[op], "no_conflicts")
+        is_done = True
+    finally:
+        entries = memory.entries(array._node, index, mask)
+        if not is_done:
+            joined = ar.MUL if op is ar.MUL else ar.ADD
+            entries = trace.emit2(joined, entries, second)
+        value._rehouse(entries)
     return True
 
 

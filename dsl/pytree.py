@@ -93,7 +93,7 @@ class _Structs(Kind):
         del like
         try:
             # (To make a generator is to seed it.)
-            result = getattr(self.cls, "_blank", self.cls)()
+            result = getattr(self.cls, "_lumijit_blank", self.cls)()
         except TypeError as error:
             raise ArrayTypeError(
                 "PyTree",

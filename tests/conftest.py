@@ -133,5 +133,5 @@ def _nothing_left() -> Iterator[None]:
     before = dict(vars(flags))
     yield
     vars(flags).update(before)
-    evaluate._pending.scheduled.clear()
-    delivery.queue.reports.clear()
+    delivery.waiting().scheduled.clear()
+    delivery.waiting().reports.clear()

@@ -55,20 +55,9 @@ class _Queue(threading.local):
     def __init__(self) -> None:
         self.state = Waiting()
 
-    @property
-    def reports(self) -> list[Report]:
-        """The reports of this thread."""
-        return self.state.reports
 
-    @property
-    def scheduled(self) -> dict[int, ref[Node]]:
-        """What this thread has scheduled."""
-        return self.state.scheduled
-
-
-queue = _Queue()
 #: Returns what waits in this thread. (In compiled modules, C that remembers it.)
-waiting: Callable[[], Waiting] = partial(attrgetter("state"), queue)
+waiting: Callable[[], Waiting] = partial(attrgetter("state"), _Queue())
 
 
 def register(report: Report) -> None:

@@ -35,7 +35,6 @@ _lock = threading.RLock()
 workers.hold_while_forking(_lock)
 
 
-_pending = delivery.queue
 _expand_threshold = 1 << 22
 
 

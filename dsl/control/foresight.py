@@ -55,13 +55,13 @@ _memories: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
 
 
 def memory_of(body: Callable[..., Any]) -> Memory:
-    """Return the memory of a loop: that of its site, or of its body's code."""
-    memory: Memory | None = getattr(body, "memory", None)
-    if memory is None and isinstance(body, FunctionType):
-        memory = _memories.get(body.__code__)
-        if memory is None:
-            memory = _memories[body.__code__] = Memory()
-    return memory or Memory()
+    """Return the memory of a loop that isn't a site: that of its body's code."""
+    if not isinstance(body, FunctionType):
+        return Memory()
+    memory = _memories.get(body.__code__)
+    if memory is None:
+        memory = _memories[body.__code__] = Memory()
+    return memory
 
 
 def start_of(leaves: Sequence[Any], width: int) -> Start:

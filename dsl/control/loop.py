@@ -93,8 +93,12 @@ def run_loop(
     compress: bool | None = None,
     is_watched: bool = False,
     max_iterations: int | None = None,
+    memory: Memory | None = None,
 ) -> State:
-    """Do what `while_loop` does; `@syntax` watches its functions itself."""
+    """Do what `while_loop` does; `@syntax` watches its functions itself.
+
+    `memory` is that of the loop's site, if it has one.
+    """
     check_mode(mode, "while_loop")
     if not isinstance(state, tuple):
         raise StateError(
@@ -105,7 +109,7 @@ def run_loop(
     _check_bound(max_iterations)
     name = label or "while_loop"
     first: Any = None
-    memory = memory_of(body)
+    memory = memory or memory_of(body)
     if trace.state.lane is not None:
         mode = "scalar"
     if mode is None:

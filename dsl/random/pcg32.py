@@ -81,7 +81,7 @@ class PCG32Base:
         )
 
     @classmethod
-    def _blank(cls) -> PCG32Base:
+    def _lumijit_blank(cls) -> PCG32Base:
         """Return a generator whose fields are assigned next."""
         is_ours = cls.__init__ is PCG32Base.__init__
         return cls.__new__(cls) if is_ours else cls()

@@ -55,7 +55,8 @@ class Targets:
 
     Attributes:
         while_loop: The primitive for loops. An initial state entry may be an
-            `Undefined` object: its type is then that of the body's result.
+            `Undefined` object: its type is then that of the body's result. `memory`
+            is the site's, for what one run finds out for the next.
         if_stmt: The primitive for branches. Where one branch returns an
             `Undefined` object, the result is the other branch's value.
         watch: Remembers what a construct's functions reach that is no state.

@@ -349,7 +349,6 @@ class Runtime(Conditions):
             new.update(zip(state.attribute_labels, state.read(), strict=True))
             return tuple(new.values())
 
-        run_body.memory = where.memory  # type: ignore[attr-defined]
         state.restore_on_error()
         with entered(where):
             final = targets.while_loop(
@@ -357,6 +356,7 @@ class Runtime(Conditions):
                 run_cond,
                 run_body,
                 labels=labels_of(state.labels),
+                memory=where.memory,
                 **hints,
             )
         found = dict(zip(state.labels, final, strict=True))

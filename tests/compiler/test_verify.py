@@ -31,7 +31,7 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER_INC,
     WRITTEN,
 )
-from lumijit.compiler.launch import evaluate
+from lumijit.compiler.launch import delivery
 from lumijit.compiler.plan import schedule
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.verify import (
@@ -198,7 +198,7 @@ def test_broken_rule(rule: str) -> None:
     with pytest.raises(VerificationError) as caught:
         verify([node])
     # Writes are scheduled as long as their nodes live, which `caught` sees to.
-    evaluate._pending.scheduled.clear()
+    delivery.waiting().scheduled.clear()
     assert caught.value.rule == rule
     assert caught.value.node.op.name in str(caught.value)
 

@@ -444,7 +444,7 @@ def test_bounds_under_debug(mode: str) -> None:
             UInt(0, 1, 7), [lambda x: x, lambda x: x + 1], Float(1, 2, 3), mode=mode
         )
         assert entries(found) == [1, 3, 0]
-    assert not delivery.queue.reports
+    assert not delivery.waiting().reports
     first, second = (str(w.message) for w in caught)
     here = re.escape(__file__)
     problem = r"gather\(\): out-of-bounds read from position 999 in an array of size 50"

@@ -19,7 +19,7 @@ THIS = re.escape(__file__)
 def _debug() -> Any:
     with lj.scoped_set_flag(lj.JitFlag.Debug, True):
         yield
-    assert not delivery.queue.reports
+    assert not delivery.waiting().reports
 
 
 def reported(construct: str, index: int | str, size: int) -> Any:

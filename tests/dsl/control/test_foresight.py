@@ -139,6 +139,21 @@ def test_a_literal_that_stayed_constant_and_then_changes() -> None:
         np.testing.assert_array_equal(x, [factor, 2 * factor])
 
 
+def test_a_body_of_any_kind_is_a_body() -> None:
+    """Objects that can be called have attributes of their own."""
+
+    class Body:
+        memory = "mine"
+
+        def __call__(self, k: Any, x: Any) -> Any:
+            return k + 1, x * 2
+
+    for size in (1, 3):
+        state = UInt(0), lj.full(Float, 1, size)
+        _, x = lj.while_loop(state, lambda k, x: k < 3, Body())
+        np.testing.assert_array_equal(x, [8] * size)
+
+
 def test_errors_are_those_of_a_first_run() -> None:
     @lj.syntax
     def run(x: Any, y: Any) -> Any:

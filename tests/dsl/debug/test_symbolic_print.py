@@ -206,7 +206,7 @@ def test_a_failed_trace_prints_nothing():
         f(Float(1, 2))
     dr.eval()
     assert file.getvalue() == ""
-    assert not delivery.queue.reports
+    assert not delivery.waiting().reports
 
 
 def test_sizes_must_agree():

@@ -183,8 +183,10 @@ class Control:
         cond: Any,
         body: Any,
         labels: Any = (),
+        memory: Any = None,
         **hints: Any,
     ) -> Any:
+        del memory
         assert len(state) == len(labels)
         self.calls.append(("while_loop", {"state": labels, **hints}))
         active: Any = np.array(True)

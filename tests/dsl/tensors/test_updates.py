@@ -11,6 +11,7 @@ import pytest
 
 import lumijit as dr
 from lumijit import llvm, scalar
+from lumijit.compiler.record import memory
 from lumijit.llvm import Float, Int, TensorXf, ad
 from tests import targets
 from tests.dsl.tensors.common import MODULES, same
@@ -161,3 +162,20 @@ def test_updates_in_branches_are_those_of_the_lanes() -> None:
         expected = numbers((4, 5))
         expected[1:-1] += more
         same(x, expected)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_update_that_is_cut_short_leaves_all_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, sign: int
+) -> None:
+    def cut_short(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    x = dr.arange(Float, 10)
+    y = x[2:6] + 3 if sign > 0 else x[2:6] - 3
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "update", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            x[2:6] = y
+    np.testing.assert_array_equal(y, np.arange(2, 6) + 3 * sign)
+    np.testing.assert_array_equal(x, np.arange(10))
