@@ -325,12 +325,15 @@ def test_ctrl_c_is_answered_while_llvm_is_busy(tmp_path: Path) -> None:
         from lumijit.llvm import UInt32
 
         def interrupt():
+            # Only long texts are built in a thread of their own.
+            while not any(t.name == "lumijit-build" for t in threading.enumerate()):
+                time.sleep(0.001)
             while cpu.build_lock.acquire(blocking=False):
                 cpu.build_lock.release()
-                time.sleep(0.01)
+                time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGINT)
 
-        found = fib(UInt32(0, 1, 2, 6), 7)
+        found = fib(UInt32(0, 1, 2, 6), 11)
         threading.Thread(target=interrupt, daemon=True).start()
         try:
             dr.eval(found)
