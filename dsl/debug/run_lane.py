@@ -1,8 +1,8 @@
 """`run_lane`: one lane of a vectorized function as plain Python, under a debugger.
 
 Owns the function. How operations compute with one entry is the work of
-`compiler.record.lane`, undoing what the run changes that of `snapshot`; the
-control-flow primitives and `@syntax` take their plain Python paths while a lane runs.
+`compiler.record.lane`, finding what the run may change that of `control.reachability`.
+Control-flow primitives and `@syntax` take plain Python paths while a lane runs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import writes
 from lumijit.compiler.record.lane import Lane, start, stop
+from lumijit.control.locations import MISSING, Items, Members
+from lumijit.control.reachability import WHOLE, Reach
 from lumijit.control.state import is_array
-from lumijit.debug.snapshot import Snapshot
 from lumijit.pytree import Parts, flat_map
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.contexts import apart, on_error
@@ -106,14 +107,16 @@ def run_lane(
     run = function if not debugger else partial(_debugger(debugger).runcall, function)
     lane = _lane(index, width, (args, kwargs))
     entered_args, entered_kwargs = _enter(lane, (args, kwargs))
-    snapshot = Snapshot(function, args, kwargs)
+    reach = Reach()
+    for root in (function, args, kwargs):
+        reach.follow(root)
     entered = partial(run, *entered_args, **entered_kwargs)
-    return apart(partial(_run, lane, snapshot, entered))
+    return apart(partial(_run, lane, reach, entered))
 
 
-def _run(lane: Lane, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
+def _run(lane: Lane, reach: Reach, function: Callable[[], Any]) -> Any:
     """Return what a function does for a lane; undo what it changes."""
-    on_error(snapshot.restore)
+    on_error(partial(_restore, reach))
     with (
         scoped_set_flag(JitFlag.ConstantPropagation, True),
         writes.watched() as found,
@@ -123,9 +126,25 @@ def _run(lane: Lane, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
         for entry in found.values():
             entry.holder._go_back(entry.first)
         found.clear()
-        snapshot.restore()
+        _restore(reach)
         stop(lane)
         return result
+
+
+def _restore(reach: Reach) -> None:
+    """Put back what was found; what has been added to a container stays."""
+    for array, node in zip(reach.arrays, reach.nodes, strict=True):
+        array._go_back(node)
+    for place in reach.changed(WHOLE):
+        if isinstance(place.owner, set):
+            place.owner.update(place.before)
+            continue
+        is_list = isinstance(place, Items) and not isinstance(place, Members)
+        added = list(place.items)[len(place.before) :] if is_list else []
+        found = place.changes()
+        place.put_back([key for key, before, _ in found if before is not MISSING])
+        if added:
+            place.items.extend(added)
 
 
 def _lane(index: int, size: int | None, tree: Any) -> Lane:

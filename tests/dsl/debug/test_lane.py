@@ -7,6 +7,7 @@ import io
 import pdb
 import re
 import signal
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -353,6 +354,43 @@ def test_the_debugger_of_breakpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.breakpointhook", hook)
     assert lj.run_lane(program, 1, Int(9, 2))[0] == 5
     assert seen == [(line_of(" breakpoint()"), 3)]
+
+
+class Tally:
+    """A class that counts the calls of a method, and what these have left where."""
+
+    calls = 0
+    total = Int(0, 0)
+
+    def __init__(self) -> None:
+        self.queue = deque([Int(1, 1)])
+        self.kinds = {"old", "older"}
+        self.entries: list[Any] = [Int(2, 2), "first"]
+
+    def note(self, x: Any) -> None:
+        """Change all of it."""
+        Tally.calls += 1
+        Tally.total = Tally.total + x
+        self.queue[0] = self.queue[0] + x
+        self.queue.append(x)
+        self.kinds.remove("old")
+        self.entries[0] += x
+        self.entries[1] = "second"
+        self.entries.append("added")
+
+
+def test_what_is_added_stays_and_the_rest_is_as_it_was() -> None:
+    tally = Tally()
+    (queued,), first = tally.queue, tally.entries[0]
+    lj.run_lane(lambda x: tally.note(x), 1, Int(5, 6))
+    assert (Tally.calls, list(Tally.total)) == (0, [0, 0])
+    assert tally.queue[0] is queued
+    assert len(tally.queue) == 2
+    assert list(queued) == [1, 1]
+    assert tally.kinds == {"old", "older"}
+    assert tally.entries[0] is first
+    assert tally.entries[1:] == ["first", "added"]
+    assert list(first) == [2, 2]
 
 
 def test_errors_of_the_program_leave_everything_as_it_was() -> None:
