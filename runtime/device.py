@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from threading import get_ident
@@ -232,9 +233,11 @@ class Attached(Device):
 
     def collect(self) -> None:
         """Give back the memory of buffers that have died."""
-        while self._dead:
-            claim = self._dead.popleft()
-            if self._claims.pop(claim.address, None) is not None:
+        # Another thread may do the same.
+        with suppress(IndexError):
+            while True:
+                claim = self._dead.popleft()
+                del self._claims[claim.address]
                 self.live_bytes -= claim.size_bytes
                 self.give(claim.address)
 
@@ -266,7 +269,8 @@ def find(which: DeviceId) -> Attached:
     found = opened.get(which)
     if found is None:
         module = import_module(f"lumijit.runtime.{which.backend}")
-        found = opened[which] = module.open(which)
+        # Threads that come at once get one and the same.
+        found = opened.setdefault(which, module.open(which))
     return found
 
 

@@ -97,10 +97,6 @@ class KernelBuildError(LumijitError, RuntimeError):
     """The code generator refused a kernel: an error of lumijit itself."""
 
 
-class CacheError(LumijitError, OSError):
-    """The kernel cache directory can't be used safely."""
-
-
 class MissingPackageError(LumijitError, ImportError):
     """An optional package that a function needs is not installed."""
 

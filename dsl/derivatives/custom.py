@@ -207,7 +207,6 @@ class _Operation:
         self.inputs = {id(leaf): k for k, leaf in enumerate(found)}
         outputs = list(flat_leaves([self.result, extra]))
         self.outputs = {id(leaf): k for k, leaf in enumerate(outputs)}
-        self._extra = extra
         self._kept = list(flat_leaves([v for v in vars(op).values() if v is not extra]))
         self._arrays = found
         nodes = derive.attach(

@@ -182,7 +182,7 @@ def test_blocks_as_large_as_those_of_gpus(large: None) -> None:
 
 
 def test_missing_barriers_are_found() -> None:
-    b = EmulatedBlock(Shape(2, 1), "kernel", False, "")
+    b = EmulatedBlock(Shape(2, 1), "kernel", "")
     memory, one = b.shared("i64", 64), b.constant("i1", "true")
     b.put(memory, b.thread, b.thread, one)
     with pytest.raises(AssertionError, match="no barrier between a write and a read"):

@@ -34,8 +34,7 @@ _PI = {
 }
 _HALF_PI = {bits: tuple(0.5 * c for c in parts) for bits, parts in _PI.items()}
 
-# Bounds of the remainders: pi/2 and pi/4, and some room for a rounded quotient.
-_WIDE_BOUND = 1.65
+# The bound of remainders: pi/4, and some room for a rounded quotient.
 _BOUND = 0.85
 
 # (sin(r) - r) / r^3 in z = r^2 for |r| <= pi/2.

@@ -15,7 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
+from lumijit.compiler.lower.cooperative.values import (
+    LANES,
+    Shape,
+    Shared,
+    Value,
+    mangled,
+)
 from lumijit.runtime.dtypes import DType
 
 #: Writes an instruction: the result's name, the spelled type and names of operands.
@@ -31,16 +37,17 @@ class Block(ABC):
 
     #: How many names a value of each thread has.
     copies: int
+    #: What a thread does before it looks at a flag again.
+    pause: str
     begin: Value
     end: Value
     thread: Value
     lane: Value
     warp: Value
 
-    def __init__(self, shape: Shape, name: str, is_ordered: bool) -> None:
+    def __init__(self, shape: Shape, name: str) -> None:
         self.name = name
         self.shape = shape
-        self.is_ordered = is_ordered
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.current = "entry"
@@ -87,10 +94,6 @@ class Block(ABC):
     @abstractmethod
     def ballot(self, mask: Value) -> Value:
         """Return the masks of all lanes of the warp as the bits of an i32."""
-
-    @abstractmethod
-    def common(self, value: Value) -> Value:
-        """Take a value that is the same in all threads for what it is."""
 
     @abstractmethod
     def wait(self, kind: str) -> None:
@@ -173,7 +176,7 @@ class Block(ABC):
         """Call an LLVM intrinsic on values of type `ty`."""
         varies = any(x.varies for x in operands)
         spelled = self.spell(ty, varies)
-        short = {"float": "f32", "double": "f64", "half": "f16"}.get(ty, ty)
+        short = mangled(ty)
         suffix = f"v{LANES}{short}" if spelled != ty else short
         function = f"@llvm.{intrinsic}.{suffix}"
         listed = ", ".join([spelled] * len(operands))
@@ -205,7 +208,9 @@ class Block(ABC):
 
     def load(self, ty: str, base: Value, index: Value) -> Value:
         """Read an entry of an array."""
-        address = self.address(ty, base, index)
+        return self._read(ty, self.address(ty, base, index))
+
+    def _read(self, ty: str, address: Value) -> Value:
         if address.varies:
             return self.read(ty, address)
         return self.each(ty, lambda n, t, a: f"  %{n} = load {ty}, {t} {a}", address)
@@ -217,25 +222,36 @@ class Block(ABC):
 
     def store_alone(self, value: Value, base: Value, index: Value) -> None:
         """Write what all threads have in common."""
-        assert not value.varies
-        assert not index.varies
+        self.alone(lambda: self._store_once(value, base, index))
 
-        def write() -> None:
-            (to,), (name,) = self.address(value.ty, base, index).names, value.names
-            self.lines.append(f"  store {value.ty} {name}, ptr {to}")
-
-        self.alone(write)
+    def _store_once(self, value: Value, base: Value, index: Value) -> None:
+        (to,), (name,) = self.address(value.ty, base, index).names, value.names
+        self.lines.append(f"  store {value.ty} {name}, ptr {to}")
 
     def publish(self, value: Value, base: Value, flags: Value, index: Value) -> None:
         """Write a value, and then set the flag that says so."""
 
         def write() -> None:
-            (to,), (name,) = self.address(value.ty, base, index).names, value.names
+            self._store_once(value, base, index)
             (flag,) = self.address("i32", flags, index).names
-            self.lines.append(f"  store {value.ty} {name}, ptr {to}")
             self.lines.append(f"  store atomic i32 1, ptr {flag} release, align 4")
 
         self.alone(write)
+
+    def poll(self, flag: str) -> None:
+        """Look at a flag until it is set."""
+        stem = self.fresh()
+        poll, idle, seen = (f"{stem}.{s}" for s in ("poll", "idle", "seen"))
+        self.lines.append(f"  br label %{poll}")
+        self.label(poll)
+        self.lines += [
+            f"  %{stem} = load atomic i32, ptr {flag} acquire, align 4",
+            f"  %{stem}.set = icmp ne i32 %{stem}, 0",
+            f"  br i1 %{stem}.set, label %{seen}, label %{idle}",
+        ]
+        self.label(idle)
+        self.lines += [f"  {self.pause}", f"  br label %{poll}"]
+        self.label(seen)
 
     # Shared memory
 
@@ -252,11 +268,7 @@ class Block(ABC):
     def get(self, memory: Shared, index: Value | int) -> Value:
         """Read an entry of shared memory."""
         self._access(memory, "read")
-        address = self.place(memory, self._index(index))
-        if address.varies:
-            return self.read(memory.ty, address)
-        ty = memory.ty
-        return self.each(ty, lambda n, t, a: f"  %{n} = load {ty}, {t} {a}", address)
+        return self._read(memory.ty, self.place(memory, self._index(index)))
 
     def put(
         self, memory: Shared, index: Value | int, value: Value, where: Value

@@ -11,10 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.lower.cooperative.block import Block
-from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
+from lumijit.compiler.lower.cooperative.values import (
+    LANES,
+    Shape,
+    Shared,
+    Value,
+    bits_of,
+    mangled,
+)
 
-_ALIGN = {"half": 2, "float": 4, "double": 8, "ptr": 8}
-_STEMS = {"half": "f16", "float": "f32", "double": "f64"}
 _ACCESSES = {
     "gather": """\
 define internal {values} {function}({places} %at) noinline nounwind {{
@@ -40,8 +45,8 @@ def _numbers(first: int) -> str:
 class EmulatedBlock(Block):
     """Writes a kernel that carries out blocks of threads on the CPU."""
 
-    def __init__(self, shape: Shape, name: str, is_ordered: bool, pause: str) -> None:
-        super().__init__(shape, name, is_ordered)
+    def __init__(self, shape: Shape, name: str, pause: str) -> None:
+        super().__init__(shape, name)
         self.copies = shape.warps
         self.pause = pause
         self.functions: dict[str, str] = {}
@@ -87,11 +92,11 @@ class EmulatedBlock(Block):
 
         Accesses are long, and a kernel has many of them.
         """
-        short = _STEMS.get(ty, ty)
+        short = mangled(ty)
         function = f"@{kind}.{short}"
         if function not in self.functions:
             values, masks, places = (self.spell(x, True) for x in (ty, "i1", "ptr"))
-            align = _ALIGN.get(ty) or int(ty[1:]) // 8
+            align = bits_of(ty) // 8
             intrinsic = f"@llvm.masked.{kind}.v{LANES}{short}.v{LANES}p0"
             self.functions[function] = _ACCESSES[kind].format(**locals())
         return function
@@ -140,14 +145,6 @@ class EmulatedBlock(Block):
             names += self.vary(Value(self, f"i{LANES}", (f"%{bits}",), False)).names[:1]
         return Value(self, f"i{LANES}", tuple(names), True)
 
-    def common(self, value: Value) -> Value:
-        """Take the first lane."""
-        if not value.varies:
-            return value
-        name, ty = self.fresh(), self.spell(value.ty, True)
-        self.lines.append(f"  %{name} = extractelement {ty} {value.names[0]}, i32 0")
-        return Value(self, value.ty, (f"%{name}",), False)
-
     def wait(self, kind: str) -> None:
         """Do nothing: all threads are in step."""
 
@@ -156,18 +153,7 @@ class EmulatedBlock(Block):
 
         def look(i: Value) -> list[Value]:
             (flag,) = self.address("i32", flags, first + i * step).names
-            stem = self.fresh()
-            poll, idle, seen = (f"{stem}.{s}" for s in ("poll", "idle", "seen"))
-            self.lines.append(f"  br label %{poll}")
-            self.label(poll)
-            self.lines += [
-                f"  %{stem} = load atomic i32, ptr {flag} acquire, align 4",
-                f"  %{stem}.set = icmp ne i32 %{stem}, 0",
-                f"  br i1 %{stem}.set, label %{seen}, label %{idle}",
-            ]
-            self.label(idle)
-            self.lines += [f"  {self.pause}", f"  br label %{poll}"]
-            self.label(seen)
+            self.poll(flag)
             return []
 
         self.loop(self.constant("i64", "0"), count, 1, [], look)

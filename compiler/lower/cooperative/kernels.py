@@ -13,9 +13,9 @@ from lumijit.compiler.lower.cooperative.nvvm import NvvmBlock
 from lumijit.compiler.lower.cooperative.values import LANES, Shape
 from lumijit.runtime.dtypes import DType
 
-#: Makes the block of a kernel: its name, whether blocks wait for earlier ones, and the
-#: instruction of a thread that waits.
-Maker = Callable[[str, bool, str], Block]
+#: Makes the block of a kernel: its name, and, if blocks wait for earlier ones, the
+#: instruction of a thread of the CPU that waits.
+Maker = Callable[[str, str], Block]
 
 # Few warps and rows are written faster; a GPU has work for more.
 EMULATED = Shape(warps=2, rows=2)
@@ -49,7 +49,7 @@ class Cooperative:
         self, name: str, code: Callable[..., None], *args: Any, pause: str = ""
     ) -> str:
         """Write a kernel; `pause` is given if blocks wait for earlier ones."""
-        block = self._make(name, bool(pause), pause)
+        block = self._make(name, pause)
         code(block, *args)
         return block.module()
 
@@ -60,14 +60,13 @@ class Cooperative:
     def blocks_by(self, t: DType, block: int) -> tuple[str, Callable[..., str], int]:
         """Return how runs are combined: a name, what writes that, and no shape."""
         if block < reduce.SHORT:
-            return "threads", self._short_blocks_ir, 0
-        return "teams", self._block_reduce_ir, 0
+            return "threads", partial(self._blocks_ir, reduce.short_runs), 0
+        return "teams", partial(self._blocks_ir, reduce.runs), 0
 
-    def _short_blocks_ir(self, name: str, op: str, t: DType, _: int) -> str:
-        return self.write(name, reduce.short_runs, op, t)
-
-    def _block_reduce_ir(self, name: str, op: str, t: DType, _: int) -> str:
-        return self.write(name, reduce.runs, op, t)
+    def _blocks_ir(
+        self, code: Callable[..., None], name: str, op: str, t: DType, _: int
+    ) -> str:
+        return self.write(name, code, op, t)
 
     def rows_ir(self, name: str, op: str, t: DType) -> str:
         """Combine rows of entries."""

@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.lower.cooperative.block import Block
-from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
+from lumijit.compiler.lower.cooperative.values import (
+    LANES,
+    Shape,
+    Shared,
+    Value,
+    bits_of,
+    is_float,
+)
 
 _ALL = "i32 -1"
 _SHUFFLES = {"up": "up", "down": "down", "at": "idx"}
-_BITS = {"half": 16, "float": 32, "double": 64}
 _BARRIERS = {
     "sync": ("@llvm.nvvm.barrier.cta.sync.aligned.all(i32", "i32 0"),
     "sync_warp": ("@llvm.nvvm.bar.warp.sync(i32", _ALL),
@@ -50,9 +56,11 @@ class NvvmBlock(Block):
     """Writes a kernel for GPUs."""
 
     copies = 1
+    pause = "; nothing"
 
-    def __init__(self, shape: Shape, name: str, is_ordered: bool, _: str) -> None:
-        super().__init__(shape, name, is_ordered)
+    def __init__(self, shape: Shape, name: str, pause: str) -> None:
+        super().__init__(shape, name)
+        self._is_ordered = bool(pause)
         self.current = "start"
         self.begin, self.end, self._number = (
             Value(self, "i64", (f"%{n}",), False) for n in ("begin", "end", "number")
@@ -102,9 +110,9 @@ class NvvmBlock(Block):
 
     def shuffle(self, value: Value, kind: str, by: int) -> Value:
         """Exchange words of 32 bits with another lane."""
-        bits = _BITS.get(value.ty) or int(value.ty[1:])
+        bits = bits_of(value.ty)
         word = value
-        if value.ty in _BITS:
+        if is_float(value.ty):
             word = self.cast("bitcast", value, f"i{bits}")
         if bits == 64:
             parts = [word.to("i32"), (word >> 32).to("i32")]
@@ -114,7 +122,7 @@ class NvvmBlock(Block):
         found = low.to(f"i{bits}")
         if high:
             found = found | (high[0].to("i64") << 32)
-        if value.ty in _BITS:
+        if is_float(value.ty):
             found = self.cast("bitcast", found, value.ty)
         return self.vary(found)
 
@@ -139,10 +147,6 @@ class NvvmBlock(Block):
             self.vary(mask),
         )
 
-    def common(self, value: Value) -> Value:
-        """Return the value: every thread has it."""
-        return Value(self, value.ty, value.names, False)
-
     def wait(self, kind: str) -> None:
         """Write a barrier."""
         function, given = _BARRIERS[kind]
@@ -154,19 +158,7 @@ class NvvmBlock(Block):
         """Look at a flag in each thread until it is set."""
         is_asking = (self.thread < count).names[0]
         (flag,) = self.address("i32", flags, first + self.thread * step).names
-
-        def look() -> None:
-            stem = self.fresh()
-            self.lines.append(f"  br label %{stem}.poll")
-            self.label(f"{stem}.poll")
-            self.lines += [
-                f"  %{stem} = load atomic i32, ptr {flag} acquire, align 4",
-                f"  %{stem}.set = icmp ne i32 %{stem}, 0",
-                f"  br i1 %{stem}.set, label %{stem}.seen, label %{stem}.poll",
-            ]
-            self.label(f"{stem}.seen")
-
-        self._where(is_asking, look)
+        self._where(is_asking, lambda: self.poll(flag))
 
     def place(self, memory: Shared, index: Value) -> Value:
         """Return an address in shared memory."""
@@ -177,7 +169,7 @@ class NvvmBlock(Block):
     def module(self) -> str:
         """Return the module, with shared memory beside the kernel."""
         number = "  %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
-        if self.is_ordered:
+        if self._is_ordered:
             number = _NUMBERED.format(name=self.name)
             self._shared.append(Shared(f"{self.name}.number", "i32", 1, False))
             self._declare("void", "@llvm.nvvm.barrier.cta.sync.aligned.all", "i32")

@@ -30,6 +30,24 @@ class Shape:
         return self.threads * self.rows
 
 
+_FLOATS = {"half": 16, "float": 32, "double": 64}
+
+
+def is_float(ty: str) -> bool:
+    """Tell whether a type is one of floats."""
+    return ty in _FLOATS
+
+
+def bits_of(ty: str) -> int:
+    """Return how many bits a number has."""
+    return _FLOATS.get(ty) or int(ty[1:])
+
+
+def mangled(ty: str) -> str:
+    """Spell a type of numbers as the names of intrinsics do."""
+    return f"f{_FLOATS[ty]}" if ty in _FLOATS else ty
+
+
 class Value:
     """What each thread of a block has, or, unless it `varies`, all have in common.
 
@@ -87,9 +105,6 @@ class Value:
     def __lt__(self, other: Value | int) -> Value:
         return self.block.compare("ult", self, self._like(other))
 
-    def __ge__(self, other: Value | int) -> Value:
-        return self.block.compare("uge", self, self._like(other))
-
     def equals(self, other: Value | int) -> Value:
         """Compare."""
         return self.block.compare("eq", self, self._like(other))
@@ -103,7 +118,7 @@ class Value:
         """Convert to another integer type: cut, or filled up with zeros."""
         if self.ty == ty:
             return self
-        kind = "trunc" if int(self.ty[1:]) > int(ty[1:]) else "zext"
+        kind = "trunc" if bits_of(self.ty) > bits_of(ty) else "zext"
         return self.block.cast(kind, self, ty)
 
 
