@@ -139,12 +139,14 @@ def _restore(reach: Reach) -> None:
         if isinstance(place.owner, set):
             place.owner.update(place.before)
             continue
-        is_list = isinstance(place, Items) and not isinstance(place, Members)
-        added = list(place.items)[len(place.before) :] if is_list else []
         found = place.changes()
-        place.put_back([key for key, before, _ in found if before is not MISSING])
-        if added:
+        keys = [key for key, before, _ in found if before is not MISSING]
+        if isinstance(place, Items) and not isinstance(place, Members):
+            added = list(place.items)[len(place.before) :]
+            place.put_back(keys)
             place.items.extend(added)
+        else:
+            place.put_back(keys)
 
 
 def _lane(index: int, size: int | None, tree: Any) -> Lane:
