@@ -293,12 +293,6 @@ def matched(value: Any, *others: Any) -> Iterable[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
-def child_of(value: Any, other: Any, key: Key) -> Any:
-    """Return the child of `other` at `key`; its structure must be that of `value`."""
-    rows = zip(children(value), matched(value, other), strict=True)
-    return next(row[1] for (name, _), row in rows if name == key)
-
-
 def copied(value: Any) -> Any:
     """Return the same PyTree, of the same leaves, with containers of its own.
 

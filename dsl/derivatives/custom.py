@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from lumijit.arrays import FlatArray
-from lumijit.base import ArrayBase
 from lumijit.compiler.derive import custom as derive
 from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.derivatives.gradients import detach, tracked_leaves
+from lumijit.derivatives.gradients import detach, spread, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
-from lumijit.nested import NestedArray
-from lumijit.pytree import child_of, children, flat_map, is_container
+from lumijit.pytree import flat_map
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 
 
@@ -155,26 +153,16 @@ class _Run:
 
     def _add(self, target: Any, value: Any, known: dict[int, int]) -> None:
         self.is_set = True
-        if is_container(target):
-            for key, part in children(target):
-                spread = child_of(target, value, key) if is_container(value) else value
-                self._add(part, spread, known)
-            return
-        if not isinstance(target, ArrayBase):
-            return
-        wide = value if type(value) is type(target) else type(target)(value)
-        if isinstance(target, NestedArray):
-            for part, other in zip(target._items, wide._items, strict=True):
-                self._add(part, other, known)
-            return
-        position = known.get(id(target))
-        if position is None:
-            return
-        node = trace.detached(wide._node)
-        before = self.after.get(position)
-        self.after[position] = (
-            node if before is None else trace.emit2(ADD, before, node)
-        )
+        name = self._operation.op.name()
+        for leaf, gradient in spread(name, target, value, lambda _: True):
+            position = known.get(id(leaf))
+            if position is None:
+                continue
+            node = trace.detached(gradient._node)
+            before = self.after.get(position)
+            self.after[position] = (
+                node if before is None else trace.emit2(ADD, before, node)
+            )
 
 
 def _gradients(value: Any, known: dict[int, int], found: dict[int, Node]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -19,7 +19,7 @@ from lumijit.functions.evaluation import flat_leaves
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import child_of, children, is_container, tree_map
+from lumijit.pytree import children, is_container, matched, tree_map
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.type_traits import detached_t
 
@@ -232,30 +232,39 @@ def accum_grad(target: Any, source: Any) -> None:
 
 def accumulate(target: Any, source: Any, take: Callable[[Node], Node]) -> None:
     """Add to gradients what `take` makes of the nodes of other values."""
-    if is_container(target):
-        for key, part in children(target):
-            spread = child_of(target, source, key) if is_container(source) else source
-            accumulate(part, spread, take)
-        return
-    if not isinstance(target, ArrayBase) or not grad_enabled(target):
-        return
-    cls = type(target)
-    if not isinstance(source, cls):
-        source = _converted(cls, source)
-    if isinstance(target, NestedArray):
-        for mine, theirs in zip(target._items, source._items, strict=True):
-            accumulate(mine, theirs, take)
-        return
-    if isinstance(target, FlatArray):
-        _add_gradient(target, take(source._node))
+    for mine, theirs in spread("lumijit.accum_grad", target, source, grad_enabled):
+        _add_gradient(mine, take(theirs._node))
 
 
-def _converted(cls: Any, source: Any) -> Any:
+def spread(
+    construct: str, target: Any, source: Any, is_wanted: Callable[[Any], bool]
+) -> Iterator[tuple[FlatArray, FlatArray]]:
+    """Return the flat arrays in a PyTree, each with its gradient of a source.
+
+    That is a PyTree of the same structure, or what broadcasts.
+    """
+    rows: Iterable[tuple[Any, ...]] = ()
+    if is_container(target) and is_container(source):
+        rows = matched(target, source)
+    elif is_container(target):
+        rows = ((part, source) for _, part in children(target))
+    elif isinstance(target, ArrayBase) and is_wanted(target):
+        if not isinstance(source, type(target)):
+            source = _converted(construct, type(target), source)
+        if isinstance(target, FlatArray):
+            yield target, source
+        elif isinstance(target, NestedArray):
+            rows = zip(target._items, source._items, strict=True)
+    for part, other in rows:
+        yield from spread(construct, part, other, is_wanted)
+
+
+def _converted(construct: str, cls: Any, source: Any) -> Any:
     try:
         return cls(source)
     except ArrayTypeError as error:
         raise ArrayTypeError(
-            "lumijit.accum_grad",
+            construct,
             f"the gradient has type {type(source).__name__!r} "
             f"(expected {cls.__name__})",
             "pass a number or an array of that type.",

@@ -154,6 +154,10 @@ def test_mistakes() -> None:
         def backward(self):
             self.set_grad_in("q", 1)
 
+    class Unfitting(Nothing):
+        def backward(self):
+            self.set_grad_in("x", object())
+
     def differentiate(cls: type[dr.CustomOp]) -> None:
         (x,) = variables(1)
         dr.backward(dr.custom(cls, x))
@@ -166,6 +170,8 @@ def test_mistakes() -> None:
         differentiate(Confused)
     with pytest.raises(ArrayTypeError, match="no argument 'q'"):
         differentiate(Misnamed)
+    with pytest.raises(ArrayTypeError, match="Unfitting: the gradient has type 'obj"):
+        differentiate(Unfitting)
     with pytest.raises(DerivativeError, match="isn't defined"):
         dr.custom(dr.CustomOp)
     with pytest.raises(ArrayTypeError, match="first argument is 3"):
