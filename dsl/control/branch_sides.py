@@ -19,10 +19,12 @@ from lumijit.control.held_arrays import Held, same_items
 from lumijit.control.recursion import LEFT_OUT
 from lumijit.control.state import (
     NUMBERS,
+    as_arrays,
     check_contents,
     common_type,
     contents,
     describe,
+    differences,
     is_array,
     same_object,
     zeros_like,
@@ -234,12 +236,11 @@ class Merge:
     ) -> None:
         """Enter what both sides left of something."""
         if not yes.is_like(no):
-            names = {*yes.names} ^ {*no.names}
-            shown = ", ".join(f"'{n}'" for n in sorted(names))
             raise StateError(
                 self.sides.name,
-                "the two branches return different structures "
-                f"({len(mine)} and {len(other)} leaves; they differ in {shown})",
+                "the two branches return different structures ("
+                f"{len(mine)} and {len(other)} leaves; they differ in "
+                f"{differences(yes, no)})",
                 "let both branches return the same PyTree.",
             )
         self.joined.append(Joined(holder, yes, yes.same_nested(no)))
@@ -267,13 +268,12 @@ class Merge:
         is_plain = not is_array(a) and not is_array(b)
         if is_plain and same_object(a, b):
             return a
-        same_type = type(a) is type(b) and not is_plain
-        cls = type(a) if same_type else common_type(a, b, self.sides.mask_type)
+        cls = common_type(a, b, self.sides.mask_type)
         if cls is None:
             if is_plain and not self.sides.strict:
                 return a
             raise self._disagreement(k, a, b, "array type")
-        a, b = (v if type(v) is cls else cls(v) for v in (a, b))
+        a, b = as_arrays(cls, (a, b))
         holder = self.holders.get(k)
         if holder is not None and holder._node is a._node is b._node:
             return holder

@@ -24,6 +24,7 @@ from lumijit.control.held_arrays import Held, same_items
 from lumijit.control.loop_compressed import ActiveElements
 from lumijit.control.state import (
     State,
+    as_arrays,
     call,
     check_contents,
     check_sizes,
@@ -278,24 +279,19 @@ class EvaluatedLoop:
         self, active: Node, name: Name, before: Any, value: Any, node: Node | None
     ) -> Any:
         """Return a leaf's next value; `node` is that of `value` after the body."""
-        old = before
-        if node is None and not is_array(old):
-            if same_object(before, value):
-                return before
-            if common_type(before, value, self.mask_type) is None:
-                if self.strict:
-                    raise inconsistent(self.name, name(), before, value)
-                return value
-        elif node is not None and type(value) is type(before):
+        is_plain = node is None and not is_array(before)
+        if is_plain and same_object(before, value):
+            return before
+        if node is not None:
             value = wrap(type(value), node)
-            if node is before._node:
+            if node is node_of(before):
                 return value
-        if type(value) is not type(before) or not is_array(old):
-            common = common_type(before, value, self.mask_type)
-            if common is None:
+        cls = common_type(before, value, self.mask_type)
+        if cls is None:
+            if self.strict or not is_plain:
                 raise inconsistent(self.name, name(), before, value)
-            before = before if type(before) is common else common(before)
-            value = value if type(value) is common else common(value)
+            return value
+        before, value = as_arrays(cls, (before, value))
         check_sizes(self.name, name, before, value)
         if value._node.size not in (1, active.size) and active.size != 1:
             raise wrong_width(self.name, name(), before, value, active.size)

@@ -376,8 +376,7 @@ class SymbolicLoop(Knowledge):
         if isinstance(value, NUMBERS) and common_type(before, value, cls):
             value = cls(value)
         if type(value) is not cls:
-            if k in self.numbers:
-                self._promote(k, before, value)
+            if k in self.numbers and self._promote(k, before, value):
                 return None
             raise inconsistent(self.name, self.parts.names[k], before, value)
         node: Node = value._node
@@ -404,14 +403,17 @@ class SymbolicLoop(Knowledge):
         self.separate.add(first if after[k] is given[k] else k)
         return True
 
-    def _promote(self, k: int, before: Any, value: Any) -> None:
-        """Make a Python number an array of a type that also holds `value`."""
+    def _promote(self, k: int, before: Any, value: Any) -> bool:
+        """Make a Python number an array of a type that also holds `value`.
+
+        Tell whether there is one.
+        """
         assert self.mask_type is not None
-        number = self.numbers.setdefault(k, before)
+        number = self.numbers.get(k, before)
         cls = common_type(number, value, self.mask_type)
-        if cls is None:
-            raise inconsistent(self.name, self.parts.names[k], before, value)
-        self.parts.leaves[k] = cls(number)
+        if cls is not None:
+            self.numbers[k], self.parts.leaves[k] = number, cls(number)
+        return cls is not None
 
     def _constant_leaf(
         self, k: int, before: Any, given: Any, value: Any, inner: Scope
@@ -431,9 +433,7 @@ class SymbolicLoop(Knowledge):
         """Check a Python object; tell whether it became an array."""
         if same_object(before, value):
             return False
-        assert self.mask_type is not None
-        if common_type(before, value, self.mask_type) is not None:
-            self._promote(k, before, value)
+        if self._promote(k, before, value):
             return True
         if self.strict:
             raise inconsistent(self.name, self.parts.names[k], before, value)

@@ -15,11 +15,12 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.control.callees import Callee
 from lumijit.control.state import (
     NUMBERS,
+    as_arrays,
     common_type,
     describe,
     is_array,
-    promoted_type,
     same_object,
+    type_of_numbers,
 )
 from lumijit.instance_registry import contents, note_contents
 from lumijit.pytree import Parts
@@ -57,9 +58,8 @@ class Entry:
     @property
     def arrays(self) -> list[Any]:
         """What each callable returned, as arrays of one type."""
-        cls = self.cls
-        assert cls is not None
-        return [v if type(v) is cls else cls(v) for v in self.values]
+        assert self.cls is not None
+        return as_arrays(self.cls, self.values)
 
 
 class Results:
@@ -110,10 +110,7 @@ class Results:
         """Return the entries that are arrays, or numbers that make one."""
         for entry in self.entries:
             if entry.cls is None and entry.numbers:
-                widest = max(
-                    entry.numbers, key=lambda v: (isinstance(v, float), abs(v))
-                )
-                entry.cls = promoted_type(widest, self.mask_type)
+                entry.cls = type_of_numbers(entry.numbers, self.mask_type)
             if hasattr(entry.cls, "_domain"):
                 entry.objects = contents(*(array._node for array in entry.arrays))
         return [entry for entry in self.entries if entry.cls is not None]
@@ -141,19 +138,13 @@ class Results:
 
     def _fits(self, entry: Entry, value: Any) -> bool:
         """Tell whether a value has the type that an entry has so far."""
-        if value is entry.value and entry.cls is None and not entry.numbers:
+        if type(value) is entry.cls:
             return True
-        if entry.cls is not None:
-            is_same = type(value) is entry.cls
-            return (
-                is_same or common_type(entry.sample, value, self.mask_type) is not None
-            )
-        if entry.numbers:
-            return all(
-                common_type(number, value, self.mask_type) is not None
-                for number in entry.numbers
-            )
-        return same_object(entry.value, value)
+        if entry.cls is None and not entry.numbers:
+            return same_object(entry.value, value)
+        known = entry.numbers if entry.cls is None else [entry.sample]
+        types = [common_type(v, value, self.mask_type) for v in known]
+        return None not in types
 
     def result(self, nodes: dict[str, Node], size: int) -> Any:
         """Put the results together; uniform ones become as wide as `size`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import reprlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -107,13 +107,18 @@ def is_late(old: Any, new: Any) -> bool:
 
 def structure_changed(construct: str, before: Parts, after: Parts) -> StateError:
     """Word the error for a state that has other leaves than before."""
-    names = {*before.names} ^ {*after.names}
-    shown = ", ".join(f"'{n}'" for n in sorted(names)) or "the order of the entries"
     return StateError(
         construct,
-        f"the structure of the loop state changed (differs in {shown})",
+        "the structure of the loop state changed "
+        f"(differs in {differences(before, after)})",
         "let the body return PyTrees of the structure they had before.",
     )
+
+
+def differences(a: Parts, b: Parts) -> str:
+    """Name the leaves that one of two states alone has."""
+    names = {*a.names} ^ {*b.names}
+    return ", ".join(f"'{n}'" for n in sorted(names)) or "the order of the entries"
 
 
 def check_sizes(
@@ -148,8 +153,9 @@ def never_ends(construct: str, reason: str) -> StateError:
     )
 
 
-def promoted_type(value: Any, mask_type: type[Any]) -> type[Any]:
-    """Return the array type for a Python number next to masks of a type."""
+def type_of_numbers(numbers: Iterable[Any], mask_type: type[Any]) -> type[Any]:
+    """Return the array type that holds Python numbers next to masks of a type."""
+    value = max(numbers, key=lambda v: (isinstance(v, float), abs(v)))
     if isinstance(value, bool):
         return mask_type
     if isinstance(value, int):
@@ -162,10 +168,9 @@ def promoted_type(value: Any, mask_type: type[Any]) -> type[Any]:
 
 
 def common_type(a: Any, b: Any, mask_type: type[Any]) -> type[Any] | None:
-    """Return the array type that holds both of two differing leaves.
-
-    None if there is none: one of them is neither an array nor a number.
-    """
+    """Return the array type that holds both of two leaves; None if there is none."""
+    if type(a) is type(b) and is_array(a):
+        return type(a)
     if is_array(a) and isinstance(b, NUMBERS):
         return _holding(type(a), b)
     if is_array(b) and isinstance(a, NUMBERS):
@@ -173,9 +178,13 @@ def common_type(a: Any, b: Any, mask_type: type[Any]) -> type[Any] | None:
     if isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
         if isinstance(a, bool) != isinstance(b, bool):
             return None
-        wider = max((a, b), key=lambda v: (isinstance(v, float), abs(v)))
-        return promoted_type(wider, mask_type)
+        return type_of_numbers((a, b), mask_type)
     return None
+
+
+def as_arrays(cls: type[Any], values: Iterable[Any]) -> list[Any]:
+    """Return leaves as arrays of the type that holds them."""
+    return [v if type(v) is cls else cls(v) for v in values]
 
 
 def _holding(cls: type[Any], value: Any) -> type[Any] | None:

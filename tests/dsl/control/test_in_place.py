@@ -290,3 +290,15 @@ def test_names_that_share_an_array_for_a_while(flags: str) -> None:
     with pytest.raises(StateError, match="are one array in some iterations"):
         swapped(x, x + 1, UInt(0, 2))
     assert values(x) == [[1, 2]]
+
+
+def test_a_number_becomes_the_array_that_the_body_changes() -> None:
+    @dr.syntax
+    def last(x: Any) -> Any:
+        k = 0.0
+        while x < 1:
+            x += 1
+            k = x
+        return k, x
+
+    assert values(*last(Float(0, 1, 2))) == [[1, 0, 0], [1, 1, 2]]
