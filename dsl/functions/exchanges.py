@@ -11,18 +11,13 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.logic import AND, EQ
 from lumijit.compiler.record import memory
-from lumijit.functions.gathering import (
-    check_position,
-    host_arguments,
-    index_node,
-    mask_array,
-)
-from lumijit.functions.scattering import written
+from lumijit.functions.gathering import access_nodes
+from lumijit.functions.scattering import host_exchange, host_write, written
 from lumijit.nested import NestedArray
 from lumijit.runtime.dtypes import BOOL, same_bits
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 from lumijit.scalar_arrays import HostArray
-from lumijit.spec import DYNAMIC, TENSOR, require
+from lumijit.spec import TENSOR
 from lumijit.type_traits import mask_t
 
 
@@ -54,12 +49,8 @@ def scatter_exch(target: Array, value: Any, index: Any, active: Any = True) -> A
     construct = "lumijit.scatter_exch"
     _check_target(construct, target)
     if isinstance(target, HostArray):
-        values, places, mask = _host(construct, target, (value,), index, active)
-        old = np.zeros(len(places), target._data.dtype)
-        for k in np.flatnonzero(mask):
-            old[k] = target._data[places[k]]
-            target._data[places[k]] = values[0][k]
-        return _dynamic(target, construct)(old)
+        (new,), places, mask = host_write(construct, target, (value,), index, active)
+        return host_exchange(construct, target, places, mask, lambda k, _: new[k])
     node = written(construct, target, value)._node
     place, mask = _aim(construct, target, index, active)
     return wrap_flat(type(target), memory.exchange(target, node, place, mask))
@@ -117,16 +108,16 @@ def scatter_cas(
 def _host_cas(
     construct: str, target: HostArray, values: Any, index: Any, active: Any
 ) -> tuple[Any, Any]:
-    (new, expected), places, mask = _host(construct, target, values, index, active)
-    old = np.zeros(len(places), target._data.dtype)
-    replaced = np.zeros(len(places), bool)
-    for k in np.flatnonzero(mask):
-        old[k] = target._data[places[k]]
-        if old[k].tobytes() == expected[k].tobytes():
-            target._data[places[k]] = new[k]
-            replaced[k] = True
-    cls = _dynamic(target, construct)
-    return cls(old), mask_t(cls)(replaced)
+    given = host_write(construct, target, values, index, active)
+    (new, expected), places, mask = given
+    is_replaced = np.zeros(len(places), bool)
+
+    def replaced(k: int, old: Any) -> Any:
+        is_replaced[k] = old.tobytes() == expected[k].tobytes()
+        return new[k] if is_replaced[k] else old
+
+    found = host_exchange(construct, target, places, mask, replaced)
+    return found, mask_t(found)(is_replaced)
 
 
 def _check_target(construct: str, target: Any) -> None:
@@ -141,24 +132,5 @@ def _check_target(construct: str, target: Any) -> None:
 
 
 def _aim(construct: str, target: Any, index: Any, active: Any) -> tuple[Any, Any]:
-    place = index_node(target._spec, index, construct)
-    mask = mask_array(target._spec, active, construct)
-    check_position(index, active, len(target), 1, construct)
-    name = construct.removeprefix("lumijit.")
-    return memory.aim(target, place, mask._node, name)
-
-
-def _host(
-    construct: str, target: HostArray, values: Any, index: Any, active: Any
-) -> tuple[Any, Any, Any]:
-    """Return values, positions and mask of a write as arrays of one length."""
-    cls = _dynamic(target, construct)
-    like = cls(target._data)
-    wide = [written(construct, like, v)._data for v in values]
-    places, mask = host_arguments(target, index, active, construct)
-    *wide, places, mask = np.broadcast_arrays(*wide, places, mask)
-    return wide, places, mask
-
-
-def _dynamic(target: HostArray, construct: str) -> Any:
-    return require(target._spec.replaced(outer=(DYNAMIC,)), construct)
+    place, mask = access_nodes(construct, target._spec, index, active, len(target))
+    return memory.aim(target, place, mask, construct.removeprefix("lumijit."))

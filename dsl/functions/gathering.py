@@ -125,11 +125,9 @@ def _gather_flat(
     construct = "lumijit.gather"
     flat = promotion.joined_namespace(wanted, spec, construct)
     count = math.prod(wanted.outer)
-    place = index_node(flat, index, construct)
-    mask = mask_array(flat, active, construct)._node
     is_everywhere = len(source) == 1 and count == 1 and width > 1
     size = width if is_everywhere else len(source)
-    check_position(index, active, size, count, construct)
+    place, mask = access_nodes(construct, flat, index, active, size, count)
     node, wide = source._node, size if is_everywhere else None
     position, mask = memory.place(node, place, mask, "gather", count, wide)
     return _gather_parts(dtype, node, position, mask, 0)
@@ -209,21 +207,25 @@ def host_position(index: Any, size: int, construct: str) -> int:
     return position % size
 
 
-def check_position(
-    index: Any, active: Any, size: int, count: int, construct: str
-) -> None:
-    """Refuse a number beyond the ends of a flat array of `size` entries.
+def access_nodes(
+    construct: str, like: ArraySpec, index: Any, active: Any, size: int, count: int = 1
+) -> tuple[Node, Node]:
+    """Return the nodes of an access's index and mask arguments.
 
-    `count` entries are read or written from `index * count` on. Other indices aren't
-    checked here, and under flag `Debug` the kernel reports what is out of bounds.
+    A number beyond the ends of an array of `size` entries is refused; `count` entries
+    are read or written from `index * count` on. Other indices aren't checked here, and
+    under flag `Debug` the kernel reports what is out of bounds. `like` is the type of
+    an array of the wanted namespace.
     """
-    if active is not True or flags.debug:
-        return
-    position = known_position(index)
-    rows = size // count
-    if position is not None and not -rows <= position < rows:
-        last = (position + 1) * count - 1
-        check_bounds(last if position >= 0 else position * count, size, construct)
+    place = index_node(like, index, construct)
+    mask = mask_array(like, active, construct)._node
+    if active is True and not flags.debug:
+        position = known_position(index)
+        rows = size // count
+        if position is not None and not -rows <= position < rows:
+            last = (position + 1) * count - 1
+            check_bounds(last if position >= 0 else position * count, size, construct)
+    return place, mask
 
 
 def host_arguments(

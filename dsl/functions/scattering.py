@@ -7,6 +7,7 @@ are in `compiler.record.memory`. Nothing is evaluated here.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,10 @@ from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.record import memory
 from lumijit.enums import ReduceMode, ReduceOp
 from lumijit.functions.gathering import (
+    access_nodes,
     check_mode,
-    check_position,
     host_arguments,
     host_position,
-    index_node,
-    mask_array,
 )
 from lumijit.nested import NestedArray
 from lumijit.pytree import is_container, matched
@@ -187,20 +186,15 @@ def scatter_add_kahan(
     if isinstance(target_1, HostArray):
         _kahan_host(construct, target_1, target_2, value, index, active)
         return
-    place = index_node(spec, index, construct)
-    mask = mask_array(spec, active, construct)
-    check_position(index, active, len(target_1), 1, construct)
+    place, mask = access_nodes(construct, spec, index, active, len(target_1))
     node = written(construct, target_1, value)._node
-    memory.scatter_kahan(target_1, target_2, node, place, mask._node)
+    memory.scatter_kahan(target_1, target_2, node, place, mask)
 
 
 def _kahan_host(
     construct: str, sums: Array, errors: Array, value: Any, index: Any, active: Any
 ) -> None:
-    dynamic = require(sums._spec.replaced(outer=(DYNAMIC,)), construct)
-    new = written(construct, dynamic(sums._data), value)._data
-    positions, mask = host_arguments(sums, index, active, construct)
-    new, positions, mask = np.broadcast_arrays(new, positions, mask)
+    (new,), positions, mask = host_write(construct, sums, (value,), index, active)
     with np.errstate(all="ignore"):
         for item, at in zip(new[mask], positions[mask], strict=True):
             old = sums._data[at]
@@ -241,10 +235,9 @@ def _scatter(
     if not isinstance(target, FlatArray):
         _scatter_host(construct, op, target, value, index, active)
         return
-    place = index_node(target._spec, index, construct)
-    mask = mask_array(target._spec, active, construct)._node
     count = math.prod(_lengths(value))
-    check_position(index, active, len(target), count, construct)
+    size = len(target)
+    place, mask = access_nodes(construct, target._spec, index, active, size, count)
     place, mask = memory.aim(target, place, mask, "scatter", count)
     group = effects.new_group() if count > 1 else 0
     how = (op.trace_name, mode.trace_name, group)
@@ -346,15 +339,48 @@ def _scatter_host(
             place = first * len(value) + k
             _scatter_host(construct, op, target, part, place, active)
         return
-    dynamic = require(target._spec.replaced(outer=(DYNAMIC,)), construct)
-    new = written(construct, dynamic(target._data), value)._data
-    positions, mask = host_arguments(target, index, active, construct)
-    new, positions, mask = np.broadcast_arrays(new, positions, mask)
+    (new,), positions, mask = host_write(construct, target, (value,), index, active)
     if op is ReduceOp.Identity:
         target._data[positions[mask]] = new[mask]
     else:
         with np.errstate(all="ignore"):
             HOST_UPDATES[op].at(target._data, positions[mask], new[mask])
+
+
+def host_write(
+    construct: str, target: Array, values: Sequence[Any], index: Any, active: Any
+) -> tuple[Any, Any, Any]:
+    """Return values, positions and mask of a write as NumPy arrays of one length."""
+    like = dynamic(construct, target, target._data)
+    wide = [written(construct, like, v)._data for v in values]
+    positions, mask = host_arguments(target, index, active, construct)
+    *wide, positions, mask = np.broadcast_arrays(*wide, positions, mask)
+    return wide, positions, mask
+
+
+def host_exchange(
+    construct: str,
+    target: Array,
+    positions: Any,
+    mask: Any,
+    replaced: Callable[[int, Any], Any],
+) -> Array:
+    """Write entries one by one; return them as they were, and 0 where nothing is.
+
+    `replaced` tells, by the number of the write and the entry, what takes its place.
+    """
+    old = np.zeros(len(positions), target._data.dtype)
+    for k in np.flatnonzero(mask):
+        old[k] = target._data[positions[k]]
+        target._data[positions[k]] = replaced(k, old[k])
+    return dynamic(construct, target, old)
+
+
+def dynamic(construct: str, target: Array, data: Any) -> Array:
+    """Return an array of any length with the entries of another's type."""
+    cls = require(target._spec.replaced(outer=(DYNAMIC,)), construct)
+    result: Array = cls(data)
+    return result
 
 
 def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
@@ -394,12 +420,7 @@ def scatter_inc(target: Array, index: Any, active: Any = True) -> Array:
         )
     if isinstance(target, HostArray):
         positions, mask = host_arguments(target, index, active, construct)
-        old = np.zeros(len(positions), dtype=np.uint32)
-        for k in np.flatnonzero(mask):
-            old[k] = target._data[positions[k]]
-            target._data[positions[k]] += np.uint32(1)
-        return require(spec.replaced(outer=(DYNAMIC,)), construct)(old)
-    place = index_node(spec, index, construct)
-    mask = mask_array(spec, active, construct)
-    check_position(index, active, len(target), 1, construct)
-    return wrap_flat(type(target), memory.scatter_inc(target, place, mask._node))
+        one = np.uint32(1)
+        return host_exchange(construct, target, positions, mask, lambda _, x: x + one)
+    place, mask = access_nodes(construct, spec, index, active, len(target))
+    return wrap_flat(type(target), memory.scatter_inc(target, place, mask))
