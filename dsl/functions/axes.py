@@ -1,14 +1,33 @@
-"""Runs of a tensor's entries along one of its axes, one after the other in memory."""
+"""Axes: which is meant, and a tensor's entries along one, side by side in memory."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from lumijit.functions.creation import arange
 from lumijit.functions.gathering import gather
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.type_traits import tensor_t, uint32_array_t
+
+
+def checked_axis(construct: str, axis: Any, ndim: int) -> int:
+    """Return an axis counted from the front, or raise."""
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise ArrayTypeError(
+            construct, f"an axis is {axis!r} (expected an int)", "pass whole numbers."
+        ) from None
+    if not -ndim <= number < ndim:
+        raise ArrayValueError(
+            construct,
+            f"axis {number} doesn't exist (there are {ndim} dimensions)",
+            f"use axes from {-ndim} to {ndim - 1}." if ndim else "leave it out.",
+        )
+    return number % ndim
 
 
 def runs_along(value: Any, axis: int) -> Any:

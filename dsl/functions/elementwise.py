@@ -247,7 +247,7 @@ def copysign(a: Any, b: Any, /) -> Array:
     >>> dr.copysign(dr.llvm.Float(1, -2), -0.0)
     [-1, -2]
     """
-    return apply(ar.COPYSIGN, "lumijit.copysign", *_signed(a, b))
+    return apply(ar.COPYSIGN, "lumijit.copysign", a, b)
 
 
 def mulsign(a: Any, b: Any, /) -> Array:
@@ -264,12 +264,7 @@ def mulsign(a: Any, b: Any, /) -> Array:
     >>> dr.mulsign(dr.llvm.Float(1, -2), -3)
     [-1, 2]
     """
-    return apply(ar.MULSIGN, "lumijit.mulsign", *_signed(a, b))
-
-
-def _signed(a: Any, b: Any) -> tuple[Any, Any]:
-    wide = promoted("lumijit.copysign", a, b)
-    return wide[0], wide[1]
+    return apply(ar.MULSIGN, "lumijit.mulsign", a, b)
 
 
 def square(arg: Any, /) -> Any:

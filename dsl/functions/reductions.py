@@ -25,8 +25,9 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp, VarState
 from lumijit.functions.apply import apply, not_numeric
+from lumijit.functions.axes import checked_axis
 from lumijit.functions.creation import full
-from lumijit.functions.scattering import HOST_UPDATES, check_reducible
+from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.dtypes import FLOAT16, DType
@@ -105,8 +106,7 @@ def _reduce(
     mode: Any,
     keepdims: bool = False,
 ) -> Any:
-    if not isinstance(op, ReduceOp):
-        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
+    check_op(op, construct)
     check_strategy(mode, construct)
     if isinstance(value, ArrayBase):
         if op is ReduceOp.Identity:
@@ -219,14 +219,7 @@ def reduced_axes(construct: str, axis: Axis, value: Array) -> set[int]:
     if axis is None:
         return set(range(ndim))
     listed = axis if isinstance(axis, tuple) else (axis,)
-    for k in listed:
-        if not isinstance(k, int) or not -ndim <= k < ndim:
-            raise ArrayValueError(
-                construct,
-                f"axis {k!r} doesn't exist (the array has {ndim} dimensions)",
-                f"use axes from {-ndim} to {ndim - 1}.",
-            )
-    return {k % ndim for k in listed}
+    return {checked_axis(construct, k, ndim) for k in listed}
 
 
 def _along(

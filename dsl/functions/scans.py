@@ -13,7 +13,7 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.axes import along_axis
+from lumijit.functions.axes import along_axis, checked_axis
 from lumijit.functions.reductions import (
     check_strategy,
     combined,
@@ -21,14 +21,13 @@ from lumijit.functions.reductions import (
     neutral_entry,
 )
 from lumijit.functions.repetition import reverse as reversed_
-from lumijit.functions.scattering import HOST_UPDATES, check_reducible
+from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
-    ArrayValueError,
     SizeError,
 )
 from lumijit.scalar_arrays import HostArray
@@ -91,8 +90,7 @@ def prefix_reduce(
     [2, 2, 3]
     """
     construct = "lumijit.prefix_reduce"
-    if not isinstance(op, ReduceOp):
-        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
+    check_op(op, construct)
     for k in axis if isinstance(axis, tuple) else (axis,):
         value = _prefix(construct, op, value, k, exclusive, reverse)
     return value
@@ -102,18 +100,12 @@ def _prefix(
     construct: str, op: ReduceOp, value: Any, axis: Any, exclusive: bool, reverse: bool
 ) -> Any:
     ndim = value.ndim if isinstance(value, ArrayBase) else 1
-    if not isinstance(axis, int) or not -ndim <= axis < ndim:
-        raise ArrayValueError(
-            construct,
-            f"axis {axis!r} doesn't exist (there are {ndim} dimensions)",
-            f"use an axis from {-ndim} to {ndim - 1}.",
-        )
+    axis = checked_axis(construct, axis, ndim)
     if isinstance(value, (list, tuple)):
         return type(value)(_running(construct, op, list(value), exclusive, reverse))
     if not isinstance(value, ArrayBase):
         raise not_numeric(construct, (value,))
     check_reducible(op, value._spec, construct)
-    axis %= ndim
 
     def scanned(flat: Any, block: int) -> Any:
         return _blocks(construct, op, flat, block, exclusive, reverse)
@@ -175,8 +167,7 @@ def block_prefix_reduce(
     [1, 2, 1, 4]
     """
     construct = "lumijit.block_prefix_reduce"
-    if not isinstance(op, ReduceOp):
-        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
+    check_op(op, construct)
 
     def scanned(leaf: Any) -> Any:
         if not isinstance(leaf, ArrayBase):
@@ -301,8 +292,7 @@ def block_reduce(
         return tree_map(lambda v: block_reduce(op, v, block_size, mode), value)
     if not isinstance(value, ArrayBase):
         return value
-    if not isinstance(op, ReduceOp):
-        raise ArrayTypeError(construct, f"op is {op!r}", "pass a ReduceOp.")
+    check_op(op, construct)
     check_reducible(op, value._spec, construct)
     if op is ReduceOp.Identity:
         return value

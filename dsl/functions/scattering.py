@@ -100,10 +100,7 @@ def scatter_reduce(
     >>> x
     [7, 3]
     """
-    if not isinstance(op, ReduceOp):
-        raise ArrayTypeError(
-            "lumijit.scatter_reduce", f"op is {op!r}", "pass a member of ReduceOp."
-        )
+    check_op(op, "lumijit.scatter_reduce")
     _scatter("lumijit.scatter_reduce", op, target, value, index, active, mode)
 
 
@@ -299,6 +296,13 @@ def written(construct: str, target: Array, value: Any) -> Array:
             f"convert it to {cls.__name__} first.",
         )
     return cls(value)
+
+
+def check_op(op: Any, construct: str) -> None:
+    """Refuse what is no way to combine entries."""
+    if not isinstance(op, ReduceOp):
+        problem = f"op is {op!r}"
+        raise ArrayTypeError(construct, problem, "pass a member of ReduceOp.")
 
 
 def check_reducible(op: ReduceOp, spec: ArraySpec, construct: str) -> None:

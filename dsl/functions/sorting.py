@@ -14,7 +14,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import sorting
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.axes import along_axis, runs_along
+from lumijit.functions.axes import along_axis, checked_axis, runs_along
 from lumijit.functions.creation import arange
 from lumijit.functions.gathering import gather
 from lumijit.nested import NestedArray
@@ -225,16 +225,7 @@ def _checked(construct: str, value: Any, axis: Any) -> int | None:
         raise not_numeric(construct, (value,))
     if value._is_symbolic():
         raise symbolic_error(construct)
-    ndim = value.ndim
-    if axis is None:
-        return None
-    if not isinstance(axis, int) or not -ndim <= axis < ndim:
-        raise ArrayValueError(
-            construct,
-            f"axis {axis!r} doesn't exist (the array has {ndim} dimensions)",
-            f"use an axis from {-ndim} to {ndim - 1}.",
-        )
-    return axis % ndim
+    return None if axis is None else checked_axis(construct, axis, value.ndim)
 
 
 def _mapped(construct: str, value: Any, axis: Any, function: OfRuns) -> Any:

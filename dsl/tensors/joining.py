@@ -12,13 +12,14 @@ import numpy as np
 
 from lumijit import promotion
 from lumijit.base import Array, ArrayBase
+from lumijit.functions.axes import checked_axis
 from lumijit.functions.creation import arange, empty, full
 from lumijit.functions.gathering import gather
 from lumijit.functions.scans import prefix_sum
 from lumijit.functions.scattering import scatter
 from lumijit.functions.searching import binary_search
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
-from lumijit.tensors.shapes import as_tensor, checked_axis, expand_dims, reshaped
+from lumijit.tensors.shapes import as_tensor, expand_dims, reshaped
 from lumijit.tensors.views import View, index_class, strides, view
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from lumijit.base import Array, ArrayBase
+from lumijit.functions.axes import checked_axis
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.spec import TENSOR
 from lumijit.tensors.views import Shape, strides, view
@@ -25,23 +25,6 @@ def as_tensor(construct: str, value: Any) -> Any:
     if value._spec.kind is TENSOR:
         return value
     return tensor_t(type(value))(value)
-
-
-def checked_axis(construct: str, axis: Any, ndim: int) -> int:
-    """Return an axis counted from the front, or raise."""
-    try:
-        number = operator.index(axis)
-    except TypeError:
-        raise ArrayTypeError(
-            construct, f"an axis is {axis!r} (expected an int)", "pass whole numbers."
-        ) from None
-    if not -ndim <= number < ndim:
-        raise ArrayValueError(
-            construct,
-            f"axis {number} doesn't exist (the tensor has {ndim} dimensions)",
-            f"use axes from {-ndim} to {ndim - 1}." if ndim else "leave it out.",
-        )
-    return number % ndim
 
 
 def checked_axes(construct: str, axes: Any, ndim: int) -> list[int]:

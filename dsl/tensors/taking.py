@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.base import ArrayBase
+from lumijit.functions.axes import checked_axis
 from lumijit.functions.elementwise import floor, fma, maximum, minimum
 from lumijit.runtime.errors import SizeError
-from lumijit.tensors.shapes import as_tensor, checked_axis, reshaped
+from lumijit.tensors.shapes import as_tensor, reshaped
 from lumijit.type_traits import int32_array_t
 
 
