@@ -6,6 +6,7 @@ are the dead-code elimination. `trace` makes nodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lumijit.compiler.ir.ops.record import Op
@@ -94,3 +95,17 @@ class Scope:
 
 
 ROOT = Scope()
+
+
+def reached(
+    roots: Iterable[Node], below: Callable[[Node], Iterable[Node]]
+) -> list[Node]:
+    """Return nodes, each once, and all those to which `below` leads from them."""
+    found = dict.fromkeys(roots)
+    nodes = list(found)
+    for node in nodes:
+        for other in below(node):
+            if other not in found:
+                found[other] = None
+                nodes.append(other)
+    return nodes

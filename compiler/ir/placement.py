@@ -14,7 +14,7 @@ from threading import get_ident
 from typing import Any, Final, TypeVar, cast
 
 from lumijit.compiler.ir import trace, value_numbering
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, REGIONS
 from lumijit.compiler.ir.region_types import Region
 from lumijit.runtime import device, workers
@@ -156,13 +156,6 @@ def bring(node: Node) -> None:
 
 def bring_all(nodes: Iterable[Node]) -> None:
     """Bring all arrays that nodes are made of."""
-    todo = list(nodes)
-    seen = set(map(id, todo))
-    while todo:
-        node = todo.pop()
+    for node in reached(nodes, _below):
         if node.op is EVALUATED:
             bring(node)
-        for dep in _below(node):
-            if id(dep) not in seen:
-                seen.add(id(dep))
-                todo.append(dep)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from lumijit.compiler.ir import captures, trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.nodes import Node, Scope, reached
 from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.record import regions
 from lumijit.control.held_arrays import same_items
@@ -160,18 +160,12 @@ def shape_of(
 
 def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
     """Return the ids of the arguments of a scope that nodes depend on."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    pending = list(roots)
-    while pending:
-        node = pending.pop()
-        if id(node) in seen or node.scope.depth < inner.depth:
-            continue
-        seen.add(id(node))
-        if node.op is SYMBOLIC:
-            found.add(id(node))
-        pending.extend(node.deps)
-    return found
+    depth = inner.depth
+    found = reached(
+        [node for node in roots if node.scope.depth >= depth],
+        lambda node: [dep for dep in node.deps if dep.scope.depth >= depth],
+    )
+    return {id(node) for node in found if node.op is SYMBOLIC}
 
 
 def is_same(a: Node, b: Node) -> bool:

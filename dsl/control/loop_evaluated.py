@@ -15,7 +15,7 @@ from lumijit import pytree
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, writes
@@ -304,15 +304,8 @@ def _sources(root: Node, mask: Node | None) -> dict[int, Node]:
 
     The mask of the active elements, which indexing takes part in, doesn't count.
     """
-    found: dict[int, Node] = {}
-    seen: dict[int, Node] = {} if mask is None else {id(mask): mask}
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen[id(node)] = node
-        if not node.deps:
-            found[id(node)] = node
-        pending.extend(node.deps)
-    return found
+    found = reached(
+        [] if root is mask else [root],
+        lambda node: [dep for dep in node.deps if dep is not mask],
+    )
+    return {id(node): node for node in found if not node.deps}

@@ -374,7 +374,7 @@ def host_exchange(
     `replaced` tells, by the number of the write and the entry, what takes its place.
     """
     old = np.zeros(len(positions), target._data.dtype)
-    for k in np.flatnonzero(mask):
+    for k in np.flatnonzero(mask).tolist():
         old[k] = target._data[positions[k]]
         target._data[positions[k]] = replaced(k, old[k])
     return dynamic(construct, target, old)

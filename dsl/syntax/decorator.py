@@ -48,7 +48,7 @@ from lumijit.syntax.function_object import compiled, outline
 from lumijit.syntax.hints import HintReader
 from lumijit.syntax.jumps import JumpRemover
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, Liveness
-from lumijit.syntax.names import NameScope, scope_of
+from lumijit.syntax.names import NameScope, own_parts, scope_of
 from lumijit.syntax.plain_code import SPLIT, NativeWriter
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
@@ -290,13 +290,9 @@ def _name_super_arguments(tree: Any, scope: NameScope) -> None:
     arguments = [*tree.args.posonlyargs, *tree.args.args]
     if "__class__" not in scope.free or "super" in scope.local or not arguments:
         return
-    pending = list(tree.body)
-    while pending:
-        node = pending.pop()
+    for node in own_parts(*tree.body):
         if isinstance(node, gast.Call) and not node.args:
             function = node.func
             if isinstance(function, gast.Name) and function.id == "super":
                 names = ("__class__", arguments[0].id)
                 node.args = [build.located(build.name(name), node) for name in names]
-        if not isinstance(node, (*_FUNCTIONS, gast.Lambda, gast.ClassDef)):
-            pending.extend(gast.iter_child_nodes(node))

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.names import effects_of
+from lumijit.syntax.names import OPAQUE, effects_of, own_parts
 
-_OPAQUE = (gast.FunctionDef, gast.AsyncFunctionDef, gast.ClassDef, gast.Lambda)
 _PLAIN_COMPARISONS = (gast.Is, gast.IsNot, gast.In, gast.NotIn)
 _PLAIN_CALLS = frozenset(
     ("isinstance", "issubclass", "hasattr", "callable", "bool", "len", "id")
@@ -118,7 +117,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         """Copy and rewrite one node."""
         handler: Callable[[Any], Any] | None
         handler = getattr(self, f"_rewrite_{type(node).__name__}", None)
-        if isinstance(node, _OPAQUE):
+        if isinstance(node, OPAQUE):
             return build.duplicate(node)
         if handler is not None:
             return build.located(handler(node), node)
@@ -356,15 +355,11 @@ def has_suspension(node: Any) -> bool:
 
 def suspension_in(node: Any) -> Any:
     """Return the first `yield` or `await` of this scope, if there is one."""
-    pending = [node]
-    while pending:
-        part = pending.pop()
+    for part in own_parts(node):
         if isinstance(part, (gast.Yield, gast.YieldFrom, gast.Await)):
             return part
         if isinstance(part, gast.comprehension) and part.is_async:
             return part.iter
-        if not isinstance(part, _OPAQUE):
-            pending.extend(gast.iter_child_nodes(part))
     return None
 
 

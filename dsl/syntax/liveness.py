@@ -22,7 +22,7 @@ from lumijit.syntax.control_tree import (
     header_effects,
     is_true,
 )
-from lumijit.syntax.names import Effects, NameScope, effects_of
+from lumijit.syntax.names import Effects, NameScope, effects_of, own_parts
 
 #: Statements that bind all the names they mention as targets.
 _BINDERS = (
@@ -275,18 +275,8 @@ class DefiniteAssignment:
 
 def _direct_reads(node: Any) -> list[Any]:
     """List the variable reads in this scope itself, outside inner functions."""
-    found = []
-    pending = [node]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, gast.Name):
-            if isinstance(part.ctx, gast.Load):
-                found.append(part)
-            continue
-        kinds = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda, gast.ClassDef)
-        if not isinstance(part, kinds):
-            pending.extend(gast.iter_child_nodes(part))
-    return found
+    names = [part for part in own_parts(node) if isinstance(part, gast.Name)]
+    return [name for name in names if isinstance(name.ctx, gast.Load)]
 
 
 def _meet(a: set[str] | None, b: set[str] | None) -> set[str] | None:

@@ -6,6 +6,7 @@ effects add up along the control flow is the business of `liveness`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,18 @@ import gast
 
 _COMPREHENSIONS = (gast.ListComp, gast.SetComp, gast.DictComp, gast.GeneratorExp)
 _FUNCTIONS = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda)
+#: What has a scope of its own.
+OPAQUE = (*_FUNCTIONS, gast.ClassDef)
+
+
+def own_parts(*nodes: Any) -> Iterator[Any]:
+    """List the parts of code that are in its scope itself, not in one inside."""
+    pending = list(nodes)
+    while pending:
+        part = pending.pop()
+        yield part
+        if not isinstance(part, OPAQUE):
+            pending.extend(gast.iter_child_nodes(part))
 
 
 @dataclass
@@ -301,7 +314,7 @@ def _binding_counts(body: list[Any]) -> dict[str, int]:
 
 def blocks_of(statement: Any) -> list[list[Any]]:
     """List the statement blocks inside a compound statement of the same scope."""
-    if isinstance(statement, (*_FUNCTIONS, gast.ClassDef)):
+    if isinstance(statement, OPAQUE):
         return []
     blocks = [
         getattr(statement, name)

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.logic import SELECT
 from lumijit.compiler.ir.ops.record import Role
 from lumijit.compiler.ir.ops.structural import (
@@ -156,12 +156,8 @@ def find_uniform(program: Program, demand: Demand) -> Found:
     if roots:
         feeds = _feeds(nodes, passed)
         varying = _varying(nodes, feeds)
-        stack = [root for root in roots if root not in varying]
-        while stack:
-            node = stack.pop()
-            if node not in found:
-                found.add(node)
-                stack.extend(feeds.get(node) or value_deps(node))
+        fixed = [root for root in roots if root not in varying]
+        found.update(reached(fixed, lambda n: feeds.get(n) or value_deps(n)))
     return Found(found, passed)
 
 
@@ -244,16 +240,10 @@ def _is_candidate(node: Node, feeds: _Feeds) -> bool:
 def _varying(nodes: list[Node], feeds: _Feeds) -> set[Node]:
     """Return the nodes that may differ between lanes, and all made of them."""
     users: dict[Node, list[Node]] = {}
-    stack: list[Node] = []
+    changing: list[Node] = []
     for node in dict.fromkeys((*nodes, *feeds)):
         for dep in feeds.get(node) or value_deps(node):
             users.setdefault(dep, []).append(node)
         if not _is_candidate(node, feeds):
-            stack.append(node)
-    varying: set[Node] = set()
-    while stack:
-        node = stack.pop()
-        if node not in varying:
-            varying.add(node)
-            stack.extend(users.get(node, ()))
-    return varying
+            changing.append(node)
+    return set(reached(changing, lambda node: users.get(node, ())))
