@@ -123,21 +123,16 @@ def run_loop(
     if is_watched:
         cond = watched(cond, name, "the condition", labels)
         body = watched(body, name, "the body", labels)
-    bound = None if max_iterations == -1 else max_iterations
-    given = (
-        mode,
-        state,
-        cond,
-        body,
-        labels,
-        name,
-        strict,
-        compress,
-        first,
-        bound,
-        memory,
-    )
-    return apart(partial(_vectorized, *given))
+    if mode == "symbolic":
+        node = getattr(first, "_node", None)
+        width = node.size if node is not None else 1
+        bound = None if max_iterations == -1 else max_iterations
+        given = state, cond, body, labels, name, strict, width, bound, memory
+        return apart(SymbolicLoop(*given).run)
+    refuse_in_region(name)
+    is_compressed = flags.compress_loops if compress is None else compress
+    evaluated = EvaluatedLoop(cond, body, labels, name, strict)
+    return apart(partial(_evaluated, evaluated, state, is_compressed))
 
 
 def _check_bound(count: Any) -> None:
@@ -150,29 +145,9 @@ def _check_bound(count: Any) -> None:
         )
 
 
-def _vectorized(
-    mode: str,
-    state: State,
-    cond: Callable[..., Any],
-    body: Callable[..., State],
-    labels: Sequence[str],
-    name: str,
-    strict: bool,
-    compress: bool | None,
-    first: Any,
-    bound: int | None,
-    memory: Memory,
-) -> State:
-    """Run a loop over arrays; `first` is its first condition, if it is known."""
-    if mode == "symbolic":
-        node = getattr(first, "_node", None)
-        width = node.size if node is not None else 1
-        given = state, cond, body, labels, name, strict, width, bound, memory
-        return SymbolicLoop(*given).run()
-    refuse_in_region(name)
-    is_compressed = flags.compress_loops if compress is None else compress
+def _evaluated(loop: EvaluatedLoop, state: State, is_compressed: bool) -> State:
     with isolated():
-        return EvaluatedLoop(cond, body, labels, name, strict).run(state, is_compressed)
+        return loop.run(state, is_compressed)
 
 
 def _scalar(

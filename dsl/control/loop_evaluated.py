@@ -286,12 +286,13 @@ class EvaluatedLoop:
             value = wrap(type(value), node)
             if node is node_of(before):
                 return value
-        cls = common_type(before, value, self.mask_type)
-        if cls is None:
-            if self.strict or not is_plain:
-                raise inconsistent(self.name, name(), before, value)
-            return value
-        before, value = as_arrays(cls, (before, value))
+        if is_plain or type(value) is not type(before):
+            cls = common_type(before, value, self.mask_type)
+            if cls is None:
+                if self.strict or not is_plain:
+                    raise inconsistent(self.name, name(), before, value)
+                return value
+            before, value = as_arrays(cls, (before, value))
         check_sizes(self.name, name, before, value)
         if value._node.size not in (1, active.size) and active.size != 1:
             raise wrong_width(self.name, name(), before, value, active.size)
