@@ -35,6 +35,7 @@ _node_of = attrgetter("_node")
 Ignored = Callable[[Location, Any], bool]
 #: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
 Moment = tuple[dict[int, tuple[Location, dict[Any, Any]]], dict[int, Node]]
+_START: Moment = ({}, {})
 _CALL_REASON = (
     "a call runs for the elements that select it, but this exists once for all of "
     "them, so it was put back"
@@ -48,6 +49,11 @@ _BODY_FIX = (
     "assign it in the function that contains the construct, make it a state variable, "
     "or lumijit.scatter to an array."
 )
+
+
+def _none(place: Location, key: Any) -> bool:
+    """Ignore nothing."""
+    return False
 
 
 @dataclass
@@ -99,63 +105,52 @@ class Outside:
             self.reach.follow(root)
         return Span(start, self.reach.mark())
 
-    def restore(self, span: Span, ignored: Ignored | None = None) -> list[Change]:
-        """Put back what changed and has to do with arrays; return what that was."""
-        changes: list[Change] = []
-        reach = self.reach
-        first, last = span.start.arrays, None if span.stop is None else span.stop.arrays
-        arrays, nodes = reach.arrays[first:last], reach.nodes[first:last]
-        if not all(map(is_, map(_node_of, arrays), nodes)):
-            holders = reach.holders[first:last]
-            for array, node, place in zip(arrays, nodes, holders, strict=True):
-                now = array._node
-                if now is node or _is_written(array) or _is_equal(node, now):
-                    continue
-                array._go_back(node)
-                before, after = (wrap(type(array), n) for n in (node, now))
-                changes.append(Change(place, place.key_of(array), before, after))
-        for place in reach.changed(span):
-            changes += self._restored(place, ignored)
-        return changes
-
-    def moment(self) -> Moment:
+    def moment(self, span: Span = WHOLE) -> Moment:
         """Return what isn't as it was, as it is now."""
         reach = self.reach
-        places = {id(p): (p, p.current()) for p in reach.changed(WHOLE)}
-        nodes: dict[int, Node] = {}
-        if not all(map(is_, map(_node_of, reach.arrays), reach.nodes)):
-            for k, array in enumerate(reach.arrays):
-                if array._node is not reach.nodes[k]:
-                    nodes[k] = array._node
-        return places, nodes
+        places = {id(p): (p, p.current()) for p in reach.changed(span)}
+        first, last = span.start.arrays, None if span.stop is None else span.stop.arrays
+        before = reach.nodes[first:last]
+        now = list(map(_node_of, reach.arrays[first:last]))
+        if all(map(is_, now, before)):
+            return places, {}
+        pairs = enumerate(zip(before, now, strict=True), first)
+        return places, {k: new for k, (old, new) in pairs if new is not old}
 
-    def restore_since(self, moment: Moment, ignored: Ignored) -> list[Change]:
-        """List changes since a moment; put everything back if there are some."""
+    def restore(
+        self, span: Span = WHOLE, ignored: Ignored = _none, since: Moment = _START
+    ) -> list[Change]:
+        """Put back what changed since a moment and has to do with arrays.
+
+        Return what that was.
+        """
         changes: list[Change] = []
         reach = self.reach
-        (places, nodes), (now_places, now_nodes) = moment, self.moment()
-        for key in places | now_places:
-            place = (places.get(key) or now_places[key])[0]
-            kept = place.kept
-            old = places.get(key, (place, kept))[1]
-            new = now_places.get(key, (place, kept))[1]
-            for entry in old | new:
-                before, after = old.get(entry, MISSING), new.get(entry, MISSING)
-                if before is after or ignored(place, entry):
-                    continue
-                if self._contents(before) != self._contents(after):
-                    first = kept.get(entry, MISSING)
-                    changes.append(Change(place, entry, first, after))
+        (places, nodes), (now_places, now_nodes) = since, self.moment(span)
         for k in nodes | now_nodes:
             array, first = reach.arrays[k], reach.nodes[k]
             held, holds = nodes.get(k, first), now_nodes.get(k, first)
             if held is holds or _is_written(array) or _is_equal(held, holds):
                 continue
+            array._go_back(first)
             place = reach.holders[k]
             both = (wrap(type(array), node) for node in (first, holds))
             changes.append(Change(place, place.key_of(array), *both))
-        if changes:
-            self.restore(WHOLE, ignored)
+        for name in places | now_places:
+            place = (places.get(name) or now_places[name])[0]
+            kept = place.kept
+            old = places.get(name, (place, kept))[1]
+            new = now_places.get(name, (place, kept))[1]
+            found = []
+            for key in old | new:
+                before, after = old.get(key, MISSING), new.get(key, MISSING)
+                if before is after or ignored(place, key):
+                    continue
+                if self._contents(before) != self._contents(after):
+                    found.append(Change(place, key, kept.get(key, MISSING), after))
+            if found:
+                place.put_back([change.key for change in found])
+                changes += found
         return changes
 
     def during(
@@ -163,7 +158,7 @@ class Outside:
         run: Callable[[], Any],
         refuse: Callable[[Change], Exception],
         span: Span = WHOLE,
-        ignored: Ignored | None = None,
+        ignored: Ignored = _none,
         adopt: Callable[[list[Change]], None] | None = None,
     ) -> Any:
         """Return `run()`; refuse the changes that it makes and undo them.
@@ -189,17 +184,6 @@ class Outside:
         for change in changes:
             raise refuse(change)
         return result
-
-    def _restored(self, place: Location, ignored: Ignored | None) -> list[Change]:
-        changes = []
-        for key, before, after in place.changes():
-            if ignored is not None and ignored(place, key):
-                continue
-            if self._contents(before) != self._contents(after):
-                changes.append(Change(place, key, before, after))
-        if changes:
-            place.put_back([change.key for change in changes])
-        return changes
 
     def _contents(self, value: Any) -> list[tuple[type[Any], int]]:
         """List types and nodes of the arrays in a value.
@@ -354,7 +338,7 @@ def left_alone(
     )
     # What a construct around this one watches may be as it was when that one looks.
     for outer, moment in around:
-        changes = outer.restore_since(moment, is_owned)
+        changes = outer.restore(WHOLE, is_owned, moment)
         if changes:
             adopt(changes, outer)
             raise refuse(changes[0], outer)
