@@ -332,12 +332,13 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
     return filled(np.ascontiguousarray(array))
 
 
-def filled(array: np.ndarray[Any, Any]) -> Buffer:
-    """Return a copy of the entries of a contiguous array."""
-    buffer = allocate(array.nbytes, is_for_host=True)
+def filled(data: Any) -> Buffer:
+    """Return a copy of the entries of a contiguous array, or of bytes."""
+    is_raw = isinstance(data, bytes)
+    source: Any = data if is_raw else data.__array_interface__["data"][0]
+    buffer = allocate(memoryview(data).nbytes, is_for_host=True)
     buffer.wait_until_free()
-    source = array.__array_interface__["data"][0]
-    ctypes.memmove(buffer.address, source, array.nbytes)
+    ctypes.memmove(buffer.address, source, buffer.size_bytes)
     if _listening:
         recorders.present().note_filled(buffer)
     return buffer

@@ -26,6 +26,7 @@ _C_TYPES: Final[dict[str, Any]] = {
         )
     },
 }
+_CODES: Final = dict(zip(_C_TYPES, "fd?bhiqBHIQ", strict=True)) | {"float16": "e"}
 
 
 class DType:
@@ -44,6 +45,7 @@ class DType:
         "memory_llvm",
         "name",
         "numpy",
+        "packed",
         "short",
         "size_bytes",
     )
@@ -63,6 +65,8 @@ class DType:
         self.short: Final = short
         self.numpy: Final[np.dtype[Any]] = np.dtype(numpy or "V0")
         self._c_type: Any = _C_TYPES.get(self.numpy.name)
+        #: Returns the bytes in which a number of the type lies in memory.
+        self.packed: Any = struct.Struct(f"={_CODES.get(self.numpy.name, 'x')}").pack
         self.llvm: Final = llvm
         self.memory_llvm: Final = "i8" if kind == "b" else llvm
         self.bits: Final = bits

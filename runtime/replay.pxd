@@ -1,3 +1,9 @@
+cimport cython
+
+from lumijit.runtime cimport buffers, workers
+from lumijit.runtime.buffers cimport Buffer
+
+
 cdef extern from *:
     """
     /* `_added`, for arrays of 8-byte words and of indices (`intp`). */
@@ -34,11 +40,27 @@ cdef extern from *:
     )
 
 
+cdef class Replay:
+    cdef public list sizes
+    cdef public list memory
+    cdef public list contents
+    cdef public list tables
+    cdef public list stops
+    cdef public list steps
+    cdef public object template
+    cdef public list batches
+
+    cpdef list run(self, list inputs)
+
+
 cdef class Run:
-    cdef public object _replay
+    cdef public Replay _replay
     cdef public list outputs
     cdef public list _known
     cdef public list _tables
     cdef public bytes _data
-    cdef public object _is_told
-    cdef public Py_ssize_t _done
+    cdef public bint _is_told
+    cdef public Py_ssize_t _next
+
+    @cython.locals(first=Py_ssize_t, stop=Py_ssize_t, at=Py_ssize_t)
+    cpdef go(self, Py_ssize_t end)

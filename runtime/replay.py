@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.config import flags
-from lumijit.runtime.dtypes import DType
-from lumijit.runtime.tape import Held, Job, Tape
+from lumijit.runtime.config import flags, watching
+from lumijit.runtime.tape import Held, Job, Read, Tape
 
 # Python can't look at signals in between; a job takes at most some 20 µs.
 _LONGEST_BATCH: Final = 256
@@ -69,6 +68,11 @@ class _Places:
         self.contents.append(contents)
         return len(self.memory) - 1
 
+    def number(self, held: Held) -> int:
+        """Return the number of an address that varies; below 0: of what stays."""
+        varying = self.variable.get(held)
+        return -1 - self.fixed[held] if varying is None else varying
+
     def template(
         self, words: Any, places: list[tuple[int, Held, int]], others: Any = ()
     ) -> Template:
@@ -116,16 +120,6 @@ class Step(NamedTuple):
     batch: int
 
 
-class Stop(NamedTuple):
-    """An entry that is read once some jobs are done, and in which memory it lies."""
-
-    done: int
-    is_fixed: bool
-    place: int
-    dtype: DType
-    position: int
-
-
 @dataclass
 class Replay:
     """The jobs of a tape, ready to be submitted with other inputs.
@@ -140,9 +134,29 @@ class Replay:
     contents: list[Template | bool]
     # What in each run contains other addresses.
     tables: list[Template]
-    stops: list[Stop]
+    stops: list[Read]
     steps: list[Step]
     template: Template
+    # Of steps: the first, the end, and for those that can be run at once, from which
+    # byte of the arguments on.
+    batches: list[tuple[int, int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the batches: they begin anew where entries are read."""
+        breaks = {0, *[read.done for read in self.stops]}
+        was_inline = False
+        starts = []
+        for k, step in enumerate(self.steps):
+            if step.batch or k in breaks or (was_inline and not step.is_inline):
+                starts.append(k)
+            was_inline = step.is_inline
+        ends = [*starts, len(self.steps)][1:]
+        self.batches = []
+        for first, end in zip(starts, ends, strict=True):
+            step = self.steps[first]
+            # (What runs jobs at once needs five words before their arguments.)
+            at = step.start - 40 if step.is_inline else -1
+            self.batches.append((first, end, at))
 
     @property
     def temporary_bytes(self) -> int:
@@ -150,80 +164,60 @@ class Replay:
         rows = zip(self.memory, self.contents, strict=True)
         return sum(b.capacity_bytes for b, contents in rows if contents is False)
 
-    @property
-    def has_stops(self) -> bool:
-        """Whether entries are read in between."""
-        return bool(self.stops)
-
-    def run(self, inputs: Sequence[int]) -> list[Buffer]:
+    def run(self, inputs: list[int]) -> list[Buffer]:
         """Submit the jobs, given the inputs' addresses; return the outputs' memory."""
         run = Run(self, inputs)
         run.go(len(self.steps))
         return run.outputs
 
-    def begin(self, inputs: Sequence[int]) -> Run:
-        """Submit the jobs piece by piece, given the inputs' addresses."""
-        return Run(self, inputs)
-
-    def addresses(
-        self, inputs: Sequence[int], made: Sequence[Buffer]
-    ) -> tuple[list[int], list[Buffer]]:
-        """Return all addresses that vary, and the tables that contain some."""
-        known = [*inputs, *[buffer.address for buffer in made]]
-        tables = []
-        for table in self.tables:
-            data = np.frombuffer(table.filled(known), np.uint8)
-            tables.append(buffers.filled(data))
-            known.append(tables[-1].address)
-        known.append(workers.pool_address())
-        return known, tables
-
-    def arguments(self, known: list[int]) -> bytes:
-        """Return the arguments of all jobs, given the addresses that vary."""
-        return self.template.filled(known)
-
-    def stop(self, number: int, known: list[int]) -> tuple[Stop, int]:
-        """Return where to stop and read an entry, given the addresses that vary."""
-        found = self.stops[number]
-        place = found.place
-        start = self.memory[place].address if found.is_fixed else known[place]
-        return found, start + found.position * found.dtype.size_bytes
-
 
 class Run:
     """One time that jobs of a replay are submitted, as far as it has gone."""
 
-    def __init__(self, replay: Replay, inputs: Sequence[int]) -> None:
+    def __init__(self, replay: Replay, inputs: list[int]) -> None:
         self._replay = replay
-        self.outputs = [buffers.allocate(size) for size in replay.sizes]
-        self._known, self._tables = replay.addresses(inputs, self.outputs)
-        self._data = replay.arguments(self._known)
-        self._is_told = flags.kernel_history or log.level >= log.LogLevel.Info
-        self._done = 0
+        self.outputs: list[Buffer] = []
+        # All addresses that vary, and the tables that contain some.
+        self._known = known = list(inputs)
+        for size in replay.sizes:
+            buffer = buffers.allocate(size)
+            self.outputs.append(buffer)
+            known.append(buffer.address)
+        self._tables = []
+        for table in replay.tables:
+            data = np.frombuffer(table.filled(known), np.uint8)
+            self._tables.append(buffers.filled(data))
+            known.append(self._tables[-1].address)
+        known.append(workers.pool_address())
+        self._data = replay.template.filled(known)
+        self._is_told = bool(watching) and (
+            flags.kernel_history or log.level >= log.LogLevel.Info
+        )
+        self._next = 0
 
     def go(self, end: int) -> None:
         """Submit the jobs before a position, where a batch ends."""
-        steps, data = self._replay.steps, self._data
-        done = self._done
-        self._done = end
-        while done < end:
-            step = steps[done]
-            batch = step.batch
-            stop = done + (batch or 1)
-            while not batch and stop < end and not steps[stop].batch:
-                stop += 1
-            # (A batch begins five words before its first arguments.)
-            calls = data[step.start - 40 :] if batch and not self._is_told else b""
-            if not (calls and workers.run_all_inline(calls)):
-                self._submit(steps[done:stop])
-            done = stop
+        replay = self._replay
+        batches = replay.batches
+        while self._next < len(batches):
+            first, stop, at = batches[self._next]
+            if first >= end:
+                break
+            self._next += 1
+            is_run = at >= 0 and not self._is_told
+            if not (is_run and workers.run_all_inline(self._data[at:])):
+                self._submit(replay.steps[first:stop])
 
     def entry(self, number: int) -> Any:
         """Submit the jobs before an entry is read, wait for them, and read it."""
-        stop, start = self._replay.stop(number, self._known)
-        self.go(stop.done)
+        done, place, dtype, position = self._replay.stops[number]
+        self.go(done)
         workers.sync()
-        return stop.dtype.read(start)
+        if place < 0:
+            start = self._replay.memory[-1 - place].address
+        else:
+            start = self._known[place]
+        return dtype.read(start + position * dtype.size_bytes)
 
     def _submit(self, steps: list[Step]) -> None:
         """Submit jobs one by one."""
@@ -279,16 +273,7 @@ def replay_of(tape: Tape, outputs: Sequence[Buffer]) -> Replay:
         # (What was recorded may still use the one that there is.)
         table = places.template(*tape.tables[held])
         places.fixed[held] = places.add(buffers.filled(table.words), table)
-    stops = [
-        Stop(
-            read.done,
-            read.held not in variable,
-            (variable if read.held in variable else places.fixed)[read.held],
-            read.dtype,
-            read.position,
-        )
-        for read in tape.reads
-    ]
+    stops = [read._replace(place=places.number(read.place)) for read in tape.reads]
     pool = count + len(tables)
     breaks = {read.done for read in tape.reads}
     steps, template = _laid_out(tape.jobs, places, order, pool, breaks)
@@ -378,8 +363,8 @@ def _add_temporaries(tape: Tape, places: _Places) -> None:
     read = next(reads)
     for number, job in enumerate(tape.jobs):
         while read is not None and read.done <= number:
-            if read.held not in others:
-                last[read.held] = moment
+            if read.place not in others:
+                last[read.place] = moment
             read = next(reads)
         # Jobs that may overlap happen at one time.
         if job.barrier is None or job.barrier != group:

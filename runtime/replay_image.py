@@ -14,7 +14,8 @@ import numpy as np
 
 from lumijit.runtime import buffers, cache, cpu, dtypes, history, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.replay import Replay, Step, Stop, Template
+from lumijit.runtime.replay import Replay, Step, Template
+from lumijit.runtime.tape import Read
 
 Data = dict[str, Any]
 # Where, before its arguments, an inline job names its kernel (in words).
@@ -83,8 +84,8 @@ def described(replay: Replay, blobs: Blobs) -> Data:
         "memory": memory,
         "tables": [_template(table, replay, blobs) for table in replay.tables],
         "stops": [
-            (s.done, s.is_fixed, s.place, s.dtype.name, s.position)
-            for s in replay.stops
+            (read.done, read.place, read.dtype.name, read.position)
+            for read in replay.stops
         ],
         "steps": [
             step._replace(
@@ -131,8 +132,8 @@ def restored(data: Data, blobs: Blobs) -> Replay:
         contents,
         [_with_addresses(table, memory, blobs) for table in data["tables"]],
         [
-            Stop(done, is_fixed, place, dtypes.BY_NAME[name], position)
-            for done, is_fixed, place, name, position in data["stops"]
+            Read(done, place, dtypes.BY_NAME[name], position)
+            for done, place, name, position in data["stops"]
         ],
         [
             step._replace(

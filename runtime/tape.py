@@ -49,10 +49,14 @@ class Job:
 
 
 class Read(NamedTuple):
-    """An entry that the host reads, once a number of jobs has been done."""
+    """An entry that the host reads, once a number of jobs has been done.
+
+    `place` is what holds the memory. In a replay it counts the addresses that vary, or,
+    from -1 downwards, the memory that stays.
+    """
 
     done: int
-    held: Held
+    place: Any
     dtype: DType
     position: int
 

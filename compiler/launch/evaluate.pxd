@@ -9,5 +9,8 @@ from lumijit.compiler.plan.describe cimport Launch, describe
 @cython.locals(node=Node, found=Node, wanted=list, scheduled=dict)
 cpdef bint evaluate(object nodes) except -1
 
+@cython.locals(node=Node, wanted=list)
+cpdef bint evaluate_all(object nodes) except -1
+
 @cython.locals(launch=Launch)
 cpdef object _run(list wanted)

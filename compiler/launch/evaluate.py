@@ -140,11 +140,13 @@ def evaluate(nodes: Iterable[Node]) -> bool:
     return bool(wanted)
 
 
-def evaluate_all(nodes: Iterable[Node]) -> None:
+def evaluate_all(nodes: Iterable[Node]) -> bool:
     """Compute nodes that are neither in memory nor literals, if there are some."""
-    wanted = [n for n in nodes if n.op is not EVALUATED and n.op is not LITERAL]
-    if wanted:
-        evaluate(wanted)
+    wanted = []
+    for node in nodes:
+        if node.op is not EVALUATED and node.op is not LITERAL:
+            wanted.append(node)
+    return bool(wanted) and evaluate(wanted)
 
 
 def _run_apart(wanted: list[Node]) -> None:

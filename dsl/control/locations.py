@@ -21,18 +21,16 @@ get_attribute = object.__getattribute__
 class Location:
     """A Python object with entries that can be assigned.
 
-    `before` is what the entries held, and `live` what they hold now, in the same
-    order, where looking at that takes no code of ours; else it is None. `label` is
-    what a message calls an owner that is in no other place.
+    `before` is what the entries held. `label` is what a message calls an owner that is
+    in no other place.
     """
 
-    __slots__ = ("before", "label", "live", "owner", "parent")
+    __slots__ = ("before", "label", "owner", "parent")
 
     def __init__(self, owner: Any, parent: Location | None, label: str = "") -> None:
         self.owner = owner
         self.parent = parent
         self.label = label
-        self.live: Any = None
         self.before: Any = self.current()
 
     @property
@@ -48,6 +46,10 @@ class Location:
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
         raise NotImplementedError
+
+    def held(self, key: Any) -> Any:
+        """Return what an entry holds."""
+        return self.current().get(key, MISSING)
 
     def put(self, key: Any, value: Any) -> None:
         """Assign an entry; MISSING removes it."""
@@ -90,6 +92,11 @@ class Location:
         return [(k, old, new) for k, old, new in both if old is not new]
 
 
+def _are_same(now: Any, before: dict[Any, Any]) -> bool:
+    """Tell whether a mapping has the very objects that it had."""
+    return len(now) == len(before) and all(map(is_, now.values(), before.values()))
+
+
 class _Mapping(Location):
     """What a dictionary holds."""
 
@@ -102,12 +109,19 @@ class _Mapping(Location):
         self.parent = parent
         self.label = label
         self.space = space
-        self.live = space.values()
         self.before = space.copy()
 
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
         return dict(self.space)
+
+    def held(self, key: Any) -> Any:
+        """Return what an entry holds."""
+        return self.space.get(key, MISSING)
+
+    def is_same(self) -> bool:
+        """Tell whether the entries hold the very objects that they held."""
+        return _are_same(self.space, self.before)
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""
@@ -175,6 +189,10 @@ class ClassAttributes(Location):
         """Return what the entries hold, by key."""
         return dict(vars(self.owner))
 
+    def is_same(self) -> bool:
+        """Tell whether the attributes hold the very objects that they held."""
+        return _are_same(vars(self.owner), self.before)
+
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""
         if value is MISSING:
@@ -192,8 +210,7 @@ class Items(Location):
         self.owner = owner
         self.parent = parent
         self.label = label
-        self.live = self.items
-        self.before = list(self.live)
+        self.before = list(self.items)
 
     @property
     def items(self) -> Any:
@@ -212,6 +229,16 @@ class Items(Location):
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
         return dict(enumerate(self.items))
+
+    def held(self, key: Any) -> Any:
+        """Return an item."""
+        items = self.items
+        return items[key] if key < len(items) else MISSING
+
+    def is_same(self) -> bool:
+        """Tell whether the items are the very objects that they were."""
+        now, before = self.items, self.before
+        return len(now) == len(before) and all(map(is_, now, before))
 
     def put(self, key: Any, value: Any) -> None:
         """Assign an item; an array in a tuple gets other contents."""
@@ -250,10 +277,6 @@ class Members(Items):
 
     __slots__ = ()
 
-    def __init__(self, owner: Any, parent: Location | None, label: str = "") -> None:
-        super().__init__(owner, parent, label)
-        self.live = None
-
     @property
     def items(self) -> Any:
         """The objects, in some order that stays while nothing changes."""
@@ -286,11 +309,19 @@ class Variable(Location):
 
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
+        return {self.label: self.held(self.label)}
+
+    def held(self, key: Any) -> Any:
+        """Return what the variable holds."""
         cell: CellType = self.owner
         try:
-            return {self.label: cell.cell_contents}
+            return cell.cell_contents
         except ValueError:
-            return {self.label: MISSING}
+            return MISSING
+
+    def is_same(self) -> bool:
+        """Tell whether the variable holds the very object that it held."""
+        return self.held(self.label) is self.before[self.label]
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""

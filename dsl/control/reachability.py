@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container
 from functools import partial
-from itertools import chain
-from operator import is_
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary
@@ -51,7 +49,6 @@ from lumijit.runtime.errors import is_internal
 
 _HEAP_TYPE = 1 << 9
 _COLLECTED = 1 << 14
-_FEW = 16
 _FUNCTIONS = (staticmethod, classmethod, property)
 
 
@@ -141,9 +138,8 @@ class Reach:
     def changed(self, span: Span) -> list[Location]:
         """List the places that don't hold the very objects that they held."""
         start = span.start.places
-        return _changed(
-            self.places[start : None if span.stop is None else span.stop.places]
-        )
+        stop = len(self.places) if span.stop is None else span.stop.places
+        return [place for place in self.places[start:stop] if not place.is_same()]
 
     def _visit(self, value: Any, parent: Location | None, label: str) -> None:
         """Find what a value leads to, unless that has been done."""
@@ -273,27 +269,9 @@ class Reach:
 Look = Callable[[Reach, Any, Location | None, str], None]
 
 
-def _values(before: Any) -> Any:
-    return before.values() if type(before) is dict else before
-
-
 def _functions_in(member: Any) -> list[FunctionType]:
     found = [getattr(member, name, None) for name in ("fget", "fset", "__func__")]
     return [f for f in found if isinstance(f, FunctionType)]
-
-
-def _changed(places: list[Location]) -> list[Location]:
-    """List the places that have changed: mostly none, told without asking each."""
-    plain = [place for place in places if place.live is not None]
-    live, before = [p.live for p in plain], [p.before for p in plain]
-    if list(map(len, live)) == list(map(len, before)):
-        held = map(_values, before)
-        if all(map(is_, chain.from_iterable(live), chain.from_iterable(held))):
-            return [p for p in places if p.live is None and not p.is_same()]
-    if len(places) < _FEW:
-        return [place for place in places if not place.is_same()]
-    half = len(places) // 2
-    return _changed(places[:half]) + _changed(places[half:])
 
 
 def _is_array(reach: Reach, array: Any, parent: Location | None, label: str) -> None:

@@ -98,7 +98,7 @@ class Describer:
     def _is_known(self, value: Any) -> bool:
         call = self.recorder.call
         return (
-            is_settled(value)
+            is_settled(type(value))
             or id(value) in call.surroundings.reach.seen
             or any(value is known for known in call.arguments.objects)
         )

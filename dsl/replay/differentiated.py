@@ -46,7 +46,7 @@ class Recorded(Protocol):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
 
-    def inputs(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+    def inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Return what a call depends on at present."""
 
     def alike(self, function: Callable[..., Any]) -> Recorded:
@@ -83,7 +83,7 @@ class Differentiated:
             return error
         return found if isinstance(found, Guard) else None
 
-    def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function."""
         application = _Application(self, args, kwargs)
         with application.arrays_as(application.values):
@@ -113,7 +113,7 @@ class Differentiated:
 
 def _pulling(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
     def pulled(
-        args: Sequence[Any], kwargs: dict[str, Any], seeds: list[FlatArray]
+        args: tuple[Any, ...], kwargs: dict[str, Any], seeds: list[FlatArray]
     ) -> None:
         """Add to the gradients of the inputs, which are variables."""
         parts = pytree.Parts((function(*args, **kwargs),))
@@ -126,7 +126,7 @@ def _pulling(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
 
 
 def _pushing(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
-    def pushed(args: Sequence[Any], kwargs: dict[str, Any]) -> list[FlatArray]:
+    def pushed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[FlatArray]:
         """Return derivatives of the results, from the gradients of the inputs."""
         parts = pytree.Parts((function(*args, **kwargs),))
         outputs = list(itertools.compress(parts.leaves, is_result))
@@ -142,7 +142,7 @@ class _Application:
     def __init__(
         self,
         function: Differentiated,
-        args: Sequence[Any],
+        args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""What a decorated function knows of its recordings: keys, reasons, and the latest.
+"""What a decorated function knows of its recordings: keys and reasons.
 
 Owns what belongs to a key besides arguments and surroundings, and saying in what two
 keys differ. What a recording is, is up to `playback`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.launch import evaluate
@@ -17,8 +17,6 @@ from lumijit.replay.differentiated import Differentiated
 from lumijit.replay.inputs import Call
 from lumijit.replay.numbers import Guard
 from lumijit.replay.playback import Recording
-from lumijit.replay.surroundings import Surroundings
-from lumijit.replay.tokens import NUMBERS
 from lumijit.runtime import workers
 from lumijit.runtime.config import FLAG_NAMES, flags
 
@@ -55,41 +53,20 @@ class Entry:
         return [*lines, f"inputs: {', '.join(self.names) or 'none'}"]
 
 
-class Latest(NamedTuple):
-    """The last call that was replayed, if its arguments are flat arrays and numbers.
-
-    `arrays` and `numbers` are positions of arguments.
-    """
-
-    kinds: tuple[type[Any], ...]
-    arrays: list[int]
-    numbers: list[int]
-    sizes: list[int]
-    surroundings: Surroundings
-    key: Any
-    entry: Entry
-
-    @staticmethod
-    def of(args: tuple[Any, ...], call: Call, key: Any, entry: Entry) -> Latest:
-        """Remember a call."""
-        kinds = tuple(map(type, args))
-        arrays = [k for k, kind in enumerate(kinds) if kind not in NUMBERS]
-        numbers = [k for k, kind in enumerate(kinds) if kind in NUMBERS]
-        sizes = [array._node.size for array in call.arrays]
-        return Latest(kinds, arrays, numbers, sizes, call.surroundings, key, entry)
-
-
 # What only tells of launches is no part of a recording.
 _flags_of = operator.attrgetter(
     *(name for name in FLAG_NAMES if name not in ("kernel_history", "launch_blocking"))
 )
+_UNCHANGED = _flags_of(flags)
 
 
 def context() -> tuple[Any, ...]:
     """Return what a recording depends on besides the call."""
     chosen = vertices.selected()
+    # (No flag was ever set in this thread, mostly. One is no attribute.)
+    is_changed = flags.__dict__ or flags.symbolic_scope
     return (
-        _flags_of(flags),
+        _flags_of(flags) if is_changed else _UNCHANGED,
         chosen and (chosen.is_complement, frozenset(chosen.serials)),
         workers.thread_count(),
         evaluate.expand_threshold(),

@@ -7,16 +7,15 @@ with equal keys look alike.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.launch import evaluate
 from lumijit.control.locations import (
     Components,
     Entries,
@@ -39,70 +38,42 @@ class Arguments:
     def __init__(
         self, values: Sequence[Any], labels: tuple[str, ...], static: frozenset[str]
     ) -> None:
-        self.values = values
-        self._labels = labels
+        parts = self.parts = pytree.Parts(values, labels)
         self.arrays: list[FlatArray] = []
         self.numbers: list[Any] = []
         self.objects: list[Any] = []
-        self.containers: list[Any] = []
-        self.is_static: list[bool] = []
-        self.key: tuple[Any, ...] = ()
-        # Whether they are flat arrays and numbers only.
-        self.is_plain = not static and self._take_plain()
-        if not self.is_plain:
-            self._take(static)
-
-    def _take_plain(self) -> bool:
-        """Take flat arrays and numbers; tell whether that is all."""
-        kinds = list(map(type, self.values))
-        for kind, value in zip(kinds, self.values, strict=True):
-            if kind in NUMBERS:
-                self.numbers.append(value)
-            elif _is_plain_array(kind):
-                self.arrays.append(value)
-            else:
-                self.arrays.clear()
-                self.numbers.clear()
-                return False
-        self.is_static = [False] * len(kinds)
-        self.key = (self._labels, *kinds)
-        return True
-
-    def _take(self, static: frozenset[str]) -> None:
-        """Take whatever there is, told by structure and by what belongs to the key."""
-        parts = self.parts
         self.containers = parts.containers
         self.is_static = [False] * len(parts.leaves)
         if static:
             self.is_static = [_root_of(name) in static for name in parts.names]
-        tokens = []
-        for leaf, stays in zip(parts.leaves, self.is_static, strict=True):
+        key: list[Any] = [labels]
+        for k, leaf in enumerate(parts.leaves):
             kind = type(leaf)
-            if isinstance(leaf, FlatArray):
+            sort = _sort_of(kind)
+            if sort == _ARRAY:
+                key.append(kind)
                 self.arrays.append(leaf)
-                tokens.append(kind)
-                if isinstance(leaf, InstanceArray):
-                    self.objects += instances_of(leaf)
-            elif kind in NUMBERS and not stays:
+            elif sort == _NUMBER and not self.is_static[k]:
+                key.append(kind)
                 self.numbers.append(leaf)
-                tokens.append(kind)
-            elif is_settled(leaf):
-                tokens.append(value_token(leaf))
-            else:
+            elif sort == _INSTANCES:
+                key.append(kind)
+                self.arrays.append(leaf)
+                self.objects += instances_of(leaf)
+            elif sort == _OBJECT:
                 # Its contents are told by the surroundings.
-                tokens.append(object_token(leaf))
+                key.append(object_token(leaf))
                 self.objects.append(leaf)
-        outline = [
-            m if m is None or isinstance(m, pytree.Kind) else tuple(m)
-            for m in parts._outline
-        ]
-        shapes = [c.shape for c in parts.containers if hasattr(c, "_rebuilt")]
-        self.key = (self._labels, *outline, *tokens, *shapes)
-
-    @functools.cached_property
-    def parts(self) -> pytree.Parts:
-        """The arguments as PyTrees."""
-        return pytree.Parts(self.values, self._labels)
+            else:
+                key.append(value_token(leaf))
+        if self.containers:
+            key += [
+                m if m is None or isinstance(m, pytree.Kind) else tuple(m)
+                for m in parts._outline
+            ]
+            key += [c.shape for c in self.containers if hasattr(c, "_rebuilt")]
+        #: What arguments that look alike have in common.
+        self.key = tuple(key)
 
     def number_names(self) -> list[str]:
         """Name the numbers as a user would write them."""
@@ -115,16 +86,28 @@ class Arguments:
         return [n for n, v in leaves if isinstance(v, FlatArray)]
 
 
-class _PlainArrays(dict[type[Any], bool]):
-    """Which types are flat arrays of numbers: asked for each argument."""
+_ARRAY: Final = 0
+_INSTANCES: Final = 1
+_NUMBER: Final = 2
+_OBJECT: Final = 3
+_SETTLED: Final = 4
 
-    def __missing__(self, kind: type[Any]) -> bool:
-        is_flat = issubclass(kind, FlatArray)
-        found = self[kind] = is_flat and not issubclass(kind, InstanceArray)
+
+class _Sorts(dict[type[Any], int]):
+    """What leaves of each type are: asked for each argument."""
+
+    def __missing__(self, kind: type[Any]) -> int:
+        if issubclass(kind, FlatArray):
+            found = _INSTANCES if issubclass(kind, InstanceArray) else _ARRAY
+        elif kind in NUMBERS:
+            found = _NUMBER
+        else:
+            found = _SETTLED if is_settled(kind) else _OBJECT
+        self[kind] = found
         return found
 
 
-_is_plain_array = _PlainArrays().__getitem__
+_sort_of = _Sorts().__getitem__
 
 
 def _root_of(name: str) -> str:
@@ -156,18 +139,45 @@ def place_of(container: Any) -> Location:
     return Fields(container, None)
 
 
-@dataclass
 class Call:
-    """One call of a recorded function: its inputs, and how it is run."""
+    """One call of a recorded function: its inputs, and how it is run.
 
-    name: str
-    run: Callable[[Sequence[Any]], Any]
-    arguments: Arguments
-    surroundings: Surroundings
+    `inputs` are the nodes of its arrays, all of them in memory or literals, and then
+    the gradients that have arrived at them.
+    """
 
-    def __post_init__(self) -> None:
-        self.arrays = [*self.arguments.arrays, *self.surroundings.arrays]
-        self.numbers = [*self.arguments.numbers, *self.surroundings.numbers]
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        keywords: tuple[str, ...],
+        arguments: Arguments,
+        surroundings: Surroundings,
+    ) -> None:
+        self.name = name
+        self._function = function
+        # The names of the last arguments.
+        self._keywords = keywords
+        self.arguments = arguments
+        self.surroundings = surroundings
+        self.arrays = arguments.arrays + surroundings.arrays
+        self.numbers = arguments.numbers + surroundings.numbers
+        self.inputs = as_inputs(self.arrays)
+        if evaluate.evaluate_all(self.inputs):
+            self.inputs = as_inputs(self.arrays)
+
+    def run(self, values: Sequence[Any]) -> Any:
+        """Call the function with arguments like those of the call."""
+        count = len(values) - len(self._keywords)
+        given = dict(zip(self._keywords, values[count:], strict=True))
+        return self._function(*values[:count], **given)
+
+    def key(self) -> tuple[Any, ...]:
+        """Return what calls have in common that look alike, but for flags."""
+        arguments, surroundings = self.arguments, self.surroundings
+        aliases = surroundings.aliases(arguments.containers)
+        tokens = array_tokens(self.arrays, self.inputs)
+        return (arguments.key, surroundings.key, aliases, tokens)
 
     def place(self, index: int) -> Location:
         """Return a place that the call may change: outer ones, then arguments."""
@@ -185,15 +195,28 @@ class Call:
         return [*self.arguments.array_names(), *self.surroundings.array_names()]
 
 
-def array_tokens(arrays: Sequence[FlatArray]) -> tuple[Any, ...]:
-    """Return what tells arrays, all of them in memory or literals, from others.
+def array_tokens(arrays: list[FlatArray], nodes: list[Node]) -> tuple[Any, ...]:
+    """Return what tells arrays, by their nodes, from others.
 
     Sizes belong to it, and which arrays and values are one.
     """
     tokens: list[Any] = []
-    nodes = [array._node for array in arrays]
-    if _is_simple(arrays, nodes):
-        return tuple([node.size for node in nodes])
+    memory: set[int] = set()
+    is_simple = True
+    for k, array in enumerate(arrays):
+        node = nodes[k]
+        tokens.append(node.size)
+        memory.add(id(node.buffer))
+        is_simple &= node.vertex is None and node.buffer is not None
+        is_simple &= _sort_of(type(array)) == _ARRAY
+    # Mostly, sizes are all that there is to tell.
+    if is_simple and len(memory) == len(tokens):
+        return tuple(tokens)
+    return _all_tokens(arrays, [array._node for array in arrays])
+
+
+def _all_tokens(arrays: Sequence[FlatArray], nodes: list[Node]) -> tuple[Any, ...]:
+    tokens: list[Any] = []
     for array, node in zip(arrays, nodes, strict=True):
         # A literal of one entry is put into memory.
         is_told = node.op is LITERAL and node.size != 1
@@ -222,18 +245,14 @@ def _gradient_token(grad: Node | None) -> Any:
     return grad.size, repr(grad.attr)
 
 
-def _is_simple(arrays: Sequence[FlatArray], nodes: list[Node]) -> bool:
-    """Tell whether sizes are all that there is to tell of arrays."""
-    memory = {id(n.buffer) for n in nodes}
-    if len(memory) < len(nodes) or id(None) in memory:
-        return False
-    if any([n.vertex for n in nodes]):
-        return False
-    return not any([isinstance(a, InstanceArray) for a in arrays])
-
-
-def as_inputs(nodes: Iterable[Node]) -> list[Node]:
-    """Return nodes, and the gradients that have arrived at them."""
-    found = list(nodes)
-    grads = [n.vertex.grad for n in found if n.vertex is not None]
-    return [*found, *[grad for grad in grads if grad is not None]]
+def as_inputs(arrays: list[FlatArray]) -> list[Node]:
+    """Return the nodes of arrays, and the gradients that have arrived at them."""
+    found: list[Node] = []
+    grads: list[Node] = []
+    for array in arrays:
+        node = array._node
+        found.append(node)
+        vertex = node.vertex
+        if vertex is not None and vertex.grad is not None:
+            grads.append(vertex.grad)
+    return found + grads

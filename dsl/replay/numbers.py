@@ -12,20 +12,14 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lumijit.runtime.errors import where
 
-
-class Read(NamedTuple):
-    """Reading an entry of an array: which one, in the order of reading."""
-
-    number: int
-
-
 Operation = Callable[..., Any]
+Step = tuple[Operation | None, tuple[Any, ...]]
 _PLAIN = (bool, int, float)
 
 
@@ -49,13 +43,14 @@ class Arithmetic:
     """What a recorded function computes of Python numbers, in order.
 
     Values are numbered: first the inputs, then what each step gives. A step is an
-    operation with operands, which are the numbers of values, or constants; or it reads
-    an entry of an array.
+    operation with operands, which are the numbers of values, or constants; or, without
+    an operation, it reads an entry of an array, whose number in the order of reading is
+    the one operand.
     """
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
-        self.steps: list[tuple[Operation | Read, tuple[Any, ...]]] = []
+        self.steps: list[Step] = []
         self.guards: list[Guard] = []
         self.is_open = True
         # Makes a traced value of a number, for who records.
@@ -69,7 +64,7 @@ class Arithmetic:
     def read(self, number: int, value: Any) -> Any:
         """Return what stands for an entry of an array, whose value is known now."""
         index = len(self.names) + len(self.steps)
-        self.steps.append((Read(number), ()))
+        self.steps.append((None, (number,)))
         if type(value) is bool:
             self.guard(index, value)
             return value
@@ -109,8 +104,10 @@ class Arithmetic:
                 found.add(index)
             else:
                 operation, operands = self.steps[index - len(self.names)]
-                has_reads |= type(operation) is Read
-                stack += [o for o in operands if type(o) is int]
+                if operation is None:
+                    has_reads = True
+                else:
+                    stack += [o for o in operands if type(o) is int]
         return frozenset(found), has_reads
 
     @staticmethod
@@ -123,8 +120,8 @@ class Arithmetic:
     def compiled(self) -> Callable[..., Any]:
         """Return a function from inputs to all values, or to the guard that fails.
 
-        It takes a second argument where entries are read: what does that, given a
-        `Read.number` and the values so far.
+        It takes a second argument where entries are read: what does that, given the
+        number of the entry and the values so far.
         """
         return functools.partial(_computed, self.steps, self._by_index())
 
@@ -140,7 +137,7 @@ def _operand(value: Any) -> Any:
 
 
 def _computed(
-    steps: list[tuple[Operation | Read, tuple[Any, ...]]],
+    steps: list[Step],
     guards: dict[int, list[Guard]],
     inputs: list[Any],
     entry: Callable[[int, list[Any]], Any] | None = None,
@@ -153,9 +150,9 @@ def _computed(
                     return guard
     for operation, operands in steps:
         index = len(values)
-        if isinstance(operation, Read):
+        if operation is None:
             assert entry is not None
-            values.append(entry(operation.number, values))
+            values.append(entry(operands[0], values))
         else:
             known = [o[0] if type(o) is tuple else values[o] for o in operands]
             values.append(operation(*known))

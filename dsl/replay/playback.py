@@ -10,22 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from lumijit import initialize, pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import evaluate
-from lumijit.control.locations import MISSING, Items, Location
+from lumijit.control.locations import Items, Location
 from lumijit.instance_registry import note_contents
-from lumijit.replay.inputs import as_inputs
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.replay import Replay
+from lumijit.runtime.replay import Replay, Run
 
 # Numbers that kernels read lie apart, each in its line of the cache.
 LINE = 64
@@ -44,6 +41,8 @@ class Slot(NamedTuple):
 
     def stored(self, value: Any) -> Any:
         """Convert a value."""
+        if type(value) is float and self.dtype.is_float:
+            return self.dtype.wrap(value)
         return initialize.number(value, self.dtype, self.construct, self.cuts)
 
 
@@ -101,14 +100,20 @@ class Recording:
     gradients: list[tuple[int, int | None]]
     # What is told the user once its array is written.
     reports: list[tuple[Any, list[int | None]]]
-    _compute: Any = field(default=None, repr=False)
+    _compute: Any = field(init=False, repr=False)
+    _nodes: list[tuple[Any, ...]] = field(init=False, repr=False)
+    _leaves: list[tuple[Any, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._compute = self.arithmetic.compiled()
+        # (Plain tuples are taken apart faster.)
+        self._nodes = [tuple(made) for made in self.nodes]
+        self._leaves = [tuple(leaf) for leaf in self.leaves]
 
     def played(
         self,
         arrays: list[FlatArray],
+        inputs: list[Node],
         numbers_now: list[Any],
         place: Callable[[int], Location],
     ) -> tuple[bool, Any]:
@@ -116,30 +121,32 @@ class Recording:
 
         Args:
             arrays: its arrays.
+            inputs: their nodes, and the gradients that have arrived at them.
             numbers_now: its numbers.
             place: returns the places that it may change.
 
         Returns:
             True and the result, or False and the guard that doesn't hold.
         """
-        inputs = as_inputs([array._node for array in arrays])
+        replay = self.replay
+        has_stops = bool(replay.stops)
         try:
-            if self.replay.has_stops:
+            if has_stops:
                 pieces = _Pieces(self, inputs)
                 numbers = self._compute(numbers_now, pieces.entry)
             else:
                 numbers = self._compute(numbers_now)
-            if isinstance(numbers, Guard):
+            if type(numbers) is Guard:
                 return False, numbers
             stored = self.stored(numbers)
         except Exception as error:
             # The function itself says what is wrong, with its own line.
             return False, error
-        if self.replay.has_stops:
+        if has_stops:
             outputs = pieces.finish(numbers)
         else:
             addresses, block = self.addresses(inputs, stored)
-            outputs = self.replay.run(addresses)
+            outputs = replay.run(addresses)
             # It serves others from here on: jobs run in the order of submission.
             del block
         nodes = self._made(inputs, outputs, stored)
@@ -148,10 +155,12 @@ class Recording:
                 if k is not None:
                     holder._rehouse(nodes[k])
             report.deliver()
-        leaves = [_leaf(leaf, nodes, arrays, numbers) for leaf in self.leaves]
-        result, *values = self.parts.together(leaves)
-        if self.changed or self.gradients or values:
-            self._leave(place, inputs, arrays, nodes, values)
+        leaves = _leaves_of(self._leaves, nodes, arrays, numbers)
+        if self.parts.containers:
+            leaves = list(self.parts.together(leaves))
+        result = leaves.pop(0)
+        if self.changed or self.gradients or leaves:
+            self._leave(place, inputs, arrays, nodes, leaves)
         return True, result
 
     def stored(self, numbers: list[Any]) -> list[Any]:
@@ -166,9 +175,9 @@ class Recording:
         self, inputs: list[Node], stored: list[Any]
     ) -> tuple[list[int], Buffer | None]:
         """Return where the inputs lie, and the memory of numbers that kernels read."""
-        found = []
-        literals = []
-        block = None
+        found: list[int] = []
+        literals: list[int] = []
+        has_cancelled = workers.has_cancelled()
         for k, node in enumerate(inputs):
             buffer = node.buffer
             if buffer is None:
@@ -176,24 +185,22 @@ class Recording:
                 if node.size == 1:
                     literals.append(k)
                 continue
-            if workers.has_cancelled():
+            if has_cancelled:
                 buffer.check_intact()
             found.append(buffer.address)
-        count = len(literals) + len(stored)
-        if count:
-            lines = np.zeros(count * LINE, np.uint8)
-            at = 0
-            for position in literals:
-                write_number(lines, at, inputs[position].type, inputs[position].attr)
-                at += LINE
-            for slot, value in zip(self.slots, stored, strict=True):
-                write_number(lines, at, slot.dtype, value)
-                at += LINE
-            block = buffers.filled(lines)
-            for k, position in enumerate(literals):
-                found[position] = block.address + k * LINE
-            begin = block.address + len(literals) * LINE
-            found += range(begin, begin + len(stored) * LINE, LINE)
+        if not literals and not stored:
+            return found, None
+        lines = [line_of(inputs[k].type, inputs[k].attr) for k in literals]
+        for slot, value in zip(self.slots, stored, strict=True):
+            lines.append(line_of(slot.dtype, value))
+        block = buffers.filled(b"".join(lines))
+        address = block.address
+        for k in literals:
+            found[k] = address
+            address += LINE
+        for _ in stored:
+            found.append(address)
+            address += LINE
         return found, block
 
     def _made(
@@ -201,12 +208,12 @@ class Recording:
     ) -> list[Node]:
         """Return the nodes of this call."""
         found: list[Node] = []
-        for kind, source, dtype, size, is_variable, grad in self.nodes:
-            if kind == "same":
-                found.append(inputs[source])
-                continue
+        for kind, source, dtype, size, is_variable, grad in self._nodes:
             if kind == "output":
                 node = trace.from_buffer(dtype, outputs[source], size)
+            elif kind == "same":
+                found.append(inputs[source])
+                continue
             elif kind == "memory":
                 node = trace.from_buffer(dtype, source, size)
             elif kind == "input":
@@ -252,8 +259,7 @@ class Recording:
                     undo.append((where.items.__setitem__, (_ALL, list(where.items))))
                     where.items[:] = value
                 else:
-                    before = where.current().get(put.key, MISSING)
-                    undo.append((where.put, (put.key, before)))
+                    undo.append((where.put, (put.key, where.held(put.key))))
                     where.put(put.key, value)
         except BaseException:
             for function, operands in reversed(undo):
@@ -271,7 +277,7 @@ class _Pieces:
         addresses, self._block = recording.addresses(inputs, nothing)
         count = len(addresses)
         self._lines = addresses[count - len(nothing) :]
-        self._run = recording.replay.begin(addresses)
+        self._run = Run(recording.replay, addresses)
 
     def entry(self, number: int, numbers: list[Any]) -> Any:
         """Run the jobs up to a place, given the numbers known there, and read."""
@@ -287,28 +293,33 @@ class _Pieces:
     def _write(self, numbers: list[Any]) -> None:
         recording = self._recording
         stored = recording.stored(numbers)
-        for slot, value, line in zip(recording.slots, stored, self._lines, strict=True):
-            data = np.asarray(value, slot.dtype.numpy).tobytes()
-            ctypes.memmove(line, data, len(data))
+        for slot, value, address in zip(
+            recording.slots, stored, self._lines, strict=True
+        ):
+            ctypes.memmove(address, line_of(slot.dtype, value), LINE)
 
 
-def write_number(
-    lines: np.ndarray[Any, Any], at: int, dtype: DType, value: Any
-) -> None:
-    """Write a number of a type into memory that consists of bytes."""
-    data = np.asarray(value, dtype.numpy).tobytes()
-    lines[at : at + len(data)] = np.frombuffer(data, np.uint8)
+def line_of(dtype: DType, value: Any) -> bytes:
+    """Return a number as kernels read it: what lies in a line of its own."""
+    data: bytes = dtype.packed(value)
+    return data.ljust(LINE, b"\0")
 
 
-def _leaf(
-    leaf: Leaf, nodes: list[Node], arrays: list[FlatArray], numbers: list[Any]
-) -> Any:
-    """Return a leaf of what a call returns or leaves."""
-    kind, source, cls, numbers_in = leaf
-    if kind == "new":
-        if numbers_in is not None:
-            note_contents(nodes[source], numbers_in)
-        return wrap(cls, nodes[source])
-    if kind == "array":
-        return arrays[source]
-    return numbers[source] if kind == "number" else source
+def _leaves_of(
+    rows: list[tuple[Any, ...]],
+    nodes: list[Node],
+    arrays: list[FlatArray],
+    numbers: list[Any],
+) -> list[Any]:
+    """Return the leaves of what a call returns and leaves."""
+    found: list[Any] = []
+    for kind, source, cls, contents in rows:
+        if kind == "new":
+            if contents is not None:
+                note_contents(nodes[source], contents)
+            found.append(wrap(cls, nodes[source]))
+        elif kind == "array":
+            found.append(arrays[source])
+        else:
+            found.append(numbers[source] if kind == "number" else source)
+    return found

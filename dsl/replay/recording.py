@@ -28,11 +28,10 @@ from lumijit.replay.inputs import Call, as_inputs, place_of
 from lumijit.replay.numbers import Arithmetic, Number
 from lumijit.replay.playback import (
     EVERY,
-    LINE,
     Put,
     Recording,
     Slot,
-    write_number,
+    line_of,
 )
 from lumijit.replay.tokens import NUMBERS
 from lumijit.runtime import buffers, recorders
@@ -201,17 +200,12 @@ class _Recorder:
     def _inputs_in_memory(self) -> Iterator[None]:
         """Have literals of one entry in memory, each on its own."""
         before = [array._node for array in self.arrays]
-        self.inputs = list(before)
-        renewed: dict[int, Node] = {}
-        for k, (array, node) in enumerate(zip(self.arrays, before, strict=True)):
+        for array, node in zip(self.arrays, before, strict=True):
             is_array = not isinstance(array, InstanceArray)
-            if node.op is LITERAL and node.size == 1 and is_array:
-                if id(array) not in renewed:
-                    renewed[id(array)] = evaluate.opaque(node)
-                self.inputs[k] = renewed[id(array)]
-                array._rehouse(self.inputs[k])
-        self.first = list(self.inputs)
-        self.inputs = as_inputs(self.inputs)
+            if array._node.op is LITERAL and node.size == 1 and is_array:
+                array._rehouse(evaluate.opaque(node))
+        self.first = [array._node for array in self.arrays]
+        self.inputs = as_inputs(self.arrays)
         self.gradients = [n.vertex.grad if n.vertex else None for n in self.first]
         try:
             yield
@@ -287,9 +281,7 @@ class _Recorder:
         node = self.slot_nodes.get(key)
         if node is None:
             slot = Slot(number.index, dtype, construct, cuts)
-            lines = np.zeros(LINE, np.uint8)
-            write_number(lines, 0, dtype, slot.stored(number.value))
-            buffer = buffers.filled(lines)
+            buffer = buffers.filled(line_of(dtype, slot.stored(number.value)))
             self.tape.add_input(buffer)
             self.slots.append(slot)
             node = self.slot_nodes[key] = trace.from_buffer(dtype, buffer, 1)

@@ -23,7 +23,7 @@ from lumijit.replay.codec import (
 )
 from lumijit.replay.differentiated import Differentiated, Recorded
 from lumijit.replay.entries import Entry
-from lumijit.replay.numbers import Arithmetic, Guard, Read
+from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.replay.playback import Leaf, Made, Put, Recording, Slot
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.errors import RecordingError
@@ -31,7 +31,7 @@ from lumijit.runtime.replay_image import Blobs, MissingCodeError, described, res
 
 Data = dict[str, Any]
 Keyed = tuple[tuple[Any, ...], Entry]
-_FORMAT = 2
+_FORMAT = 3
 
 
 def save(construct: str, path: str, entries: Iterable[Keyed]) -> None:
@@ -195,9 +195,7 @@ def _arithmetic(arithmetic: Arithmetic) -> Data:
     return {
         "names": arithmetic.names,
         "steps": [
-            operation.number
-            if isinstance(operation, Read)
-            else [encode(operation), encode(operands)]
+            operands[0] if operation is None else [encode(operation), encode(operands)]
             for operation, operands in arithmetic.steps
         ],
         "guards": [
@@ -209,7 +207,7 @@ def _arithmetic(arithmetic: Arithmetic) -> Data:
 
 def _restored_arithmetic(data: Data) -> Arithmetic:
     steps = [
-        (Read(step), ()) if isinstance(step, int) else tuple(map(decode, step))
+        (None, (step,)) if isinstance(step, int) else tuple(map(decode, step))
         for step in data["steps"]
     ]
     guards = []

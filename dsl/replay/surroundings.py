@@ -6,7 +6,7 @@ the very objects that they held, nothing is looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -18,7 +18,7 @@ from lumijit.control.locations import (
     Location,
     Members,
 )
-from lumijit.control.reachability import WHOLE, Reach
+from lumijit.control.reachability import Reach
 from lumijit.instance_registry import contents
 from lumijit.instances import InstanceArray
 from lumijit.nested import NestedArray
@@ -78,7 +78,7 @@ class Surroundings:
     def note(self, place: Location, key: Any) -> None:
         """Take note that a call has assigned an entry, which may look as it did."""
         old = place.kept.get(key, MISSING)
-        new = place.current().get(key, MISSING)
+        new = place.held(key)
         if old is not new and not self._has_taken(place, key, old, new):
             self.is_stale = True
         place.before[key] = new
@@ -174,24 +174,19 @@ class Surroundings:
             else:
                 tokens.append(value_token(value))
 
-    def aliases(self, containers: Sequence[Any]) -> tuple[Any, ...] | None:
+    def aliases(self, containers: list[Any]) -> tuple[Any, ...] | None:
         """Tell which containers are one, or are reached from outside, too."""
         if not containers:
             return None
         names = list(map(id, containers))
         found = [self._order.get(name) for name in names]
-        if len(set(names)) == len(names) and all(k is None for k in found):
+        if len(set(names)) == len(names) and found.count(None) == len(found):
             return None
         return (*found, *map(names.index, names))
 
     def is_current(self) -> bool:
         """Tell whether everything is as it was looked at."""
-        if not self.places:
-            return True
-        reach = self.reach
-        if reach.changed(WHOLE):
-            return False
-        for place in reach.constants or ():
+        for place in self.places:
             if not place.is_same():
                 return False
         return not self._host or self._host_tokens == list(map(host_token, self._host))

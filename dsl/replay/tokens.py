@@ -23,11 +23,11 @@ HOST = (np.ndarray, HostArray, bytearray)
 NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 
-def is_settled(value: Any) -> bool:
-    """Tell whether a value is told by its token for good."""
+def is_settled(kind: type[Any]) -> bool:
+    """Tell whether values of a type are told by their tokens for good."""
     kinds = (ArrayBase, np.ndarray, np.generic, str, *NAMED)
-    is_named = isinstance(value, kinds) and not isinstance(value, FunctionType)
-    return type(value) in PLAIN or is_named
+    is_named = issubclass(kind, kinds) and not issubclass(kind, FunctionType)
+    return kind in PLAIN or is_named
 
 
 def value_token(value: Any) -> Any:

@@ -1,0 +1,51 @@
+cdef class Location:
+    cdef public object before
+    cdef public object label
+    cdef public object owner
+    cdef public object parent
+
+    cpdef object held(self, object key)
+    cpdef bint is_same(self) except -1
+
+
+cdef class _Mapping(Location):
+    cdef public object space
+
+
+cdef class Attributes(_Mapping):
+    pass
+
+
+cdef class Entries(_Mapping):
+    pass
+
+
+cdef class SlotLocations(Location):
+    cdef public object names
+
+
+cdef class ClassAttributes(Location):
+    pass
+
+
+cdef class Items(Location):
+    pass
+
+
+cdef class Components(Items):
+    pass
+
+
+cdef class Members(Items):
+    pass
+
+
+cdef class Variable(Location):
+    pass
+
+
+cdef class Globals(Location):
+    cdef public object names
+
+
+cdef bint _are_same(object now, dict before) except -1

@@ -1,0 +1,25 @@
+cimport cython
+
+from lumijit.compiler.ir.effects cimport Holder
+from lumijit.control.locations cimport Location
+
+
+cdef class Reach:
+    cdef public list constants
+    cdef public object own_names
+    cdef public list places
+    cdef public list arrays
+    cdef public list nodes
+    cdef public list holders
+    cdef public list functions
+    cdef public set seen
+    cdef public object _known
+    cdef public set _namespaces
+    cdef public set _mentioned
+    cdef public dict _methods
+    cdef public dict _looks
+
+    @cython.locals(place=Location)
+    cpdef list changed(self, object span)
+
+    cpdef _visit(self, object value, object parent, object label)
