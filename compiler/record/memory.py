@@ -68,7 +68,9 @@ def place(
     bounds.check_indexable(source, construct)
     if trace.running_lanes and trace.state.lane is not None:
         source = trace.state.lane.array(source, construct)
-    return _place(construct, size or source.size, index, mask, count)
+    if size is None:
+        size = source.size
+    return _place(construct, size, index, mask, count)
 
 
 def _place(

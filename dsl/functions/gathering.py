@@ -165,8 +165,8 @@ def gather_run(
     node = source._node
     index = index_node(spec, first, construct)
     mask = mask_array(spec, active, construct)._node
-    last = node.size - count + 1
-    position, mask = memory.place(node, index, mask, "gather", size=last)
+    starts = max(0, node.size - count + 1)
+    position, mask = memory.place(node, index, mask, "gather", size=starts)
     return [
         wrap_flat(dtype, memory.entries(node, position, mask, k)) for k in range(count)
     ]

@@ -15,7 +15,7 @@ from lumijit.compiler.ir import effects, trace
 from lumijit.compiler.record import writes
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
-from lumijit.functions.gathering import gather
+from lumijit.functions.gathering import gather, gather_run
 from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -159,21 +159,25 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
                 "pass as many entries as the type has.",
             )
         return dtype(np.reshape(array._view(), outer, order=ordering))
-    strides = _strides((*outer, size), ordering)
+    flat = dtype
+    while flat._spec.outer:
+        flat = flat._item
     index_cls = require(array._spec.replaced(dtype=UINT32, outer=()), construct)
-    along = arange(index_cls, size) * strides[-1]
-    return _read_parts(dtype, array, along, strides)
+    along = arange(index_cls, size)
+    if ordering == "F":
+        parts = gather_run(flat, array, along * components, components, True)
+    else:
+        parts = [gather(flat, array, along + k * size) for k in range(components)]
+    return _arranged(dtype, parts, _strides(outer, ordering))
 
 
-def _read_parts(
-    dtype: type[Any], array: Array, index: Array, strides: tuple[int, ...]
-) -> Array:
-    outer = dtype._spec.outer
-    if not outer:
-        return gather(dtype, array, index)
+def _arranged(dtype: type[Any], parts: list[Any], strides: tuple[int, ...]) -> Array:
+    """Nest flat parts, of which those along each axis are a stride apart."""
+    if not strides:
+        return parts[0]
     items = [
-        _read_parts(dtype._item, array, index + k * strides[0], strides[1:])
-        for k in range(outer[0])
+        _arranged(dtype._item, parts[k * strides[0] :], strides[1:])
+        for k in range(dtype._spec.outer[0])
     ]
     return wrap_nested(dtype, items)
 

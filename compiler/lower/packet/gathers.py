@@ -133,15 +133,14 @@ class Gathers:
         t = node.type
         active = self._active(node)
         base = low.addresses[node.deps[0]]
-        if t is BOOL:
-            return self._read_masks(node, base, active)
-        ty = b.type(t)
         if b.target.has_masks:
-            index = self._index(node)
-            return gather_call(b, t.llvm, ty, base, index, b.narrow(active))
+            raw = self._gather(t, base, self._index(node), active)
+            return b.from_memory(t, raw)
         index = self._safe_index(self._index(node), active)
+        if t is BOOL:
+            return self._read_masks(node, base, index)
         raw = self._read_lanes(t.llvm, base, index)
-        return low.cleared(ty, raw, node.deps[2])
+        return low.cleared(b.type(t), raw, node.deps[2])
 
     def _read_run(self, nodes: list[Node], run: Run) -> None:
         """Read entries of which those of all lanes probably follow each other.
@@ -187,10 +186,9 @@ class Gathers:
         if run is not None and run.step and run.is_sure and is_word:
             place = run_address(b, t.llvm, base, index, 0)
             return self._load(t, place, active)
-        element, ty = t.memory_llvm, b.memory_type(t)
         if b.target.has_masks:
-            return gather_call(b, element, ty, base, index, b.narrow(active))
-        return self._read_lanes(element, base, self._safe_index(index, active))
+            return self._gather(t, base, index, active)
+        return self._read_lanes(t.memory_llvm, base, self._safe_index(index, active))
 
     def _load_run(self, node: Node, index: str, active: str) -> str:
         """Load a run of entries; lanes that aren't active get zero."""
@@ -241,23 +239,29 @@ class Gathers:
         values = [low.values.pop(node) for node in nodes]
         return [b.wide(v) for v in values] if nodes[0].type is BOOL else values
 
-    def _read_masks(self, node: Node, base: str, active: str) -> str:
+    def _read_masks(self, node: Node, base: str, index: str) -> str:
         """Read bytes into lanes of 32 bits, where masks live."""
         low, b = self.low, self.b
-        ty = b.type(UINT32)
-        if b.target.has_masks:
-            # Arrays can be read a little past their ends.
-            index = self._index(node)
-            words = gather_call(b, "i32", ty, base, index, b.narrow(active), "i8")
-            words = b.binary("and", UINT32, words, 255)
-        else:
-            index = self._safe_index(self._index(node), active)
-            words = self._read_lanes("i8", base, index, "i32")
+        words = self._read_lanes("i8", base, index, "i32")
         found = b.compare("ne", UINT32, words, 0)
         mask = node.deps[2]
-        if b.target.has_masks or is_true(mask):
+        if is_true(mask):
             return found
         return b.binary("and", BOOL, found, low.values[mask])
+
+    def _gather(self, t: DType, base: str, index: str, active: str) -> str:
+        """Read entries, as they are in memory, by the processor's instruction.
+
+        It takes four bytes at least. Arrays can be read a little past their ends.
+        """
+        b = self.b
+        ty, element, masks = b.memory_type(t), t.memory_llvm, b.narrow(active)
+        if t.size_bytes in _WORDS:
+            return gather_call(b, element, ty, base, index, masks)
+        words = gather_call(b, "i32", b.type(UINT32), base, index, masks, element)
+        small = f"<{b.width} x i{8 * t.size_bytes}>"
+        raw = b.emit(f"trunc {b.type(UINT32)} {words} to {small}")
+        return raw if small == ty else b.emit(f"bitcast {small} {raw} to {ty}")
 
     def read_one(self, node: Node, index: str, mask: str) -> str:
         """Read the entry that all active lanes want, as a scalar; zero if none does.

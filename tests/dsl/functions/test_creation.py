@@ -185,6 +185,14 @@ def test_ravel_and_unravel_are_inverse(order):
         expected = np.reshape(data, (*outer, -1), order="F" if order == "A" else order)
         np.testing.assert_array_equal(value.numpy(), expected)
         np.testing.assert_array_equal(dr.ravel(value, order).numpy(), data)
+        assert dr.width(dr.unravel(cls, Float(), order)) == 0
+
+
+def test_unravel_reads_components_together():
+    """With one index, of which the others are a constant offset away."""
+    x = Float(np.arange(12, dtype=np.float32))
+    found = {id(part._node.deps[1]) for part in dr.unravel(Array3f, x)}
+    assert len(found) == 1
 
 
 def test_ravel():

@@ -36,6 +36,21 @@ def test_gather_matches_numpy(size, indices):
         np.testing.assert_array_equal(read.numpy(), np.where(mask, source[where], 0))
 
 
+@pytest.mark.parametrize("name", ["Int8", "UInt8", "Float16", "Bool", "Float64"])
+def test_gathers_of_all_sizes(name):
+    """Up to the last entry, of which nothing lies behind."""
+    cls = getattr(llvm, name)
+    rng = np.random.default_rng(7)
+    for size in (1, 3, 64, 1001):
+        data = rng.integers(0, 2 if cls is Bool else 100, size)
+        where, mask = rng.integers(0, size, 333), rng.random(333) < 0.7
+        where[:5] = size - 1
+        read = dr.gather(
+            cls, cls(data.astype(cls().numpy().dtype)), UInt(where), Bool(mask)
+        )
+        np.testing.assert_array_equal(read.numpy(), np.where(mask, data[where], 0))
+
+
 def test_gather_of_nested_types():
     flat = dr.arange(Float, 12)
     assert str(dr.gather(Array3f, flat, UInt(0, 3))) == "[[0, 1, 2],\n [9, 10, 11]]"
