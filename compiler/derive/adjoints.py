@@ -14,7 +14,7 @@ from typing import Any
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.local_types import LocalType
+from lumijit.compiler.ir.local_types import LocalType, is_undefined
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, NOT
@@ -161,6 +161,16 @@ def zero(like: Node | Vertex, size: int = 1) -> Node:
         element = dtype.element
         return local.new(dtype, trace.literal(element, element.wrap(0), like.size))
     return trace.literal(dtype, dtype.wrap(0), size)
+
+
+def unmoved(value: Node) -> Node:
+    """Return the forward derivative of a value that has none.
+
+    That is 0; of entries that are undefined, it is undefined.
+    """
+    if is_undefined(value):
+        return local.new(local_type_of(value))
+    return zero(value)
 
 
 def new_adjoint(like: Node | Vertex) -> Any:

@@ -21,16 +21,20 @@ from lumijit.compiler.derive.adjoints import (
 )
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.written import Sink, Target, Write, writes_to
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir import local_types, trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node, Scope
-from lumijit.compiler.ir.ops.structural import CONSUMED, REGIONS
+from lumijit.compiler.ir.ops.structural import CONSUMED, PROJECT, REGIONS
 from lumijit.compiler.ir.region_types import Block
-from lumijit.compiler.ir.roles import read_deps
+from lumijit.compiler.ir.roles import is_effect, read_deps
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import memory
-from lumijit.compiler.transform.rewriting import Rewriter, pure_nodes
+from lumijit.compiler.transform.rewriting import (
+    Rewriter,
+    pure_nodes,
+    without_effects,
+)
 from lumijit.runtime.dtypes import VOID
 from lumijit.runtime.errors import DerivativeError
 
@@ -102,20 +106,113 @@ def inner_vertices(outputs: Iterable[Node], depth: int) -> list[Vertex]:
     return list(found.values())
 
 
+class Code:
+    """Recorded code that is computed again, as far as it is needed and in its order.
+
+    `images` learns what stands for its nodes.
+    """
+
+    def __init__(
+        self, outputs: Sequence[Node], args: Sequence[Node], depth: int, images: Images
+    ) -> None:
+        """Find the code.
+
+        Args:
+            outputs: what may be needed.
+            args: the arguments of the region.
+            depth: how deep the scope around the region is.
+            images: what stands for nodes so far.
+        """
+        self._images = images
+        self._rewriter = Rewriter(
+            images,
+            is_pure=True,
+            is_tracking=vertices.is_tracking(),
+            is_repeating=True,
+        )
+        nodes: Iterable[Node] = ()
+        home = home_of((*outputs, *args), depth)
+        if home is not None:
+            inside = [node for node in outputs if node.scope is home]
+            ordered = in_order(inside, home, set(args), Captures())
+            left = tuple(node for node in ordered if id(node) not in images)
+            nodes = pure_nodes(left, inside)
+        self._nodes = [node for node in nodes if node.op is not CONSUMED]
+        self._places = {id(node): k for k, node in enumerate(self._nodes)}
+        self._results: dict[int, list[Node]] = {}
+        for node in self._nodes:
+            if node.op is PROJECT:
+                self._results.setdefault(id(node.deps[0]), []).append(node)
+        # Regions for which others stand, with all their results.
+        self._replaced: set[int] = set()
+        accesses = local_types.accesses(self._nodes) if local_types.in_use() else ()
+        self._accesses = {self._places[id(node)] for node in accesses}
+
+    def repeat(self, outputs: Iterable[Node]) -> None:
+        """Compute nodes, unless something stands for them.
+
+        Before an access to local memory, what accesses it earlier is repeated, too:
+        there, these come first in the code.
+        """
+        found: set[int] = set()
+        stack = list(outputs)
+        first = 0
+        while stack:
+            node = stack.pop()
+            k = self._places.get(id(node))
+            if k is None or k in found or self._is_known(node):
+                continue
+            found.add(k)
+            stack += read_deps(node)
+            if k in self._accesses and k >= first:
+                stack += self._nodes[first:k]
+                first = k
+        todo = [self._nodes[k] for k in sorted(found)]
+        copies = self._rewriter.copy(todo, trace.state.scope)
+        if any(copy.op is CONSUMED for copy in copies):
+            raise _needs_write()
+
+    def _is_known(self, node: Node) -> bool:
+        return id(node) in self._images or id(node) in self._replaced
+
+    def wanted(self, region: Node) -> list[int]:
+        """Return which results of a region may be needed."""
+        return [node.attr for node in self._results.get(id(region), ())]
+
+    def replace(self, region: Node, results: Mapping[int, Node]) -> None:
+        """Let other nodes stand for the results of a region, by position."""
+        self._replaced.add(id(region))
+        for node in self._results.get(id(region), ()):
+            self._images.setdefault(id(node), results[node.attr])
+
+
 def repeat(
     outputs: Sequence[Node], args: Sequence[Node], depth: int, images: Images
 ) -> None:
     """Compute results of recorded code again; `images` learns what stands for them."""
-    home = home_of((*outputs, *args), depth)
-    if home is None:
-        return
-    inside = [node for node in outputs if node.scope is home]
-    nodes = in_order(inside, home, set(args), Captures())
-    nodes = tuple(node for node in nodes if id(node) not in images)
-    todo = [node for node in pure_nodes(nodes, inside) if node.op is not CONSUMED]
-    rewriter = Rewriter(images, is_pure=True, is_tracking=vertices.is_tracking())
-    if any(copy.op is CONSUMED for copy in rewriter.copy(todo, trace.state.scope)):
-        raise _needs_write()
+    Code(outputs, args, depth, images).repeat(outputs)
+
+
+def needed_for(
+    outputs: Iterable[Node], args: Sequence[Node], depth: int
+) -> list[Node]:
+    """Return the arguments of a region that results are computed of."""
+    found: dict[int, Node] = {}
+    seen: set[int] = set()
+    known = set(map(id, args))
+    stack = _inside(outputs, depth)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if id(node) in known:
+            found[id(node)] = node
+        elif node.op in REGIONS and is_effect(node):
+            stack += _inside(without_effects(node)[1], depth)
+        elif node.op in REGIONS or not is_effect(node):
+            stack += _inside(read_deps(node), depth)
+    return list(found.values())
 
 
 def _needs_write() -> DerivativeError:
@@ -172,6 +269,22 @@ class Seeds:
 
 def _inside(nodes: Iterable[Node], depth: int) -> list[Node]:
     return [node for node in nodes if node.scope.depth > depth]
+
+
+def arguments_reached(
+    block: Block, seeds: Iterable[int], targets: Mapping[int, Target], depth: int
+) -> set[int]:
+    """Return the vertices inside that derivatives by results and writes may reach.
+
+    Args:
+        block: the code.
+        seeds: the positions of the results.
+        targets: as for `reverse`.
+        depth: how deep the scope around the region is.
+    """
+    wanted = [block.outputs[k] for k in seeds]
+    wanted += [write.wanted for write in writes_to(block, targets)]
+    return {vertex.serial for vertex in inner_vertices(wanted, depth)}
 
 
 def reverse(
@@ -254,6 +367,30 @@ def _undo_writes(
                 place(write.wanted.vertex).add(taken)
 
 
+def results_reached(
+    block: Block, known: Iterable[int], targets: Mapping[int, Sink], depth: int
+) -> set[int]:
+    """Return which results of recorded code may have forward derivatives, by position.
+
+    `known` are the serial numbers of vertices that have; `targets` as for `forward`.
+    """
+    written = writes_to(block, targets)
+    writers = {id(write.node.vertex) for write in written if write.is_region}
+    reached = set(known)
+    for vertex in _found(block, written, depth):
+        is_reached = any(parent.serial in reached for parent in vertex.parents)
+        if is_reached or id(vertex) in writers:
+            reached.add(vertex.serial)
+    outputs = enumerate(block.outputs)
+    return {k for k, out in outputs if out.vertex and out.vertex.serial in reached}
+
+
+def _found(block: Block, written: Iterable[Write], depth: int) -> list[Vertex]:
+    """Return the vertices that results and writes depend on, operands first."""
+    outputs = (*block.outputs, *(write.wanted for write in written))
+    return sorted(inner_vertices(outputs, depth), key=lambda vertex: vertex.serial)
+
+
 def forward(
     block: Block,
     tangents: Mapping[int, Node],
@@ -261,54 +398,103 @@ def forward(
     args: Sequence[Node],
     depth: int,
     images: Images,
+    wanted: Sequence[Node] = (),
 ) -> dict[int, Node]:
     """Return the derivatives of results of recorded code, by position.
 
-    `tangents` are those of arguments and of vertices outside, by serial number;
-    `targets` take those of arrays that the code writes to, by the ids of these.
+    Derivatives are computed beside what they are of, one operation after the other: so
+    a region's derivative computes what it returns as well.
+
+    Args:
+        block: the code.
+        tangents: the derivatives of arguments and of vertices outside, by serial
+            number.
+        targets: take those of arrays that the code writes to, by the ids of these.
+        args: the arguments of the region; `images` has what stands for them.
+        depth: how deep the scope around the region is.
+        images: what stands for nodes; grows.
+        wanted: what else is to be computed again.
     """
-    outputs = block.outputs
-    written = writes_to(block, targets)
-    found = inner_vertices([*outputs, *(write.wanted for write in written)], depth)
-    needed = _operands(found) + [dep for write in written for dep in write.operands]
-    repeat(_inside(needed, depth), args, depth, images)
-    known: dict[int, Any] = dict(tangents)
-    writers = {id(w.node.vertex) for w in written if w.is_region}
-    for vertex in sorted(found, key=lambda v: v.serial):
-        if not vertex.inputs:
-            _check(vertex, args)
-            continue
-        mine: dict[int, Sink] = {}
-        if id(vertex) in writers:
-            _redo_writes(written, targets, images, known, vertex)
-            mine = written.pop(0).chosen(targets)
+    return _Forward(block, tangents, targets, args, depth, images, wanted).run()
+
+
+class _Forward:
+    """Passes derivatives along recorded code."""
+
+    def __init__(
+        self,
+        block: Block,
+        tangents: Mapping[int, Node],
+        targets: Mapping[int, Sink],
+        args: Sequence[Node],
+        depth: int,
+        images: Images,
+        wanted: Sequence[Node],
+    ) -> None:
+        self._block = block
+        self._known: dict[int, Any] = dict(tangents)
+        self._targets = targets
+        self._args = args
+        self._images = images
+        self._wanted = wanted
+        self._written = writes_to(block, targets)
+        self._vertices = _found(block, self._written, depth)
+        needed = [*wanted, *_operands(self._vertices)]
+        needed += [dep for write in self._written for dep in write.operands]
+        self._code = Code(_inside(needed, depth), args, depth, images)
+
+    def run(self) -> dict[int, Node]:
+        """Return the derivatives of the results, by position."""
+        writers = {id(w.node.vertex) for w in self._written if w.is_region}
+        for vertex in self._vertices:
+            if not vertex.inputs:
+                _check(vertex, self._args)
+                continue
+            mine: dict[int, Sink] = {}
+            if id(vertex) in writers:
+                self._redo_writes(vertex)
+                mine = self._written.pop(0).chosen(self._targets)
+            self._push(vertex, mine)
+        self._redo_writes(None)
+        self._code.repeat(self._wanted)
+        outputs, known = enumerate(self._block.outputs), self._known
+        return {
+            k: known[out.vertex.serial]
+            for k, out in outputs
+            if out.vertex is not None and out.vertex.serial in known
+        }
+
+    def _push(self, vertex: Vertex, mine: dict[int, Sink]) -> None:
+        known = self._known
         serials = {k: vertex.deps[k].vertex.serial for k in vertex.inputs}
-        values = {k: known[s] for k, s in serials.items() if s in known}
-        if values or mine:
-            known[vertex.serial] = rules.push(Step(vertex, images, mine), values)
-    _redo_writes(written, targets, images, known)
-    return {
-        k: known[out.vertex.serial]
-        for k, out in enumerate(outputs)
-        if out.vertex is not None and out.vertex.serial in known
-    }
+        tangents = {k: known[s] for k, s in serials.items() if s in known}
+        if tangents or mine:
+            known[vertex.serial] = self._pushed(vertex, mine, tangents)
 
+    def _pushed(
+        self, vertex: Vertex, mine: dict[int, Sink], tangents: dict[int, Any]
+    ) -> Any:
+        self._code.repeat(_operands([vertex]))
+        node = vertex.result()
+        if node is None or node.op not in REGIONS:
+            return rules.push(Step(vertex, self._images, mine), tangents)
+        wanted = self._code.wanted(node)
+        found = rules.push(Step(vertex, self._images, mine, wanted), tangents)
+        if found.primals:
+            self._code.replace(node, found.primals)
+        return found
 
-def _redo_writes(
-    written: list[Write],
-    targets: Mapping[int, Sink],
-    images: Images,
-    known: Mapping[int, Any],
-    end: Vertex | None = None,
-) -> None:
-    """Write forward derivatives, up to a region whose turn has come."""
-    while written and (end is None or written[0].node.vertex is not end):
-        write = written.pop(0)
-        mine = write.chosen(targets)
-        if write.is_region:
-            rules.push(Step(write.vertex, images, mine), {})
-        else:
-            vertex = write.wanted.vertex
-            tangent = None if vertex is None else known.get(vertex.serial)
-            (into,) = mine.values()
-            into.push(tangent, write, images)
+    def _redo_writes(self, end: Vertex | None) -> None:
+        """Write forward derivatives, up to a region whose turn has come."""
+        written = self._written
+        while written and (end is None or written[0].node.vertex is not end):
+            write = written.pop(0)
+            mine = write.chosen(self._targets)
+            self._code.repeat(write.operands)
+            if write.is_region:
+                self._pushed(write.vertex, mine, {})
+            else:
+                vertex = write.wanted.vertex
+                tangent = None if vertex is None else self._known.get(vertex.serial)
+                (into,) = mine.values()
+                into.push(tangent, write, self._images)

@@ -191,15 +191,20 @@ def _push(step: Step, tangents: dict[int, Node]) -> Tangents:
     known = {deps[k].vertex.serial: t for k, t in tangents.items()}
     depth = step.vertex.scope.depth
     outputs = step.attr.blocks[0].outputs
+    count = len(outputs)
 
     def differentiate(block: Block) -> Results:
         images = dict(step.images)
-        found = blocks.forward(block, known, targets, (), depth, images)
-        return [found.get(k) for k in range(len(outputs))]
+        wanted = [block.outputs[k] for k in step.wanted]
+        found = blocks.forward(block, known, targets, (), depth, images, wanted)
+        primals = [images.get(id(node), node) for node in wanted]
+        return [*map(found.get, range(count)), *primals]
 
-    results = trace_sides(step, list(outputs), differentiate)
-    found = {k: node for k, node in enumerate(results) if node is not None}
-    return Tangents(found, targets)
+    like = [*outputs, *(outputs[k] for k in step.wanted)]
+    results = trace_sides(step, like, differentiate)
+    found = {k: node for k, node in enumerate(results[:count]) if node is not None}
+    primals = dict(zip(step.wanted, filter(None, results[count:]), strict=True))
+    return Tangents(found, primals, targets)
 
 
 RULE = Rule(_pull, _push)

@@ -141,39 +141,32 @@ class Slots:
             body,
         )
 
-    def read(self, slot: Value, other: Other | None = None) -> dict[int, Node]:
-        """Return a state that was kept, or that in another slot where a mask is set."""
-        return {k: self._read(k, slot, other) for k in self._like}
+    def read(self, slot: Value) -> dict[int, Node]:
+        """Return a state that was kept."""
+        return {k: self._read(k, slot) for k in self._like}
 
-    def _read(self, k: int, slot: Value, other: Other | None) -> Node:
+    def _read(self, k: int, slot: Value) -> Node:
         kind = self._like[k].type
-        if not isinstance(kind, LocalType):
-            return self._entry(k, slot, _number(0), other)
-        nothing = trace.literal(kind.element, kind.element.wrap(0), self._loop.width)
-        made = Buffer(local.new(kind, nothing))
         always = trace.make_true(1)
 
-        def fill(entry: Value) -> None:
-            local.write(made, self._entry(k, slot, entry, other), entry.node, always)
+        def entry(position: Value) -> Node:
+            place = self._place(k, slot, position)
+            return local.read(self._buffers[k], place, always)
+
+        if not isinstance(kind, LocalType):
+            return entry(_number(0))
+        nothing = trace.literal(kind.element, kind.element.wrap(0), self._loop.width)
+        made = Buffer(local.new(kind, nothing))
+
+        def fill(position: Value) -> None:
+            local.write(made, entry(position), position.node, always)
 
         self._each(kind.length, Value(always), fill)
         return made._node
 
-    def _entry(self, k: int, slot: Value, entry: Value, other: Other | None) -> Node:
-        always = trace.make_true(1)
-        mine = local.read(self._buffers[k], self._place(k, slot, entry), always)
-        if other is None:
-            return mine
-        mask, slots, at = other
-        return trace.select(mask.node, slots._entry(k, at, entry, None), mine)
-
     def move(self, source: Value, target: Value) -> None:
         """Copy a state to another slot."""
         self.write(self.read(source), target, Value(trace.make_true(1)))
-
-
-# A mask, and the slot that is read where it is set.
-Other = tuple[Value, Slots, Value]
 
 
 class TooManyTurns(Finding):
@@ -276,19 +269,22 @@ def _undo_all_kept(
 
 
 class Checkpoints:
-    """A recorded loop, and the state that is kept to go back."""
+    """A recorded loop, and the state that is kept to go back.
+
+    The coarse slots come first; the fine ones follow.
+    """
 
     def __init__(self, loop: Recorded, kept: list[int], bits: int) -> None:
         self.loop = loop
         self.kept = kept
+        self.count = 1 << bits
         self.bits = bits
 
     def undo(self, starts: Nodes, undo: Undo) -> list[Node]:
         """Go through the turns from the last to the first."""
         loop = self.loop
-        coarse = Slots(loop, self.kept, 1 << self.bits)
-        fine = Slots(loop, self.kept, 1 << self.bits)
-        turns, shift = self._run(coarse)
+        slots = Slots(loop, self.kept, 2 * self.count)
+        turns, shift = self._run(slots)
         # How far apart the fine slots are, as a logarithm.
         stride = (shift.map(MAX, self.bits)) - self.bits
         span = _number(1).map(SHL, shift)
@@ -299,10 +295,11 @@ class Checkpoints:
             first = number.map(SHL, shift)
             after = Value(args[0])
             is_entry = (after == turns) | ((after & (span - 1)) == 0)
-            slot = (turn - first).map(SHR, stride)
-            start = is_entry.select(first, first + slot.map(SHL, stride))
-            state = fine.read(slot, (is_entry, coarse, number))
-            state = self._advance(fine, state, (start, turn), (is_entry, first, stride))
+            fine = (turn - first).map(SHR, stride)
+            start = is_entry.select(first, first + fine.map(SHL, stride))
+            state = slots.read(is_entry.select(number, fine + self.count))
+            keeping = is_entry, first, stride
+            state = self._advance(slots, state, (start, turn), keeping)
             return [turn.node, *undo(state, args[1:])]
 
         results = traced_loop(
@@ -325,7 +322,7 @@ class Checkpoints:
             turn, shift = Value(args[count]), Value(args[count + 1])
             mask = _number(1).map(SHL, shift) - 1
             is_full = (turn & mask) == 0
-            is_full = is_full & (turn.map(SHR, shift) == 1 << self.bits)
+            is_full = is_full & (turn.map(SHR, shift) == self.count)
             self._thin(slots, is_full)
             shift = is_full.select(shift + 1, shift)
             mask = _number(1).map(SHL, shift) - 1
@@ -346,7 +343,7 @@ class Checkpoints:
     def _thin(self, slots: Slots, is_full: Value) -> None:
         """Keep every other state where the slots are full."""
         loop = self.loop
-        last = 1 << (self.bits - 1)
+        last = self.count >> 1
 
         def move(args: Nodes) -> Nodes:
             slot = Value(args[0])
@@ -367,7 +364,7 @@ class Checkpoints:
 
     def _advance(
         self,
-        fine: Slots,
+        slots: Slots,
         state: dict[int, Node],
         turns: tuple[Value, Value],
         keeping: tuple[Value, Value, Value],
@@ -383,7 +380,7 @@ class Checkpoints:
             offset = turn - first
             mask = _number(1).map(SHL, stride) - 1
             is_mark = is_keeping & ((offset & mask) == 0)
-            fine.write(now, offset.map(SHR, stride), is_mark)
+            slots.write(now, offset.map(SHR, stride) + self.count, is_mark)
             return [(turn + 1).node, *loop.turn(now).values()]
 
         results = traced_loop(

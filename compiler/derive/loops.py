@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.derive.adjoints import Bundle, zero
+from lumijit.compiler.derive.adjoints import Bundle, unmoved, zero
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.checkpoints import undo_turns
 from lumijit.compiler.derive.recorded import (
@@ -24,7 +24,7 @@ from lumijit.compiler.derive.recorded import (
 )
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.derive.written import Sink, Tangents, sinks_of
+from lumijit.compiler.derive.written import Tangents, sinks_of
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import Node
@@ -42,17 +42,16 @@ def _push(step: Step, tangents: State) -> Tangents:
     count = len(loop.args)
     known = {deps[k].vertex.serial: t for k, t in tangents.items() if k >= count}
     known |= {v.serial: tangents[k] for k, v in loop.fixed.items() if k in tangents}
-    active = _changing(loop, known, {k for k in tangents if k in loop.inits}, targets)
+    active = loop.changing(known, {k for k in tangents if k in loop.inits}, targets)
     if not active and not targets:
-        return Tangents({}, {})
-    starts = [tangents.get(k, zero(loop.args[k])) for k in active]
+        return Tangents({}, {}, {})
+    starts = [tangents.get(k, unmoved(loop.inits[k])) for k in active]
     count = len(loop.state)
 
     def body(args: Nodes) -> Nodes:
         state = _keyed(loop.state, args[:count])
-        images = loop.images(state)
-        changes = loop.forward(images, known, _keyed(active, args[count:]), targets)
-        after = loop.turn(state, images)
+        images, moving = loop.images(state), _keyed(active, args[count:])
+        after, changes = loop.forward(images, known, moving, targets)
         tangents = [changes.get(k, zero(loop.args[k])) for k in active]
         return [*after.values(), *tangents]
 
@@ -63,28 +62,8 @@ def _push(step: Step, tangents: State) -> Tangents:
         lambda args: loop.condition(_keyed(loop.state, args[:count])),
         body,
     )
-    return Tangents(_keyed(active, results[count:]), targets)
-
-
-def _changing(
-    loop: Recorded, known: State, active: set[int], targets: dict[int, Sink]
-) -> list[int]:
-    """Return the state whose forward derivatives may be other than 0."""
-    while True:
-        found: set[int] = set()
-
-        def look(
-            state: State, active: set[int] = active, found: set[int] = found
-        ) -> Nodes:
-            tangents = {k: stand_in(loop.args[k]) for k in active}
-            results = loop.forward(loop.images(state), known, tangents, targets)
-            found.update(results)
-            return list(results.values())
-
-        loop.trial(look)
-        if found <= active:
-            return sorted(active)
-        active = active | found
+    primals = _keyed(loop.state, results[:count])
+    return Tangents(_keyed(active, results[count:]), primals, targets)
 
 
 def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
@@ -110,24 +89,19 @@ def _analyzed(
 
     The way is that of sums if each turn passes derivatives on as they are.
     """
-    while True:
-        marks = {k: stand_in(loop.args[k]) for k in active}
-        found: dict[int, Any] = {}
+    active = loop.depended_on(active, outside.targets)
+    marks = {k: stand_in(loop.args[k]) for k in sorted(active)}
+    found: State = {}
 
-        def look(
-            state: State, marks: State = marks, found: dict[int, Any] = found
-        ) -> Nodes:
-            adjoints = loop.reverse(loop.images(state), marks, outside)
-            found.update((k, a.complete()) for k, a in adjoints.items())
-            return [*found.values(), *filter(None, outside.values())]
+    def look(state: State) -> Nodes:
+        adjoints = loop.reverse(loop.images(state), marks, outside)
+        found.update((k, a.complete()) for k, a in adjoints.items())
+        return [*found.values(), *filter(None, outside.values())]
 
-        needed = loop.trial(look)
-        if set(found) <= active:
-            break
-        active = active | set(found)
+    needed = loop.trial(look)
     is_sum = all(found.get(k) is mark for k, mark in marks.items())
     is_sum = is_sum and not any(t.is_replaced for t in outside.targets.values())
-    return sorted(active), needed, is_sum
+    return list(marks), needed, is_sum
 
 
 def _added(sums: Nodes, outside: Surroundings) -> list[Node]:

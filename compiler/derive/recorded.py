@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lumijit.compiler.derive import blocks
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.derive.written import Sink
+from lumijit.compiler.derive.written import Sink, Target
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
@@ -118,16 +118,64 @@ class Recorded:
         known: dict[int, Node],
         tangents: State,
         targets: dict[int, Sink],
-    ) -> State:
+    ) -> tuple[State, State]:
         """Differentiate a turn, given the derivatives of state and of `known`.
 
-        `targets` take those of arrays that it writes to.
+        `targets` take those of arrays that it writes to. Returns the state after the
+        turn, and its derivatives.
         """
         mine = {self.args[k].vertex.serial: t for k, t in tangents.items()}
+        outputs = {k: self.outputs[k] for k in self.state}
         found = blocks.forward(
-            self.region.body, known | mine, targets, self.args, self.depth, images
+            self.region.body,
+            known | mine,
+            targets,
+            self.args,
+            self.depth,
+            images,
+            list(outputs.values()),
         )
-        return {k: found[k] for k in self.state if k in found}
+        after = {k: images.get(id(node), node) for k, node in outputs.items()}
+        return after, {k: found[k] for k in self.state if k in found}
+
+    def changing(
+        self, known: Iterable[int], active: set[int], targets: dict[int, Sink]
+    ) -> list[int]:
+        """Return the state whose forward derivatives may be other than 0.
+
+        Args:
+            known: the serial numbers of vertices outside that have derivatives.
+            active: the state that begins with some.
+            targets: take those of arrays that a turn writes to.
+        """
+        while True:
+            reached = {self.args[k].vertex.serial for k in active}
+            reached.update(known)
+            found = blocks.results_reached(
+                self.region.body, reached, targets, self.depth
+            )
+            found.intersection_update(self.state)
+            if found <= active:
+                return sorted(active)
+            active = active | found
+
+    def depended_on(self, active: set[int], targets: dict[int, Target]) -> set[int]:
+        """Return the state that derivatives reach from some of it, turn by turn.
+
+        `targets` have the derivatives by arrays that a turn writes to.
+        """
+        while True:
+            found = blocks.arguments_reached(
+                self.region.body, active, targets, self.depth
+            )
+            more = {
+                k
+                for k in self.state
+                if (vertex := self.args[k].vertex) and vertex.serial in found
+            }
+            if more <= active:
+                return active
+            active = active | more
 
     def trial(self, run: Callable[[State], Nodes]) -> set[int]:
         """Trace code of a turn only to see which state it needs."""
@@ -144,16 +192,15 @@ class Recorded:
 
     def closure(self, needed: set[int]) -> list[int]:
         """Return the state that is needed, and what it is computed of in turn."""
-        while True:
-            outputs = [self.outputs[k] for k in sorted(needed)]
-
-            def run(state: State, outputs: Nodes = outputs) -> Nodes:
-                return self._repeated(outputs, state)
-
-            more = self.trial(run)
-            if more <= needed:
-                return sorted(needed)
-            needed = needed | more
+        positions = {arg: k for k, arg in enumerate(self.args)}
+        found: set[int] = set()
+        while needed > found:
+            outputs = [self.outputs[k] for k in needed - found]
+            found |= needed
+            reached = blocks.needed_for(outputs, self.args, self.depth)
+            needed = needed.union(positions[arg] for arg in reached)
+            needed.intersection_update(self.state)
+        return sorted(needed)
 
 
 def stand_in(like: Node) -> Node:

@@ -15,6 +15,7 @@ from lumijit.compiler.derive.adjoints import (
     Adjoint,
     LocalAdjoint,
     local_type_of,
+    unmoved,
     zero,
 )
 from lumijit.compiler.derive.combined import Combination, Extremes, combination
@@ -266,7 +267,7 @@ def _push_local_write(step: Step, tangents: dict[int, Node]) -> Node:
     _, index, value, mask = step.deps
     buffer = tangents.get(0)
     if buffer is None:
-        buffer = zero(step.vertex)
+        buffer = unmoved(step.deps[0])
     return local.replaced(buffer, index, tangents.get(2, literal(0, value)), mask)
 
 

@@ -6,6 +6,7 @@ stand for the operands wherever the region's derivative repeats its code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lumijit.compiler.ir import trace
@@ -21,7 +22,8 @@ class Step:
     """A vertex, and what stands for the nodes that it refers to (`images`, by id).
 
     `targets` take the forward derivatives of arrays that an outer region writes to
-    (`written.Sink`), by the ids of these.
+    (`written.Sink`), by the ids of these. `wanted` are the results of a region that are
+    to be computed again with its forward derivative, by position.
     """
 
     __slots__ = (
@@ -34,6 +36,7 @@ class Step:
         "targets",
         "type",
         "vertex",
+        "wanted",
     )
 
     def __init__(
@@ -41,10 +44,12 @@ class Step:
         vertex: Vertex,
         images: dict[int, Node] | None = None,
         targets: dict[int, Any] | None = None,
+        wanted: Sequence[int] = (),
     ) -> None:
         self.vertex = vertex
         self.images: dict[int, Node] = images or _NOTHING
         self.targets: dict[int, Any] = targets or _NOTHING
+        self.wanted = wanted
         self.op = vertex.op
         self.attr: Any = vertex.attr
         self.size = vertex.size

@@ -181,11 +181,18 @@ Sink = Tangent | Repeated | Ordered
 class Tangents(dict[int, Node]):
     """Forward derivatives of a region's results, by position.
 
-    `targets` are those of the arrays that it writes to, by the ids of these.
+    `primals` are results computed beside them, `targets` the derivatives of the arrays
+    that it writes to, by the ids of these.
     """
 
-    def __init__(self, results: Mapping[int, Node], sinks: Mapping[int, Sink]) -> None:
+    def __init__(
+        self,
+        results: Mapping[int, Node],
+        primals: Mapping[int, Node],
+        sinks: Mapping[int, Sink],
+    ) -> None:
         super().__init__(results)
+        self.primals = primals
         held = ((key, sink.holder) for key, sink in sinks.items())
         self.targets = {key: h._node for key, h in held if h is not None}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import REGIONS
+from lumijit.compiler.ir.ops.structural import LOCAL, REGIONS
 from lumijit.runtime.dtypes import DType
 
 #: Buffers in memory are stored in chunks of so many lanes, entry after entry.
@@ -20,6 +21,8 @@ _LOCAL_BIT = 1 << 7
 
 
 _types: dict[tuple[DType, int], LocalType] = {}
+# Accesses are numbered in the order of the program.
+_serials = itertools.count(1)
 
 
 class LocalType(DType):
@@ -53,6 +56,29 @@ def local_type(element: DType, length: int) -> LocalType:
 def in_use() -> bool:
     """Tell whether the process has ever made a buffer: programs then look for them."""
     return bool(_types)
+
+
+class ReadSerial(int):
+    """The serial number of a read.
+
+    For value numbering, all are equal: the first of several equal reads counts.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReadSerial)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def next_serial() -> int:
+    """Return the number of the next access."""
+    return next(_serials)
+
+
+def renumbered(serial: int) -> int:
+    """Return the number for making an access once more, now."""
+    return type(serial)(next(_serials))
 
 
 def stored_lanes(node: Node) -> int:
@@ -95,3 +121,8 @@ def is_local(node: Node) -> bool:
 def local_deps(node: Node) -> Iterator[Node]:
     """Yield the operands that are versions of buffers."""
     return (dep for dep in node.deps if isinstance(dep.type, LocalType))
+
+
+def is_undefined(node: Node) -> bool:
+    """Tell whether a node is a buffer of which no entry has been written."""
+    return node.op is LOCAL and not node.deps

@@ -13,14 +13,19 @@ state), whoever it was reached through; `regions` asks for these when it closes 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType, local_type
+from lumijit.compiler.ir.local_types import (
+    MAX_LENGTH,
+    LocalType,
+    ReadSerial,
+    local_type,
+    next_serial,
+)
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
     LITERAL,
@@ -34,8 +39,6 @@ from lumijit.compiler.record import writes
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import SizeError, StateError, SymbolicError
-
-_serials = itertools.count(1)
 
 
 class Buffer(Holder):
@@ -61,19 +64,6 @@ class Buffer(Holder):
         found = self._node.type
         assert isinstance(found, LocalType)
         return found
-
-
-class _ReadSerial(int):
-    """The serial number of a read.
-
-    For value numbering, all are equal: the first of several equal reads counts.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ReadSerial)
-
-    def __hash__(self) -> int:
-        return 0
 
 
 class NeedsAllLanes(BaseException):
@@ -107,7 +97,7 @@ def new(dtype: LocalType, value: Node | None = None) -> Node:
     """Append a buffer; without a value, its entries are undefined until written."""
     deps = () if value is None else (value,)
     size = 1 if value is None else value.size
-    made = trace.make(LOCAL, dtype, size, deps, next(_serials))
+    made = trace.make(LOCAL, dtype, size, deps, next_serial())
     if vertices.variables:
         vertices.track(made, LOCAL, deps)
     return made
@@ -120,7 +110,7 @@ def entry(buffer: Node, index: Node, mask: Node) -> Node:
     deps = (buffer, index, mask)
     size = trace.broadcast_size(LOCAL_READ, deps)
     return trace.append(
-        LOCAL_READ, dtype.element, deps, _ReadSerial(next(_serials)), size
+        LOCAL_READ, dtype.element, deps, ReadSerial(next_serial()), size
     )
 
 
@@ -128,7 +118,7 @@ def replaced(buffer: Node, index: Node, value: Node, mask: Node) -> Node:
     """Append a write to a version of a buffer; return the next."""
     deps = (buffer, index, value, mask)
     size = trace.broadcast_size(LOCAL_WRITE, deps)
-    made = trace.make(LOCAL_WRITE, buffer.type, size, deps, next(_serials))
+    made = trace.make(LOCAL_WRITE, buffer.type, size, deps, next_serial())
     if vertices.variables:
         vertices.track(made, LOCAL_WRITE, deps)
     return made

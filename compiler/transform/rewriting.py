@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.local_types import renumbered
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
@@ -37,7 +38,8 @@ class Rewriter:
     other operands, by the id of a node and the operand's position; in place of an
     array that is read by index stands its address. A copy has as many elements as its
     operands. If it `is_pure`, regions lose their writes, and what only serves these. If
-    it `is_tracking`, copies have derivatives as their originals do.
+    it `is_tracking`, copies have derivatives as their originals do. If it `is_repeating`,
+    copies access local memory after all that has done so.
     """
 
     def __init__(
@@ -46,11 +48,13 @@ class Rewriter:
         changes: Mapping[tuple[int, int], Node] | None = None,
         is_pure: bool = False,
         is_tracking: bool = False,
+        is_repeating: bool = False,
     ) -> None:
         self.images = images
         self._changes = changes or {}
         self._is_pure = is_pure
         self._is_tracking = is_tracking
+        self._is_repeating = is_repeating
         self._addresses: Nodes = {}
 
     def copy(self, nodes: Iterable[Node], scope: Scope) -> list[Node]:
@@ -97,6 +101,8 @@ class Rewriter:
                 found = None
             deps.append(found or self.image(dep))
         copy = _node(node, scope, tuple(deps))
+        if self._is_repeating and node.op.is_ordered:
+            copy.attr = renumbered(node.attr)
         if node.op in REGIONS:
             self._region(node, copy, moved)
         elif moved:

@@ -17,7 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lumijit.compiler.emit.repetition import repeat
-from lumijit.compiler.ir.local_types import CHUNK, LocalType, is_local, local_deps
+from lumijit.compiler.ir.local_types import (
+    CHUNK,
+    LocalType,
+    is_local,
+    is_undefined,
+    local_deps,
+)
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import is_true
@@ -174,10 +180,12 @@ class Scratch:
 
         self.for_entries(source.dtype.length, copy)
 
-    def _duplicate(self, name: str) -> str:
-        source = self.areas[name]
+    def _duplicate(self, version: Node) -> str:
+        """Return an area with the same entries; nobody needs undefined ones."""
+        source = self.areas[self.low.values[version]]
         target = self._new_area(source.dtype)
-        self._copy_entries(source, target)
+        if not is_undefined(version):
+            self._copy_entries(source, target)
         return target.base
 
     # Single entries
@@ -207,7 +215,7 @@ class Scratch:
         buffer, index, value_node, mask = node.deps
         name = low.values[buffer]
         if not self.lifetimes.may_overwrite(node, buffer):
-            name = self._duplicate(name)
+            name = self._duplicate(buffer)
         low.values[node] = name
         area = self.areas[name]
         value = self.b.to_memory(area.element, low.operand(value_node))
@@ -242,7 +250,7 @@ class Scratch:
             init = node.deps[k]
             name = values[init]
             if not self.lifetimes.may_overwrite(node, init):
-                name = self._duplicate(name)
+                name = self._duplicate(init)
             values[loop.args[k]] = name
 
     def leave_body(self, node: Node, buffers: list[int], mask: str | None) -> None:
@@ -262,7 +270,7 @@ class Scratch:
             return
         for k, name in moved.items():
             if name in homes.values():
-                moved[k] = self._duplicate(name)
+                moved[k] = self._duplicate(outputs[k])
         for k, name in moved.items():
             self._copy_entries(self.areas[name], self.areas[homes[k]], mask)
 
@@ -300,7 +308,7 @@ class Scratch:
             name = self.low.values[version]
             is_free = name in free
             free.discard(name)
-            found[k] = name if is_free else self._duplicate(name)
+            found[k] = name if is_free else self._duplicate(version)
         return found
 
     def free_areas(self, node: Node) -> set[str]:
