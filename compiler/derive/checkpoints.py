@@ -194,29 +194,32 @@ def _refuse_more_turns(label: str, bound: int, turns: Value) -> None:
 
 
 def undo_turns(
-    loop: Recorded, kept: list[int], starts: Nodes, undo: Undo
+    loop: Recorded, needed: set[int], starts: Nodes, undo: Undo
 ) -> list[Node]:
     """Go through the turns of a loop from the last to the first.
 
     Args:
         loop: the loop.
-        kept: the state that is needed.
+        needed: the positions of the state that `undo` needs.
         starts: what is carried from turn to turn.
         undo: from the state at the start of a turn and what is carried, returns what
             is carried on.
     """
-    size = sum(max(1, loop.args[k].type.size_bytes) for k in kept) or 1
+    kept, counters = loop.closure(needed)
+    size = sum(max(1, loop.args[k].type.size_bytes) for k in kept)
     longest = max([_length(loop.args[k]) for k in kept], default=1)
-    count = min((_MEMORY if _limit is None else _limit) // size, MAX_LENGTH // longest)
+    count = MAX_LENGTH // longest
+    if kept:
+        count = min((_MEMORY if _limit is None else _limit) // size, count)
     bound = loop.region.bound
-    if bound is not None and bound <= count:
-        return _undo_all_kept(loop, kept, starts, undo)
+    if not kept or (bound is not None and bound <= count):
+        return Tape(loop, kept, counters, bound).undo(starts, undo)
     if _limit is None:
         count = min(max(count, 2 << _FEWEST), MAX_LENGTH // longest)
     bits = min((count // 2).bit_length() - 1, _MOST)
     if bits < 1:
         raise _too_large(loop, size)
-    return Checkpoints(loop, kept, bits).undo(starts, undo)
+    return Checkpoints(loop, kept, counters, bits).undo(starts, undo)
 
 
 def _too_large(loop: Recorded, size: int) -> DerivativeError:
@@ -230,53 +233,76 @@ def _too_large(loop: Recorded, size: int) -> DerivativeError:
     )
 
 
-def _undo_all_kept(
-    loop: Recorded, kept: list[int], starts: Nodes, undo: Undo
-) -> list[Node]:
-    """Go back through a loop of few turns, with the states of all."""
-    bound = loop.region.bound
-    assert bound is not None
-    slots = Slots(loop, kept, max(bound, 1))
-    count = len(loop.state)
+class Tape:
+    """A recorded loop whose state is kept in all turns, if it is kept at all.
 
-    def run(args: Nodes) -> Nodes:
-        state, turn = _state(loop.state, args[:count]), Value(args[count])
-        slots.write({k: state[k] for k in kept}, turn, turn < bound)
-        return [*loop.turn(state).values(), (turn + 1).node]
+    At most `bound` states are, of others than `counters`.
+    """
 
-    results = traced_loop(
-        loop.label,
-        loop.width,
-        [*loop.inits.values(), trace.literal(UINT32, 0)],
-        lambda args: loop.condition(_state(loop.state, args[:count])),
-        run,
-    )
-    turns = Value(results[count])
-    _refuse_more_turns(loop.label, bound, turns)
+    def __init__(
+        self, loop: Recorded, kept: list[int], counters: list[int], bound: int | None
+    ) -> None:
+        self._loop = loop
+        self._kept = kept
+        self._counters = counters
+        self._bound = (bound or 0) if kept else None
 
-    def back(args: Nodes) -> Nodes:
-        turn = Value(args[0]) - 1
-        return [turn.node, *undo(slots.read(turn), args[1:])]
+    def undo(self, starts: Nodes, undo: Undo) -> list[Node]:
+        """Go through the turns from the last to the first."""
+        loop, bound = self._loop, self._bound
+        slots = Slots(loop, self._kept, max(bound or 0, 1))
+        turns = self._run(slots)
+        if bound is not None:
+            _refuse_more_turns(loop.label, bound, turns)
+            turns = (turns <= bound).select(turns, bound)
 
-    results = traced_loop(
-        loop.label,
-        loop.width,
-        [(turns <= bound).select(turns, bound).node, *starts],
-        lambda args: (Value(args[0]) > 0).node,
-        back,
-    )
-    return results[1:]
+        def body(args: Nodes) -> Nodes:
+            turn = Value(args[0]) - 1
+            state = slots.read(turn) | loop.counted(self._counters, turn)
+            return [turn.node, *undo(state, args[1:])]
+
+        results = traced_loop(
+            loop.label,
+            loop.width,
+            [turns.node, *starts],
+            lambda args: (Value(args[0]) > 0).node,
+            body,
+        )
+        return results[1:]
+
+    def _run(self, slots: Slots) -> Value:
+        """Run the loop; return the number of turns."""
+        loop, bound = self._loop, self._bound
+        count = len(loop.state)
+
+        def body(args: Nodes) -> Nodes:
+            state, turn = _state(loop.state, args[:count]), Value(args[count])
+            if bound is not None:
+                slots.write({k: state[k] for k in self._kept}, turn, turn < bound)
+            return [*loop.turn(state).values(), (turn + 1).node]
+
+        results = traced_loop(
+            loop.label,
+            loop.width,
+            [*loop.inits.values(), trace.literal(UINT32, 0)],
+            lambda args: loop.condition(_state(loop.state, args[:count])),
+            body,
+        )
+        return Value(results[count])
 
 
 class Checkpoints:
-    """A recorded loop, and the state that is kept to go back.
+    """A recorded loop, and the state that is kept to go back, besides counters.
 
     The coarse slots come first; the fine ones follow.
     """
 
-    def __init__(self, loop: Recorded, kept: list[int], bits: int) -> None:
+    def __init__(
+        self, loop: Recorded, kept: list[int], counters: list[int], bits: int
+    ) -> None:
         self.loop = loop
         self.kept = kept
+        self.counters = counters
         self.count = 1 << bits
         self.bits = bits
 
@@ -300,6 +326,7 @@ class Checkpoints:
             state = slots.read(is_entry.select(number, fine + self.count))
             keeping = is_entry, first, stride
             state = self._advance(slots, state, (start, turn), keeping)
+            state |= loop.counted(self.counters, turn)
             return [turn.node, *undo(state, args[1:])]
 
         results = traced_loop(
@@ -381,7 +408,8 @@ class Checkpoints:
             mask = _number(1).map(SHL, stride) - 1
             is_mark = is_keeping & ((offset & mask) == 0)
             slots.write(now, offset.map(SHR, stride) + self.count, is_mark)
-            return [(turn + 1).node, *loop.turn(now).values()]
+            images = loop.images(now | loop.counted(self.counters, turn))
+            return [(turn + 1).node, *loop.turn(now, images).values()]
 
         results = traced_loop(
             loop.label,

@@ -152,7 +152,7 @@ def _undone_turns(
         return [*passed, *_added(args[count:], outside)]
 
     carried = [*starts.values(), *map(zero, outside.vertices)]
-    results = undo_turns(loop, loop.closure(needed), carried, undo)
+    results = undo_turns(loop, needed, carried, undo)
     return _keyed(starts, results[:count]), results[count:]
 
 

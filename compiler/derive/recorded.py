@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 
 from lumijit.compiler.derive import blocks
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.steps import Step
+from lumijit.compiler.derive.values import Value
 from lumijit.compiler.derive.written import Sink, Target
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.ops.arithmetic import ADD, SUB
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import read_deps
@@ -190,17 +194,48 @@ class Recorded:
         needed = _reached((*results, *effects, *buffers), inner)
         return {k for k, node in state.items() if id(node) in needed}
 
-    def closure(self, needed: set[int]) -> list[int]:
-        """Return the state that is needed, and what it is computed of in turn."""
+    @cached_property
+    def counters(self) -> dict[int, Callable[[Value], Value]]:
+        """The state to which each turn adds the same whole number: its value by turn."""
+        found = {}
+        for k in self.state:
+            arg, out = self.args[k], self.outputs[k]
+            if not arg.type.is_int or out.op not in (ADD, SUB) or arg not in out.deps:
+                continue
+            first, step = out.deps
+            if out.op is ADD and step is arg:
+                first, step = step, first
+            is_same = id(step) in self._images or step.scope.depth <= self.depth
+            if first is arg and is_same:
+                step = self._images.get(id(step), step)
+                found[k] = partial(_counted, out.op, self.inits[k], step)
+        return found
+
+    def closure(self, needed: set[int]) -> tuple[list[int], list[int]]:
+        """Return what determines the state that is needed, at the start of a turn.
+
+        That is this state, and what it is computed of in turn: of both, the state to
+        be kept, and the counters.
+        """
         positions = {arg: k for k, arg in enumerate(self.args)}
         found: set[int] = set()
-        while needed > found:
-            outputs = [self.outputs[k] for k in needed - found]
+        while not needed <= found:
+            more = needed - found
             found |= needed
+            outputs = [self.outputs[k] for k in more if k not in self.counters]
             reached = blocks.needed_for(outputs, self.args, self.depth)
-            needed = needed.union(positions[arg] for arg in reached)
-            needed.intersection_update(self.state)
-        return sorted(needed)
+            needed = {positions[arg] for arg in reached}.intersection(self.state)
+        kept = [k for k in sorted(found) if k not in self.counters]
+        return kept, [k for k in sorted(found) if k in self.counters]
+
+    def counted(self, keys: Iterable[int], turn: Value) -> State:
+        """Return the values of counters at the start of a turn."""
+        return {k: self.counters[k](turn).node for k in keys}
+
+
+def _counted(op: Op, first: Node, step: Node, turn: Value) -> Value:
+    steps = Value(trace.cast_to(turn.node, first.type)) * Value(step)
+    return Value(first).map(op, steps)
 
 
 def stand_in(like: Node) -> Node:
