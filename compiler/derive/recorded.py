@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from lumijit.compiler.derive import blocks
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.branching import Surroundings
+from lumijit.compiler.derive.repetition import Images, arguments_of, repeat
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.derive.written import Sink, Target
@@ -71,7 +72,7 @@ class Recorded:
             k: self.args[k].vertex for k in inits if self.args[k].vertex is not None
         }
 
-    def images(self, state: State) -> blocks.Images:
+    def images(self, state: State) -> Images:
         """Return what stands for nodes if the state, or a part, is this."""
         return self._images | {id(self.args[k]): node for k, node in state.items()}
 
@@ -80,7 +81,7 @@ class Recorded:
         (cond,) = self.region.header.outputs
         return self._repeated([cond], state)[0]
 
-    def turn(self, state: State, images: blocks.Images | None = None) -> State:
+    def turn(self, state: State, images: Images | None = None) -> State:
         """Repeat the body for some of the state.
 
         `images`: what stands for its nodes if a derivative has repeated some already.
@@ -89,16 +90,16 @@ class Recorded:
         return dict(zip(state, self._repeated(outputs, state, images), strict=True))
 
     def _repeated(
-        self, nodes: Nodes, state: State, images: blocks.Images | None = None
+        self, nodes: Nodes, state: State, images: Images | None = None
     ) -> list[Node]:
         if images is None:
             images = self.images(state)
-        blocks.repeat(nodes, self.args, self.depth, images)
+        repeat(nodes, self.args, self.depth, images)
         return [images.get(id(node), node) for node in nodes]
 
     def reverse(
         self,
-        images: blocks.Images,
+        images: Images,
         by: State,
         outside: Surroundings,
         sums: Nodes = (),
@@ -118,7 +119,7 @@ class Recorded:
 
     def forward(
         self,
-        images: blocks.Images,
+        images: Images,
         known: dict[int, Node],
         tangents: State,
         targets: dict[int, Sink],
@@ -196,8 +197,8 @@ class Recorded:
 
     @cached_property
     def counters(self) -> dict[int, Callable[[Value], Value]]:
-        """The state to which each turn adds the same whole number: its value by turn."""
-        found = {}
+        """State to which each turn adds the same whole number: its value by turn."""
+        found: dict[int, Callable[[Value], Value]] = {}
         for k in self.state:
             arg, out = self.args[k], self.outputs[k]
             if not arg.type.is_int or out.op not in (ADD, SUB) or arg not in out.deps:
@@ -223,7 +224,7 @@ class Recorded:
             more = needed - found
             found |= needed
             outputs = [self.outputs[k] for k in more if k not in self.counters]
-            reached = blocks.needed_for(outputs, self.args, self.depth)
+            reached = arguments_of(outputs, self.args, self.depth)
             needed = {positions[arg] for arg in reached}.intersection(self.state)
         kept = [k for k in sorted(found) if k not in self.counters]
         return kept, [k for k in sorted(found) if k in self.counters]

@@ -38,8 +38,8 @@ class Rewriter:
     other operands, by the id of a node and the operand's position; in place of an
     array that is read by index stands its address. A copy has as many elements as its
     operands. If it `is_pure`, regions lose their writes, and what only serves these. If
-    it `is_tracking`, copies have derivatives as their originals do. If it `is_repeating`,
-    copies access local memory after all that has done so.
+    it `is_tracking`, copies have derivatives as their originals do. If it
+    `is_repeating`, copies access local memory after all that has done so.
     """
 
     def __init__(

@@ -1,0 +1,168 @@
+"""Recorded code that is computed again, where its derivative is being traced.
+
+Other nodes (`images`) stand for arguments and captured values, and for what has been
+computed again. How derivatives pass along the code is in `blocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lumijit.compiler.ir import local_types, trace, vertices
+from lumijit.compiler.ir.captures import Captures, in_order
+from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.ops.structural import CONSUMED, PROJECT, REGIONS
+from lumijit.compiler.ir.roles import is_effect, read_deps
+from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.transform.rewriting import (
+    Rewriter,
+    pure_nodes,
+    without_effects,
+)
+from lumijit.runtime.errors import DerivativeError
+
+Images = dict[int, Node]
+
+
+def inside(nodes: Iterable[Node], depth: int) -> list[Node]:
+    """Return the nodes that were made in a region, whose surroundings lie so deep."""
+    return [node for node in nodes if node.scope.depth > depth]
+
+
+def home_of(nodes: Iterable[Node], depth: int) -> Scope | None:
+    """Return the scope in which code was recorded that nodes result from."""
+    for node in nodes:
+        if node.scope.depth > depth:
+            return node.scope
+    return None
+
+
+def inner_vertices(outputs: Iterable[Node], depth: int) -> list[Vertex]:
+    """Return the vertices inside of a region that results depend on."""
+    found: dict[int, Vertex] = {}
+    stack = [node.vertex for node in outputs if node.vertex is not None]
+    while stack:
+        vertex = stack.pop()
+        if vertex.serial not in found and vertex.scope.depth > depth:
+            found[vertex.serial] = vertex
+            stack.extend(vertex.parents)
+    return list(found.values())
+
+
+class Code:
+    """Recorded code that is computed again, as far as it is needed and in its order.
+
+    `images` learns what stands for its nodes.
+    """
+
+    def __init__(
+        self, outputs: Sequence[Node], args: Sequence[Node], depth: int, images: Images
+    ) -> None:
+        """Find the code.
+
+        Args:
+            outputs: what may be needed.
+            args: the arguments of the region.
+            depth: how deep the scope around the region is.
+            images: what stands for nodes so far.
+        """
+        self._images = images
+        self._rewriter = Rewriter(
+            images,
+            is_pure=True,
+            is_tracking=vertices.is_tracking(),
+            is_repeating=True,
+        )
+        nodes: Iterable[Node] = ()
+        home = home_of((*outputs, *args), depth)
+        if home is not None:
+            inside = [node for node in outputs if node.scope is home]
+            ordered = in_order(inside, home, set(args), Captures())
+            left = tuple(node for node in ordered if id(node) not in images)
+            nodes = pure_nodes(left, inside)
+        self._nodes = [node for node in nodes if node.op is not CONSUMED]
+        self._places = {id(node): k for k, node in enumerate(self._nodes)}
+        self._results: dict[int, list[Node]] = {}
+        for node in self._nodes:
+            if node.op is PROJECT:
+                self._results.setdefault(id(node.deps[0]), []).append(node)
+        # Regions for which others stand, with all their results.
+        self._replaced: set[int] = set()
+        accesses = local_types.accesses(self._nodes) if local_types.in_use() else ()
+        self._accesses = {self._places[id(node)] for node in accesses}
+
+    def repeat(self, outputs: Iterable[Node]) -> None:
+        """Compute nodes, unless something stands for them.
+
+        Before an access to local memory, what accesses it earlier is repeated, too:
+        there, these come first in the code.
+        """
+        found: set[int] = set()
+        stack = list(outputs)
+        first = 0
+        while stack:
+            node = stack.pop()
+            k = self._places.get(id(node))
+            if k is None or k in found or self._is_known(node):
+                continue
+            found.add(k)
+            stack += read_deps(node)
+            if k in self._accesses and k >= first:
+                stack += self._nodes[first:k]
+                first = k
+        todo = [self._nodes[k] for k in sorted(found)]
+        copies = self._rewriter.copy(todo, trace.state.scope)
+        if any(copy.op is CONSUMED for copy in copies):
+            raise _needs_write()
+
+    def _is_known(self, node: Node) -> bool:
+        return id(node) in self._images or id(node) in self._replaced
+
+    def wanted(self, region: Node) -> list[int]:
+        """Return which results of a region may be needed."""
+        return [node.attr for node in self._results.get(id(region), ())]
+
+    def replace(self, region: Node, results: Mapping[int, Node]) -> None:
+        """Let other nodes stand for the results of a region, by position."""
+        self._replaced.add(id(region))
+        for node in self._results.get(id(region), ()):
+            self._images.setdefault(id(node), results[node.attr])
+
+
+def repeat(
+    outputs: Sequence[Node], args: Sequence[Node], depth: int, images: Images
+) -> None:
+    """Compute results of recorded code again; `images` learns what stands for them."""
+    Code(outputs, args, depth, images).repeat(outputs)
+
+
+def arguments_of(
+    outputs: Iterable[Node], args: Sequence[Node], depth: int
+) -> list[Node]:
+    """Return the arguments of a region that results are computed of."""
+    found: dict[int, Node] = {}
+    seen: set[int] = set()
+    known = set(map(id, args))
+    stack = inside(outputs, depth)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if id(node) in known:
+            found[id(node)] = node
+        elif node.op in REGIONS and is_effect(node):
+            stack += inside(without_effects(node)[1], depth)
+        elif node.op in REGIONS or not is_effect(node):
+            stack += inside(read_deps(node), depth)
+    return list(found.values())
+
+
+def _needs_write() -> DerivativeError:
+    return DerivativeError(
+        "derivative of a region",
+        "it needs what a write returned inside (lumijit.scatter_inc or scatter_exch), "
+        "which can't be had a second time",
+        "write outside of what is differentiated, or use evaluated mode "
+        "(mode='evaluated').",
+    )
