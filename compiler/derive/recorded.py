@@ -13,7 +13,7 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.derive.written import Sink, Target
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.nodes import Node, Scope, reached
 from lumijit.compiler.ir.ops.arithmetic import ADD, SUB
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
@@ -192,8 +192,8 @@ class Recorded:
         regions.restore_writes(inner)
         buffers = [carried.final for carried in inner.locals.values()]
         regions.forget(inner)
-        needed = _reached((*results, *effects, *buffers), inner)
-        return {k for k, node in state.items() if id(node) in needed}
+        needed = set(_reached((*results, *effects, *buffers), inner))
+        return {k for k, node in state.items() if node in needed}
 
     @cached_property
     def counters(self) -> dict[int, Callable[[Value], Value]]:
@@ -244,15 +244,11 @@ def stand_in(like: Node) -> Node:
     return trace.make(SYMBOLIC, like.type, like.size, (), None)
 
 
-def _reached(nodes: Nodes, scope: Scope) -> set[int]:
-    """Return the nodes of a scope that others depend on, by id."""
-    seen: set[int] = set()
-    stack = [node for node in nodes if node.scope is scope]
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
+def _reached(nodes: Nodes, scope: Scope) -> list[Node]:
+    """Return the nodes of a scope that others depend on."""
+
+    def below(node: Node) -> list[Node]:
         deps = read_deps(node) if node.op in REGIONS else node.deps
-        stack.extend(dep for dep in deps if dep.scope is scope)
-    return seen
+        return [dep for dep in deps if dep.scope is scope]
+
+    return reached([node for node in nodes if node.scope is scope], below)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lumijit.compiler.ir import local_types, trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
-from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.nodes import Node, Scope, reached
 from lumijit.compiler.ir.ops.structural import CONSUMED, PROJECT, REGIONS
 from lumijit.compiler.ir.roles import is_effect, read_deps
 from lumijit.compiler.ir.vertices import Vertex
@@ -140,22 +140,15 @@ def arguments_of(
     outputs: Iterable[Node], args: Sequence[Node], depth: int
 ) -> list[Node]:
     """Return the arguments of a region that results are computed of."""
-    found: dict[int, Node] = {}
-    seen: set[int] = set()
-    known = set(map(id, args))
-    stack = inside(outputs, depth)
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if id(node) in known:
-            found[id(node)] = node
-        elif node.op in REGIONS and is_effect(node):
-            stack += inside(without_effects(node)[1], depth)
-        elif node.op in REGIONS or not is_effect(node):
-            stack += inside(read_deps(node), depth)
-    return list(found.values())
+    known = set(args)
+
+    def below(node: Node) -> list[Node]:
+        if node in known or (is_effect(node) and node.op not in REGIONS):
+            return []
+        deps = without_effects(node)[1] if is_effect(node) else read_deps(node)
+        return inside(deps, depth)
+
+    return [node for node in reached(inside(outputs, depth), below) if node in known]
 
 
 def _needs_write() -> DerivativeError:
