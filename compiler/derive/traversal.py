@@ -91,6 +91,8 @@ class isolated:
 
 
 _queue: Variable[Found | None] = Variable("queue", None)
+# From where reverse mode was asked to go back since the last traversal.
+_starts: Variable[tuple[Vertex, ...]] = Variable("starts", ())
 _isolation: Variable[Isolation | None] = Variable("isolation", None)
 # What nested traversals have left for the one that is running.
 _arrivals: Variable[Found | None] = Variable("arrivals", None)
@@ -147,6 +149,8 @@ def enqueue(seeds: list[Vertex], is_forward: bool) -> None:
     start = isolation.start if isolation is not None else 0
     known = _queue.get() or {}
     _queue.set({**known, **_collect(seeds, is_forward, start)})
+    if not is_forward:
+        _starts.set((*_starts.get(), *seeds))
 
 
 def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> None:
@@ -157,8 +161,13 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
         clearing: what to forget.
         is_tracked: whether derivatives of what is computed here are tracked, too.
     """
-    found = _queue.get() or {}
+    found, starts = _queue.get() or {}, _starts.get()
     _queue.set(None)
+    _starts.set(())
+    if not is_forward and trace.state.scope is not ROOT:
+        border = _Border()
+        if any(border.has(start) and start.grad is not None for start in starts):
+            raise _begins_outside()
     _run(found, is_forward, clearing, is_tracked)
 
 
@@ -266,6 +275,15 @@ class _Border:
             else:
                 index = trace.counter(vertex.size)
                 memory.update(total, value, index, always, "add")
+
+
+def _begins_outside() -> DerivativeError:
+    return DerivativeError(
+        "lumijit.traverse",
+        "the traversal, in a symbolic loop, branch or call, begins at a variable from "
+        "outside, whose gradient would be lost",
+        "differentiate it outside, or compute inside what is differentiated there.",
+    )
 
 
 def _local_buffer() -> DerivativeError:

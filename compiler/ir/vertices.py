@@ -122,7 +122,8 @@ class Vertex:
     @property
     def is_cut(self) -> bool:
         """Whether a traversal has cleared what the value depends on."""
-        return self.op is None and self.serial not in variables
+        is_known = self.serial in variables or self.attr is not None
+        return self.op is None and not is_known
 
     def cut(self) -> None:
         """Forget what the value depends on."""

@@ -324,3 +324,28 @@ def test_local_buffers_outside_are_refused() -> None:
         pytest.raises(DerivativeError, match="to a local buffer outside"),
     ):
         program(theta, Float(X))
+
+
+@pytest.mark.parametrize("is_state", [False, True], ids=["captured", "state"])
+def test_traversals_that_begin_outside_are_refused(is_state: bool) -> None:
+    """They did nothing: the region passed on what came later only."""
+    x = Float(X)
+    dr.enable_grad(x)
+    y = x * x
+
+    def body(i, z):
+        dr.backward(z if is_state else y)
+        return i + 1, z
+
+    state = UInt(0), y if is_state else Float(X)
+    with pytest.raises(DerivativeError, match="begins at a variable from outside"):
+        dr.while_loop(state, lambda i, _: i < 3, body, mode="symbolic")
+    # What had gradients before is no start.
+    dr.set_grad(y, 1)
+    dr.while_loop(
+        (UInt(0),),
+        lambda i: i < 3,
+        lambda i: (dr.backward(y * 2, dr.ADFlag.ClearVertices), i + 1)[1:],
+        mode="symbolic",
+    )
+    np.testing.assert_allclose(dr.grad(x), (1 + 6) * 2 * X)
