@@ -7,7 +7,7 @@ import struct
 import sys
 
 from lumijit.compiler.launch import named_kernels
-from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.compiler.lower.collectives.pieces import head
 from lumijit.runtime import buffers, pool_layout, workers
 from lumijit.runtime.dtypes import INT64
 from lumijit.runtime.pool_ir import platform_for
@@ -45,10 +45,7 @@ class Mark:
 
 def _clock_ir(name: str, clock: int) -> str:
     """Write the time to memory. Slots: where the clock's address is; the memory."""
-    return f"""{head(name)}
-entry:
-{arg("where", 0)}
-{arg("to", 1)}
+    return f"""{head(name, "where to")}
   %clock = load ptr, ptr %where
   %missing = icmp eq ptr %clock, null
   br i1 %missing, label %none, label %read

@@ -16,7 +16,7 @@ import numpy as np
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.launch import kernels, named_kernels
-from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.compiler.lower.collectives.pieces import head
 from lumijit.runtime import device
 from lumijit.runtime.dtypes import DType
 
@@ -46,8 +46,8 @@ def _write(name: str, op: Op, t: DType) -> str:
     assert op.lower is not None
     ty = f"<{b.width} x {t.memory_llvm}>"
     align = f"align {t.size_bytes}"
-    slots = [arg(f"p{k}", k) for k in range(op.arity + 1)]
+    slots = " ".join(f"p{k}" for k in range(op.arity + 1))
     operands = [b.emit(f"load {ty}, ptr %p{k}, {align}") for k in range(op.arity)]
     b.line(f"store {ty} {op.lower(b, t, *operands)}, ptr %p{op.arity}, {align}")
-    lines = [head(name), *slots, *b.lines, "  ret void", "}"]
+    lines = [head(name, slots), *b.lines, "  ret void", "}"]
     return "\n".join([*lines, *b.declarations.values(), ""])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.compiler.lower.collectives.pieces import head
 from lumijit.compiler.lower.collectives.scan import prefix_function, prefix_of_block
 from lumijit.runtime.dtypes import UINT32
 
@@ -92,15 +92,7 @@ def compress_ir(name: str, pause: str) -> str:
     (u32, receives the total).
     """
     return f"""@places = private unnamed_addr constant {_places()}
-{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-{arg("sums", 2)}
-{arg("ready", 3)}
-{arg("block", 4, "i64")}
-{arg("size", 5, "i64")}
-{arg("count", 6)}
+{head(name, "src dst sums ready block:i64 size:i64 count")}
 {prefix_of_block("i32", _ADD)}
   %islast = icmp eq i64 %end, %size
   br i1 %islast, label %total, label %start

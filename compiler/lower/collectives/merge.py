@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.collectives.pieces import arg, head, lanes
+from lumijit.compiler.lower.collectives.pieces import each, lanes
 from lumijit.runtime.dtypes import DType
 
 
@@ -13,24 +13,14 @@ def merge_ir(name: str, op: str, t: DType) -> str:
     Slots: dst, base, entries between threads, threads, interleaved copies.
     """
     element = t.memory_llvm
-    return f"""{head(name)}
-entry:
-{arg("dst", 0)}
-{arg("base", 1)}
-{arg("stride", 2, "i64")}
-{arg("threads", 3, "i64")}
-{arg("copies", 4, "i64")}
-  br label %entryloop
-entryloop:
-  %k = phi i64 [ %begin, %entry ], [ %k.n, %store ]
-  %to = getelementptr {element}, ptr %dst, i64 %k
+    body = f"""  %to = getelementptr {element}, ptr %dst, i64 %e
   %old = load {element}, ptr %to
-  %first = mul i64 %k, %copies
+  %first = mul i64 %e, %copies
   br label %slot
 slot:
-  %t = phi i64 [ 0, %entryloop ], [ %t.n, %slot.end ]
-  %at = phi i64 [ %first, %entryloop ], [ %at.n, %slot.end ]
-  %sum = phi {element} [ %old, %entryloop ], [ %sum.c, %slot.end ]
+  %t = phi i64 [ 0, %next ], [ %t.n, %slot.end ]
+  %at = phi i64 [ %first, %next ], [ %at.n, %slot.end ]
+  %sum = phi {element} [ %old, %next ], [ %sum.c, %slot.end ]
   br label %copy
 copy:
   %c = phi i64 [ 0, %slot ], [ %c.n, %copy ]
@@ -48,14 +38,8 @@ slot.end:
   %tmore = icmp ult i64 %t.n, %threads
   br i1 %tmore, label %slot, label %store
 store:
-  store {element} %sum.c, ptr %to
-  %k.n = add i64 %k, 1
-  %more = icmp ult i64 %k.n, %end
-  br i1 %more, label %entryloop, label %exit
-exit:
-  ret void
-}}
-"""
+  store {element} %sum.c, ptr %to"""
+    return each(name, "dst base stride:i64 threads:i64 copies:i64", body, last="store")
 
 
 def merge_vector_ir(name: str, op: str, t: DType) -> str:
@@ -66,22 +50,13 @@ def merge_vector_ir(name: str, op: str, t: DType) -> str:
     width = lanes(t)
     element = t.memory_llvm
     ty = f"<{width} x {element}>"
-    return f"""{head(name)}
-entry:
-{arg("dst", 0)}
-{arg("base", 1)}
-{arg("stride", 2, "i64")}
-{arg("threads", 3, "i64")}
-  br label %chunk
-chunk:
-  %k = phi i64 [ %begin, %entry ], [ %k.n, %store ]
-  %to = getelementptr {element}, ptr %dst, i64 %k
+    body = f"""  %to = getelementptr {element}, ptr %dst, i64 %e
   %old = load {ty}, ptr %to, align {t.size_bytes}
   br label %slot
 slot:
-  %t = phi i64 [ 0, %chunk ], [ %t.n, %slot ]
-  %at = phi i64 [ %k, %chunk ], [ %at.n, %slot ]
-  %sum = phi {ty} [ %old, %chunk ], [ %sum.n, %slot ]
+  %t = phi i64 [ 0, %next ], [ %t.n, %slot ]
+  %at = phi i64 [ %e, %next ], [ %at.n, %slot ]
+  %sum = phi {ty} [ %old, %next ], [ %sum.n, %slot ]
   %from = getelementptr {element}, ptr %base, i64 %at
   %v = load {ty}, ptr %from, align {t.size_bytes}
 {combine_text(op, t, ty, "sum.n", "%sum", "%v")}
@@ -90,11 +65,5 @@ slot:
   %tmore = icmp ult i64 %t.n, %threads
   br i1 %tmore, label %slot, label %store
 store:
-  store {ty} %sum.n, ptr %to, align {t.size_bytes}
-  %k.n = add i64 %k, {width}
-  %more = icmp ult i64 %k.n, %end
-  br i1 %more, label %chunk, label %exit
-exit:
-  ret void
-}}
-"""
+  store {ty} %sum.n, ptr %to, align {t.size_bytes}"""
+    return each(name, "dst base stride:i64 threads:i64", body, step=width, last="store")

@@ -13,19 +13,45 @@ from lumijit.runtime.dtypes import DType
 LANES_BYTES = 256
 
 
-def head(name: str) -> str:
-    """Open the kernel's definition."""
-    return (
-        f"define void @{name}(i64 %begin, i64 %end, i32 %thread, ptr %args) nounwind {{"
-    )
+def head(name: str, slots: str) -> str:
+    """Open the kernel's definition, and load its arguments.
+
+    `slots` names them in order, with types of those that are no pointers ("x n:i64").
+    """
+    parameters = "i64 %begin, i64 %end, i32 %thread, ptr %args"
+    lines = [f"define void @{name}({parameters}) nounwind {{", "entry:"]
+    for k, slot in enumerate(slots.split()):
+        value, _, ty = slot.partition(":")
+        lines.append(f"  %{value}.p = getelementptr i64, ptr %args, i64 {k}")
+        lines.append(f"  %{value} = load {ty or 'ptr'}, ptr %{value}.p")
+    return "\n".join(lines)
 
 
-def arg(name: str, slot: int, ty: str = "ptr") -> str:
-    """Load an argument slot into `%name`."""
-    return (
-        f"  %{name}.p = getelementptr i64, ptr %args, i64 {slot}\n"
-        f"  %{name} = load {ty}, ptr %{name}.p"
-    )
+def each(
+    name: str,
+    slots: str,
+    body: str,
+    setup: str = "",
+    step: int | str = 1,
+    last: str = "next",
+) -> str:
+    """Write a kernel that goes through its elements, from %e on by a step.
+
+    `setup` is what comes before. `body` begins in block `next` and ends in `last`.
+    """
+    return f"""{head(name, slots)}
+{setup}
+  br label %next
+next:
+  %e = phi i64 [ %begin, %entry ], [ %e.n, %{last} ]
+{body}
+  %e.n = add i64 %e, {step}
+  %goes.on = icmp ult i64 %e.n, %end
+  br i1 %goes.on, label %next, label %exit
+exit:
+  ret void
+}}
+"""
 
 
 def lanes(t: DType) -> int:

@@ -6,7 +6,7 @@ up with zeros, so that a tile reads one run of memory. The first is read as it l
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.compiler.lower.collectives.pieces import each
 from lumijit.runtime.dtypes import DType
 
 _ROWS = 6
@@ -34,28 +34,14 @@ def product_ir(name: str, t: DType) -> str:
     fma = f"declare {ty} @llvm.fma.{suffix}({ty}, {ty}, {ty})" if t.is_float else ""
     zeros = f"<{width} x i32> zeroinitializer"
     iota = ", ".join(f"i64 {k}" for k in range(width))
-    names = ("m", "n", "k", "step.row", "step.sum", "tall", "wide")
-    slots = [arg(slot, 3 + place, "i64") for place, slot in enumerate(names)]
-    return f"""declare void {store}({ty}, ptr, i32, <{width} x i1>)
-declare i64 @llvm.umin.i64(i64, i64)
-{fma}
-{head(name)}
-entry:
-{arg("a", 0)}
-{arg("panels", 1)}
-{arg("c", 2)}
-{chr(10).join(slots)}
-  %tiles = mul i64 %tall, %wide
+    setup = f"""  %tiles = mul i64 %tall, %wide
   %last = sub i64 %m, 1
   %mk = mul i64 %m, %k
   %mn = mul i64 %m, %n
   %panel = mul i64 %k, {width}
-  %group = mul i64 %wide, {_GROUP}
-  br label %next
-next:
-  %w = phi i64 [ %begin, %entry ], [ %w.n, %done ]
-  %b = udiv i64 %w, %tiles
-  %in = urem i64 %w, %tiles
+  %group = mul i64 %wide, {_GROUP}"""
+    body = f"""  %b = udiv i64 %e, %tiles
+  %in = urem i64 %e, %tiles
   %g = udiv i64 %in, %group
   %in.group = urem i64 %in, %group
   %first = mul i64 %g, {_GROUP}
@@ -94,14 +80,13 @@ write:
   %c.j = add i64 %c.b, %column
 {_writes(element, ty, width, rows, store, t.size_bytes)}
   br label %done
-done:
-  %w.n = add i64 %w, 1
-  %again = icmp ult i64 %w.n, %end
-  br i1 %again, label %next, label %exit
-exit:
-  ret void
-}}
-"""
+done:"""
+    numbers = "m:i64 n:i64 k:i64 step.row:i64 step.sum:i64 tall:i64 wide:i64"
+    kernel = each(name, f"a panels c {numbers}", body, setup, last="done")
+    return f"""declare void {store}({ty}, ptr, i32, <{width} x i1>)
+declare i64 @llvm.umin.i64(i64, i64)
+{fma}
+{kernel}"""
 
 
 def _row_pointers(element: str, rows: int) -> str:

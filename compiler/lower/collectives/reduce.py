@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import (
-    arg,
     block_total,
+    each,
     head,
     lanes,
     tail_mask,
@@ -27,11 +27,7 @@ def reduce_ir(name: str, op: str, t: DType) -> str:
     """Combine src[begin … end) into dst[begin / block]; slots: src, dst, block."""
     element = t.memory_llvm
     total, result = block_total(op, t, lanes(t), "entry")
-    return f"""{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-{arg("block", 2, "i64")}
+    return f"""{head(name, "src dst block:i64")}
   %start = add i64 %begin, 0
   %stop = add i64 %end, 0
   %count = sub i64 %end, %begin
@@ -76,29 +72,15 @@ def block_reduce_ir(name: str, op: str, t: DType, width: int) -> str:
     """
     element = t.memory_llvm
     total, result = block_total(op, t, width, "next")
-    return f"""{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-{arg("block", 2, "i64")}
-{tail_mask(t, width, "%block")}
-  %any = icmp ne i64 %whole, 0
-  br label %next
-next:
-  %j = phi i64 [ %begin, %entry ], [ %j.n, %fold ]
-  %start = mul i64 %j, %block
+    setup = f"""{tail_mask(t, width, "%block")}
+  %any = icmp ne i64 %whole, 0"""
+    body = f"""  %start = mul i64 %e, %block
   %stop = add i64 %start, %block
   %full = add i64 %start, %whole
 {total}
-  %out = getelementptr {element}, ptr %dst, i64 %j
-  store {element} {result}, ptr %out
-  %j.n = add i64 %j, 1
-  %again = icmp ult i64 %j.n, %end
-  br i1 %again, label %next, label %exit
-exit:
-  ret void
-}}
-"""
+  %out = getelementptr {element}, ptr %dst, i64 %e
+  store {element} {result}, ptr %out"""
+    return each(name, "src dst block:i64", body, setup, last="fold")
 
 
 def short_blocks_ir(name: str, op: str, t: DType, block: int) -> str:
@@ -117,26 +99,13 @@ def short_blocks_ir(name: str, op: str, t: DType, block: int) -> str:
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [_neighbours(op, t, lines, count, x, y) for x, y in pairs]
-    body = "\n".join(lines)
-    return f"""{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-  br label %next
-next:
-  %j = phi i64 [ %begin, %entry ], [ %j.n, %next ]
-  %first = mul i64 %j, {block}
+    combined = "\n".join(lines)
+    body = f"""  %first = mul i64 %e, {block}
   %from = getelementptr {element}, ptr %src, i64 %first
-{body}
-  %out = getelementptr {element}, ptr %dst, i64 %j
-  store {ty} {parts[0]}, ptr %out, align {t.size_bytes}
-  %j.n = add i64 %j, {count}
-  %again = icmp ult i64 %j.n, %end
-  br i1 %again, label %next, label %exit
-exit:
-  ret void
-}}
-"""
+{combined}
+  %out = getelementptr {element}, ptr %dst, i64 %e
+  store {ty} {parts[0]}, ptr %out, align {t.size_bytes}"""
+    return each(name, "src dst", body, step=count)
 
 
 def _picked(lines: list[str], ty: str, x: str, y: str, picks: range) -> str:

@@ -6,7 +6,7 @@ Rows are taken a few at a time and added to totals on the stack, in order.
 from __future__ import annotations
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.collectives.pieces import arg, head, neutral
+from lumijit.compiler.lower.collectives.pieces import each, neutral
 from lumijit.runtime.dtypes import DType
 
 _VECTOR_BYTES = 64
@@ -27,25 +27,15 @@ def rows_ir(name: str, op: str, t: DType) -> str:
     ty = f"<{width} x {element}>"
     suffix = f"v{width}" + (f"f{t.bits}" if t.is_float else element)
     store = f"@llvm.masked.store.{suffix}.p0"
-    return f"""declare void {store}({ty}, ptr, i32, <{width} x i1>)
-{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-{arg("row", 2, "i64")}
-{arg("period", 3, "i64")}
-  %totals = alloca [{tile + width} x {element}], align 64
+    setup = f"""  %totals = alloca [{tile + width} x {element}], align 64
   %count = udiv i64 %period, %row
   %whole = mul i64 %count, %row
-  %rest = sub i64 %period, %whole
-  br label %next
-next:
-  %r = phi i64 [ %begin, %entry ], [ %r.n, %done ]
-  %o = udiv i64 %r, %row
+  %rest = sub i64 %period, %whole"""
+    body = f"""  %o = udiv i64 %e, %row
   %o.row = mul i64 %o, %row
-  %j = sub i64 %r, %o.row
+  %j = sub i64 %e, %o.row
   %left = sub i64 %row, %j
-  %avail = sub i64 %end, %r
+  %avail = sub i64 %end, %e
   %n0 = call i64 @llvm.umin.i64(i64 %left, i64 %avail)
   %n = call i64 @llvm.umin.i64(i64 %n0, i64 {tile})
   %o.base = mul i64 %o, %period
@@ -78,7 +68,7 @@ partial:
   br i1 %is.partial, label %part, label %write
 {_rows("part", op, t, ty, "%partial", "%count", "%count.n", "%last", 1, "write", True)}
 write:
-  %out = getelementptr {element}, ptr %dst, i64 %r
+  %out = getelementptr {element}, ptr %dst, i64 %e
   br label %copy
 copy:
   %w = phi i64 [ 0, %write ], [ %w.n, %copy ]
@@ -90,15 +80,11 @@ copy:
   %w.n = add i64 %w, {width}
   %w.more = icmp ult i64 %w.n, %n
   br i1 %w.more, label %copy, label %done
-done:
-  %r.n = add i64 %r, %n
-  %again = icmp ult i64 %r.n, %end
-  br i1 %again, label %next, label %exit
-exit:
-  ret void
-}}
+done:"""
+    kernel = each(name, "src dst row:i64 period:i64", body, setup, "%n", "done")
+    return f"""declare void {store}({ty}, ptr, i32, <{width} x i1>)
 declare i64 @llvm.umin.i64(i64, i64)
-"""
+{kernel}"""
 
 
 def _rows(

@@ -7,8 +7,8 @@ from functools import partial
 
 from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import (
-    arg,
     block_total,
+    each,
     head,
     lanes,
     neutral,
@@ -214,13 +214,7 @@ def scan_ir(
   %to{part} = getelementptr {element}, ptr %dst, i64 %k{part}
   store {ty} %y{part}, ptr %to{part}, {how}""")
     body = "\n".join(turn)
-    return f"""{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-{arg("sums", 2)}
-{arg("ready", 3)}
-{arg("block", 4, "i64")}
+    return f"""{head(name, "src dst sums ready block:i64")}
 {prefix_of_block(element, combine)}
   %c0 = insertelement {ty} poison, {element} %prefix, i32 0
   %c1 = shufflevector {ty} %c0, {ty} poison, <{width} x i32> zeroinitializer
@@ -253,15 +247,7 @@ def block_scan_ir(name: str, op: str, t: DType, exclusive: bool) -> str:
     """
     element = t.memory_llvm
     shown = "%upto" if exclusive else "%upto.n"
-    return f"""{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-{arg("block", 2, "i64")}
-  br label %next
-next:
-  %j = phi i64 [ %begin, %entry ], [ %j.n, %last ]
-  %start = mul i64 %j, %block
+    body = f"""  %start = mul i64 %e, %block
   %stop = add i64 %start, %block
   br label %scan
 scan:
@@ -275,11 +261,5 @@ scan:
   %i.n = add i64 %i, 1
   %more = icmp ult i64 %i.n, %stop
   br i1 %more, label %scan, label %last
-last:
-  %j.n = add i64 %j, 1
-  %again = icmp ult i64 %j.n, %end
-  br i1 %again, label %next, label %exit
-exit:
-  ret void
-}}
-"""
+last:"""
+    return each(name, "src dst block:i64", body, last="last")

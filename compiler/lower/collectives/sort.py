@@ -8,7 +8,7 @@ Source: Knuth, "The Art of Computer Programming", volume 3, section 5.2.5.
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.compiler.lower.collectives.pieces import head
 from lumijit.runtime.dtypes import DType
 
 #: Entries of a launch's blocks, unless there would be more than so many of them.
@@ -87,6 +87,7 @@ scanning:
   br i1 %d.more, label %scanning, label %{after}"""
 
 
+_SLOTS = "keys counts block:i64 blocks:i64 shift:i64"
 _DECLARATIONS = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 
@@ -95,13 +96,7 @@ def count_ir(name: str, t: DType) -> str:
 
     Slots: keys, counts (u32, one for each block and digit), block, blocks, shift.
     """
-    return f"""{head(name)}
-entry:
-{arg("keys", 0)}
-{arg("counts", 1)}
-{arg("block", 2, "i64")}
-{arg("blocks", 3, "i64")}
-{arg("shift", 4, "i64")}
+    return f"""{head(name, _SLOTS)}
 {_shift(t)}
   %number = udiv i64 %begin, %block
   %table = alloca [{DIGITS} x i32], align 64
@@ -145,16 +140,7 @@ learning.in:
         places = f"""{_count("entry", "scanning.in", t)}
 scanning.in:
 {_scan("scanning.in", "moving.in")}"""
-    return f"""{head(name)}
-entry:
-{arg("keys", 0)}
-{arg("counts", 1)}
-{arg("block", 2, "i64")}
-{arg("blocks", 3, "i64")}
-{arg("shift", 4, "i64")}
-{arg("keys.to", 5)}
-{arg("indices", 6)}
-{arg("indices.to", 7)}
+    return f"""{head(name, f"{_SLOTS} keys.to indices indices.to")}
 {_shift(t)}
   %number = udiv i64 %begin, %block
   %table = alloca [{DIGITS} x i32], align 64

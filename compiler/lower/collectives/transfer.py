@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import arg, head
+from lumijit.compiler.lower.collectives.pieces import each
 
 #: Lines of a launch's blocks.
 LINES = 4096
@@ -10,46 +10,20 @@ LINES = 4096
 
 def copy_ir(name: str) -> str:
     """Copy lines of 64 bytes; slots: src, dst. The size counts lines."""
-    return f"""{head(name)}
-entry:
-{arg("src", 0)}
-{arg("dst", 1)}
-  br label %next
-next:
-  %k = phi i64 [ %begin, %entry ], [ %k.n, %next ]
-  %from = getelementptr <64 x i8>, ptr %src, i64 %k
-  %to = getelementptr <64 x i8>, ptr %dst, i64 %k
+    body = """  %from = getelementptr <64 x i8>, ptr %src, i64 %e
+  %to = getelementptr <64 x i8>, ptr %dst, i64 %e
   %v = load <64 x i8>, ptr %from, align 1
-  store <64 x i8> %v, ptr %to, align 64
-  %k.n = add i64 %k, 1
-  %more = icmp ult i64 %k.n, %end
-  br i1 %more, label %next, label %exit
-exit:
-  ret void
-}}
-"""
+  store <64 x i8> %v, ptr %to, align 64"""
+    return each(name, "src dst", body)
 
 
 def fill_ir(name: str) -> str:
     """Fill lines of 64 bytes with an 8-byte pattern; slots: dst, pattern."""
-    return f"""{head(name)}
-entry:
-{arg("dst", 0)}
-{arg("pattern", 1, "i64")}
-  %p0 = insertelement <8 x i64> poison, i64 %pattern, i32 0
-  %p = shufflevector <8 x i64> %p0, <8 x i64> poison, <8 x i32> zeroinitializer
-  br label %next
-next:
-  %k = phi i64 [ %begin, %entry ], [ %k.n, %next ]
-  %to = getelementptr <8 x i64>, ptr %dst, i64 %k
-  store <8 x i64> %p, ptr %to, align 64
-  %k.n = add i64 %k, 1
-  %more = icmp ult i64 %k.n, %end
-  br i1 %more, label %next, label %exit
-exit:
-  ret void
-}}
-"""
+    setup = """  %p0 = insertelement <8 x i64> poison, i64 %pattern, i32 0
+  %p = shufflevector <8 x i64> %p0, <8 x i64> poison, <8 x i32> zeroinitializer"""
+    body = """  %to = getelementptr <8 x i64>, ptr %dst, i64 %e
+  store <8 x i64> %p, ptr %to, align 64"""
+    return each(name, "dst pattern:i64", body, setup)
 
 
 def collect_ir(name: str, element: str, bits: int) -> str:
@@ -64,23 +38,11 @@ def collect_ir(name: str, element: str, bits: int) -> str:
         convert = f"%w = add {wide} %v, 0"
     else:
         convert = f"%w = zext {element} %v to {wide}"
-    return f"""{head(name)}
-entry:
-{arg("pairs", 0)}
-  br label %next
-next:
-  %k = phi i64 [ %begin, %entry ], [ %k.n, %next ]
-  %pair = getelementptr {{ ptr, ptr }}, ptr %pairs, i64 %k
+    body = f"""  %pair = getelementptr {{ ptr, ptr }}, ptr %pairs, i64 %e
   %second = getelementptr ptr, ptr %pair, i64 1
   %from = load ptr, ptr %pair
   %to = load ptr, ptr %second
   %v = load {element}, ptr %from
   {convert}
-  store {wide} %w, ptr %to
-  %k.n = add i64 %k, 1
-  %more = icmp ult i64 %k.n, %end
-  br i1 %more, label %next, label %exit
-exit:
-  ret void
-}}
-"""
+  store {wide} %w, ptr %to"""
+    return each(name, "pairs", body)
