@@ -10,9 +10,12 @@ see (`regions`).
 
 from __future__ import annotations
 
+from typing import Any
+
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder, Reduction
 from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     COUNTER,
     GATHER,
@@ -28,7 +31,7 @@ from lumijit.compiler.ir.roles import outermost
 from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
 from lumijit.compiler.record.writes import append_effect, claim, write
-from lumijit.runtime.dtypes import UINT32, DType
+from lumijit.runtime.dtypes import DType
 
 
 def _note_single(holder: Holder, *operands: Node) -> None:
@@ -179,16 +182,7 @@ def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
     Elsewhere and outside, that is zero.
     """
     index, mask = aim(holder, index, mask, "scatter_inc")
-    lane = trace.state.lane
-    size = trace.broadcast_size(SCATTER_INC, (index, mask))
-    if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
-        return trace.literal(UINT32, 0, size)
-    claim(holder)
-    deps = (holder._node, index, mask)
-    effect = trace.make(SCATTER_INC, UINT32, size, deps, None)
-    append_effect(holder, effect)
-    _note_single(holder, index, mask)
-    return effect if lane is None else lane.count(effect)
+    return _known(_atomic(SCATTER_INC, holder, (index, mask)))
 
 
 def fetch(holder: Holder, value: Node, index: Node, mask: Node, op: str) -> Node:
@@ -196,44 +190,48 @@ def fetch(holder: Holder, value: Node, index: Node, mask: Node, op: str) -> Node
 
     Elsewhere, that is zero.
     """
-    size = trace.broadcast_size(SCATTER_FETCH, (value, index, mask))
-    target = holder._node
-    if size == 0 or target.size == 0 or (mask.op is LITERAL and not mask.attr):
-        return trace.literal(target.type, target.type.wrap(0), size)
-    claim(holder)
-    target = holder._node
-    deps, how = (target, value, index, mask), Reduction(op, "auto")
-    effect = trace.make(SCATTER_FETCH, target.type, size, deps, how)
-    if vertices.variables:
-        deps = (writes.stand_in(outermost(target)), value, index, mask)
-        vertices.track(effect, SCATTER_FETCH, deps, how)
-    append_effect(holder, effect)
-    _note_single(holder, value, index, mask)
-    return effect
+    how = Reduction(op, "auto")
+    return _atomic(SCATTER_FETCH, holder, (value, index, mask), how)
 
 
 def exchange(holder: Holder, value: Node, index: Node, mask: Node) -> Node:
     """Write `holder[index]`, where `aim` has checked the index; return what it was."""
-    found = fetch(holder, value, index, mask, "identity")
-    lane = trace.state.lane
-    return found if lane is None else lane.count(found)
+    return _known(fetch(holder, value, index, mask, "identity"))
 
 
 def exchange_if(
     holder: Holder, value: Node, expected: Node, index: Node, mask: Node
 ) -> Node:
     """Do what `exchange` does, but write entries with the expected bits only."""
-    size = trace.broadcast_size(SCATTER_CAS, (value, expected, index, mask))
-    t = holder._node.type
+    return _known(_atomic(SCATTER_CAS, holder, (value, expected, index, mask)))
+
+
+def _atomic(
+    op: Op, holder: Holder, operands: tuple[Node, ...], attr: Any = None
+) -> Node:
+    """Append an update of entries; return what they were, and zero elsewhere.
+
+    The last operand is the mask.
+    """
+    size = trace.broadcast_size(op, operands)
+    t, mask = holder._node.type, operands[-1]
     if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
         return trace.literal(t, t.wrap(0), size)
     claim(holder)
-    deps = (holder._node, value, expected, index, mask)
-    effect = trace.make(SCATTER_CAS, t, size, deps, None)
+    target = holder._node
+    effect = trace.make(op, t, size, (target, *operands), attr)
+    if op is SCATTER_FETCH and vertices.variables:
+        known = writes.stand_in(outermost(target))
+        vertices.track(effect, op, (known, *operands), attr)
     append_effect(holder, effect)
-    _note_single(holder, value, expected, index, mask)
+    _note_single(holder, *operands)
+    return effect
+
+
+def _known(found: Node) -> Node:
+    """Return what an update has found, at once if a lane runs."""
     lane = trace.state.lane
-    return effect if lane is None else lane.count(effect)
+    return found if lane is None or found.op is LITERAL else lane.count(found)
 
 
 def scatter_kahan(
