@@ -387,8 +387,8 @@ def test_ctrl_c_in_scans_leaves_a_working_pool(threads: int) -> None:
         rng = random.Random(3)
         stopped = 0
         for _ in range(60):
-            signal.setitimer(signal.ITIMER_REAL, 1e-5 + rng.random() * 2e-3)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + rng.random() * 2e-3)
                 for _ in range(20):
                     dr.prefix_sum(x)
                     dr.compress(mask)
