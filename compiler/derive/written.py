@@ -313,7 +313,8 @@ class Write:
     def vertex(self) -> Vertex:
         """The vertex of a region, or one if nothing depends on its results."""
         node = self.node
-        return node.vertex or Vertex(node, node.op, node.deps, (), node.attr)
+        vertex: Vertex | None = node.vertex
+        return vertex or vertices.new_vertex(node, node.op, node.deps, (), node.attr)
 
     def chosen(self, targets: Mapping[int, T]) -> dict[int, T]:
         """Return what belongs to the arrays, by the ids of those here."""

@@ -1,6 +1,6 @@
 cimport cython
 
-from lumijit.compiler.ir cimport simplify, value_numbering
+from lumijit.compiler.ir cimport simplify, value_numbering, vertices
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.value_numbering cimport ref

@@ -2,8 +2,10 @@ cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.compiler.ir.value_numbering cimport ref
 
 
+@cython.freelist(1024)
 cdef class Vertex:
     cdef object __weakref__
     cdef public object op
@@ -20,6 +22,12 @@ cdef class Vertex:
     cdef public object mode
     cdef public object where
 
+
+@cython.locals(
+    made=Vertex, own=object, dep=Node, operand=Vertex, users=list, position=Py_ssize_t,
+    count=Py_ssize_t,
+)
+cpdef Vertex new_vertex(Node node, object op, tuple deps, tuple inputs, object attr=*)
 
 @cython.locals(vertex=Vertex, dep=Node, inputs=list)
 cpdef Vertex track(Node node, object op, tuple deps, object attr=*)

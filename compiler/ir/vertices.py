@@ -10,11 +10,12 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.runtime.config import flags, watching
 from lumijit.runtime.contexts import Variable
@@ -70,40 +71,22 @@ class Vertex:
         "where",
     )
 
-    def __init__(
-        self,
-        node: Node,
-        op: Op | Dependence | None,
-        deps: tuple[Node, ...],
-        inputs: tuple[int, ...],
-        attr: Any = None,
-    ) -> None:
-        self.op = op
-        self.deps = deps
-        self.inputs = inputs
-        self.attr = attr
-        self.type: DType = node.type
-        self.size: int = node.size
-        self.serial: int = next(_serials)
-        # Of an operation with several results: those by position.
-        self.grad: Any = None
-        self.scope = node.scope
-        self.result = ref(node)
-        self.users: list[ref[Vertex]] = []
-        # How updates of a read array's gradient are combined.
-        self.mode = "auto"
-        # The user's line, where a flag asks for it.
-        self.where = ""
-        if watching and (flags.debug or flags.check_derivatives):
-            self.where = where()
-        own = ref(self)
-        for position in inputs:
-            users = deps[position].vertex.users
-            users.append(own)
-            # Powers of two only, so that this takes constant time on average.
-            count = len(users)
-            if count >= _PRUNE_FROM and not count & (count - 1):
-                users[:] = [entry for entry in users if entry() is not None]
+    op: Op | Dependence | None
+    deps: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    attr: Any
+    type: DType
+    size: int
+    serial: int
+    # Of an operation with several results: those by position.
+    grad: Any
+    scope: Scope
+    result: ref[Node]
+    users: list[ref[Vertex]]
+    # How updates of a read array's gradient are combined.
+    mode: str
+    # The user's line, where a flag asks for it.
+    where: str
 
     @property
     def parents(self) -> list[Vertex]:
@@ -115,7 +98,7 @@ class Vertex:
         attr = node.attr if node.op is self.op else self.attr
         inputs = tuple(k for k in self.inputs if deps[k].vertex is not None)
         if inputs or not self.inputs:
-            node.vertex = Vertex(node, self.op, deps, inputs, attr)
+            node.vertex = new_vertex(node, self.op, deps, inputs, attr)
             node.vertex.mode = self.mode
             node.vertex.where = self.where
 
@@ -129,6 +112,43 @@ class Vertex:
         """Forget what the value depends on."""
         self.deps = self.inputs = ()
         self.op = self.attr = None
+
+
+def new_vertex(
+    node: Node,
+    op: Op | Dependence | None,
+    deps: tuple[Node, ...],
+    inputs: tuple[int, ...],
+    attr: Any = None,
+) -> Vertex:
+    """Return a vertex for a node. Tracking an operation takes little else."""
+    made: Vertex = Vertex.__new__(Vertex)
+    made.op = op
+    made.deps = deps
+    made.inputs = inputs
+    made.attr = attr
+    made.type = node.type
+    made.size = node.size
+    made.serial = next(_serials)
+    made.grad = None
+    made.scope = node.scope
+    made.result = ref(node)
+    made.users = []
+    made.mode = "auto"
+    made.where = ""
+    if watching and (flags.debug or flags.check_derivatives):
+        made.where = where()
+    own = ref(made)
+    for position in inputs:
+        dep = deps[position]
+        operand: Vertex = dep.vertex
+        users = operand.users
+        users.append(own)
+        # Powers of two only, so that this takes constant time on average.
+        count = len(users)
+        if count >= _PRUNE_FROM and not count & (count - 1):
+            users[:] = [entry for entry in users if entry() is not None]
+    return made
 
 
 # The variables that are tracked, while they live: where it is empty, nothing is.
@@ -205,11 +225,11 @@ def add_variable(node: Node) -> None:
     chosen = selected()
     if chosen is not None and chosen.is_empty:
         return
-    vertex = node.vertex = Vertex(node, None, (), ())
+    vertex = node.vertex = new_vertex(node, None, (), ())
     # What was computed of it before isn't tracked.
     node.uses = None
     key = vertex.serial
-    variables[key] = ref(vertex, lambda _: variables.pop(key, None))
+    variables[key] = weakref.ref(vertex, lambda _: variables.pop(key, None))
     if chosen is not None:
         chosen.include(vertex)
 
@@ -222,7 +242,7 @@ def add_argument(node: Node, initial: Node | None) -> None:
     chosen = selected()
     if chosen is not None and chosen.is_empty:
         return
-    vertex = node.vertex = Vertex(node, None, (), ())
+    vertex = node.vertex = new_vertex(node, None, (), ())
     if initial is not None and is_tracked(initial):
         vertex.attr = initial.vertex
     if chosen is not None:
@@ -265,13 +285,16 @@ def track(
     node: Node, op: Op | Dependence, deps: tuple[Node, ...], attr: Any = None
 ) -> Vertex | None:
     """Have a new node remember what it is computed of, if derivatives flow there."""
-    inputs = [k for k, dep in enumerate(deps) if dep.vertex is not None]
     chosen = selected()
-    if chosen is not None:
-        inputs = [k for k in inputs if deps[k].vertex in chosen]
+    if chosen is NOTHING:
+        return None
+    inputs = []
+    for k, dep in enumerate(deps):
+        if dep.vertex is not None and (chosen is None or dep.vertex in chosen):
+            inputs.append(k)
     if not inputs:
         return None
-    vertex = node.vertex = Vertex(node, op, deps, tuple(inputs), attr)
+    vertex = node.vertex = new_vertex(node, op, deps, tuple(inputs), attr)
     if chosen is not None:
         chosen.include(vertex)
     if exposed and node.scope is ROOT:
@@ -287,8 +310,7 @@ def note(node: Node) -> bool:
     op = node.op
     if not node.type.is_float or type(op.derivative) is NotDifferentiable:
         return True
-    if _selected.get() is not NOTHING:
-        track(node, op, node.deps, node.attr)
+    track(node, op, node.deps, node.attr)
     return False
 
 

@@ -15,6 +15,7 @@ from operator import is_not
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.record import VALUES_ONLY
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     EVALUATED,
@@ -145,23 +146,32 @@ class _Planner:
 
     def _place(self, node: Node) -> None:
         phase = self.phase
-        level = max([phase[id(d)] for d in value_deps(node)], default=0)
-        for source in source_deps(node):
-            level = max(level, self._address(source))
-        for target in written_deps(node):
-            level = max(level, self._target(node, target))
-        level = self._claim(node, level)
+        level = 0
+        for dep in value_deps(node):
+            level = max(level, phase[id(dep)])
+        if operands(node) is not VALUES_ONLY:
+            level = self._place_access(node, level)
         if node.op is WRITTEN:
             level += 1
             self.plan.written.append(node)
         phase[id(node)] = level
         if node.op in REGIONS:
             self.plan.weight += weight(node)
+        if node.op is PROJECT and is_effect(node.deps[0]):
+            self.carriers.append(node)
+
+    def _place_access(self, node: Node, level: int) -> int:
+        """Return the phase from `level` on in which a node finds what it addresses."""
+        for source in source_deps(node):
+            level = max(level, self._address(source))
+        for target in written_deps(node):
+            level = max(level, self._target(node, target))
+        level = self._claim(node, level)
         if is_effect(node):
             self.effects.append(node)
-        is_result = node.op is PROJECT and is_effect(node.deps[0])
-        if is_returning(node) or is_result:
+        if is_returning(node):
             self.carriers.append(node)
+        return level
 
     def _address(self, node: Node) -> int:
         """Return the phase from which on a node lies in memory; have it stored."""

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container
 from functools import partial
-from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary
 
@@ -50,6 +56,8 @@ from lumijit.runtime.errors import is_internal
 _HEAP_TYPE = 1 << 9
 _COLLECTED = 1 << 14
 _FUNCTIONS = (staticmethod, classmethod, property)
+# What a class has for its objects' dictionaries, weak references and slots.
+DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 
 
 class Mark(NamedTuple):
@@ -372,6 +380,7 @@ _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
     ((MethodType, partial, ReferenceType), _look_at_parts),
     # Functions of compiled modules, which hold nothing of a program's.
     ((type(wrap),), None),
+    (DESCRIPTORS, None),
 )
 
 

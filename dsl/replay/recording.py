@@ -120,7 +120,8 @@ class _Recorder:
                 "call alloc_local in the function.",
             )
         with self._inputs_in_memory(), self._numbers_replaced() as values:
-            memory = [n.buffer for n in self.inputs]
+            # (Who else refers to memory is asked later, so nothing here may.)
+            memory = (node.buffer for node in self.inputs)
             self.tape = Tape(memory, self._refuse_reading, self._entry)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):

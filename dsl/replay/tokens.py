@@ -13,7 +13,7 @@ import numpy as np
 
 from lumijit.base import ArrayBase
 from lumijit.control.bytecode import PLAIN
-from lumijit.control.reachability import called_by, is_followed
+from lumijit.control.reachability import DESCRIPTORS, called_by, is_followed
 from lumijit.scalar_arrays import HostArray
 from lumijit.syntax.entry_points import Runtime
 
@@ -52,6 +52,8 @@ def object_token(value: Any) -> Any:
     An object whose contents can't be found equals itself only.
     """
     kind = type(value)
+    if isinstance(value, DESCRIPTORS):
+        return kind, value.__objclass__, value.__name__
     if isinstance(value, FunctionType) or not is_followed(kind):
         return Same(value)
     function = called_by(value)
