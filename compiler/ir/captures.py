@@ -81,12 +81,18 @@ def in_order(
 ) -> tuple[Node, ...]:
     """Order the nodes of a scope, accesses of local memory as they were made."""
     roots = tuple(roots)
-    if local_types.in_use():
-        # The order of the other operations hardly matters; that of writes to
-        # memory follows from the versions that they depend on.
-        found = _linearize(roots, inner, set(done), Captures())
-        roots = (*local_types.accesses(found), *roots)
-    return _linearize(roots, inner, done, captures)
+    if not local_types.in_use():
+        return _linearize(roots, inner, done, captures)
+    # The order of the other operations hardly matters; that of writes to
+    # memory follows from the versions that they depend on.
+    seen, reached = set(done), Captures()
+    found = _linearize(roots, inner, seen, reached)
+    first = local_types.accesses(found)
+    if first:
+        return _linearize((*first, *roots), inner, done, captures)
+    done |= seen
+    captures.include(reached)
+    return found
 
 
 def shape(

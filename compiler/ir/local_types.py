@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LOCAL, REGIONS
@@ -88,19 +88,24 @@ def stored_lanes(node: Node) -> int:
     return node.size
 
 
+class _Block(Protocol):
+    @property
+    def last_access(self) -> int: ...
+
+
 class _Region(Protocol):
     @property
-    def blocks(self) -> tuple[Any, ...]: ...
+    def blocks(self) -> tuple[_Block, ...]: ...
 
 
-def _serial(node: Node) -> int:
+def access_of(node: Node) -> int:
     """Return when a node accessed local memory, or a region did last; 0: never."""
     if node.op.is_ordered:
         return int(node.attr)
     if node.op not in REGIONS:
         return 0
     region: _Region = node.attr
-    return max((_serial(n) for b in region.blocks for n in b.nodes), default=0)
+    return max(block.last_access for block in region.blocks)
 
 
 def accesses(nodes: Iterable[Node]) -> list[Node]:
@@ -109,7 +114,7 @@ def accesses(nodes: Iterable[Node]) -> list[Node]:
     In that order, reads of a version come before the write that replaces it, so
     that writes can happen in place.
     """
-    found = [(serial, k, n) for k, n in enumerate(nodes) if (serial := _serial(n))]
+    found = [(serial, k, n) for k, n in enumerate(nodes) if (serial := access_of(n))]
     return [node for _, _, node in sorted(found)]
 
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction, joins
+from lumijit.compiler.ir.local_types import access_of
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.ops.record import Op, Operands, region_operands
@@ -35,6 +36,11 @@ class Block:
     def weight(self) -> int:
         """How many operations there are, in regions inside as well."""
         return sum(map(weight, self.nodes))
+
+    @cached_property
+    def last_access(self) -> int:
+        """When its code has accessed local memory last, by number; 0: never."""
+        return max(map(access_of, self.nodes), default=0)
 
 
 @dataclass(frozen=True, eq=False)
