@@ -1,9 +1,10 @@
 """Builds the modules that every operation runs through with Cython, where that works.
 
 These are the modules with a `.pxd` file beside them, which says what in there has C
-types, if anything has; the sources are the same. All of them are built or none: without Cython or a C
-compiler, or with LUMIJIT_NO_COMPILED=1, lumijit is installed as plain Python. So it is
-when it is installed in place, where a compiled module would hide edits.
+types, if anything has; the sources are the same. All of them are built or none:
+without Cython or a C compiler, or with LUMIJIT_NO_COMPILED=1, lumijit is installed as
+plain Python. So it is when it is installed in place, where a compiled module would
+hide edits.
 """
 
 import os
