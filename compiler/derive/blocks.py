@@ -333,6 +333,7 @@ class _Forward:
         node = vertex.result()
         if node is None or node.op not in REGIONS:
             return rules.push(Step(vertex, self._images, mine), tangents)
+        self._code.repeat(self._code.before(node))
         wanted = self._code.wanted(node)
         step = Step(vertex, self._images, mine, wanted)
         found: Any = rules.push(step, tangents)

@@ -90,6 +90,8 @@ class Code:
         self._replaced: set[int] = set()
         accesses = local_types.accesses(self._nodes) if local_types.in_use() else ()
         self._accesses = {self._places[id(node)] for node in accesses}
+        # All before this one have been repeated.
+        self._first = 0
 
     def repeat(self, outputs: Iterable[Node]) -> None:
         """Compute nodes, unless something stands for them.
@@ -99,7 +101,6 @@ class Code:
         """
         found: set[int] = set()
         stack = list(outputs)
-        first = 0
         while stack:
             node = stack.pop()
             k = self._places.get(id(node))
@@ -107,13 +108,23 @@ class Code:
                 continue
             found.add(k)
             stack += read_deps(node)
-            if k in self._accesses and k >= first:
-                stack += self._nodes[first:k]
-                first = k
+            stack += self.before(node)
         todo = [self._nodes[k] for k in sorted(found)]
         copies = self._rewriter.copy(todo, trace.state.scope)
         if any(copy.op is CONSUMED for copy in copies):
             raise _needs_write()
+
+    def before(self, node: Node) -> list[Node]:
+        """Return what accesses local memory earlier than a node does, if it does.
+
+        That is, what nobody has asked for yet.
+        """
+        k = self._places.get(id(node), 0)
+        if k not in self._accesses or k <= self._first:
+            return []
+        found = self._nodes[self._first : k]
+        self._first = k
+        return found
 
     def _is_known(self, node: Node) -> bool:
         return id(node) in self._images or id(node) in self._replaced

@@ -6,6 +6,7 @@ cdef class Step:
     cdef public Vertex vertex
     cdef public dict images
     cdef public dict targets
+    cdef public object wanted
     cdef public object op
     cdef public object attr
     cdef public Py_ssize_t size

@@ -222,3 +222,23 @@ def test_where_nothing_is_kept_no_bound_is_needed() -> None:
         lambda x: loop(9, (x,), lambda i, y: (i + 1, y * 0.5), 1), Float(X)
     )
     np.testing.assert_allclose(found, 0.5**9)
+
+
+@pytest.mark.packets("how buffers are copied")
+def test_what_comes_before_an_inner_loop_is_repeated_before_its_derivative() -> None:
+    """The number is needed last, and yet the inner loop writes in place."""
+
+    def fill(j: Any, z: Any, b: Any) -> Any:
+        b[j] = b[j] + UInt(z * 10 + 4.5)
+        return j + 1, dr.sin(z) * 2, b
+
+    def body(i: Any, y: Any, b: Any) -> Any:
+        before = b[0]
+        z = dr.while_loop((UInt(0), y, b), lambda j, *_: j < 3, fill)[1]
+        return i + 1, dr.sin(z) * Float(before), b
+
+    def function(x: Any) -> Any:
+        return loop(3, (x, dr.alloc_local(UInt, 3, value=UInt(1))), body)
+
+    assert ir(moved(function)).count(" = alloca") == 1
+    check(function)
