@@ -1,1 +1,17 @@
-# Compiled as it is: nothing in it has a C type.
+from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.ops.record cimport Op
+
+
+cpdef object operands(Node node)
+
+cpdef tuple value_deps(Node node)
+
+cpdef tuple source_deps(Node node)
+
+cpdef tuple written_deps(Node node)
+
+cpdef tuple read_deps(Node node)
+
+cpdef bint is_effect(Node node) except -1
+
+cpdef bint is_returning(Node node) except -1
