@@ -64,6 +64,19 @@ def test_types_are_of_what_a_module_has(path: Path) -> None:
         # `__init__`.
         words = set(re.findall(r"\w+", ast.unparse(defined[name])))
         assert fields <= words, name
+        assert slots(defined[name]) <= fields, name
+
+
+def slots(node: ast.AST) -> set[str]:
+    """Return the fields that a class lists."""
+    assert isinstance(node, ast.ClassDef)
+    for entry in node.body:
+        if (
+            isinstance(entry, ast.Assign)
+            and ast.unparse(entry.targets[0]) == "__slots__"
+        ):
+            return {*ast.literal_eval(entry.value)}
+    return set()
 
 
 def test_in_place_nothing_is_compiled() -> None:
