@@ -68,6 +68,8 @@ class Targets:
         brought_back: Gives an original value's objects the contents of a new value's.
         is_array: Tells whether a condition must be vectorized.
         holds: Tells whether a condition is known to hold for all elements.
+        known: Returns what a vectorized condition is, if all elements share it and
+            it is known while tracing, else None.
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_zero_step: Tells whether the step of a `range` is known to be zero; one
             that is an array is looked after under flag Debug.
@@ -95,6 +97,7 @@ class Targets:
     brought_back: Callable[[Any, Any, set[Any]], Any] = _new_value
     is_array: Callable[[Any], bool] = _never
     holds: Callable[[Any], bool] = _never
+    known: Callable[[Any], bool | None] = _nothing
     is_integer_array: Callable[[Any], bool] = _never
     is_zero_step: Callable[[Any], bool] = _never
     is_idle: Callable[[], bool] = _not_now

@@ -233,6 +233,10 @@ class Runtime(Conditions):
         where = self.sites[site]
         if where.raising is not None and targets.is_array(test):
             self._refuse_raise(where, where.raising)
+        known = targets.known(test)
+        if known is not None:
+            # Plain Python: nothing is undone, so nothing may run twice.
+            return true_fn(*values) if known else false_fn(*values)
         sides = (true_fn, false_fn)
         merged: tuple[Any, ...] = attempts(
             inputs_of(where, values),

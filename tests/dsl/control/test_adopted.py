@@ -195,3 +195,31 @@ def test_errors_name_the_attribute(mode: str) -> None:
     with flags_of(mode), pytest.raises(StateError, match=pattern):
         program(holder, Int(1, 2, 4))
     assert holder.sampler.draws is before
+
+
+@lj.syntax
+def _maybe_add(holder: Any, amount: Any) -> None:
+    if amount > 3:
+        holder.n += amount
+
+
+@lj.syntax
+def _add_on_the_other_side(condition: Any, holders: list[Any]) -> None:
+    if condition:
+        pass
+    else:
+        holders[1].n = Int(7)
+        _maybe_add(holders[0], Int(24))
+
+
+@every_mode
+@pytest.mark.parametrize("number", [Int(2), 2], ids=["array", "number"])
+@pytest.mark.parametrize("known", [True, False])
+def test_changes_under_known_conditions_are_made_once(mode, number, known):
+    """Though the other object's change has the construct run once more."""
+    holder, other = Holder(), Holder()
+    holder.n, other.n = type(number)(number), 3
+    condition = Int(5) < Int(5) if known else lj.opaque(lj.llvm.Bool, False)
+    with flags_of(mode):
+        _add_on_the_other_side(condition, [holder, other])
+    assert (holder.n, other.n) == (Int(26), Int(7))
