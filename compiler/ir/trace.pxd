@@ -24,21 +24,7 @@ cdef extern from *:
         PyContextVar_Get(variable, NULL, &found);
         return found;
     }
-
-    /* `Node()`, without the search for `__init__`. */
-    static PyObject* lumijit_new_node(void) {
-        static PyTypeObject* type;
-        static PyObject* nothing;
-        if (!type) {
-            nothing = PyTuple_New(0);
-            type = (PyTypeObject*)lumijit_attribute(
-                "lumijit.compiler.ir.nodes", "Node");
-            if (!type || !nothing) return NULL;
-        }
-        return type->tp_new(type, nothing, NULL);
-    }
     """
-    cpdef Node new_node "lumijit_new_node" ()
     cpdef Scope _current_scope "lumijit_current_scope" ()
 
 

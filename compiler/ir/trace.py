@@ -39,9 +39,8 @@ _guard: Variable[Guard | None] = Variable("guard", None)
 _watched: Variable[dict[int, Any] | None] = Variable("watched", None)
 _lane: Variable[Any] = Variable("lane", None)
 _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
-# (In compiled modules, both are C.)
+# (In compiled modules, C.)
 _current_scope = _scope.get
-new_node: Callable[[], Node] = Node
 _variables = vertices.variables
 
 
@@ -116,7 +115,7 @@ def is_symbolic(node: Node) -> bool:
 
 def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> Node:
     """Append a node without value numbering."""
-    node = new_node()
+    node = Node.__new__(Node)
     node.op = op
     node.type = dtype
     node.size = size
@@ -196,7 +195,7 @@ def undefined(dtype: DType, size: int) -> Node:
 def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     """Return a node for `size` entries that already lie in memory."""
     # (Not `make_root`: a replay makes hardly anything else.)
-    node = new_node()
+    node = Node.__new__(Node)
     node.op = EVALUATED
     node.type = dtype
     node.size = size
@@ -295,7 +294,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
             size = b.size
         elif b.size != 1:
             raise size_mismatch(op, deps)
-    made = new_node()
+    made = Node.__new__(Node)
     made.op = op
     made.type = op.result or a.type
     made.size = size
@@ -334,7 +333,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
         found = value_numbering.find(host, op, c.type, deps, None, scope)
         if found is not None:
             return found
-    made = new_node()
+    made = Node.__new__(Node)
     made.op = op
     made.type = c.type
     made.size = size
