@@ -166,7 +166,9 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
     _starts.set(())
     if not is_forward and trace.state.scope is not ROOT:
         border = _Border()
-        if any(border.has(start) and start.grad is not None for start in starts):
+        # What was enqueued from its operands on begins wherever there is a gradient.
+        begin = starts or [v for v in found.values() if v.inputs]
+        if any(border.has(v) and v.grad is not None for v in begin):
             raise _begins_outside()
     _run(found, is_forward, clearing, is_tracked)
 

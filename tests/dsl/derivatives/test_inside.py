@@ -326,6 +326,25 @@ def test_local_buffers_outside_are_refused() -> None:
         program(theta, Float(X))
 
 
+def test_gradients_outside_are_no_beginning_inside() -> None:
+    """A branch that sets one and has it propagated got zeros."""
+
+    @dr.syntax
+    def program(x: Float, y: Float) -> Float:
+        if x > 1:
+            dr.set_grad(y, 1)
+            dr.backward_to(x)
+        return x
+
+    x = Float(X)
+    dr.enable_grad(x)
+    with (
+        dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, True),
+        pytest.raises(DerivativeError, match="begins at a variable from outside"),
+    ):
+        program(x, x * x)
+
+
 @pytest.mark.parametrize("is_state", [False, True], ids=["captured", "state"])
 def test_traversals_that_begin_outside_are_refused(is_state: bool) -> None:
     """They did nothing: the region passed on what came later only."""
