@@ -7,7 +7,7 @@ cdef class Parts:
     cdef public list _outline
     cdef public list containers
 
-    cpdef _take(self, object values)
+    cpdef _take(self, object values, Py_ssize_t depth)
 
     cpdef tuple together(self, object leaves, object kept=*)
 

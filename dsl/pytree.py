@@ -14,7 +14,7 @@ from typing import Any
 
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.runtime.errors import ArrayTypeError
+from lumijit.runtime.errors import ArrayTypeError, check_nesting
 
 Key = Any
 
@@ -235,18 +235,19 @@ def children(value: Any) -> Iterable[tuple[Key, Any]]:
     return zip(keys, kind.parts(value, keys), strict=True)
 
 
-def tree_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def tree_leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[Any]:
     """Yield (path, leaf) for every leaf, depth first; arrays are leaves.
 
     >>> list(tree_leaves({"a": [1, 2]}))
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """
+    check_nesting(depth)
     kind = container_kind(value)
     if kind is None:
         yield path, value
-        return
-    for key, child in children(value):
-        yield from tree_leaves(child, path + kind.step(key))
+    else:
+        for key, child in children(value):
+            yield from tree_leaves(child, path + kind.step(key), depth + 1)
 
 
 def rebuild(value: Any, items: list[Any]) -> Any:
@@ -335,9 +336,10 @@ class Parts:
         # Of each node, children last: None for a leaf, else its kind and its keys.
         self._outline: list[Any] = []
         self.containers: list[Any] = []
-        self._take(values)
+        self._take(values, 0)
 
-    def _take(self, values: Sequence[Any]) -> None:
+    def _take(self, values: Sequence[Any], depth: int) -> None:
+        check_nesting(depth)
         leaves, outline = self.leaves, self._outline
         for value in values:
             kind = kind_of(type(value))
@@ -352,7 +354,7 @@ class Parts:
                 self.items.append([*children])
             outline += (kind, keys)
             self.containers.append(value)
-            self._take(children)
+            self._take(children, depth + 1)
 
     @property
     def names(self) -> list[str]:

@@ -151,3 +151,9 @@ def message(construct: str, problem: str, fix: str = "") -> str:
         return text
     stop = "" if text.endswith((".", "!", "?")) else "."
     return f"{text}{stop} Fix: {fix}"
+
+
+def check_nesting(depth: int) -> None:
+    """Refuse what probably contains itself: compiled code would use up its stack."""
+    if depth >= sys.getrecursionlimit():
+        raise RecursionError(f"a PyTree has over {depth} levels: is it in itself?")
