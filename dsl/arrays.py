@@ -97,8 +97,9 @@ class FlatArray(Holder, ArrayBase):
     def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
         if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
-            node = evaluate.opaque(self._node)
-            self._rehouse(placement.placed(node, self._spec.backend.device))
+            self._rehouse(
+                placement.placed(evaluate.opaque(self._node), self._spec.backend.device)
+            )
         return self._guarded(self._data("numpy"))
 
     def _view(self) -> np.ndarray[Any, Any]:

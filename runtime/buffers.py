@@ -26,7 +26,7 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.runtime import pages, recorders, workers
+from lumijit.runtime import collector, pages, recorders, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import AllocationError, CancelledError, SizeError
 from lumijit.runtime.log import LogLevel, log
@@ -206,9 +206,14 @@ def _add_block(size_bytes: int) -> None:
     """Get memory from the system for the next one who asks for this size."""
     size_class = _size_class(size_bytes)
     capacity = size_class + PADDING_BYTES
+    count = len(_free[size_class])
+    collector.relieve(_live_bytes)
+    if len(_free[size_class]) > count:
+        return
     block = pages.obtain(size_class, capacity, _statistics.taken_bytes)
     if block is None:
         log(LogLevel.Info, "memory is short: what is cached is given back")
+        collector.relieve(_live_bytes, is_short=True)
         flush_malloc_cache()
         block = pages.obtain(size_class, capacity, _statistics.taken_bytes)
     if block is None:
@@ -224,6 +229,11 @@ def _add_block(size_bytes: int) -> None:
     _statistics.taken_bytes += block.capacity
     _blocks[block.address] = block
     _free[size_class].append(block)
+
+
+def _live_bytes() -> int:
+    _collect()
+    return _statistics.live_bytes
 
 
 def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:

@@ -15,6 +15,9 @@ from typing import Final
 from lumijit.runtime.config import settings
 
 YOUNG_OBJECTS: Final = 25_000
+# Cycles are looked for whenever arrays hold this times what was left the last time.
+_GROWTH: Final = 1.5
+_LEAST_BYTES: Final = 64 << 20
 _DEFAULTS: Final = (700, 2000)
 
 
@@ -23,6 +26,30 @@ def relax() -> None:
     young, *older = gc.get_threshold()
     if not settings.keep_gc and young in _DEFAULTS:
         gc.set_threshold(YOUNG_OBJECTS, *older)
+
+
+class _Limit:
+    def __init__(self) -> None:
+        self.bytes = _LEAST_BYTES
+
+
+_limit: Final = _Limit()
+
+
+def relieve(live_bytes: Callable[[], int], is_short: bool = False) -> None:
+    """Collect cycles if arrays hold much more than when they were last looked for.
+
+    Args:
+        live_bytes: returns what arrays hold.
+        is_short: whether there is no memory left.
+    """
+    if not is_short and (live_bytes() < _limit.bytes or not gc.isenabled()):
+        return
+    # What has died lately is seldom old.
+    gc.collect(1)
+    if is_short or live_bytes() * _GROWTH > _limit.bytes:
+        gc.collect()
+    _limit.bytes = max(_LEAST_BYTES, int(live_bytes() * _GROWTH))
 
 
 def undisturbed(run: Callable[..., None], *args: object) -> None:

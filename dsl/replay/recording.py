@@ -66,9 +66,9 @@ def record(call: Call, has_breaks: bool) -> Outcome:
     Raises:
         RecordingError: if the function does what no replay can repeat.
     """
-    recorder = _Recorder(call, has_breaks)
-    recording, result = recorder.record()
-    found = recorder.problem, recorder.is_tracked, recorder.arithmetic
+    with contextlib.closing(_Recorder(call, has_breaks)) as recorder:
+        recording, result = recorder.record()
+        found = recorder.problem, recorder.is_tracked, recorder.arithmetic
     return Outcome(recording, *found, result)
 
 
@@ -94,6 +94,10 @@ class _Recorder:
         self.places = [*outer, *map(place_of, call.arguments.containers)]
         # Entries that hold something else while the function runs.
         self.replaced: dict[tuple[int, Any], Any] = {}
+
+    def close(self) -> None:
+        """Let go of all arrays: this and its tape refer to each other."""
+        vars(self).clear()
 
     def record(self) -> tuple[Recording | None, Any]:
         """Run the function; return its recording and its result."""

@@ -73,6 +73,8 @@ def test_integers_beyond_all_floats_become_infinite() -> None:
 
 
 def test_what_is_written_to_a_view_shows() -> None:
+    tracked = llvm.ad.Float(1, 2)
+    dr.enable_grad(tracked)  # of no concern to what follows
     x = dr.arange(Float, 5) * 2
     x.numpy()[1] = 7
     assert list(x + 1) == [1, 8, 5, 7, 9]

@@ -47,3 +47,29 @@ def test_cycles_of_arrays_do_not_pile_up() -> None:
         "print(most)\n"
     )
     assert int(run(program)) < 25_000
+
+
+STEPS = """
+import lumijit as dr
+from lumijit.llvm.ad import Float
+from lumijit.runtime import buffers
+x, most = dr.arange(Float, 1 << 22), 0
+for _ in range(40):
+    dr.enable_grad(x)
+    dr.backward(dr.sum(dr.square(x)))
+    x = dr.detach(x) - dr.grad(x) * 0.1
+    dr.eval(x)
+    most = max(most, buffers.memory_stats()["live_bytes"])
+print(most >> 20)
+"""
+
+
+def test_large_arrays_in_cycles_do_not_pile_up() -> None:
+    """A variable's gradient refers to it; that is 16 MiB in each step."""
+    assert int(run(STEPS)) <= 128
+
+
+@pytest.mark.parametrize("setting", ["gc.disable()", "gc.enable()"])
+def test_cycles_are_collected_when_memory_is_short(setting: str) -> None:
+    out = run(f"import gc; {setting}\n{STEPS}", LUMIJIT_MEMORY_LIMIT_MB="160")
+    assert int(out) <= 160

@@ -63,6 +63,13 @@ class Lowering(State, ABC):
         self.outlined = Outlined(program)
         self._angles: set[Node] | None = None
 
+    def close(self) -> None:
+        """Let go of the program: this and its parts refer to each other.
+
+        What waits for the garbage collector keeps the memory of the program's arrays.
+        """
+        vars(self).clear()
+
     # The entry of the function
 
     def load_entry(self, dtype: DType, address: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import TargetInfo
@@ -44,10 +45,10 @@ class PacketTarget(Target):
     def lower(self, program: Program, plan: PacketPlan, name: str) -> Code:
         """Write a program's kernel."""
         demand, uniform, work, width, info = plan
-        lowering = PacketLowering(program, demand, uniform, width, info)
-        ir = lowering.lower(name)
-        wide = tuple(lowering.literals.wide.values())
-        scratch_bytes = lowering.scratch.thread_bytes
+        with closing(PacketLowering(program, demand, uniform, width, info)) as lowering:
+            ir = lowering.lower(name)
+            wide = tuple(lowering.literals.wide.values())
+            scratch_bytes = lowering.scratch.thread_bytes
         return Code(ir, width, work.operations, work.cost, scratch_bytes, wide)
 
 

@@ -6,6 +6,8 @@ GPUs lack. Translating it is up to `runtime.nvptx`; nothing here runs on a GPU y
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine_text, identity
 from lumijit.compiler.ir.nodes import Node
@@ -147,11 +149,11 @@ class PtxTarget(ThreadTarget):
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel."""
         demand, work, info = plan
-        lowering = PtxLowering(program, demand, info)
-        lowering.scratch.stack_bytes = LOCAL_BYTES
-        lines = lowering.element()
-        if lowering.scratch.thread_bytes:
-            raise self.lacks(f"more than {LOCAL_BYTES >> 10} KiB of local memory")
+        with closing(PtxLowering(program, demand, info)) as lowering:
+            lowering.scratch.stack_bytes = LOCAL_BYTES
+            lines = lowering.element()
+            if lowering.scratch.thread_bytes:
+                raise self.lacks(f"more than {LOCAL_BYTES >> 10} KiB of local memory")
         ir = "\n".join([*lines, _KERNEL.format(name=name)])
         return Code(ir, 1, work.operations, work.cost, 0)
 

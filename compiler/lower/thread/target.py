@@ -5,6 +5,7 @@ It has no packets, masks or private copies: what a GPU's thread does, on the CPU
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import TargetInfo
@@ -40,9 +41,9 @@ class ThreadTarget(Target):
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel."""
         demand, work, info = plan
-        lowering = ThreadLowering(program, demand, info)
-        ir = lowering.kernel(name)
-        scratch_bytes = lowering.scratch.thread_bytes
+        with closing(ThreadLowering(program, demand, info)) as lowering:
+            ir = lowering.kernel(name)
+            scratch_bytes = lowering.scratch.thread_bytes
         return Code(ir, 1, work.operations, work.cost, scratch_bytes)
 
 
