@@ -31,7 +31,7 @@ from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import AllocationError, CancelledError, SizeError
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.pages import ALIGNMENT as ALIGNMENT
-from lumijit.runtime.pages import PAGE_BYTES, Block
+from lumijit.runtime.pages import Block
 
 # Kernels read and write whole packets: up to 64 entries of 8 bytes.
 PADDING_BYTES: Final = 512
@@ -294,19 +294,6 @@ def _prefer_idle(free: list[Block]) -> bool:
     return False
 
 
-def _can_share(array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether kernels may read an array where it is, with the padding."""
-    if not array.flags.c_contiguous or not array.nbytes:
-        return False
-    start: int = array.__array_interface__["data"][0]
-    end = start + array.nbytes
-    last_page = (end - 1) // PAGE_BYTES
-    return (
-        start % array.itemsize == 0
-        and (end + PADDING_BYTES - 1) // PAGE_BYTES == last_page
-    )
-
-
 def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
     """Return a NumPy array's entries as a buffer, without a copy where possible.
 
@@ -319,7 +306,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         if numbers.max() > 1:
             array = numbers != 0
     _pace(array.nbytes)
-    if _can_share(array):
+    if pages.can_share(array, PADDING_BYTES):
         buffer: Buffer = Buffer.__new__(Buffer)
         buffer.size_bytes = size_bytes = array.nbytes
         buffer.ticket = 0

@@ -116,3 +116,16 @@ def obtain(size_class: int, capacity: int, taken_bytes: int) -> Block | None:
         return Block(size_class, capacity)
     except (MemoryError, OSError, OverflowError, ValueError):
         return None
+
+
+def can_share(array: np.ndarray[Any, Any], padding_bytes: int) -> bool:
+    """Tell whether kernels may read an array where it is, with the padding."""
+    if not array.flags.c_contiguous or not array.nbytes:
+        return False
+    start: int = array.__array_interface__["data"][0]
+    end = start + array.nbytes
+    last_page = (end - 1) // PAGE_BYTES
+    return (
+        start % array.itemsize == 0
+        and (end + padding_bytes - 1) // PAGE_BYTES == last_page
+    )

@@ -10,6 +10,7 @@ derivatives are tracked of has a table for each kind, of which it is an entry.
 from __future__ import annotations
 
 import struct
+import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -394,7 +395,7 @@ def _pattern(node: Node) -> int:
     dtype = FLOAT32 if node.type is FLOAT16 else node.type
     if not dtype.is_float:
         return int(node.attr) & ((1 << dtype.bits) - 1)
-    return int.from_bytes(struct.pack(f"<{dtype.numpy.char}", node.attr), "little")
+    return int.from_bytes(dtype.packed(node.attr), sys.byteorder)
 
 
 def _restored(node: Node, dtype: DType) -> Node:

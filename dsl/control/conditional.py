@@ -10,7 +10,6 @@ from lumijit.compiler.derive.traversal import isolated
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
-from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.control.branch_sides import Merge, Sides
@@ -21,6 +20,7 @@ from lumijit.control.state import (
     check_mode,
     condition_node,
     is_array,
+    known_condition,
     refuse_in_region,
 )
 from lumijit.control.write_rules import check_writes, versions_in
@@ -109,8 +109,9 @@ def run_if(
     if isinstance(cond, bool):
         return true_fn(*args) if cond else false_fn(*args)
     node = condition_node(cond, name)
-    if node.op is LITERAL and node.size == 1:
-        return true_fn(*args) if node.attr else false_fn(*args)
+    known = known_condition(node)
+    if known is not None:
+        return true_fn(*args) if known else false_fn(*args)
     sides = _Branch(args, arg_labels, rv_labels, name, strict, type(cond))
     if mode == "evaluated":
         refuse_in_region(name)

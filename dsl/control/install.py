@@ -18,7 +18,7 @@ from lumijit.control.captured_state import left_alone, watch
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.recursion import is_idle
-from lumijit.control.state import is_array, node_of
+from lumijit.control.state import is_array, known_condition, node_of
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
@@ -38,14 +38,6 @@ def _holds(condition: Any) -> bool:
     if is_array(condition):
         return condition._node.op is LITERAL and bool(condition._node.attr)
     return condition is True
-
-
-def _known(condition: Any) -> bool | None:
-    """Return what a condition of one entry is, if it is a literal."""
-    node = node_of(condition)
-    if node is None or node.op is not LITERAL or node.size != 1:
-        return None
-    return bool(node.attr) if node.type.is_bool else None
 
 
 def _runs_plain() -> bool:
@@ -133,7 +125,7 @@ def install() -> None:
     targets.is_array = _is_array
     targets.holds = _holds
     targets.is_idle = is_idle
-    targets.known = _known
+    targets.known = lambda condition: known_condition(node_of(condition))
     targets.runs_plain = _runs_plain
     targets.plain_range = _plain_range
     targets.is_integer_array = _is_integer_array

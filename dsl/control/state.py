@@ -21,6 +21,7 @@ from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, flat_map
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
@@ -63,6 +64,13 @@ def is_array(value: Any) -> bool:
 def node_of(value: Any) -> Node | None:
     """Return an array's node, or None for any other object."""
     return value._node if isinstance(value, FlatArray) else None
+
+
+def known_condition(node: Node | None) -> bool | None:
+    """Return what a condition of one entry is, if that is known while tracing."""
+    if node is None or node.op is not LITERAL or node.size != 1:
+        return None
+    return bool(node.attr) if node.type.is_bool else None
 
 
 def zeros_like(value: Any) -> Any:

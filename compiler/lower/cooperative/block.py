@@ -15,13 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.cooperative.values import (
-    LANES,
-    Shape,
-    Shared,
-    Value,
-    mangled,
-)
+from lumijit.compiler.emit.type_names import mangled
+from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
 from lumijit.runtime.dtypes import DType
 
 #: Writes an instruction: the result's name, the spelled type and names of operands.

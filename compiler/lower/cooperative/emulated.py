@@ -10,15 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lumijit.compiler.emit.type_names import bits_of, mangled
 from lumijit.compiler.lower.cooperative.block import Block
-from lumijit.compiler.lower.cooperative.values import (
-    LANES,
-    Shape,
-    Shared,
-    Value,
-    bits_of,
-    mangled,
-)
+from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
 
 _ACCESSES = {
     "gather": """\

@@ -9,15 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lumijit.compiler.emit.type_names import bits_of, is_float
 from lumijit.compiler.lower.cooperative.block import Block
-from lumijit.compiler.lower.cooperative.values import (
-    LANES,
-    Shape,
-    Shared,
-    Value,
-    bits_of,
-    is_float,
-)
+from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
 
 _ALL = "i32 -1"
 _SHUFFLES = {"up": "up", "down": "down", "at": "idx"}

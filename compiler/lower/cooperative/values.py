@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lumijit.compiler.emit.type_names import bits_of
+
 if TYPE_CHECKING:
     from lumijit.compiler.lower.cooperative.block import Block
 
@@ -28,24 +30,6 @@ class Shape:
     def tile(self) -> int:
         """Return how many entries a block holds at once."""
         return self.threads * self.rows
-
-
-_FLOATS = {"half": 16, "float": 32, "double": 64}
-
-
-def is_float(ty: str) -> bool:
-    """Tell whether a type is one of floats."""
-    return ty in _FLOATS
-
-
-def bits_of(ty: str) -> int:
-    """Return how many bits a number has."""
-    return _FLOATS.get(ty) or int(ty[1:])
-
-
-def mangled(ty: str) -> str:
-    """Spell a type of numbers as the names of intrinsics do."""
-    return f"f{_FLOATS[ty]}" if ty in _FLOATS else ty
 
 
 class Value:

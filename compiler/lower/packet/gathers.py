@@ -10,6 +10,7 @@ one wide load per lane and a transposition. Reads of runs (`runs`) are one load.
 from __future__ import annotations
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.type_names import bits_of, mangled
 from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
@@ -23,9 +24,7 @@ from lumijit.compiler.plan.program import target_root
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 
 MAX_SPAN = 4
-_ALIGN = {"half": 2, "float": 4, "double": 8}
 _WORDS = (4, 8)
-_STEMS = {"half": "f16", "float": "f32", "double": "f64"}
 Key = tuple[int, ...]
 
 
@@ -45,10 +44,10 @@ def gather_call(
     w = b.width
     step = step or element
     pointers = b.emit(f"getelementptr {step}, ptr {base}, {b.type(UINT32)} {index}")
-    name = f"llvm.masked.gather.v{w}{_STEMS.get(element, element)}.v{w}p0"
+    name = f"llvm.masked.gather.v{w}{mangled(element)}.v{w}p0"
     masks = b.type(BOOL)
     b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
-    align = _ALIGN.get(step) or max(1, int(step[1:]) // 8)
+    align = max(1, bits_of(step) // 8)
     return b.emit(
         f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
         f"{masks} {mask}, {ty} zeroinitializer)"
@@ -202,7 +201,7 @@ class Gathers:
         ty, element, align = b.type(t), t.llvm, t.size_bytes
         if active == b.const(BOOL, True):
             return b.emit(f"load {ty}, ptr {place}, align {align}")
-        name = f"llvm.masked.load.v{b.width}{_STEMS.get(element, element)}.p0"
+        name = f"llvm.masked.load.v{b.width}{mangled(element)}.p0"
         masks = b.type(BOOL)
         b.declarations[name] = f"declare {ty} @{name}(ptr, i32, {masks}, {ty})"
         return b.emit(
