@@ -13,7 +13,7 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.expressions import is_plain_test
-from lumijit.syntax.hints import HintReader, Hints
+from lumijit.syntax.hint_reader import HintReader, Hints
 from lumijit.syntax.names import Effects, effects_of
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"

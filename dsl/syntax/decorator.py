@@ -30,12 +30,10 @@ compiler treat the names of helpers and of the closure as free variables.
 from __future__ import annotations
 
 import ast
-import builtins
-import contextlib
 import itertools
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any, TypeVar, overload
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, TypeVar, overload
 
 import gast
 
@@ -44,10 +42,11 @@ from lumijit.syntax import build
 from lumijit.syntax.build import RESULT
 from lumijit.syntax.control_tree import Simple, Statement, TreeBuilder, ends_in_jump
 from lumijit.syntax.entry_points import Runtime
-from lumijit.syntax.function_object import compiled, outline
-from lumijit.syntax.hints import HintReader
+from lumijit.syntax.function_object import bound, compiled, outline
+from lumijit.syntax.hint_reader import HintReader
 from lumijit.syntax.jumps import JumpRemover
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, Liveness
+from lumijit.syntax.meanings import Meanings, Path
 from lumijit.syntax.names import NameScope, own_parts, scope_of
 from lumijit.syntax.plain_code import SPLIT, NativeWriter
 from lumijit.syntax.purity import Purity
@@ -134,48 +133,72 @@ def syntax(
         raise errors.SyntaxTransformError("@syntax", problem, fix)
     if hasattr(f, _MARK):
         return f
+    meanings = Meanings(f)
+    key = (f.__code__, f.__code__.co_filename, f.__qualname__, recursive)
+    known = _known.get(key)
+    is_new = known is None or hasattr(f, "__wrapped__") or print_ast or print_code
+    if known is None or is_new or not meanings.agree_with(known.answers):
+        known = _rewritten(f, meanings, recursive, print_ast, print_code)
+        while len(_known) >= _KEPT:
+            _known.pop(next(iter(_known)), None)
+        _known[key] = known
+    result = bound(f, known.codes, Runtime(known.sites))
+    setattr(result, _MARK, True)
+    return result
+
+
+class _Rewritten(NamedTuple):
+    """What a function's code became, and what it was taken to mean."""
+
+    codes: dict[str, CodeType]
+    sites: list[Site]
+    answers: dict[tuple[str, Path], bool]
+
+
+# Nested functions are made, and decorated, again and again.
+_known: dict[tuple[object, ...], _Rewritten] = {}
+_KEPT = 1024
+
+
+def _rewritten(
+    f: FunctionType,
+    meanings: Meanings,
+    recursive: bool,
+    print_ast: bool,
+    print_code: bool,
+) -> _Rewritten:
+    """Rewrite and compile a function."""
     source = read_function(f)
+    tree = source.tree
+    tree.decorator_list = []
+    tree.type_params = []
+    rewriting = _Rewriting(source, meanings)
     try:
-        result = _rewritten(f, source, recursive, print_ast, print_code)
+        if recursive:
+            rewriting.inner_functions(tree)
+        helpers = rewriting.function(tree, f.__code__.co_freevars)
+        module = outline(f, tree, helpers)
+        if print_ast:
+            print(ast.dump(gast.gast_to_ast(module), indent=2))
+        if print_code:
+            print(ast.unparse(gast.gast_to_ast(module)))
+        return _Rewritten(compiled(f, module), rewriting.sites, meanings.answers)
     except RecursionError:
         raise source.error(
             source.tree,
             "the control flow of this function is nested too deeply",
             "split it into several functions.",
         ) from None
-    return result
-
-
-def _rewritten(
-    f: FunctionType, source: Source, recursive: bool, print_ast: bool, print_code: bool
-) -> FunctionType:
-    """Rewrite, compile and rebuild a function."""
-    tree = source.tree
-    tree.decorator_list = []
-    tree.type_params = []
-    rewriting = _Rewriting(source, _namespace(f))
-    if recursive:
-        rewriting.inner_functions(tree)
-    helpers = rewriting.function(tree, f.__code__.co_freevars)
-    module = outline(f, tree, helpers)
-    if print_ast:
-        print(ast.dump(gast.gast_to_ast(module), indent=2))
-    if print_code:
-        print(ast.unparse(gast.gast_to_ast(module)))
-    result = compiled(f, module, Runtime(rewriting.sites))
-    setattr(result, _MARK, True)
-    return result
 
 
 class _Rewriting:
     """Rewrites function definitions in place."""
 
-    def __init__(self, source: Source, namespace: dict[str, Any]) -> None:
+    def __init__(self, source: Source, meanings: Meanings) -> None:
         self.source = source
-        self.namespace = namespace
-        self.hints = HintReader(source, namespace)
+        self.meanings = meanings
+        self.hints = HintReader(source, meanings)
         self.new_name = _NameSource()
-        self.range_is_builtin = namespace.get("range") is builtins.range
         self.sites: list[Site] = []
 
     def function(
@@ -211,7 +234,7 @@ class _Rewriting:
     def _nodes(self, tree: Any, scope: NameScope) -> tuple[list[Any], list[Statement]]:
         """Build the control-flow tree, apart from docstring and declarations."""
         shadowed = "range" in scope.local or "range" in scope.global_names
-        is_range = self.range_is_builtin and not shadowed
+        is_range = not shadowed and self.meanings.is_range(("range",))
         builder = TreeBuilder(self.hints, self.new_name, is_range)
         first = tree.body[0]
         has_doc = (
@@ -227,7 +250,7 @@ class _Rewriting:
         return head + builder.declarations, nodes
 
     def _jump_free(self, nodes: list[Statement], scope: NameScope) -> list[Statement]:
-        purity = Purity(scope, self.namespace)
+        purity = Purity(scope, self.meanings)
         return JumpRemover(self.new_name, purity.is_pure).function(nodes)
 
     def inner_functions(self, tree: Any) -> None:
@@ -246,17 +269,6 @@ class _NameSource:
 
     def __call__(self, stem: str) -> str:
         return f"{build.PREFIX}{stem}{next(self._counter)}"
-
-
-def _namespace(function: FunctionType) -> dict[str, Any]:
-    """Return what the names of a function's globals and closure mean now."""
-    names = dict(vars(builtins)) | function.__globals__
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, cell in cells:
-        names.pop(name, None)
-        with contextlib.suppress(ValueError):  # a cell that is still empty
-            names[name] = cell.cell_contents
-    return names
 
 
 def _analyse(

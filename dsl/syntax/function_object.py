@@ -48,24 +48,32 @@ def outline(function: FunctionType, tree: Any, helpers: list[Any]) -> Any:
     return gast.Module(body=[build.located(whole, tree)], type_ignores=[])
 
 
-def compiled(function: FunctionType, module: Any, runtime: Any) -> FunctionType:
-    """Compile an outline and make the function that replaces `function`."""
+def compiled(function: FunctionType, module: Any) -> dict[str, CodeType]:
+    """Compile an outline; return the code of the function and of its helpers."""
     code = function.__code__
     tree = gast.gast_to_ast(module)
     flags = code.co_flags & _FUTURE_FLAGS
     whole = compile(tree, code.co_filename, "exec", flags, dont_inherit=True)
-    codes = _functions_in(whole)
+    # Tracebacks name the user's function, not its pieces.
+    names: dict[str, Any] = {"co_name": code.co_name}
+    if sys.version_info >= (3, 11):
+        names["co_qualname"] = function.__qualname__
+    found = _functions_in(whole)
+    return {name: found[name].replace(**names) for name in found}
+
+
+def bound(
+    function: FunctionType, codes: dict[str, CodeType], runtime: Any
+) -> FunctionType:
+    """Make the function that replaces `function` from its code and its helpers'."""
+    code = function.__code__
     closure = function.__closure__ or ()
     cells = dict(zip(code.co_freevars, closure, strict=True))
     cells[build.RUNTIME] = CellType(runtime)
     helpers = [n for n in codes if n.startswith(build.PREFIX)]
     cells |= {name: CellType() for name in helpers}
     for name in helpers:
-        # Tracebacks name the user's function, not its pieces.
-        named = codes[name].replace(co_name=code.co_name)
-        if sys.version_info >= (3, 11):
-            named = named.replace(co_qualname=function.__qualname__)
-        cells[name].cell_contents = _bind(named, function, cells)
+        cells[name].cell_contents = _bind(codes[name], function, cells)
     result = _bind(codes[code.co_name], function, cells)
     result.__defaults__ = function.__defaults__
     result.__kwdefaults__ = function.__kwdefaults__
@@ -82,8 +90,6 @@ def compiled(function: FunctionType, module: Any, runtime: Any) -> FunctionType:
 def _bind(
     code: CodeType, original: FunctionType, cells: dict[str, CellType]
 ) -> FunctionType:
-    if sys.version_info >= (3, 11):
-        code = code.replace(co_qualname=original.__qualname__)
     closure = tuple(cells[name] for name in code.co_freevars)
     return FunctionType(code, original.__globals__, code.co_name, None, closure)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import gast
 
 from lumijit.syntax.expressions import suspension_in
+from lumijit.syntax.meanings import Meanings
 from lumijit.syntax.names import NameScope, root_name
 
 
@@ -19,10 +18,10 @@ class Purity:
     as those of random number generators, may change their object.
     """
 
-    def __init__(self, scope: NameScope, namespace: Mapping[str, Any]) -> None:
-        """Look functions up in `namespace`: globals, builtins and closure."""
+    def __init__(self, scope: NameScope, meanings: Meanings) -> None:
+        """Ask `meanings` what names mean."""
         self.scope = scope
-        self.namespace = namespace
+        self.meanings = meanings
 
     def is_pure(self, test: Any) -> bool:
         """Tell whether evaluating `test` again does nothing more."""
@@ -39,7 +38,6 @@ class Purity:
         root = root_name(node.func)
         if root is None or root in self.scope.local:
             return False
-        value = self.namespace.get(root)
         if isinstance(node.func, gast.Name):
-            return isinstance(value, (FunctionType, BuiltinFunctionType, type))
-        return isinstance(value, (ModuleType, type))
+            return self.meanings.is_function((root,))
+        return self.meanings.has_functions((root,))

@@ -16,7 +16,7 @@ from lumijit.syntax import build
 from lumijit.syntax.block_statements import Writer, write_block
 from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
 from lumijit.syntax.expressions import ExpressionRewriter, is_plain_test
-from lumijit.syntax.hints import Hints
+from lumijit.syntax.hint_reader import Hints
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.syntax.names import Effects, NameScope, effects_of
 from lumijit.syntax.site import Site

@@ -1,0 +1,82 @@
+"""What names of a function mean where its rewriting depends on that.
+
+The names are those of globals, builtins and closure. Questions and answers are noted:
+what was written for a function serves another one with the same code, a nested function
+that is made again, if all answers are the same there.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Final
+
+from lumijit.syntax.hints import hint
+
+Path = tuple[str, ...]
+_MISSING: Final = object()
+
+
+class Meanings:
+    """Answers by what the names of one function mean now."""
+
+    def __init__(self, function: FunctionType) -> None:
+        cells = zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        )
+        self._cells = dict(cells)
+        self._spaces = (function.__globals__, vars(builtins))
+        #: By the method that was asked, and for what.
+        self.answers: dict[tuple[str, Path], bool] = {}
+
+    def agree_with(self, answers: Mapping[tuple[str, Path], bool]) -> bool:
+        """Tell whether questions asked for another function have the same answers."""
+        return all(
+            getattr(self, question)(path) is answer
+            for (question, path), answer in answers.items()
+        )
+
+    def is_hint(self, path: Path) -> bool:
+        """Tell whether `a.b.c` is `lumijit.hint`, or nothing and called so."""
+        root, *attributes = path
+        value = self._value(root)
+        if value is _MISSING:
+            found = path[-1] == "hint"
+        else:
+            for attribute in attributes[:-1]:
+                value = getattr(value, attribute, None)
+            if attributes:
+                found = value is None or getattr(value, attributes[-1], None) is hint
+            else:
+                found = value is hint
+        return self._note("is_hint", path, found)
+
+    def is_function(self, path: Path) -> bool:
+        """Tell whether a name means a function or a class."""
+        kinds = (FunctionType, BuiltinFunctionType, type)
+        return self._note("is_function", path, isinstance(self._value(*path), kinds))
+
+    def has_functions(self, path: Path) -> bool:
+        """Tell whether a name means a module or a class."""
+        kinds = (ModuleType, type)
+        return self._note("has_functions", path, isinstance(self._value(*path), kinds))
+
+    def is_range(self, path: Path) -> bool:
+        """Tell whether a name means Python's own `range`."""
+        return self._note("is_range", path, self._value(*path) is builtins.range)
+
+    def _note(self, question: str, path: Path, answer: bool) -> bool:
+        self.answers[question, path] = answer
+        return answer
+
+    def _value(self, name: str) -> Any:
+        if name in self._cells:
+            try:
+                return self._cells[name].cell_contents
+            except ValueError:  # It is still empty.
+                return _MISSING
+        for space in self._spaces:
+            if name in space:
+                return space[name]
+        return _MISSING
