@@ -19,9 +19,14 @@ def enable(holder: Holder) -> None:
 
     Literals become a computed value, so that what is made of them isn't folded. Memory
     that NumPy can write to is copied, as that would change what is recorded of it.
+    A value made of a loop's variables passes derivatives on to these, besides, as they
+    may turn out to depend on what is tracked.
     """
     node = holder._node
     if node.vertex is not None:
+        if vertices.is_tracked(node) and vertices.is_presumed(node):
+            holder._rehouse(with_derivatives_of(node, node))
+            vertices.keep_gradient(holder._node.vertex)
         return
     if node.op is LITERAL or trace.state.scope is not ROOT:
         holder._rehouse(_copy(node))

@@ -387,10 +387,11 @@ def _backward(found: Found, clearing: Clearing) -> None:
                 vertex.grad = adjoint.complete()
                 continue
             rules.pull(Step(vertex), into, adjoint)
+            is_variable = serial in vertices.variables
             is_cleared = clearing.inputs if serial in seeds else clearing.interior
-            is_cleared = is_cleared or vertex.type is VOID
+            is_cleared = (is_cleared and not is_variable) or vertex.type is VOID
             vertex.grad = None if is_cleared else adjoint.complete()
-            if clearing.edges:
+            if clearing.edges and not is_variable:
                 vertex.cut()
             if arrivals:
                 for other in arrivals.values():

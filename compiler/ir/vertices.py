@@ -228,10 +228,15 @@ def add_variable(node: Node) -> None:
     vertex = node.vertex = new_vertex(node, None, (), ())
     # What was computed of it before isn't tracked.
     node.uses = None
-    key = vertex.serial
-    variables[key] = weakref.ref(vertex, lambda _: variables.pop(key, None))
+    keep_gradient(vertex)
     if chosen is not None:
         chosen.include(vertex)
+
+
+def keep_gradient(vertex: Vertex) -> None:
+    """Make a vertex a variable: traversals leave its gradient, and what it is of."""
+    key = vertex.serial
+    variables[key] = weakref.ref(vertex, lambda _: variables.pop(key, None))
 
 
 def add_argument(node: Node, initial: Node | None) -> None:
@@ -265,6 +270,25 @@ def outside(nodes: Iterable[Node], depth: int) -> list[Node]:
         else:
             stack.extend([vertex.deps[k] for k in vertex.inputs])
     return list(found.values())
+
+
+def is_presumed(node: Node) -> bool:
+    """Tell whether a node depends on no variable but those of loops being traced.
+
+    Of these, only the end of the loop tells whether they depend on what is tracked.
+    """
+    seen: set[int] = set()
+    stack = [node.vertex]
+    while stack:
+        vertex = stack.pop()
+        if vertex.scope is ROOT or vertex.serial in variables:
+            return False
+        if vertex.serial not in seen:
+            seen.add(vertex.serial)
+            stack.extend(vertex.parents)
+            if isinstance(vertex.attr, Vertex):
+                stack.append(vertex.attr)
+    return True
 
 
 def depends_on(nodes: Iterable[Node], known: set[Vertex], depth: int) -> bool:

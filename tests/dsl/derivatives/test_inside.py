@@ -368,3 +368,135 @@ def test_traversals_that_begin_outside_are_refused(is_state: bool) -> None:
         mode="symbolic",
     )
     np.testing.assert_allclose(dr.grad(x), (1 + 6) * 2 * X)
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["alone", "beside_others"])
+def test_what_is_made_of_loop_variables_is_a_variable_of_its_own(
+    is_other: bool,
+) -> None:
+    """Its gradient was 0: it counted as computed of the loop's variable."""
+
+    def slope(x: Float) -> Float:
+        x = Float(x)
+        dr.enable_grad(x)
+        dr.backward(x * x * x)
+        return x.grad
+
+    @dr.syntax
+    def program(x: Float, p: Float) -> tuple[Float, Float]:
+        i = UInt(0)
+        while i < 3:
+            x += 0.1 * p
+            # Each call has a variable of its own.
+            p -= 0.1 * slope(x) + 0.05 * slope(x + p)
+            if p > 0.2:
+                p -= 0.01 * slope(x * 2)
+            i += 1
+        return x, p
+
+    if is_other:
+        other = Float(1)
+        dr.enable_grad(other)
+    x, p = program(Float(0.3, 0.4), Float(0.5, 0.6))
+    for k in range(2):
+        u, v = [0.3, 0.4][k], [0.5, 0.6][k]
+        for _ in range(3):
+            u += 0.1 * v
+            v -= 0.1 * 3 * u**2 + 0.05 * 3 * (u + v) ** 2
+            if v > 0.2:
+                v -= 0.01 * 3 * (2 * u) ** 2
+        np.testing.assert_allclose([x[k], p[k]], [u, v], rtol=1e-12)
+
+
+def test_gradients_of_such_variables_add_up_until_they_are_cleared() -> None:
+    @dr.syntax
+    def program(x: Float) -> tuple[Float, Float]:
+        i, first, second = UInt(0), Float(0), Float(0)
+        while i < 2:
+            x += 1
+            y = x * 2
+            dr.enable_grad(y)
+            dr.backward(y * y)
+            dr.backward(3 * y)
+            first = y.grad
+            dr.clear_grad(y)
+            dr.backward(5 * y)
+            second = y.grad
+            i += 1
+        return first, second
+
+    first, second = program(Float(1, 2))
+    np.testing.assert_allclose(first, [2 * 6 + 3, 2 * 8 + 3])
+    np.testing.assert_allclose(second, [5, 5])
+
+
+def test_such_variables_in_forward_mode() -> None:
+    @dr.syntax
+    def program(x: Float) -> Float:
+        i, total = UInt(0), Float(0)
+        while i < 2:
+            x += 1
+            y = x * 2
+            dr.enable_grad(y)
+            z = y * y
+            dr.forward(y)
+            total += z.grad
+            i += 1
+        return total
+
+    np.testing.assert_allclose(program(Float(1, 2)), [2 * 4 + 2 * 6, 2 * 6 + 2 * 8])
+
+
+def test_derivatives_of_the_loop_go_through_such_variables() -> None:
+    """What the loop's state depends on isn't known until its end."""
+
+    @dr.syntax
+    def program(theta: Float, x: Float) -> Float:
+        i = UInt(0)
+        while i < 3:
+            x = x * theta
+            y = x + 1
+            dr.enable_grad(y)
+            x = y * y
+            i += 1
+        return x
+
+    def plain(theta: float) -> float:
+        x = 0.5
+        for _ in range(3):
+            x = (x * theta + 1) ** 2
+        return x
+
+    theta = Float(0.7)
+    dr.enable_grad(theta)
+    result = program(theta, Float(0.5))
+    dr.backward(result)
+    h = 1e-6
+    slope = (plain(0.7 + h) - plain(0.7 - h)) / (2 * h)
+    np.testing.assert_allclose(theta.grad, [slope], rtol=1e-7)
+
+
+def test_such_variables_in_nested_loops_are_right_or_refused() -> None:
+    """Whether the outer loop's variable is tracked isn't known inside."""
+
+    @dr.syntax
+    def program(x: Float) -> Float:
+        i = UInt(0)
+        while i < 2:
+            j = UInt(0)
+            while j < 2:
+                y = x * 2
+                dr.enable_grad(y)
+                dr.backward(y * y)
+                x = x - 0.1 * y.grad
+                j += 1
+            i += 1
+        return x
+
+    other = Float(1)
+    dr.enable_grad(other)
+    if dr.flag(dr.JitFlag.SymbolicLoops):
+        with pytest.raises(DerivativeError, match="detach the variable"):
+            program(Float(1, 2))
+    else:
+        np.testing.assert_allclose(program(Float(1, 2)), [0.6**4, 2 * 0.6**4])
