@@ -113,7 +113,8 @@ class Access:
     ) -> None:
         """Update this thread's copy lane by lane; idle lanes hit a dummy entry.
 
-        Lanes that all hit one entry (`is_one`) are combined first.
+        Lanes that all hit one entry (`is_one`) are combined first. Each update stands
+        in blocks of its own, as LLVM's time for a block grows faster than that.
         """
         b = self.b
         copies, lane_copy, dummy = self.private[key]
@@ -128,9 +129,15 @@ class Access:
             self._private_entry(op, t, key, at, item)
             return
         place = b.select(UINT32, mask, spread, dummy)
+        self.low.cross_mask()
+        some, done = b.label("some"), b.label("updated")
+        b.branch_if(b.any_lane(mask), some, done)
+        b.block(some)
         for lane in range(b.width):
             at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
             self._private_entry(op, t, key, at, item)
+        b.branch(done)
+        b.block(done)
 
     def _private_entry(self, op: str, t: DType, key: int, at: str, item: str) -> None:
         """Update one entry of this thread's copy."""
