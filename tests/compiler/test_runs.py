@@ -112,6 +112,17 @@ def test_neighbours_within_rows() -> None:
     np.testing.assert_array_equal(total.numpy(), wanted.ravel())
 
 
+@pytest.mark.parametrize("offsets", [(0, 1), (1, 0)])
+def test_neighbours_that_bounds_separate(offsets: tuple[int, int]) -> None:
+    table, a = entries(40)
+    column = np.arange(100) % 43
+    index = dr.arange(UInt32, 100) % 43
+    read = [dr.gather(Float, table, index + k) for k in offsets]
+    dr.eval(read)
+    for k, found in zip(offsets, read, strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected(a, column + k))
+
+
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 def test_runs_in_loops_that_lanes_leave(mode: Any) -> None:
     size, rows = 100, 9

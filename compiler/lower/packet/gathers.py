@@ -67,7 +67,9 @@ class Gathers:
             is_wanted = node.op is GATHER and node in low.demand.wanted
             if is_wanted and node.type.size_bytes in _WORDS:
                 self.families.setdefault(_family(node), []).append(node)
-        self.pairs = _pairs(self.families)
+        # What runs read apart is in a block of its own, where values serve no others.
+        anywhere = [f for f in self.families.values() if f[0].deps[1] not in runs.found]
+        self.pairs = _pairs(anywhere)
 
     def lower(self, node: Node) -> None:
         """Read entries under the mask; inactive lanes get zero."""
@@ -399,12 +401,11 @@ def _family(node: Node) -> Key:
     return (id(node.scope), *map(id, node.deps))
 
 
-def _pairs(families: dict[Key, list[Node]]) -> dict[Node, tuple[Node, Node]]:
+def _pairs(families: list[list[Node]]) -> dict[Node, tuple[Node, Node]]:
     """Find reads of entries `b` and `b + 1` that differ in their bounds only."""
     single: dict[object, list[Node]] = {}
-    for found in families.values():
-        for node in found[:1]:
-            single.setdefault(_family(node)[:-1], []).append(node)
+    for found in families:
+        single.setdefault(_family(found[0])[:-1], []).append(found[0])
     pairs = {}
     for nodes in single.values():
         if len(nodes) > 1:
