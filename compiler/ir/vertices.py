@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -236,7 +237,7 @@ def add_variable(node: Node) -> None:
 def keep_gradient(vertex: Vertex) -> None:
     """Make a vertex a variable: traversals leave its gradient, and what it is of."""
     key = vertex.serial
-    variables[key] = weakref.ref(vertex, lambda _: variables.pop(key, None))
+    variables[key] = weakref.ref(vertex, partial(variables.pop, key))
 
 
 def add_argument(node: Node, initial: Node | None) -> None:

@@ -11,6 +11,7 @@ traversals, so do all that somebody refers to.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -32,8 +33,8 @@ class _Exposed:
     __slots__ = ("buffer", "copy", "holder", "node")
 
     def __init__(self, node: Node, buffer: Buffer) -> None:
-        key = id(buffer)
-        self.buffer = ref(buffer, lambda _: _all.pop(key, None))
+        # Not cut short by Ctrl-C: no Python runs. (The reference is `pop`'s default.)
+        self.buffer = ref(buffer, partial(_all.pop, id(buffer)))
         self.node = ref(node)
         self.holder: ref[Holder] | None = None
         # What the last copy was; it serves as long as the contents are the same.
