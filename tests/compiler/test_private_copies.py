@@ -106,3 +106,27 @@ def test_one_entry_in_each_turn_of_a_loop(mode: Any) -> None:
     dr.while_loop((dr.zeros(UInt, 5000),), lambda i: i < turns, add, mode=mode)
     n = np.arange(5000) % 9
     np.testing.assert_array_equal(sums.numpy(), [n[n > k].sum() for k in range(8)])
+
+
+@pytest.mark.packets("threads make no private copies")
+def test_updates_stand_in_blocks_of_their_own(capfd: Any) -> None:
+    """LLVM takes seconds for a block of many updates."""
+    targets = [dr.opaque(Float, 0, 4096) for _ in range(2)]
+    index = dr.opaque(UInt, 0, 20_000) + dr.arange(UInt, 20_000)
+    for turn in range(8):
+        dr.scatter_add(targets[turn % 2], Float(turn + 1), (index * (turn + 3)) % 4096)
+    with dr.scoped_set_flag(dr.JitFlag.PrintIR):
+        dr.eval(targets)
+    captured = capfd.readouterr()
+    stores = [0]
+    for line in (captured.out + captured.err).splitlines():
+        if line.endswith(":"):
+            stores.append(0)
+        stores[-1] += " store float " in line
+    width = max(stores)
+    assert width <= 32
+    assert sum(stores) == 8 * width
+    counts = np.zeros(4096)
+    for k in (0, 2, 4, 6):
+        counts += (k + 1) * np.bincount(np.arange(20_000) * (k + 3) % 4096)
+    np.testing.assert_array_equal(targets[0].numpy(), counts)

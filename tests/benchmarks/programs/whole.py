@@ -7,6 +7,8 @@ from typing import Any
 import lumijit as dr
 from lumijit.llvm import PCG32, Array3f, Bool, Float, Int, TensorXf, Texture3f, UInt
 from lumijit.llvm.ad import PCG32 as PCG32D
+from lumijit.llvm.ad import Array2f as Array2fD
+from lumijit.llvm.ad import Array3f as Array3fD
 from lumijit.llvm.ad import Float as FloatD
 from lumijit.llvm.ad import UInt as UIntD
 from tests.benchmarks.declare import Program, case, ready
@@ -209,5 +211,38 @@ def delta_tracking(n: int) -> Program:
         side, x, y = pixels(n)
         x, y = x * 0.5 + 0.5, y * 0.5 + 0.5
         return first_collision(x, y, PCG32(size=side * side), texture)
+
+    return run
+
+
+def splatted(position: Array2fD, colour: Array3fD, side: int) -> Array3fD:
+    """Draw points as Gaussians on nine pixels each, and divide by their weights."""
+    sums, weights = dr.zeros(Array3fD, side * side), dr.zeros(FloatD, side * side)
+    corner = dr.floor(position * side)
+    for dy in (-1, 0, 1):
+        for dx in (-1, 0, 1):
+            pixel = corner + Array2fD(dx, dy)
+            w = dr.exp(-dr.squared_norm(position * side - (pixel + 0.5)))
+            inside = (
+                (pixel.x >= 0) & (pixel.x < side) & (pixel.y >= 0) & (pixel.y < side)
+            )
+            index = UIntD(pixel.y * side + pixel.x)
+            dr.scatter_reduce(dr.ReduceOp.Add, sums, colour * w, index, inside)
+            dr.scatter_add(weights, w, index, inside)
+    return sums / (weights + 1e-3)
+
+
+@case("whole", 100_000, rtol=1e-2, strays=1e-3)
+def soft_rasteriser(n: int) -> Program:
+    """The gradient of a picture of points by where they lie."""
+    x, y = FloatD(scattered(n, 0, 1, 5)), FloatD(scattered(n, 0, 1, 6))
+    colour = Array3fD(x, y, 0.5)
+
+    def run() -> FloatD:
+        position = Array2fD(x, y)
+        dr.enable_grad(position)
+        picture = splatted(position, colour, 64)
+        dr.backward(dr.sum(dr.squared_norm(picture - 0.4)))
+        return dr.grad(position).x
 
     return run
