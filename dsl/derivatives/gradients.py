@@ -189,6 +189,8 @@ def clear_grad(*args: Any) -> None:
 def set_grad(target: Any, source: Any) -> None:
     """Give arrays other gradients.
 
+    In evaluated control flow, those of elements that take no part stay as they are.
+
     Args:
         target: array or PyTree; arrays that aren't tracked are left alone.
         source: the gradients: a PyTree of the same structure, or what broadcasts.
@@ -204,7 +206,12 @@ def set_grad(target: Any, source: Any) -> None:
     >>> x.grad
     [5, 5]
     """
-    clear_grad(target)
+    for leaf in tracked_leaves(target):
+        vertex = leaf._node.vertex
+        if vertex is not None and vertex.grad is not None:
+            active = _active(vertex.size)
+            zero = trace.literal(vertex.type, 0.0)
+            vertex.grad = active and trace.select(active, zero, vertex.grad)
     accum_grad(target, source)
 
 
@@ -279,9 +286,21 @@ def _add_gradient(target: FlatArray, change: Node) -> None:
             f"the gradient has {change.size} entries, the array {vertex.size}",
             "pass a gradient of the array's size, or of one entry.",
         )
+    active = _active(vertex.size)
+    if active is not None:
+        change = trace.select(active, change, trace.literal(change.type, 0.0))
     if vertex.grad is not None:
         change = trace.emit2(ADD, vertex.grad, change)
     vertex.grad = trace.resized(change, vertex.size)
+
+
+def _active(size: int) -> Node | None:
+    """Return which elements take part, in evaluated control flow for several.
+
+    The others are in another branch, or have left the loop.
+    """
+    mask = trace.under_mask(trace.make_true(1))
+    return mask if size == mask.size > 1 else None
 
 
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:

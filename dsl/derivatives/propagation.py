@@ -7,11 +7,9 @@ from typing import Any
 
 from lumijit.compiler.derive import traversal
 from lumijit.compiler.derive.traversal import Clearing
-from lumijit.compiler.derive.values import literal
-from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.derivatives.gradients import grad, set_grad, tracked_leaves
+from lumijit.derivatives.gradients import accum_grad, clear_grad, grad, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 from lumijit.runtime.named_enum import NamedEnum
@@ -164,22 +162,10 @@ def _from(mode: ADMode, construct: str, arg: Any, flags: ADFlag | int) -> None:
     _check(construct, (arg,), flags)
     # Of the entries: to a matrix, a number would be a multiple of the identity.
     for leaf in tracked_leaves(arg):
-        set_grad(leaf, _ones(leaf))
+        clear_grad(leaf)
+        accum_grad(leaf, 1)
     enqueue(mode, arg)
     traverse(mode, flags)
-
-
-def _ones(leaf: Any) -> Any:
-    """Return the derivative of a value by itself; 0 for elements that don't take part.
-
-    In evaluated control flow, those that are in another branch, or have left the loop.
-    """
-    mask = trace.under_mask(trace.make_true(1))
-    node = leaf._node
-    if mask.size == 1 or mask.size != node.size:
-        return 1
-    one, zero = literal(1, node), literal(0, node)
-    return wrap(type(leaf), trace.select(mask, one, zero))
 
 
 def _to(mode: ADMode, construct: str, args: Any, flags: ADFlag | int) -> Any:

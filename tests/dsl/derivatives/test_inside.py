@@ -1,4 +1,4 @@
-"""Traversals inside of symbolic regions: what lies outside gets its gradients."""
+"""Traversals inside of control flow: what lies outside gets its gradients."""
 
 from __future__ import annotations
 
@@ -500,3 +500,49 @@ def test_such_variables_in_nested_loops_are_right_or_refused() -> None:
             program(Float(1, 2))
     else:
         np.testing.assert_allclose(program(Float(1, 2)), [0.6**4, 2 * 0.6**4])
+
+
+@pytest.mark.parametrize("give", [dr.set_grad, dr.accum_grad])
+def test_gradients_are_given_to_elements_that_take_part(give) -> None:
+    @dr.syntax
+    def propagate(x: Float) -> None:
+        if x > 0:
+            y = x * x
+            give(y, 3)
+            dr.enqueue(dr.ADMode.Backward, y)
+            dr.traverse(dr.ADMode.Backward)
+
+    x = Float(1, -2, 3, -4)
+    dr.enable_grad(x)
+    propagate(x)
+    np.testing.assert_array_equal(x.grad, [6, 0, 18, 0])
+
+    @dr.syntax
+    def turns(x: Float, count: UInt) -> None:
+        i = UInt(0)
+        while i < count:
+            y = x * x
+            give(y, 3)
+            dr.enqueue(dr.ADMode.Backward, y)
+            dr.traverse(dr.ADMode.Backward)
+            i += 1
+
+    dr.clear_grad(x)
+    turns(x, UInt(0, 1, 2, 3))
+    np.testing.assert_array_equal(x.grad, [0, -12, 36, -72])
+
+
+def test_gradients_of_the_others_stay() -> None:
+    if dr.flag(dr.JitFlag.SymbolicConditionals):
+        pytest.skip("in a region, there are no others")
+    x = Float(1, -2, 3)
+    dr.enable_grad(x)
+    dr.set_grad(x, [7, 8, 9])
+
+    @dr.syntax
+    def change(x: Float) -> None:
+        if x > 0:
+            dr.set_grad(x, 1)
+
+    change(x)
+    np.testing.assert_array_equal(x.grad, [1, 8, 1])
