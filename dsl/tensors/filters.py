@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from lumijit.base import Array
+from lumijit.functions.creation import arange, zeros
 from lumijit.functions.elementwise import fma
 from lumijit.functions.evaluation import eval as evaluate
+from lumijit.functions.gathering import gather
 from lumijit.functions.reductions import check_strategy
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.tensors.shapes import as_tensor, checked_axes
-from lumijit.tensors.taking import take
 from lumijit.tensors.views import View, index_class, strides
 
 Filter = str | Callable[[float], float]
@@ -220,26 +221,35 @@ def _filtered(
     tensor: Any, axis: int, places: Any, weights: Any, boundary: str, normalize: bool
 ) -> Any:
     """Add up entries along an axis: those at a row of places are a result."""
-    size = tensor.shape[axis]
-    if not size:
-        return tensor
+    size, array = tensor.shape[axis], type(tensor.array)
+    shape = (*tensor.shape[:axis], len(places), *tensor.shape[axis + 1 :])
+    count = math.prod(shape)
+    if not size or not count:
+        return type(tensor)(zeros(array, count), shape)
     if boundary == "zero":
         weights = np.where((places >= 0) & (places < size), weights, 0)
     places = _inside(places, size, boundary)
     if normalize:
         weights = weights / weights.sum(axis=1, keepdims=True)
-    kept = np.flatnonzero(weights.any(axis=0))
-    cls = type(tensor)
+    inner = math.prod(tensor.shape[axis + 1 :])
     index = index_class(tensor.array._spec)
-    behind = (1,) * (tensor.ndim - axis - 1)
-    result: Any = None
-    for number, tap in enumerate(kept):
-        part = take(tensor, index(places[:, tap]), axis)
-        weight = cls(weights[:, tap], (len(places), *behind))
-        result = part * weight if result is None else fma(part, weight, result)
+    entry = arange(index, count)
+    row = entry // inner % len(places)
+    start = entry // (inner * len(places)) * (size * inner) + entry % inner
+    result = zeros(array, count)
+    for number, tap in enumerate(np.flatnonzero(weights.any(axis=0))):
+        place = _column(index, places[:, tap] * inner, row)
+        weight = _column(array, weights[:, tap], row)
+        result = fma(gather(array, tensor.array, start + place), weight, result)
         if number % _TAPS == _TAPS - 1:
             evaluate(result)
-    return tensor * 0 if result is None else result
+    return type(tensor)(result, shape)
+
+
+def _column(cls: Any, values: Any, row: Any) -> Any:
+    """Return the values of rows as an array; a number if all are the same."""
+    first = values[0].item()
+    return first if (values == first).all() else gather(cls, cls(values), row)
 
 
 def _inside(places: Any, size: int, boundary: str) -> Any:

@@ -54,6 +54,17 @@ class TestConvolve:
             found = dr.convolve(module.TensorXf(IMAGE), taps, axis=0, boundary=boundary)
             near(found, ndimage.convolve1d(IMAGE, taps, 0, mode=boundary))
 
+    @pytest.mark.parametrize("shape", [(3, 4, 5), (2, 0, 3), (1, 1, 1), (5, 1)])
+    def test_axes(self, module: Any, shape: tuple[int, ...]) -> None:
+        x = np.random.default_rng(1).random(shape).astype(np.float32)
+        for axis in range(len(shape)):
+            found = dr.convolve(module.TensorXf(x), [1.0, 2.0, 4.0], axis=axis)
+            assert found.shape == shape
+            if x.size:
+                near(found, ndimage.convolve1d(x, [1, 2, 4], axis, mode="constant"))
+            sizes = [5 if k == axis and n else n for k, n in enumerate(shape)]
+            assert dr.resample(module.TensorXf(x), sizes).shape == tuple(sizes)
+
     def test_names(self, module: Any) -> None:
         x = module.TensorXf(IMAGE)
         blurred = dr.convolve(x, "gaussian", 2.7, boundary="wrap", normalize=True)
