@@ -41,7 +41,8 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
         value = value.item()
     elif isinstance(value, Number):
         value = value.exact()
-    if not isinstance(value, (bool, int, float)):
+    kind = value.__class__
+    if not issubclass(kind, (bool, int, float)):
         raise ArrayTypeError(
             construct,
             f"can't make a {dtype.name} entry of a value of type "
@@ -56,9 +57,9 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
         except OverflowError:
             # An integer beyond the largest float of Python.
             return math.inf if value > 0 else -math.inf
-    if isinstance(value, float) and not math.isfinite(value):
+    if issubclass(kind, float) and not math.isfinite(value):
         raise _out_of_range(value, dtype, construct)
-    if isinstance(value, float) and not cuts and not value.is_integer():
+    if issubclass(kind, float) and not cuts and not value.is_integer():
         raise ArrayValueError(
             construct,
             f"{value} is no whole number (expected an entry of {dtype.name})",

@@ -127,7 +127,7 @@ def _is_array_and_mask(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, ArrayBase):
         return a._spec.dtype is not BOOL
-    return isinstance(a, (int, float)) and not isinstance(a, bool)
+    return issubclass(a.__class__, (int, float)) and not isinstance(a, bool)
 
 
 def _masked(value: Any, mask: Any, construct: str) -> Array:

@@ -163,10 +163,10 @@ def never_ends(construct: str, reason: str) -> StateError:
 
 def type_of_numbers(numbers: Iterable[Any], mask_type: type[Any]) -> type[Any]:
     """Return the array type that holds Python numbers next to masks of a type."""
-    value = max(numbers, key=lambda v: (isinstance(v, float), abs(v)))
+    value = max(numbers, key=lambda v: (issubclass(v.__class__, float), abs(v)))
     if isinstance(value, bool):
         return mask_type
-    if isinstance(value, int):
+    if issubclass(value.__class__, int):
         fits = -(1 << 31) <= value < 1 << 31
         wanted = type_traits.int32_array_t if fits else type_traits.int64_array_t
     else:
@@ -201,7 +201,7 @@ def _holding(cls: type[Any], value: Any) -> type[Any] | None:
         return cls if traits.is_mask_v(cls) else None
     if traits.is_mask_v(cls):
         return None
-    if isinstance(value, float) and not traits.is_float_v(cls):
+    if issubclass(value.__class__, float) and not traits.is_float_v(cls):
         return None
     return cls
 

@@ -65,7 +65,7 @@ def on_numbers(op: Op, construct: str, *args: Any) -> Any:
 
 
 def _number_type(op: Op, values: list[Any]) -> DType:
-    if any(isinstance(v, float) for v in values) or INT64 not in op.accepts:
+    if any(issubclass(v.__class__, float) for v in values) or INT64 not in op.accepts:
         return FLOAT64
     return INT64
 
@@ -82,7 +82,7 @@ def check_words(construct: str, *values: Any) -> None:
     """Refuse anything but Python ints of 32 bits, with or without a sign."""
     low, high = -(1 << 31), (1 << 32) - 1
     for value in values:
-        if not isinstance(value, (int, np.integer)):
+        if not issubclass(value.__class__, (int, np.integer)):
             raise not_numeric(construct, values)
         if not low <= value <= high:
             raise ArrayTypeError(

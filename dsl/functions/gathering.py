@@ -264,7 +264,7 @@ def index_node(like: ArraySpec, index: Any, construct: str) -> Node:
     dtype = INT32
     if isinstance(index, ArrayBase):
         dtype = index._spec.dtype if index._spec.dtype.is_int else INT64
-    elif isinstance(index, (int, np.integer)):
+    elif issubclass(index.__class__, (int, np.integer)):
         dtype = INT32 if abs(int(index)) < 1 << 31 else INT64
     cls = _flat_class(like, dtype, construct)
     node: Node = _flat_argument(cls, index, "index", construct)._node

@@ -64,7 +64,7 @@ def kernel(
     recorded anew.
 
     Args:
-        f: a function or method.
+        f: a function or method. A lambda isn't vectorized as `syntax` would.
         static: names of arguments whose numbers belong to the recording.
         graph_breaks: whether the function may read arrays. Entries that it reads (as in
             `x[0] > 1`) are read by a replay, too, which goes on if Python decides as it
@@ -109,7 +109,9 @@ def kernel(
             f"it decorates an object of type {kind!r}",
             "put @kernel right above the 'def' of an ordinary function or method.",
         )
-    return Kernel(syntax(f), static, graph_breaks, limit, warn_after, enabled)
+    # Expressions have nothing that `syntax` could find again in the source.
+    body = f if f.__name__ == "<lambda>" else syntax(f)
+    return Kernel(body, static, graph_breaks, limit, warn_after, enabled)
 
 
 def freeze(

@@ -42,6 +42,17 @@ def test_types_belong_to_a_module() -> None:
         assert path.with_suffix(".py").exists(), path
 
 
+@pytest.mark.parametrize(
+    "path", [p for p in TYPED if ROOT / "dsl" in p.parents], ids=lambda p: p.stem
+)
+def test_numbers_are_asked_for_their_class(path: Path) -> None:
+    """A recorded number is an `int` to Python's `isinstance`, and not to that of C."""
+    for node in ast.walk(ast.parse(path.with_suffix(".py").read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            kinds = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+            assert not kinds & {"int", "float"}, f"{path.stem}:{node.lineno}"
+
+
 @pytest.mark.parametrize("path", TYPED, ids=lambda p: str(p.relative_to(ROOT)))
 def test_types_are_of_what_a_module_has(path: Path) -> None:
     """What isn't there any more fails to compile: all would be plain Python."""

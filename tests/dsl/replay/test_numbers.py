@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as dr
-from lumijit.llvm import Float
+from lumijit.llvm import Bool, Float, UInt
 from lumijit.replay.numbers import Arithmetic, Guard, Number
 
 BINARY = [
@@ -172,3 +172,19 @@ def test_once_nobody_records_it_computes_plainly() -> None:
     assert n > 1
     assert not arithmetic.guards
     assert not arithmetic.steps
+
+
+def test_bits_of_numbers_are_repeated() -> None:
+    @dr.kernel
+    def function(x: UInt, k: int) -> UInt:
+        return x + dr.popcnt(k) + dr.brev(k) + (k * Bool(True))
+
+    for k in (3, 3, 12):
+        expected = 1 + bin(k).count("1") + int(f"{k:032b}"[::-1], 2) + k
+        assert list(function(UInt(1), k)) == [expected]
+
+
+def test_lambdas_are_recorded() -> None:
+    function = dr.freeze(lambda x, k: x * k)
+    assert [list(function(Float(1, 2), k)) for k in (2, 3)] == [[2, 4], [3, 6]]
+    assert function.n_recordings == 1
