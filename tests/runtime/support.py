@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import struct
 import subprocess
@@ -181,3 +182,11 @@ def float_buffer(values: np.ndarray) -> buffers.Buffer:  # type: ignore[type-arg
     buffer.wait_until_free()
     buffers.as_numpy(buffer, dtypes.FLOAT32, values.size)[:] = values
     return buffer
+
+
+def page_array(size: int, end_offset: int) -> np.ndarray:  # type: ignore[type-arg]
+    """Make an array whose last byte lies `end_offset` bytes into a page."""
+    memory = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
+    start = (-memory.__array_interface__["data"][0]) % 4096 + (1 << 15)
+    end = start + end_offset
+    return memory[end - size : end]

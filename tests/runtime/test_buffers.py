@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
-import mmap
 import threading
 import weakref
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from lumijit.runtime import buffers, dtypes, errors, workers
 from lumijit.runtime.config import settings
-from tests.runtime.support import Counter, Holder, run_script
+from tests.runtime.support import Counter, Holder, page_array, run_script
 
 
 @given(size=st.one_of(st.integers(0, 5000), st.integers(0, 20 << 20)))
@@ -145,14 +144,6 @@ def test_numpy_round_trip(
     np.testing.assert_array_equal(result, source)
     if buffer.is_foreign:
         assert buffer.address == source.__array_interface__["data"][0]
-
-
-def page_array(size: int, end_offset: int) -> np.ndarray:  # type: ignore[type-arg]
-    """Make an array whose last byte lies `end_offset` bytes into a page."""
-    memory = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
-    start = (-memory.__array_interface__["data"][0]) % 4096 + 8192
-    end = start + end_offset
-    return memory[end - size : end]
 
 
 @pytest.mark.parametrize(

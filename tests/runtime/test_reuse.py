@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 
 from lumijit.runtime import buffers, workers
-from tests.runtime.support import Holder, run_script
+from tests.runtime.support import Holder, page_array, run_script
 
 
 def test_an_evaluation_loop_needs_three_arrays() -> None:
@@ -147,7 +147,7 @@ def test_shared_memory_in_cyclic_garbage_outlives_its_jobs(holder: Holder) -> No
         pass
 
     workers.sync()
-    array = np.zeros(1 << 16, np.uint8)[: 1 << 14]
+    array = page_array(1 << 14, 64)
     owner = weakref.ref(array)
     cycle = Cycle()
     cycle.me, cycle.buffer = cycle, buffers.from_numpy(array)  # type: ignore[attr-defined]
