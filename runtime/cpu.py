@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from lumijit.runtime import cache, environment, loader
+from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.config import settings
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
@@ -52,30 +53,30 @@ class HostInfo:
         """Tell whether a feature is there that LLVM drops where AVX is missing."""
         return self.has("avx") and self.has(feature)
 
-    @functools.cached_property
+    @cached_property
     def has_avx2(self) -> bool:
         """Whether there are 256-bit integer instructions."""
         return self._has_with_avx("avx2")
 
-    @functools.cached_property
+    @cached_property
     def has_avx512(self) -> bool:
         """Whether the AVX-512 subsets of every such server are there."""
         subsets = [f"avx512{s}" for s in ("f", "vl", "bw", "dq")]
         return self.has_avx2 and all(self.has(s) for s in subsets)
 
-    @functools.cached_property
+    @cached_property
     def has_fma(self) -> bool:
         """Whether a multiplication and addition can be rounded once."""
         return self._has_with_avx("fma") or self.triple.startswith(("aarch64", "arm64"))
 
-    @functools.cached_property
+    @cached_property
     def has_f16c(self) -> bool:
         """Whether there are conversions from and to half precision."""
         return self._has_with_avx("f16c") or self.triple.startswith(
             ("aarch64", "arm64")
         )
 
-    @functools.cached_property
+    @cached_property
     def lanes_f32(self) -> int:
         """How many single-precision numbers one register holds."""
         return 16 if self.has_avx512 else 8 if self.has("avx") else 4

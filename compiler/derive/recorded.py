@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import partial
 
 from lumijit.compiler.derive import blocks
 from lumijit.compiler.derive.adjoints import Adjoint
@@ -21,6 +21,7 @@ from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import read_deps
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
+from lumijit.runtime.cached_properties import cached_property
 
 Nodes = Sequence[Node]
 State = dict[int, Node]

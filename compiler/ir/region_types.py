@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction, joins
@@ -20,6 +19,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.ops.record import Op, Operands, region_operands
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, REGIONS
+from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.dtypes import BOOL
 
 Nodes = tuple[Node, ...]

@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +42,7 @@ from lumijit.compiler.record.reductions import evaluated
 from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime import recorders
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 
 _COPIES_PER_BLOCK = 4096

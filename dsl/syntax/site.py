@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from lumijit.runtime.cached_properties import cached_property
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.build import PREFIX, RESULT
 from lumijit.syntax.object_state import Attribute, Handed, Inputs, ObjectState

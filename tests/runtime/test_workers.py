@@ -311,6 +311,30 @@ def test_fork_gives_the_child_its_own_pool() -> None:
     )
 
 
+def test_a_fork_while_a_property_is_computed_leaves_no_lock() -> None:
+    run_script(
+        """
+        from lumijit.runtime.cached_properties import cached_property
+        class Slow:
+            @cached_property
+            def value(self):
+                computing.set()
+                done.wait(1)
+                return 7
+        computing, done = threading.Event(), threading.Event()
+        threading.Thread(target=lambda: Slow().value).start()
+        computing.wait()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(5)
+            done.set()
+            os._exit(0 if Slow().value == 7 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        done.set()
+        """
+    )
+
+
 def test_ctrl_c_while_a_fork_waits_is_answered_after_it() -> None:
     run_script(
         """
