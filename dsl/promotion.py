@@ -32,7 +32,7 @@ from lumijit.runtime.dtypes import (
     DType,
     from_numpy,
 )
-from lumijit.runtime.errors import ArrayTypeError
+from lumijit.runtime.errors import ArrayTypeError, check_nesting
 from lumijit.spec import (
     COMPLEX,
     DYNAMIC,
@@ -169,6 +169,7 @@ def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
         weak = (value.item() if hasattr(value, "item") else value).__class__
         _join_weak(seen, weak, construct)
     elif isinstance(value, (list, tuple)):
+        check_nesting(depth)
         for item in value:
             _look_at(item, seen, construct, depth + 1)
     elif initialize.offers_array(value):

@@ -156,4 +156,4 @@ def message(construct: str, problem: str, fix: str = "") -> str:
 def check_nesting(depth: int) -> None:
     """Refuse what probably contains itself: compiled code would use up its stack."""
     if depth >= sys.getrecursionlimit():
-        raise RecursionError(f"a PyTree has over {depth} levels: is it in itself?")
+        raise RecursionError(f"a container has over {depth} levels: is it in itself?")

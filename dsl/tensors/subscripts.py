@@ -24,6 +24,7 @@ from lumijit.runtime.errors import (
     ArrayIndexError,
     ArrayTypeError,
     ArrayValueError,
+    check_nesting,
 )
 from lumijit.spec import TENSOR
 from lumijit.tensors.views import OUTSIDE, Shape, View, broadcast, strides
@@ -88,13 +89,15 @@ def select(construct: str, dtype: type[Any], sizes: Shape, key: Any) -> View:
     return _Selection(construct, dtype, sizes).view(indices)
 
 
-def is_mask(index: Any) -> bool:
+def is_mask(index: Any, depth: int = 0) -> bool:
     """Tell whether an index is a mask: of us, of NumPy, a bool, or a list of bools."""
     if isinstance(index, ArrayBase):
         return index._spec.dtype is BOOL
     if isinstance(index, list):
+        check_nesting(depth)
         return bool(index) and all(
-            is_mask(item) and not isinstance(item, ArrayBase) for item in index
+            is_mask(item, depth + 1) and not isinstance(item, ArrayBase)
+            for item in index
         )
     if initialize.offers_array(index):
         return bool(np.asarray(index).dtype == np.bool_)
