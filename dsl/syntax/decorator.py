@@ -136,11 +136,13 @@ def syntax(
     meanings = Meanings(f)
     key = (f.__code__, f.__code__.co_filename, f.__qualname__, recursive)
     known = _known.get(key)
-    is_new = known is None or hasattr(f, "__wrapped__") or print_ast or print_code
-    if known is None or is_new or not meanings.agree_with(known.answers):
+    # To be refused, or shown.
+    is_asked = hasattr(f, "__wrapped__") or print_ast or print_code
+    if known is None or is_asked or not meanings.agree_with(known.answers):
         known = _rewritten(f, meanings, recursive, print_ast, print_code)
-        while len(_known) >= _KEPT:
-            _known.pop(next(iter(_known)), None)
+        # (Other threads may add some meanwhile.)
+        for oldest in list(_known)[: max(0, len(_known) + 1 - _KEPT)]:
+            _known.pop(oldest, None)
         _known[key] = known
     result = bound(f, known.codes, Runtime(known.sites))
     setattr(result, _MARK, True)

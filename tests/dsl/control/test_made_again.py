@@ -113,9 +113,13 @@ def test_code_that_is_known_is_refused_behind_another_decorator() -> None:
         syntax(f)
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decorator, "_KEPT", 2)
+@pytest.mark.parametrize(("bound", "kept"), [(4, 3), (2, 2)])
+def test_what_is_kept_is_bounded(
+    bound: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decorator._known.clear()
+    monkeypatch.setattr(decorator, "_KEPT", bound)
     for make in (lambda: scaled(2), lambda: looped(dr.hint), lambda: left(Counting())):
         make()
-    assert len(decorator._known) == 2
+    assert len(decorator._known) == kept
     assert scaled(2)(1) == 32
