@@ -142,6 +142,25 @@ def _is_argument(vertex: Vertex) -> bool:
     return vertex.op is None and isinstance(vertex.attr, Vertex)
 
 
+def _note_use(argument: Vertex) -> Node:
+    """Return the gradient of a loop's variable: that of what it was before the loop.
+
+    Unless it stays what it was, closing the loop refuses this.
+    """
+    found: Node | None = argument.grad
+    if found is None:
+        found = outermost(argument).grad or trace.literal(argument.type, 0.0)
+        argument.grad = found
+    return found
+
+
+def outermost(vertex: Vertex) -> Vertex:
+    """Return what a loop's variable was before the loop; others are that themselves."""
+    while _is_argument(vertex):
+        vertex = vertex.attr
+    return vertex
+
+
 def enqueue(seeds: list[Vertex], is_forward: bool) -> None:
     """Have the vertices that can be reached from seeds take part in the next pass."""
     resume()
@@ -164,7 +183,10 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
     found, starts = _queue.get() or {}, _starts.get()
     _queue.set(None)
     _starts.set(())
-    if not is_forward and trace.state.scope is not ROOT:
+    if is_forward:
+        if any(serial in _postponed.sums for serial in found):
+            raise _begins_outside()
+    elif trace.state.scope is not ROOT:
         border = _Border()
         # What was enqueued from its operands on begins wherever there is a gradient.
         begin = starts or [v for v in found.values() if v.inputs]
@@ -203,8 +225,9 @@ def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -
 def _forward(found: Found, clearing: Clearing) -> None:
     passed = [found[serial] for serial in sorted(found)]
     for vertex in passed:
-        if _is_argument(vertex) and vertex.attr.grad is not None:
+        if _is_argument(vertex) and vertex.grad is None:
             vertex.grad = vertex.attr.grad
+        if vertex.grad is not None and _is_argument(vertex):
             continue
         parents = {k: vertex.deps[k].vertex for k in vertex.inputs}
         tangents = {
@@ -251,8 +274,7 @@ class _Border:
         if isinstance(vertex.type, LocalType):
             raise _local_buffer()
         if _is_argument(vertex):
-            # Unless it stays what it was, closing the loop refuses this.
-            vertex.grad = trace.literal(vertex.type, 0.0)
+            _note_use(vertex)
             return self.at(vertex.attr)
         known = self._outer.get(vertex.serial)
         if known is None:
@@ -401,11 +423,48 @@ def _backward(found: Found, clearing: Clearing) -> None:
         border.settle()
 
 
+def is_outside(vertex: Vertex) -> bool:
+    """Tell whether a vertex lies outside of the region that is being traced."""
+    return trace.state.scope is not ROOT and _Border().has(vertex)
+
+
+def is_earlier(vertex: Vertex) -> bool:
+    """Tell whether a vertex lies outside of the control flow that is evaluated."""
+    isolation = _isolation.get()
+    return isolation is not None and vertex.serial < isolation.start
+
+
+def add_outside(vertex: Vertex, gradient: Node) -> None:
+    """Add to the gradient of a vertex outside of the region that is being traced."""
+    if outermost(vertex).inputs:
+        raise DerivativeError(
+            "lumijit.accum_grad",
+            "an array from outside of the symbolic loop, branch or call, which was "
+            "computed of others, can't be given a gradient inside",
+            "compute inside what is differentiated there, or use evaluated mode.",
+        )
+    border = _Border()
+    border.at(vertex).add(gradient)
+    border.settle()
+
+
 def gradient(node: Node) -> Node:
     """Return the gradient of a node: zeros where nothing has arrived."""
     resume()
     vertex = node.vertex
-    if vertex is None or vertex.grad is None:
+    if vertex is None:
+        return trace.literal(node.type, 0.0, node.size)
+    if _postponed.sums and is_outside(vertex):
+        raise DerivativeError(
+            "lumijit.grad",
+            "gradients of arrays from outside were added in this symbolic loop, "
+            "branch or call, and how much there is isn't known before it is over",
+            "read the gradient before the construct or after it, or use evaluated "
+            "mode.",
+        )
+    if _is_argument(vertex):
+        _note_use(vertex)
+    if vertex.grad is None:
         return trace.literal(node.type, 0.0, node.size)
     found: Node = trace.resized(vertex.grad, node.size)
     return found

@@ -102,6 +102,11 @@ def under_mask(mask: Node) -> Node:
     return emit2(AND, mask, outer)
 
 
+def current_mask() -> Node | None:
+    """Return which elements take part, in evaluated control flow; None: all."""
+    return _mask.get()
+
+
 def is_unconditional() -> bool:
     """Tell whether what is traced now runs in any case, for all elements."""
     is_free = _mask.get() is None and _lane.get() is None

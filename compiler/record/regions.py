@@ -364,7 +364,8 @@ def _check_isolated(args: Nodes, outputs: Nodes, inner: Scope) -> None:
         raise DerivativeError(
             inner.label or "while_loop",
             "a traversal in the body reaches a loop variable that the loop changes and "
-            "that depends on what is tracked outside, so its gradient would be lost",
+            "that depends on what is tracked outside, so its gradient would be lost, "
+            "or the body reads that gradient",
             "detach the variable where the body differentiates, or differentiate the "
             "loop from outside.",
         )

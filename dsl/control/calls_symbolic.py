@@ -6,6 +6,7 @@ from collections.abc import Set
 from functools import partial
 from typing import Any
 
+from lumijit.compiler.derive.traversal import resume
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
@@ -25,6 +26,7 @@ def run(call: Invocation) -> Any:
     """Trace each function into a body of one region; return the results."""
     if not flags.optimize_calls:
         _hide_literals(call)
+    resume()
     # All in one scope, where equal code gives equal nodes.
     with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
         tracer = _Tracer(call, inner)

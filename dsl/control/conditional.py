@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.compiler.derive.traversal import isolated
+from lumijit.compiler.derive.traversal import isolated, resume
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
@@ -137,6 +137,7 @@ class _Branch(Sides):
         self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
     ) -> Any:
         """Trace both sides into a region."""
+        resume()
         with regions.scope(self.name, cond.size) as first:
             yes = self.run(true_fn, lambda: versions_in(first, self.name))
             regions.before_the_end()

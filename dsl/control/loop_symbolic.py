@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from lumijit.base import ArrayBase
+from lumijit.compiler.derive.traversal import resume
 from lumijit.compiler.ir import ranges, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope
@@ -187,6 +188,7 @@ class SymbolicLoop(Knowledge):
 
     def _attempt(self) -> State:
         self._stand_in()
+        resume()
         before = self._hold()
         scope = regions.scope(self.name, self.width, is_loop=True, bound=self.bound)
         with scope as inner:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumijit.arrays import FlatArray
+from lumijit.compiler.derive.traversal import resume
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.nodes import Node
@@ -107,6 +108,7 @@ class Loop:
 
     def _begin(self) -> None:
         """Enter the loop's scope, where arguments stand for the variables."""
+        resume()
         self._scope = regions.scope(self._label, self._width, is_loop=True)
         self._inner = self._scope.__enter__()
         self._args = []

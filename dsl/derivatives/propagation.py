@@ -9,7 +9,7 @@ from lumijit.compiler.derive import traversal
 from lumijit.compiler.derive.traversal import Clearing
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.derivatives.gradients import accum_grad, clear_grad, grad, tracked_leaves
+from lumijit.derivatives.gradients import grad, starting, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 from lumijit.runtime.named_enum import NamedEnum
@@ -160,12 +160,9 @@ def reason(args: Any) -> str:
 
 def _from(mode: ADMode, construct: str, arg: Any, flags: ADFlag | int) -> None:
     _check(construct, (arg,), flags)
-    # Of the entries: to a matrix, a number would be a multiple of the identity.
-    for leaf in tracked_leaves(arg):
-        clear_grad(leaf)
-        accum_grad(leaf, 1)
-    enqueue(mode, arg)
-    traverse(mode, flags)
+    with starting(construct, arg):
+        enqueue(mode, arg)
+        traverse(mode, flags)
 
 
 def _to(mode: ADMode, construct: str, args: Any, flags: ADFlag | int) -> Any:

@@ -139,7 +139,7 @@ def syntax(
     # To be refused, or shown.
     is_asked = hasattr(f, "__wrapped__") or print_ast or print_code
     if known is None or is_asked or not meanings.agree_with(known.answers):
-        known = _rewritten(f, meanings, recursive, print_ast, print_code)
+        known = _rewrite(f, meanings, recursive, print_ast, print_code)
         # (Other threads may add some meanwhile.)
         for oldest in list(_known)[: max(0, len(_known) + 1 - _KEPT)]:
             _known.pop(oldest, None)
@@ -149,7 +149,7 @@ def syntax(
     return result
 
 
-class _Rewritten(NamedTuple):
+class _Code(NamedTuple):
     """What a function's code became, and what it was taken to mean."""
 
     codes: dict[str, CodeType]
@@ -158,17 +158,17 @@ class _Rewritten(NamedTuple):
 
 
 # Nested functions are made, and decorated, again and again.
-_known: dict[tuple[object, ...], _Rewritten] = {}
+_known: dict[tuple[object, ...], _Code] = {}
 _KEPT = 1024
 
 
-def _rewritten(
+def _rewrite(
     f: FunctionType,
     meanings: Meanings,
     recursive: bool,
     print_ast: bool,
     print_code: bool,
-) -> _Rewritten:
+) -> _Code:
     """Rewrite and compile a function."""
     source = read_function(f)
     tree = source.tree
@@ -184,7 +184,7 @@ def _rewritten(
             print(ast.dump(gast.gast_to_ast(module), indent=2))
         if print_code:
             print(ast.unparse(gast.gast_to_ast(module)))
-        return _Rewritten(compiled(f, module), rewriting.sites, meanings.answers)
+        return _Code(compiled(f, module), rewriting.sites, meanings.answers)
     except RecursionError:
         raise source.error(
             source.tree,

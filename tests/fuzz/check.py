@@ -265,8 +265,8 @@ def check(program: Program, mode: str) -> None:
                 raise Refused(str(error)) from error
             raise
         except ArrayIndexError as error:
-            # A lane's index, or one computed from an object's number, is known here.
-            if mode == "scalar" or "objects" in program.patterns:
+            # An index of one lane, or one of an object's number, is known here.
+            if mode == "scalar" or {"objects", "inplace"} & set(program.patterns):
                 raise Refused(str(error)) from error
             raise
     for name, values in expected.items():
