@@ -156,14 +156,15 @@ def known_position(index: Any) -> int | None:
 
     That is a Python number, or an array of one, where no condition guards it.
     """
-    if not trace.is_unconditional():
-        return None
     if type(index) is int:
-        return index
-    if not isinstance(index, ArrayBase):
-        return None
-    node = getattr(index, "_node", None)
-    if node is None or node.op is not LITERAL or not node.size:
+        return index if trace.is_unconditional() else None
+    node = getattr(index, "_node", None) if isinstance(index, ArrayBase) else None
+    return None if node is None else known_place(node)
+
+
+def known_place(node: Node) -> int | None:
+    """Return the position that nodes of an index surely stand for: `known_position`."""
+    if node.op is not LITERAL or not node.size or not trace.is_unconditional():
         return None
     return int(node.attr)
 

@@ -215,6 +215,8 @@ def _joined_backend(a: Backend, b: Backend, construct: str) -> Backend:
 
 def joined_namespace(a: ArraySpec, b: ArraySpec, construct: str) -> ArraySpec:
     """Return the first of two specs in the namespace that both have in common."""
+    if a.backend is b.backend and (a.is_diff or not b.is_diff):
+        return a
     backend = _joined_backend(a.backend, b.backend, construct)
     return a.replaced(backend=backend, is_diff=a.is_diff or b.is_diff)
 

@@ -1,1 +1,12 @@
-# Compiled as it is: nothing in it has a C type.
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node, Scope
+
+
+@cython.locals(
+    order=list, stack=list, values=dict, root=Node, node=Node, dep=Node, deps=tuple,
+    count=Py_ssize_t,
+)
+cdef tuple _linearize(object roots, Scope inner, set done, object captures)
+
+cpdef tuple in_order(object roots, Scope inner, set done, object captures)

@@ -54,11 +54,13 @@ def _linearize(
             if node in done:
                 stack.pop()
                 continue
+            count = len(stack)
             if node.op.lower is not None:
                 deps = node.deps
             else:
                 deps = value_deps(node)
-                captures.pointers.update((id(dep), dep) for dep in source_deps(node))
+                for dep in source_deps(node):
+                    captures.pointers[id(dep)] = dep
                 # Targets are captured by the scope's writes; only versions made
                 # inside belong to the body.
                 for dep in written_deps(node):
@@ -69,7 +71,7 @@ def _linearize(
                     values[id(dep)] = dep
                 elif dep not in done:
                     stack.append(dep)
-            if stack[-1] is node:
+            if len(stack) == count:
                 stack.pop()
                 done.add(node)
                 order.append(node)

@@ -15,6 +15,7 @@ cdef class Node:
     cdef public Scope scope
     cdef public object uses
     cdef public object vertex
+    cdef public tuple range
 
 
 cdef class Scope:

@@ -28,6 +28,7 @@ class Node:
         "buffer",
         "deps",
         "op",
+        "range",
         "scope",
         "size",
         "type",
@@ -45,6 +46,8 @@ class Node:
     uses: Any
     # How derivatives flow here; None where nothing is tracked.
     vertex: Any
+    # Between which numbers the entries lie, as far as `ranges` has found out.
+    range: tuple[Any, Any] | None
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.type.name}[{self.size}]>"

@@ -5,4 +5,4 @@ from lumijit.compiler.ir.ops.record cimport Op
 
 
 @cython.locals(op=Op, dep=Node)
-cpdef limits(Node node, Py_ssize_t depth=*)
+cpdef tuple limits(Node node, Py_ssize_t depth=*)

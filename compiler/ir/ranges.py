@@ -3,28 +3,38 @@
 `limits` follows a few operations down to literals and counters. `note` keeps what
 cannot be seen in the operations: remainders, which are expanded while tracing, and
 counters of loops under the loop's condition.
+
+Nothing is known of what lies in memory: otherwise, what the program did before would
+decide about the next kernel, and a loop's second iteration could need another one.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.ops.structural import CAST, COUNTER, LITERAL, SYMBOLIC
+from lumijit.compiler.ir.ops.structural import (
+    CAST,
+    COUNTER,
+    EVALUATED,
+    LITERAL,
+    SYMBOLIC,
+)
 from lumijit.runtime.dtypes import DType
 
-# How many operations deep `limits` looks.
+# How many operations deep `limits` looks, …
 MAX_DEPTH = 8
+# … and how many of these it must have left for nodes to keep what it finds.
+_KEPT_DEPTH = 4
 
 Range = tuple[Any, Any]
 
-_NOTED: WeakKeyDictionary[Node, Range] = WeakKeyDictionary()
 
-
+@cache
 def of_type(t: DType) -> Range:
     """Return the lowest and the highest number of a type."""
     if t.is_float:
@@ -38,7 +48,7 @@ def of_type(t: DType) -> Range:
 def note(node: Node, lowest: int, highest: int) -> None:
     """Keep that all entries of a node lie in a range."""
     if node.op is not LITERAL:
-        _NOTED[node] = lowest, highest
+        node.range = lowest, highest
 
 
 def note_condition(condition: Node) -> None:
@@ -70,22 +80,27 @@ def limits(node: Node, depth: int = MAX_DEPTH) -> Range:
         return (node.attr, node.attr) if node.attr == node.attr else of_type(t)
     if op is COUNTER:
         return 0, max(node.size - 1, 0)
-    noted = _NOTED.get(node)
-    if noted is not None:
-        return noted
+    if op is EVALUATED:
+        return of_type(t)
+    found: Range | None = node.range
+    if found is not None:
+        return found
     if depth == 0:
         return of_type(t)
     if op is CAST:
-        return _cast(node.deps[0], t, depth - 1)
-    rule = _RULES.get(op)
-    if rule is None:
-        return of_type(t)
-    found = rule(t, node.attr, *[limits(d, depth - 1) for d in node.deps])
-    if found is None:
-        return of_type(t)
-    low, high = of_type(t)
-    # What wraps around may be anything.
-    return found if low <= found[0] and found[1] <= high else (low, high)
+        found = _cast(node.deps[0], t, depth - 1)
+    else:
+        rule = _RULES.get(op)
+        if rule is None:
+            return of_type(t)
+        found = rule(t, node.attr, *[limits(d, depth - 1) for d in node.deps])
+        low, high = of_type(t)
+        # What wraps around may be anything.
+        if found is None or not (low <= found[0] and found[1] <= high):
+            found = low, high
+    if depth >= _KEPT_DEPTH:
+        node.range = found
+    return found
 
 
 def _cast(source: Node, t: DType, depth: int) -> Range:

@@ -38,6 +38,9 @@ def _refuse(op: Op, t: DType, values: list[Any]) -> Any:
 #: Computes an operation on numbers as a kernel does; `launch.evaluate` sets it,
 #: as kernels are made of traces.
 native_folding: Callable[[Op, DType, list[Any]], Any] = _refuse
+# What operations on literals give, which a program does again and again.
+_folded: dict[tuple[Any, ...], Any] = {}
+_REMEMBERED = 4096
 
 
 def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
@@ -48,10 +51,17 @@ def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     if op.own_rounding and result.is_float:
         number = native_folding(op, result, [a.attr for a in args])
         return trace.literal(result, result.wrap(number.item()), size)
-    values = [a.type.numpy.type(a.attr) for a in args]
-    with np.errstate(all="ignore"):
-        value = op.reference(*[np.asarray(v) for v in values])
-    return trace.literal(result, result.wrap(np.asarray(value).item()), size)
+    # (Equal numbers may be different ones, as 0 and -0 are.)
+    key = (op, result, *[(a.type, repr(a.attr)) for a in args])
+    number = _folded.get(key)
+    if number is None:
+        values = [a.type.numpy.type(a.attr) for a in args]
+        with np.errstate(all="ignore"):
+            value = op.reference(*[np.asarray(v) for v in values])
+        if len(_folded) >= _REMEMBERED:
+            _folded.clear()
+        number = _folded[key] = result.wrap(np.asarray(value).item())
+    return trace.literal(result, number, size)
 
 
 def unary(op: Op, a: Node) -> Node | None:

@@ -56,6 +56,8 @@ cpdef Node emit2(Op op, Node a, Node b)
 @cython.locals(host=Node, made=Node, scope=Scope, size=Py_ssize_t)
 cpdef Node emit3(Op op, Node a, Node b, Node c)
 
+cpdef Node under_mask(Node mask)
+
 cpdef Node cast_to(Node node, object dtype)
 
 cpdef Node select(Node mask, Node a, Node b)

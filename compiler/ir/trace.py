@@ -130,6 +130,7 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.scope = _current_scope()
     node.uses = None
     node.vertex = None
+    node.range = None
     return node
 
 
@@ -205,7 +206,7 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     node.type = dtype
     node.size = size
     node.deps = ()
-    node.attr = node.uses = node.vertex = None
+    node.attr = node.uses = node.vertex = node.range = None
     node.buffer = buffer
     node.scope = ROOT
     return node
@@ -309,6 +310,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.scope = scope
     made.uses = None
     made.vertex = None
+    made.range = None
     if _variables and not (a.vertex is b.vertex is None or vertices.note(made)):
         return made
     if host.uses is None:
@@ -348,6 +350,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     made.scope = scope
     made.uses = None
     made.vertex = None
+    made.range = None
     if _variables and not (
         a.vertex is b.vertex is c.vertex is None or vertices.note(made)
     ):

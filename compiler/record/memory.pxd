@@ -1,1 +1,22 @@
-# Compiled as it is: nothing in it has a C type.
+cimport cython
+
+from lumijit.compiler.ir cimport trace
+from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.compiler.record cimport bounds
+
+
+cpdef Node gather(Node source, Node index, Node mask)
+
+cpdef tuple place(
+    Node source, Node index, Node mask, object construct, object count=*, object size=*
+)
+
+cdef tuple _place(object construct, object size, Node index, Node mask, object count)
+
+@cython.locals(scope=Scope, value=Node, size=Py_ssize_t)
+cpdef Node entries(Node source, Node index, Node mask, object offset=*)
+
+@cython.locals(size=Py_ssize_t)
+cpdef Node read(Node source, Node index, Node mask, object offset=*)
+
+cdef Node _zero(object dtype)

@@ -88,6 +88,7 @@ class Recipe:
             made.scope = scope
             made.uses = None
             made.vertex = None
+            made.range = None
             values.append(made)
         return [values[k] for k in self._places]
 

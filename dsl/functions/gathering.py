@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import MIN
 from lumijit.compiler.record import memory
 from lumijit.enums import ReduceMode
-from lumijit.indexing import check_bounds, host_places, known_position
+from lumijit.indexing import check_bounds, host_places, known_place
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import Parts, children, is_container, rebuild
@@ -33,6 +33,9 @@ from lumijit.runtime.errors import (
 )
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
+
+# How many combinations of types are remembered.
+_REMEMBERED = 1024
 
 
 def gather(
@@ -116,21 +119,27 @@ def _width(tree: Any) -> int:
 def _gather_flat(
     dtype: type[Any], source: Array, index: Any, active: Any, width: int
 ) -> Array:
-    spec = source._spec
     if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
         raise _wrong_source(dtype, source)
-    wanted: ArraySpec = dtype._spec
-    if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
-        raise _wrong_source(dtype, source)
-    construct = "lumijit.gather"
-    flat = promotion.joined_namespace(wanted, spec, construct)
-    count = math.prod(wanted.outer)
-    is_everywhere = len(source) == 1 and count == 1 and width > 1
-    size = width if is_everywhere else len(source)
-    place, mask = access_nodes(construct, flat, index, active, size, count)
-    node, wide = source._node, size if is_everywhere else None
+    like, count = _read_facts(dtype, type(source))
+    node, wide = source._node, None
+    size = node.size
+    if size == 1 and count == 1 and width > 1:
+        size = wide = width
+    place, mask = access_nodes("lumijit.gather", like, index, active, size, count)
     position, mask = memory.place(node, place, mask, "gather", count, wide)
     return _gather_parts(dtype, node, position, mask, 0)
+
+
+@lru_cache(_REMEMBERED)
+def _read_facts(dtype: Any, source: Any) -> tuple[ArraySpec, int]:
+    """Return the namespace of a read by types, and the entries that it takes."""
+    wanted: ArraySpec = dtype._spec
+    spec: ArraySpec = source._spec
+    if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
+        raise _wrong_source(dtype, source)
+    like = promotion.joined_namespace(wanted, spec, "lumijit.gather")
+    return like, math.prod(wanted.outer)
 
 
 def _gather_parts(
@@ -217,15 +226,35 @@ def access_nodes(
     under flag `Debug` the kernel reports what is out of bounds. `like` is the type of
     an array of the wanted namespace.
     """
-    place = index_node(like, index, construct)
-    mask = mask_array(like, active, construct)._node
-    if active is True and not flags.debug:
-        position = known_position(index)
+    own_index, own_mask = _access_facts(like, type(index), construct)
+    place = index._node if own_index else index_node(like, index, construct)
+    if active is not True:
+        is_own = type(active) is own_mask
+        mask = active if is_own else mask_array(like, active, construct)
+        return place, mask._node
+    position = known_place(place)
+    if position is not None and not flags.debug:
         rows = size // count
-        if position is not None and not -rows <= position < rows:
+        if not -rows <= position < rows:
             last = (position + 1) * count - 1
             check_bounds(last if position >= 0 else position * count, size, construct)
-    return place, mask
+    return place, trace.make_true(1)
+
+
+@lru_cache(_REMEMBERED)
+def _access_facts(
+    like: ArraySpec, index: type[Any], construct: str
+) -> tuple[bool, type[Any]]:
+    """Tell whether an index of a type is one of `like`'s namespace as it is.
+
+    Return the type of masks there, too.
+    """
+    is_own = (
+        issubclass(index, FlatArray)
+        and index._spec.dtype.is_int
+        and index is _flat_class(like, index._spec.dtype, construct)
+    )
+    return is_own, _flat_class(like, BOOL, construct)
 
 
 def host_arguments(
@@ -249,9 +278,10 @@ def _as_numpy(value: Any) -> Any:
 
 def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
     name = getattr(dtype, "__name__", repr(dtype))
+    cls = source if isinstance(source, type) else type(source)
     return ArrayTypeError(
         "lumijit.gather",
-        f"can't read {name} from a source of type {type(source).__name__!r}",
+        f"can't read {name} from a source of type {cls.__name__!r}",
         "the source must be of that type, or a flat array with the same entries.",
     )
 
