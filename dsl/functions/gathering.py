@@ -175,7 +175,7 @@ def gather_run(
     index = index_node(spec, first, construct)
     mask = mask_array(spec, active, construct)._node
     starts = max(0, node.size - count + 1)
-    position, mask = memory.place(node, index, mask, "gather", size=starts)
+    position, mask = memory.place(node, index, mask, "gather", 1, starts)
     return [
         wrap_flat(dtype, memory.entries(node, position, mask, k)) for k in range(count)
     ]
