@@ -209,13 +209,15 @@ def node_of(cls: type[Any], value: Any) -> Node:
     raise initialize.unsupported(cls.__name__, value)
 
 
-def number_node(value: Any, dtype: DType, construct: str, cuts: bool) -> Node:
-    """Return a node of one entry for a Python or NumPy number."""
+def number_node(
+    value: Any, dtype: DType, construct: str, cuts: bool, size: int = 1
+) -> Node:
+    """Return a node of equal entries for a Python or NumPy number."""
     if type(value) is Number:
         node = value.node(dtype, construct, cuts)
         if node is not None:
-            return cast(Node, node)
-    return trace.literal(dtype, initialize.number(value, dtype, construct, cuts))
+            return trace.resized(cast(Node, node), size)
+    return trace.literal(dtype, initialize.number(value, dtype, construct, cuts), size)
 
 
 def _array_node(cls: type[Any], value: Array) -> Node:

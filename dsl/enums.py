@@ -66,10 +66,9 @@ class ReduceOp(NamedEnum):
     And = 5
     Or = 6
 
-    @property
-    def trace_name(self) -> str:
-        """The word that the compiler uses for this operation."""
-        return self.name.lower()
+    def __init__(self, _: int) -> None:
+        #: The word that the compiler uses for this operation.
+        self.trace_name = self._name_.lower()
 
 
 class ReduceMode(NamedEnum):
@@ -93,10 +92,10 @@ class ReduceMode(NamedEnum):
     Permute = 4
     Expand = 5
 
-    @property
-    def trace_name(self) -> str:
-        """The word that the compiler uses for this strategy."""
-        return "no_conflicts" if self.name == "NoConflicts" else self.name.lower()
+    def __init__(self, _: int) -> None:
+        #: The word that the compiler uses for this strategy.
+        is_two = self._name_ == "NoConflicts"
+        self.trace_name = "no_conflicts" if is_two else self._name_.lower()
 
 
 class FilterMode(NamedEnum):

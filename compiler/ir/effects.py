@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 from lumijit.compiler.ir.nodes import Node
@@ -78,6 +79,12 @@ class Reduction:
     def entries(self) -> int:
         """How many entries an element writes."""
         return 1
+
+
+@lru_cache(64)
+def reduction(op: str, mode: str, group: int = 0) -> Reduction:
+    """Return what a scatter does, one object for those that do the same."""
+    return Reduction(op, mode, group)
 
 
 def joins(node: Node) -> bool:

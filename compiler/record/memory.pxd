@@ -1,6 +1,7 @@
 cimport cython
 
 from lumijit.compiler.ir cimport trace
+from lumijit.compiler.ir.effects cimport Holder
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.record cimport bounds
 
@@ -18,5 +19,16 @@ cpdef Node entries(Node source, Node index, Node mask, object offset=*)
 
 @cython.locals(size=Py_ssize_t)
 cpdef Node read(Node source, Node index, Node mask, object offset=*)
+
+cdef _check_target(Holder holder, object construct)
+
+cpdef tuple aim(
+    Holder holder, Node index, Node mask, object construct, object count=*
+)
+
+cpdef update(
+    Holder holder, Node value, Node index, Node mask, object op=*, object mode=*,
+    object group=*,
+)
 
 cdef Node _zero(object dtype)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.effects import Holder, Reduction
+from lumijit.compiler.ir.effects import Holder, reduction
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
@@ -190,7 +190,7 @@ def fetch(holder: Holder, value: Node, index: Node, mask: Node, op: str) -> Node
 
     Elsewhere, that is zero.
     """
-    how = Reduction(op, "auto")
+    how = reduction(op, "auto")
     return _atomic(SCATTER_FETCH, holder, (value, index, mask), how)
 
 

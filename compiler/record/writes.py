@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.effects import Holder, Reduction
+from lumijit.compiler.ir.effects import Holder, reduction
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
@@ -104,7 +104,7 @@ def _track(written: Node, effect: Node) -> None:
         vertices.track(written, OUTER, deps, effect.attr)
         return
     target, value, index, mask = effect.deps
-    how = effect.attr or Reduction("add", "auto")
+    how = effect.attr or reduction("add", "auto")
     if not depends_on_entries(how.op):
         target = stand_in(target)
     vertices.track(written, SCATTER, (target, value, index, mask), how)
@@ -159,11 +159,16 @@ def claim(holder: Holder) -> None:
         holder._rehouse(trace.undefined(node.type, node.size))
         _note_renewed(node, holder._node)
     elif trace.state.scope is ROOT:
-        kept = sum(other is node for held in trace.state.held for other in held)
+        kept = _times_held(node)
         del node
         if _references(holder) > _UNSHARED + kept:
             node = holder._node
             holder._rehouse(trace.copied(node))
+
+
+def _times_held(node: Node) -> int:
+    """Count the references by constructs that only watch (`trace.state.held`)."""
+    return sum(other is node for held in trace.state.held for other in held)
 
 
 def _note_renewed(node: Node, renewed: Node) -> None:
@@ -203,5 +208,5 @@ def write(
         mode = "apart"
     claim(holder)
     deps = (holder._node, value, index, mask)
-    effect = trace.make(SCATTER, VOID, size, deps, Reduction(op, mode, group))
+    effect = trace.make(SCATTER, VOID, size, deps, reduction(op, mode, group))
     append_effect(holder, effect)

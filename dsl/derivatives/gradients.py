@@ -158,7 +158,8 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
     if is_container(arg):
         return tree_map(lambda v: grad(v, preserve_type), arg)
     if not isinstance(arg, ArrayBase):
-        return type(arg)(0) if isinstance(arg, (int, float)) else arg
+        is_number = issubclass(arg.__class__, (int, float))
+        return type(arg)(0) if is_number else arg
     return mapped(arg, _gradient, preserve_type)
 
 

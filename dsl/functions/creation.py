@@ -117,8 +117,8 @@ def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
     value = _entry(dtype, value, "lumijit.opaque")
 
     def node(entry: DType, size: int, value: Any) -> Node:
-        made = number_node(value, entry, "lumijit.opaque", cuts=False)
-        return instance_registry.opaque(trace.resized(made, size))
+        made = number_node(value, entry, "lumijit.opaque", False, size)
+        return instance_registry.opaque(made)
 
     return _make("lumijit.opaque", dtype, shape, value, node)
 
@@ -170,8 +170,7 @@ def _make(
         sizes = array_sizes(construct, dtype, shape)
 
         def default(entry: DType, size: int, value: Any) -> Node:
-            made = number_node(value, entry, construct, cuts=False)
-            return trace.resized(made, size)
+            return number_node(value, entry, construct, False, size)
 
         return _filled(construct, dtype, sizes, value, make_node or default)
     if issubclass(dtype, (bool, int, float)):
@@ -235,6 +234,8 @@ def check_dimensions(construct: str, shape: Any) -> tuple[int, ...]:
 
 def array_sizes(construct: str, cls: type[Any], shape: Shape) -> Sequence[int]:
     """Return all dimensions of the array to make."""
+    if shape.__class__ is int and issubclass(cls, FlatArray):
+        return (trace.check_size(shape, construct),)
     if cls._spec.kind is TENSOR:
         return check_dimensions(construct, shape)
     static = cls._spec.shape
@@ -359,7 +360,7 @@ def arange(
     if last is None:
         first, last = 0, first
     for value in (first, last, step):
-        if not isinstance(value, (int, np.integer)):
+        if not issubclass(value.__class__, (int, np.integer)):
             raise ArrayTypeError(
                 construct,
                 f"an argument is {value!r} (expected an int)",

@@ -229,7 +229,7 @@ def sign(arg: Any, /) -> Array:
         return cls(1)._select(cls.__ge__(arg, 0), negative)
     if not initialize.is_number(arg):
         raise not_numeric("lumijit.sign", (arg,))
-    one = 1.0 if isinstance(arg, float) else 1
+    one = 1.0 if issubclass(arg.__class__, float) else 1
     return one if arg >= 0 else -one
 
 

@@ -232,7 +232,7 @@ def _scatter(
     if not isinstance(target, FlatArray):
         _scatter_host(construct, op, target, value, index, active)
         return
-    count = math.prod(_lengths(value))
+    count = math.prod(_lengths(value)) if isinstance(value, NestedArray) else 1
     size = len(target)
     place, mask = access_nodes(construct, target._spec, index, active, size, count)
     place, mask = memory.aim(target, place, mask, "scatter", count)
@@ -280,7 +280,7 @@ def _scatter_parts(
     node = written(construct, target, value)._node
     if offset:
         place = trace.emit2(ADD, place, trace.literal(UINT32, offset))
-    memory.update(target, node, place, mask, *how)
+    memory.update(target, node, place, mask, how[0], how[1], how[2])
 
 
 def written(construct: str, target: Array, value: Any) -> Array:

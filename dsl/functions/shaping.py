@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, overload
@@ -86,9 +87,7 @@ def ravel(array: Any, order: str = "A") -> Any:
         data = np.ravel(array._view(), order=ordering)
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(data)
     dimensions = array.shape
-    target = empty(
-        require(spec.replaced(outer=()), construct), int(np.prod(dimensions))
-    )
+    target = empty(require(spec.replaced(outer=()), construct), math.prod(dimensions))
     strides = _strides(dimensions, ordering)
     index_cls = require(spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, dimensions[-1]) * strides[-1]
@@ -140,7 +139,7 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
             "pass a flat array with the same entries.",
         )
     outer = dtype._spec.outer
-    components = int(np.prod(outer)) if DYNAMIC not in outer else 0
+    components = math.prod(outer) if DYNAMIC not in outer else 0
     if dtype._spec.shape == (DYNAMIC,):
         return array if type(array) is dtype else dtype(array)
     if components == 0 or len(array) % components:
@@ -244,9 +243,9 @@ def _reshape(
         return tree_map(lambda v: _reshape(type(v), v, shape, order, shrink), value)
     if not isinstance(value, ArrayBase):
         return value
-    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    wanted = (shape,) if issubclass(shape.__class__, int) else tuple(shape)
     if shrink and value._spec.kind is TENSOR:
-        flat = _shrunk(value.array, int(np.prod(wanted)), construct)
+        flat = _shrunk(value.array, math.prod(wanted), construct)
         return type(value)(flat, wanted)
     if shrink:
         return _shrunk(value, wanted[-1], construct)
@@ -263,7 +262,7 @@ def _reshape(
         m in (n, DYNAMIC) for m, n in zip(static, wanted, strict=True)
     )
     is_tensor = dtype._spec.kind is TENSOR
-    if int(np.prod(wanted)) != count or not (fits or is_tensor):
+    if math.prod(wanted) != count or not (fits or is_tensor):
         raise _bad_shape(construct, value, wanted)
     if is_tensor:
         flat = ravel(value, order)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lumijit import initialize
+from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.functions.apply import not_numeric
@@ -46,6 +48,12 @@ def shape(arg: Any, /) -> tuple[int, ...]:
     return (len(arg), *widest)
 
 
+def _leaves(args: tuple[Any, ...]) -> Iterable[Any]:
+    if len(args) == 1 and isinstance(args[0], ArrayBase):
+        return args
+    return (leaf for _, leaf in tree_leaves(args))
+
+
 def width(*args: Any) -> int:
     """Return the size of the vectorized dimension of arrays and PyTrees.
 
@@ -63,10 +71,13 @@ def width(*args: Any) -> int:
     (2, 1)
     """
     result = 1
-    for _, leaf in tree_leaves(args):
-        if not isinstance(leaf, ArrayBase) or leaf._spec.shape[-1] >= 0:
+    for leaf in _leaves(args):
+        if isinstance(leaf, FlatArray):
+            size = leaf._node.size
+        elif not isinstance(leaf, ArrayBase) or leaf._spec.shape[-1] >= 0:
             continue
-        size = leaf.shape[-1]
+        else:
+            size = leaf.shape[-1]
         if size == 1 and trace.state.lane is not None and leaf._spec.is_jit:
             size = trace.state.lane.width
         if size != result and 1 not in (size, result):
