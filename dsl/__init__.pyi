@@ -72,14 +72,14 @@ from lumijit.derivatives.functional import hvp as hvp
 from lumijit.derivatives.functional import jvp as jvp
 from lumijit.derivatives.functional import value_and_grad as value_and_grad
 from lumijit.derivatives.functional import vjp as vjp
+from lumijit.derivatives.giving import accum_grad as accum_grad
+from lumijit.derivatives.giving import clear_grad as clear_grad
+from lumijit.derivatives.giving import set_grad as set_grad
 from lumijit.derivatives.gradcheck import gradcheck as gradcheck
-from lumijit.derivatives.gradients import accum_grad as accum_grad
-from lumijit.derivatives.gradients import clear_grad as clear_grad
 from lumijit.derivatives.gradients import disable_grad as disable_grad
 from lumijit.derivatives.gradients import enable_grad as enable_grad
 from lumijit.derivatives.gradients import grad_enabled as grad_enabled
 from lumijit.derivatives.gradients import relative_grad as relative_grad
-from lumijit.derivatives.gradients import set_grad as set_grad
 from lumijit.derivatives.gradients import set_grad_enabled as set_grad_enabled
 from lumijit.derivatives.propagation import ADFlag as ADFlag
 from lumijit.derivatives.propagation import ADMode as ADMode

@@ -5,28 +5,31 @@ from one to the next in the order of their serial numbers (`traverse`). What thi
 computes is traced as any other program. Nothing here recurses.
 
 A traversal inside of a region goes as far as the region: gradients of what lies
-outside are added up in memory (`_Border`), and passed on once the region is over.
+outside are added up in memory (`border`), and passed on once the region is over.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from lumijit.compiler.derive import branching, finite, loops, rules, written
 from lumijit.compiler.derive.adjoints import Adjoint, Places
-from lumijit.compiler.derive.blocks import Outer
+from lumijit.compiler.derive.border import (
+    Border,
+    begins_outside,
+    is_argument,
+    is_outside,
+    note_use,
+    postponed,
+)
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import ROOT, Node
-from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.record import local, memory, regions
+from lumijit.compiler.record import local, regions
 from lumijit.compiler.record.local import Buffer
 from lumijit.runtime import collector
 from lumijit.runtime.contexts import Variable
@@ -121,7 +124,7 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
             stack.extend(_users(vertex))
         elif vertex.serial >= start:
             stack.extend(vertex.parents)
-            if _is_argument(vertex):
+            if is_argument(vertex):
                 stack.append(vertex.attr)
     return found
 
@@ -135,30 +138,6 @@ def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
     """Return all vertices that some depend on, these included, in order."""
     found = _collect(seeds, False, 0)
     return [found[serial] for serial in sorted(found)]
-
-
-def _is_argument(vertex: Vertex) -> bool:
-    """Tell whether a vertex is a loop's variable that was tracked before the loop."""
-    return vertex.op is None and isinstance(vertex.attr, Vertex)
-
-
-def _note_use(argument: Vertex) -> Node:
-    """Return the gradient of a loop's variable: that of what it was before the loop.
-
-    Unless it stays what it was, closing the loop refuses this.
-    """
-    found: Node | None = argument.grad
-    if found is None:
-        found = outermost(argument).grad or trace.literal(argument.type, 0.0)
-        argument.grad = found
-    return found
-
-
-def outermost(vertex: Vertex) -> Vertex:
-    """Return what a loop's variable was before the loop; others are that themselves."""
-    while _is_argument(vertex):
-        vertex = vertex.attr
-    return vertex
 
 
 def enqueue(seeds: list[Vertex], is_forward: bool) -> None:
@@ -184,14 +163,14 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
     _queue.set(None)
     _starts.set(())
     if is_forward:
-        if any(serial in _postponed.sums for serial in found):
-            raise _begins_outside()
+        if any(serial in postponed.sums for serial in found):
+            raise begins_outside()
     elif trace.state.scope is not ROOT:
-        border = _Border()
+        border = Border()
         # What was enqueued from its operands on begins wherever there is a gradient.
         begin = starts or [v for v in found.values() if v.inputs]
         if any(border.has(v) and v.grad is not None for v in begin):
-            raise _begins_outside()
+            raise begins_outside()
     _run(found, is_forward, clearing, is_tracked)
 
 
@@ -225,9 +204,9 @@ def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -
 def _forward(found: Found, clearing: Clearing) -> None:
     passed = [found[serial] for serial in sorted(found)]
     for vertex in passed:
-        if _is_argument(vertex) and vertex.grad is None:
+        if is_argument(vertex) and vertex.grad is None:
             vertex.grad = vertex.attr.grad
-        if vertex.grad is not None and _is_argument(vertex):
+        if vertex.grad is not None and is_argument(vertex):
             continue
         parents = {k: vertex.deps[k].vertex for k in vertex.inputs}
         tangents = {
@@ -258,92 +237,12 @@ def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
     vertex.grad = pushed
 
 
-class _Border:
-    """The gradients of what lies outside of the region that is being traced."""
-
-    def __init__(self) -> None:
-        self._depth = trace.state.scope.depth
-        self._outer: dict[int, tuple[Vertex, Outer]] = {}
-
-    def has(self, vertex: Vertex) -> bool:
-        """Tell whether a vertex lies outside."""
-        return vertex.scope.depth < self._depth or _is_argument(vertex)
-
-    def at(self, vertex: Vertex) -> Outer:
-        """Return the adjoint of a vertex outside."""
-        if isinstance(vertex.type, LocalType):
-            raise _local_buffer()
-        if _is_argument(vertex):
-            _note_use(vertex)
-            return self.at(vertex.attr)
-        known = self._outer.get(vertex.serial)
-        if known is None:
-            sums = _postponed.sums
-            if vertex.serial not in sums:
-                sums[vertex.serial] = vertex, _sum_of(vertex)
-            _, total = sums[vertex.serial]
-            holder = total if vertex.scope is ROOT else None
-            known = self._outer[vertex.serial] = vertex, Outer(vertex, holder)
-        return known[1]
-
-    def settle(self) -> None:
-        """Add what was computed element by element to the sums."""
-        place, always = trace.literal(UINT32, 0), trace.make_true(1)
-        for serial, (vertex, outer) in self._outer.items():
-            value, total = outer.value, _postponed.sums[serial][1]
-            if value is None:
-                continue
-            if isinstance(total, Buffer):
-                value = trace.emit2(ADD, local.read(total, place, always), value)
-                local.write(total, value, place, always)
-            else:
-                index = trace.counter(vertex.size)
-                memory.update(total, value, index, always, "add")
-
-
-def _begins_outside() -> DerivativeError:
-    return DerivativeError(
-        "lumijit.traverse",
-        "the traversal, in a symbolic loop, branch or call, begins at a variable from "
-        "outside, whose gradient would be lost",
-        "differentiate it outside, or compute inside what is differentiated there.",
-    )
-
-
-def _local_buffer() -> DerivativeError:
-    return DerivativeError(
-        "lumijit.traverse",
-        "the traversal goes from a region to a local buffer outside of it, which can't "
-        "hold a gradient",
-        "differentiate where the buffer was made, or make it inside.",
-    )
-
-
-class _Postponed(threading.local):
-    """Variables to which gradients were added inside of regions, with the sums."""
-
-    def __init__(self) -> None:
-        self.sums: dict[int, tuple[Vertex, Holder]] = {}
-
-
-_postponed = _Postponed()
-
-
-def _sum_of(vertex: Vertex) -> Holder:
-    """Return where regions inside add to a vertex: in memory, or local memory."""
-    with regions.reopened(vertex.scope):
-        total = Adjoint(vertex, vertex.grad)
-        if vertex.scope is ROOT:
-            return total.opened()
-        return local.allocate(vertex.type, 1, total.complete())
-
-
 def resume() -> None:
     """Pass on the gradients that were added inside of regions, which are over.
 
     Those by values of a region are passed on in the region, at its end at the latest.
     """
-    sums = _postponed.sums
+    sums = postponed.sums
     if not sums:
         return
     scope = trace.state.scope
@@ -384,7 +283,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
     arrivals: Found = {}
     with _arrivals.during(arrivals):
         places = Places()
-        border = _Border()
+        border = Border()
         seeds = {serial for serial, v in found.items() if v.grad is not None}
         for serial in seeds:
             if not border.has(found[serial]):
@@ -423,29 +322,10 @@ def _backward(found: Found, clearing: Clearing) -> None:
         border.settle()
 
 
-def is_outside(vertex: Vertex) -> bool:
-    """Tell whether a vertex lies outside of the region that is being traced."""
-    return trace.state.scope is not ROOT and _Border().has(vertex)
-
-
 def is_earlier(vertex: Vertex) -> bool:
     """Tell whether a vertex lies outside of the control flow that is evaluated."""
     isolation = _isolation.get()
     return isolation is not None and vertex.serial < isolation.start
-
-
-def add_outside(vertex: Vertex, gradient: Node) -> None:
-    """Add to the gradient of a vertex outside of the region that is being traced."""
-    if outermost(vertex).inputs:
-        raise DerivativeError(
-            "lumijit.accum_grad",
-            "an array from outside of the symbolic loop, branch or call, which was "
-            "computed of others, can't be given a gradient inside",
-            "compute inside what is differentiated there, or use evaluated mode.",
-        )
-    border = _Border()
-    border.at(vertex).add(gradient)
-    border.settle()
 
 
 def gradient(node: Node) -> Node:
@@ -454,7 +334,7 @@ def gradient(node: Node) -> Node:
     vertex = node.vertex
     if vertex is None:
         return trace.literal(node.type, 0.0, node.size)
-    if _postponed.sums and is_outside(vertex):
+    if postponed.sums and is_outside(vertex):
         raise DerivativeError(
             "lumijit.grad",
             "gradients of arrays from outside were added in this symbolic loop, "
@@ -462,8 +342,8 @@ def gradient(node: Node) -> Node:
             "read the gradient before the construct or after it, or use evaluated "
             "mode.",
         )
-    if _is_argument(vertex):
-        _note_use(vertex)
+    if is_argument(vertex):
+        note_use(vertex)
     if vertex.grad is None:
         return trace.literal(node.type, 0.0, node.size)
     found: Node = trace.resized(vertex.grad, node.size)

@@ -14,7 +14,8 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.derivatives.gradients import detach, spread, tracked_leaves
+from lumijit.derivatives.giving import spread
+from lumijit.derivatives.gradients import detach, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.pytree import flat_map
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError

@@ -15,9 +15,8 @@ from lumijit.compiler.derive import traversal
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
+from lumijit.derivatives.giving import accumulate, clear_grad
 from lumijit.derivatives.gradients import (
-    accumulate,
-    clear_grad,
     detach,
     enable_grad,
     grad,

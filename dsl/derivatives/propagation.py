@@ -9,7 +9,8 @@ from lumijit.compiler.derive import traversal
 from lumijit.compiler.derive.traversal import Clearing
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.derivatives.gradients import grad, starting, tracked_leaves
+from lumijit.derivatives.giving import starting
+from lumijit.derivatives.gradients import grad, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 from lumijit.runtime.named_enum import NamedEnum

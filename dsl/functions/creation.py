@@ -154,11 +154,7 @@ def _entry(dtype: Any, value: Any, construct: str) -> Any:
 
 
 def _make(
-    construct: str,
-    dtype: Any,
-    shape: Shape,
-    value: Any,
-    make_node: MakeNode | None = None,
+    construct: str, dtype: Any, shape: Shape, value: Any, make_node: Any = None
 ) -> Any:
     if not isinstance(dtype, type):
         raise ArrayTypeError(

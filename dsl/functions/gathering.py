@@ -116,12 +116,13 @@ def _width(tree: Any) -> int:
     return max((len(v) for v in leaves if isinstance(v, FlatArray)), default=1)
 
 
-def _gather_flat(
-    dtype: type[Any], source: Array, index: Any, active: Any, width: int
-) -> Array:
+def _gather_flat(dtype: Any, source: Any, index: Any, active: Any, width: int) -> Array:
     if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
         raise _wrong_source(dtype, source)
-    like, count = _read_facts(dtype, type(source))
+    facts = _read_facts(dtype._spec, source._spec)
+    if facts is None:
+        raise _wrong_source(dtype, source)
+    like, count = facts
     node, wide = source._node, None
     size = node.size
     if size == 1 and count == 1 and width > 1:
@@ -132,12 +133,13 @@ def _gather_flat(
 
 
 @lru_cache(_REMEMBERED)
-def _read_facts(dtype: Any, source: Any) -> tuple[ArraySpec, int]:
-    """Return the namespace of a read by types, and the entries that it takes."""
-    wanted: ArraySpec = dtype._spec
-    spec: ArraySpec = source._spec
+def _read_facts(wanted: ArraySpec, spec: ArraySpec) -> tuple[ArraySpec, int] | None:
+    """Return the namespace of a read by types, and the entries that it takes, if any.
+
+    None if one type can't be read from the other.
+    """
     if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
-        raise _wrong_source(dtype, source)
+        return None
     like = promotion.joined_namespace(wanted, spec, "lumijit.gather")
     return like, math.prod(wanted.outer)
 
@@ -226,7 +228,7 @@ def access_nodes(
     under flag `Debug` the kernel reports what is out of bounds. `like` is the type of
     an array of the wanted namespace.
     """
-    own_index, own_mask = _access_facts(like, type(index), construct)
+    own_index, own_mask = _access_facts(like, index.__class__, construct)
     place = index._node if own_index else index_node(like, index, construct)
     if active is not True:
         is_own = type(active) is own_mask
@@ -278,10 +280,9 @@ def _as_numpy(value: Any) -> Any:
 
 def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
     name = getattr(dtype, "__name__", repr(dtype))
-    cls = source if isinstance(source, type) else type(source)
     return ArrayTypeError(
         "lumijit.gather",
-        f"can't read {name} from a source of type {cls.__name__!r}",
+        f"can't read {name} from a source of type {type(source).__name__!r}",
         "the source must be of that type, or a flat array with the same entries.",
     )
 
@@ -295,7 +296,11 @@ def index_node(like: ArraySpec, index: Any, construct: str) -> Node:
     if isinstance(index, ArrayBase):
         dtype = index._spec.dtype if index._spec.dtype.is_int else INT64
     elif issubclass(index.__class__, (int, np.integer)):
-        dtype = INT32 if abs(int(index)) < 1 << 31 else INT64
+        number = int(index)
+        if 0 <= number < 1 << 32:
+            dtype = UINT32
+        elif not -(1 << 31) <= number < 1 << 31:
+            dtype = INT64
     cls = _flat_class(like, dtype, construct)
     node: Node = _flat_argument(cls, index, "index", construct)._node
     return node

@@ -22,7 +22,8 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.launch import evaluate
 from lumijit.derivatives import functional
-from lumijit.derivatives.gradients import grad, set_grad
+from lumijit.derivatives.giving import set_grad
+from lumijit.derivatives.gradients import grad
 from lumijit.derivatives.propagation import (
     ADFlag,
     ADMode,

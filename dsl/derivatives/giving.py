@@ -1,0 +1,283 @@
+"""Giving gradients: setting them, adding to them, clearing them, and who takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
+from lumijit.compiler.derive import border, traversal
+from lumijit.compiler.derive.adjoints import Adjoint
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.record import local
+from lumijit.derivatives.gradients import grad, grad_enabled, tracked_leaves
+from lumijit.nested import NestedArray
+from lumijit.pytree import children, is_container, matched
+from lumijit.runtime.errors import ArrayTypeError, DerivativeError, SizeError
+
+
+def clear_grad(*args: Any) -> None:
+    """Set the gradients of arrays to zero.
+
+    In evaluated control flow, those of elements that take no part stay as they are.
+
+    Args:
+        *args: arrays and PyTrees.
+
+    Raises:
+        DerivativeError: if an array has one and comes from outside of the symbolic
+            loop, branch or call that is traced.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.set_grad(x, 3)
+    >>> dr.clear_grad(x)
+    >>> x.grad
+    [0]
+    """
+    for leaf in tracked_leaves(*args):
+        if leaf._node.vertex is not None:
+            _clear(leaf._node.vertex, "lumijit.clear_grad")
+
+
+def _clear(vertex: Vertex, construct: str) -> None:
+    """Take the gradients of those elements that take part."""
+    is_changed = construct == "lumijit.set_grad" or _has_outer_gradient(vertex)
+    if is_changed and border.is_outside(vertex):
+        raise _given_inside(construct)
+    active = _active(vertex, construct)
+    if active is None or vertex.grad is None:
+        vertex.grad = None
+    else:
+        zero = trace.literal(vertex.type, 0.0)
+        vertex.grad = trace.select(active, zero, vertex.grad)
+
+
+def _has_outer_gradient(vertex: Vertex) -> bool:
+    return border.outermost(vertex).grad is not None
+
+
+def _given_inside(construct: str) -> DerivativeError:
+    return DerivativeError(
+        construct,
+        "inside of a symbolic loop, branch or call, gradients of arrays from outside "
+        "can only be added to",
+        "use lumijit.accum_grad, clear the gradient outside, or track a copy made "
+        "inside (x = lumijit.detach(x); lumijit.enable_grad(x)).",
+    )
+
+
+def set_grad(target: Any, source: Any) -> None:
+    """Give arrays other gradients.
+
+    In evaluated control flow, those of elements that take no part stay as they are.
+
+    Args:
+        target: array or PyTree; arrays that aren't tracked are left alone.
+        source: the gradients: a PyTree of the same structure, or what broadcasts.
+
+    Raises:
+        SizeError: if a gradient has another size than its array.
+        ArrayTypeError: if it can't be converted to the array's type.
+        DerivativeError: if an array comes from outside of the symbolic loop, branch or
+            call that is traced.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.set_grad(x, 5)
+    >>> x.grad
+    [5, 5]
+    """
+    for leaf in tracked_leaves(target):
+        if leaf._node.vertex is not None:
+            _clear(leaf._node.vertex, "lumijit.set_grad")
+    accum_grad(target, source)
+
+
+def accum_grad(target: Any, source: Any) -> None:
+    """Add to the gradients of arrays.
+
+    In control flow, to those of the elements that take part.
+
+    Args:
+        target: array or PyTree; arrays that aren't tracked are left alone.
+        source: what to add: a PyTree of the same structure, or what broadcasts.
+
+    Raises:
+        SizeError: if a gradient has another size than its array.
+        ArrayTypeError: if it can't be converted to the array's type.
+        DerivativeError: if an array was computed of others outside of the symbolic
+            loop, branch or call that is traced.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.accum_grad(x, [1, 2])
+    >>> dr.accum_grad(x, 10)
+    >>> x.grad
+    [11, 12]
+    """
+    for mine, theirs in _pairs(target, source):
+        vertex, change = mine._node.vertex, trace.detached(theirs._node)
+        if border.is_outside(vertex):
+            border.add_outside(vertex, _fitting(vertex, change))
+        else:
+            _add_gradient(vertex, change, _active(vertex, "lumijit.accum_grad"))
+
+
+def accumulate(target: Any, source: Any, take: Callable[[Node], Node]) -> None:
+    """Add to gradients what `take` makes of the nodes of other values.
+
+    Also, as where a traversal begins, to those of arrays from outside of a region.
+    """
+    for mine, theirs in _pairs(target, source):
+        _add_gradient(mine._node.vertex, take(theirs._node))
+
+
+def _pairs(target: Any, source: Any) -> Iterator[tuple[FlatArray, FlatArray]]:
+    return spread("lumijit.accum_grad", target, source, grad_enabled)
+
+
+def spread(
+    construct: str, target: Any, source: Any, is_wanted: Callable[[Any], bool]
+) -> Iterator[tuple[FlatArray, FlatArray]]:
+    """Return the flat arrays in a PyTree, each with its gradient of a source.
+
+    That is a PyTree of the same structure, or what broadcasts.
+    """
+    rows: Iterable[tuple[Any, ...]] = ()
+    if is_container(target) and is_container(source):
+        rows = matched(target, source)
+    elif is_container(target):
+        rows = ((part, source) for _, part in children(target))
+    elif isinstance(target, ArrayBase) and is_wanted(target):
+        if not isinstance(source, type(target)):
+            source = _converted(construct, type(target), source)
+        if isinstance(target, FlatArray):
+            yield target, source
+        elif isinstance(target, NestedArray):
+            rows = zip(target._items, source._items, strict=True)
+    for part, other in rows:
+        yield from spread(construct, part, other, is_wanted)
+
+
+def _converted(construct: str, cls: Any, source: Any) -> Any:
+    try:
+        return cls(source)
+    except ArrayTypeError as error:
+        raise ArrayTypeError(
+            construct,
+            f"the gradient has type {type(source).__name__!r} "
+            f"(expected {cls.__name__})",
+            "pass a number or an array of that type.",
+        ) from error
+
+
+def _add_gradient(vertex: Vertex, change: Node, active: Node | None = None) -> None:
+    change = _fitting(vertex, change)
+    if active is not None and active.size > vertex.size:
+        # As in symbolic control flow, each element adds to the one entry.
+        change = trace.resized(change, active.size)
+    total = Adjoint(vertex, vertex.grad)
+    total.add(change, active)
+    vertex.grad = trace.resized(total.complete(), vertex.size)
+
+
+def _fitting(vertex: Vertex, change: Node) -> Node:
+    if change.size not in (1, vertex.size):
+        raise SizeError(
+            "lumijit.accum_grad",
+            f"the gradient has {change.size} entries, the array {vertex.size}",
+            "pass a gradient of the array's size, or of one entry.",
+        )
+    return change
+
+
+class starting:
+    """Have a traversal in a `with` block begin at arrays: each entry's gradient is 1.
+
+    In control flow, the elements that take no part keep the gradients that they had.
+    """
+
+    def __init__(self, construct: str, arg: Any) -> None:
+        leaves = [v for v in tracked_leaves(arg) if vertices.is_tracked(v._node)]
+        found = {leaf._node.vertex.serial: leaf._node.vertex for leaf in leaves}
+        self._construct = construct
+        self._before = [(vertex, vertex.grad) for vertex in found.values()]
+        self._outside = [v for v in found.values() if border.is_outside(v)]
+
+    def __enter__(self) -> None:
+        if any(_has_outer_gradient(vertex) for vertex in self._outside):
+            raise _given_inside(self._construct)
+        for vertex, _ in self._before:
+            vertex.grad = None
+            # Of each entry: to a matrix, a number is a multiple of the identity.
+            one = trace.literal(vertex.type, 1.0)
+            _add_gradient(vertex, one, _fitting_mask(vertex))
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        is_left = any(vertex.grad is not None for vertex in self._outside)
+        for vertex in self._outside:
+            vertex.grad = None
+        for vertex, before in self._before:
+            active = _fitting_mask(vertex)
+            if active is not None and before is not None:
+                now = vertex.grad or trace.literal(vertex.type, 0.0)
+                vertex.grad = trace.select(active, now, before)
+        if is_left and kind is None:
+            raise _given_inside(self._construct)
+
+
+def _active(vertex: Vertex, construct: str) -> Node | None:
+    """Return which elements take part, in evaluated control flow; None: all.
+
+    The others are in another branch, or have left the loop. A mask of several elements
+    for an array of one stands for the elements that add to it.
+    """
+    mask = trace.current_mask()
+    if mask is None:
+        return None
+    is_earlier = traversal.is_earlier(vertex)
+    if is_earlier and vertex.size > 1 and trace.state.guard is not None:
+        # The function runs for the elements that call it, which the array doesn't know.
+        raise local.NeedsAllLanes
+    if mask.size in (1, vertex.size):
+        return mask
+    if not is_earlier:
+        return None
+    is_sum = construct == "lumijit.accum_grad" and vertex.size == 1
+    if not is_sum:
+        raise SizeError(
+            construct,
+            f"an array of {vertex.size} entries comes from outside of a loop, branch "
+            f"or call of {mask.size} elements",
+            "use arrays of one size, or give gradients outside of the construct.",
+        )
+    return mask
+
+
+def _fitting_mask(vertex: Vertex) -> Node | None:
+    mask = trace.current_mask()
+    is_fitting = mask is not None and mask.size in (1, vertex.size)
+    return mask if is_fitting else None
+
+
+def _index_ad(self: FlatArray) -> int:
+    vertex = self._node.vertex
+    return 0 if vertex is None else int(vertex.serial)
+
+
+def install() -> None:
+    """Give arrays the properties that concern derivatives."""
+    about = "The gradient that has arrived: see `lumijit.grad` and `lumijit.set_grad`."
+    doc = "A number that identifies the value among those tracked; 0 if it isn't."
+    for cls, name, made in (
+        (ArrayBase, "grad", property(grad, set_grad, doc=about)),
+        (FlatArray, "index_ad", property(_index_ad, doc=doc)),
+    ):
+        setattr(cls, name, made)
