@@ -248,15 +248,25 @@ def decides(scope: Scope, reached: set[int]) -> bool:
     )
 
 
-def has_grown(scope: Scope) -> bool:
-    """Note buffers that turned out wider than a loop's arguments; tell if any."""
-    grown = False
+def grown(scope: Scope) -> list[Buffer]:
+    """Return buffers that turned out wider than a loop's arguments; note how wide."""
+    found = []
     for carried in scope.locals.values():
         size = carried.holder._node.size
         if carried.argument is not None and size > carried.argument.size:
             carried.holder.width = size
-            grown = True
-    return grown
+            found.append(carried.holder)
+    return found
+
+
+def widened(scope: Scope) -> dict[Node, Node]:
+    """Return arguments for buffers of one lane that were given more, with results."""
+    return {
+        carried.argument: carried.holder._node
+        for carried in scope.locals.values()
+        if carried.argument is not None
+        and carried.original.size == 1 < carried.argument.size
+    }
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
+from lumijit.compiler.record import local
 from lumijit.control.state import is_array
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory
@@ -98,6 +99,8 @@ class Knowledge:
         self.separate: set[int] = set()
         # What the last run found out, as long as that is believed.
         self.foreseen: Findings | None = None
+        # Local buffers that turned out wider than they were given to the body.
+        self.grown: list[local.Buffer] = []
         self._memory = memory
         self._start = start_of(parts.leaves, width)
         self._first: list[Any] | None = list(parts.leaves)
@@ -120,6 +123,8 @@ class Knowledge:
     def begin_anew(self, parts: Parts | None = None) -> None:
         """Forget what was found out; `parts`: the state, if it is another one now."""
         self._memory.findings = self.foreseen = None
+        for buffer in self.grown:
+            buffer.width = 1
         if parts is not None:
             self.parts, self._first = parts, None
         elif self._first is not None:
@@ -158,24 +163,34 @@ class Knowledge:
         numbers = self.foreseen.numbers
         if any(k not in args or outputs[k] is args[k] for k in numbers):
             return False
-        small = {k for k in self.foreseen.sizes if k in args}
-        return not small or _grow(small, args, outputs, inner)
+        expected = {args[k]: outputs[k] for k in self.foreseen.sizes if k in args}
+        return not expected or _grow(expected, [*outputs.values()], inner)
 
 
-def _grow(
-    small: set[int], args: dict[int, Node], outputs: dict[int, Node], inner: Scope
-) -> bool:
-    """Tell whether arguments that were given their final size would grow to it."""
-    order = in_order(outputs.values(), inner, set(args.values()), Captures())
-    sizes = {arg: 1 if k in small else arg.size for k, arg in args.items()}
-    while small:
+def _grow(expected: dict[Node, Node], outputs: list[Node], inner: Scope) -> bool:
+    """Tell whether arguments that were given their final size would grow to it.
+
+    Local buffers that were given it may: each could otherwise be the other's reason.
+
+    Args:
+        expected: arguments, and what the body makes of them.
+        outputs: what the body makes of all arguments.
+        inner: its scope.
+    """
+    small = {**expected, **local.widened(inner)}
+    order = in_order({*outputs, *small.values()}, inner, set(), Captures())
+    sizes = dict.fromkeys(small, 1)
+    left = set(small)
+    while left:
         for node in order:
+            if node in small:
+                continue
             deps = node.deps if node.op.lower is not None else value_deps(node)
             found = [sizes.get(dep, dep.size) for dep in deps]
             sizes[node] = max(found) if found else node.size
-        left = {k for k in small if sizes.get(outputs[k], outputs[k].size) == 1}
-        if left == small:
-            return False
-        sizes.update((args[k], args[k].size) for k in small - left)
-        small = left
-    return True
+        grown = {arg for arg in left if sizes.get(small[arg], small[arg].size) > 1}
+        if not grown:
+            break
+        sizes.update((arg, arg.size) for arg in grown)
+        left -= grown
+    return left.isdisjoint(expected)

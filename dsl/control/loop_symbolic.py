@@ -106,9 +106,10 @@ class SymbolicLoop(Knowledge):
             except _Retrace:
                 continue
             except LumijitError:
-                if self.foreseen is None:
-                    raise
+                is_first = self.foreseen is None
                 self.begin_anew()
+                if is_first:
+                    raise
                 continue
             if not (self.stood_in or self.joined):
                 self.remember()
@@ -229,7 +230,9 @@ class SymbolicLoop(Knowledge):
             read = partial(arguments_in, sources, inner)
             is_seen = partial(self._is_seen, shape)
             others = besides(self, self.parts, given, after, args, read, is_seen)
-            if local.has_grown(inner) or self._writes_literals(inner):
+            wider = local.grown(inner)
+            self.grown += wider
+            if wider or self._writes_literals(inner):
                 raise _Retrace
             if not self.is_as_foreseen(args, outputs, inner):
                 self.begin_anew()

@@ -154,6 +154,29 @@ def test_a_body_of_any_kind_is_a_body() -> None:
         np.testing.assert_array_equal(x, [8] * size)
 
 
+def test_variables_and_local_buffers_are_not_each_others_reason_to_grow() -> None:
+    @lj.syntax
+    def fill(x: Any) -> tuple[Any, Any]:
+        buffer = lj.alloc_local(Float, 2)
+        buffer[0] = x
+        k = UInt(0)
+        while k < 2:
+            if buffer[k] < 0.5:
+                break
+            r = UInt(k)
+            while r < 2:
+                buffer[r] = 2
+                r += 1
+            k += 1
+        return buffer[0], k
+
+    for size in (7, 1, 3, 0, 4, 1):
+        x = lj.arange(Float, size)
+        first, k = fill(x)
+        np.testing.assert_array_equal(first, 2 * np.minimum(x, 1))
+        np.testing.assert_array_equal(k, 2 * np.minimum(x, 1))
+
+
 def test_errors_are_those_of_a_first_run() -> None:
     @lj.syntax
     def run(x: Any, y: Any) -> Any:
