@@ -20,6 +20,7 @@ from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import MOD, SUB
+from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.vertices import Dependence
 from lumijit.compiler.record import memory, reductions
@@ -65,8 +66,10 @@ def _running_extreme(op: str, node: Node, block: int, exclusive: bool) -> Node:
 
 
 def _tracked(result: Node, how: Dependence, node: Node, attr: object) -> Node:
-    # One literal may stand for many results: that of empty arrays.
-    if node.vertex is not None and result is not node and result.op is not LITERAL:
+    if node.vertex is not None and result is not node:
+        if result.op is LITERAL:
+            # One may stand for many results: that of empty arrays.
+            result = trace.make(COPY, result.type, result.size, (result,), None)
         vertices.track(result, how, (node,), attr)
     return result
 
@@ -97,8 +100,10 @@ def _weighted(step: Step, spread: Value) -> Value:
             for how, part in (("mul", without_zeros), ("add", zero_count))
         )
         return spread * product_without(value, product, zeros)
-    result = Value(_spread(step.result, step))
-    return (value == result).select(spread, 0)
+    result = step.held
+    if result is None:
+        result = _combined(op, value.node, step)
+    return (value == Value(_spread(result, step))).select(spread, 0)
 
 
 def _combined(op: str, node: Node, step: Step) -> Node:

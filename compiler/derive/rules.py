@@ -191,8 +191,9 @@ def _combined(step: Step) -> Combination:
     """Return how a scatter has combined entries with values."""
     target, value, index, mask = step.deps
     op = step.attr.op
-    if op in ("min", "max") and step.vertex.result() is not None:
-        return Extremes(op, step.result)
+    after = step.held if op in ("min", "max") else None
+    if after is not None:
+        return Extremes(op, after)
     ways = combination(op, trace.resized(target, step.size))
     ways.include(value, index, mask)
     return ways

@@ -65,15 +65,19 @@ class Step:
         return self.vertex.mode
 
     @property
+    def held(self) -> Node | None:
+        """The result, if somebody still holds it."""
+        node = self.vertex.result()
+        return None if node is None else self.images.get(id(node), node)
+
+    @property
     def result(self) -> Node:
-        """The result; it is computed again if nobody holds it any more."""
+        """The result of an operation; it is computed again if nobody holds it."""
         if self._result is None:
-            node = self.vertex.result()
+            node = self.held
             if node is None:
                 assert isinstance(self.op, Op)
                 deps = self.deps
                 node = trace.append(self.op, self.type, deps, self.attr, self.size)
-            else:
-                node = self.images.get(id(node), node)
             self._result = node
         return self._result

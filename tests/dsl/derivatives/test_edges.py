@@ -125,3 +125,31 @@ def test_zeros_that_have_derivatives_themselves() -> None:
     assert found[0] == pytest.approx(2 * np.cos(x) ** 2)
     flat = dr.hvp(lambda x: dr.sum(dr.safe_sqrt(x)), (Float64(-0.5, 1, 0),), (1,))[0]
     assert list(flat) == [0, -0.25, 0]
+
+
+@pytest.mark.parametrize("op", [dr.ReduceOp.Max, dr.ReduceOp.Min, dr.ReduceOp.Mul])
+def test_a_block_result_that_nobody_holds(op: dr.ReduceOp) -> None:
+    """The sum needs no operand any more when the extremes' derivatives come."""
+    x = Float64(1, 3, 2, 5, 4, 6)
+    dr.enable_grad(x)
+    dr.backward(dr.sum(dr.block_reduce(op, x, 3)) * 2)
+    expected = {
+        dr.ReduceOp.Max: [0, 2, 0, 0, 0, 2],
+        dr.ReduceOp.Min: [2, 0, 0, 0, 2, 0],
+        dr.ReduceOp.Mul: [12, 4, 6, 48, 60, 40],
+    }
+    assert list(x.grad) == expected[op]
+
+
+@pytest.mark.parametrize("function", [dr.sum, dr.max, dr.prod, dr.mean, dr.norm])
+def test_reductions_of_nothing_are_tracked(function: Callable[..., Any]) -> None:
+    """So that a program needn't ask whether there are entries."""
+    x = Float64(2)
+    dr.enable_grad(x)
+    dr.backward(function(dr.zeros(Float64, 0) * x))
+    assert list(x.grad) == [0]
+    table = Float64(1, 2)
+    dr.enable_grad(table)
+    none = dr.gather(Float64, table, dr.zeros(UInt32, 0))
+    dr.set_grad(table, 1)
+    assert list(dr.forward_to(dr.sum(none))) == [0]
