@@ -99,7 +99,7 @@ def _operands(found: Iterable[Vertex]) -> list[Node]:
 
 
 def _check(vertex: Vertex, args: Sequence[Node]) -> None:
-    if vertex.is_cut and not any(arg.vertex is vertex for arg in args):
+    if vertex.is_end and not any(arg.vertex is vertex for arg in args):
         raise DerivativeError(
             "derivative of a region",
             "a traversal inside (lumijit.backward or forward) has cleared what its "

@@ -24,6 +24,7 @@ from lumijit.compiler.derive.border import (
     note_use,
     postponed,
 )
+from lumijit.compiler.derive.cleared import refuse_cleared
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import ROOT, Node
@@ -140,13 +141,15 @@ def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
     return [found[serial] for serial in sorted(found)]
 
 
-def enqueue(seeds: list[Vertex], is_forward: bool) -> None:
+def enqueue(seeds: list[Vertex], is_forward: bool, construct: str) -> None:
     """Have the vertices that can be reached from seeds take part in the next pass."""
     resume()
     isolation = _isolation.get()
     start = isolation.start if isolation is not None else 0
-    known = _queue.get() or {}
-    _queue.set({**known, **_collect(seeds, is_forward, start)})
+    found = _collect(seeds, is_forward, start)
+    if not is_forward:
+        refuse_cleared(seeds, found, construct)
+    _queue.set({**(_queue.get() or {}), **found})
     if not is_forward:
         _starts.set((*_starts.get(), *seeds))
 
@@ -223,9 +226,10 @@ def _forward(found: Found, clearing: Clearing) -> None:
         if clearing.interior if is_interior else clearing.inputs:
             source.grad = None
     if clearing.edges:
+        sure = vertices.sure(found)
         for vertex in passed:
             if any(p.serial in found for p in vertex.parents):
-                vertex.cut()
+                vertex.cut(vertex.serial in sure)
 
 
 def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
@@ -281,6 +285,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
     isolation = _isolation.get()
     start = isolation.start if isolation is not None else 0
     arrivals: Found = {}
+    sure = vertices.sure(found) if clearing.edges else found
     with _arrivals.during(arrivals):
         places = Places()
         border = Border()
@@ -313,7 +318,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
             is_cleared = (is_cleared and not is_variable) or vertex.type is VOID
             vertex.grad = None if is_cleared else adjoint.complete()
             if clearing.edges and not is_variable:
-                vertex.cut()
+                vertex.cut(serial in sure)
             if arrivals:
                 for other in arrivals.values():
                     found.update(_collect([other], False, start))

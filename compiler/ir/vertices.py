@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -45,6 +45,9 @@ RESULT = Dependence("result")
 COLLECTED = Dependence("table of instances")
 # An array that a region wrote to; attr: the id of the array before.
 REGION_WRITE = Dependence("write in a region")
+
+# What it depended on has been forgotten.
+CLEARED = Dependence("cleared")
 
 
 class Vertex:
@@ -105,14 +108,20 @@ class Vertex:
 
     @property
     def is_cut(self) -> bool:
-        """Whether a traversal has cleared what the value depends on."""
-        is_known = self.serial in variables or self.attr is not None
-        return self.op is None and not is_known
+        """Whether a traversal has cleared what the value surely depends on."""
+        return self.op is CLEARED and self.serial not in variables
 
-    def cut(self) -> None:
-        """Forget what the value depends on."""
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing is known of what the value depends on."""
+        is_known = self.serial in variables or self.attr is not None
+        return self.op in (None, CLEARED) and not is_known
+
+    def cut(self, is_sure: bool) -> None:
+        """Forget what the value depends on; `is_sure`: that derivatives flow there."""
+        self.op = CLEARED if is_sure else None
         self.deps = self.inputs = ()
-        self.op = self.attr = None
+        self.attr = None
 
 
 def new_vertex(
@@ -290,6 +299,26 @@ def is_presumed(node: Node) -> bool:
             if isinstance(vertex.attr, Vertex):
                 stack.append(vertex.attr)
     return True
+
+
+def sure(found: dict[int, Vertex]) -> Collection[int]:
+    """Return the serials of vertices that depend on others than loops' variables.
+
+    Whether these depend on what is tracked, the end of the loop tells.
+    """
+    if all(vertex.scope is ROOT for vertex in found.values()):
+        return found
+    result: set[int] = set()
+    for serial in sorted(found):
+        vertex = found[serial]
+        if (
+            vertex.scope is ROOT
+            or serial in variables
+            or any(parent.serial in result for parent in vertex.parents)
+            or (isinstance(vertex.attr, Vertex) and vertex.attr.serial in result)
+        ):
+            result.add(serial)
+    return result
 
 
 def depends_on(nodes: Iterable[Node], known: set[Vertex], depth: int) -> bool:

@@ -22,9 +22,7 @@ def _live() -> list[Vertex]:
 
 
 def _operation(vertex: Vertex) -> str:
-    if vertex.op is not None:
-        return str(vertex.op)
-    return "cleared" if vertex.is_cut else "variable"
+    return "variable" if vertex.op is None else str(vertex.op)
 
 
 def _label(vertex: Vertex) -> str:

@@ -252,7 +252,7 @@ def _suspect(outputs: Any, tolerance: _Tolerance) -> str | None:
     found = traversal.depended_on([leaf._node.vertex for leaf in leaves])
     with vertices.selecting(vertices.NOTHING):
         for vertex in found:
-            if vertex.op is None or vertex.type is not FLOAT64:
+            if vertex.op is None or vertex.is_cut or vertex.type is not FLOAT64:
                 continue
             cls = float64_array_t(type(leaves[0]))
             for k, parent in zip(vertex.inputs, vertex.parents, strict=True):

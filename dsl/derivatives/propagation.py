@@ -77,6 +77,8 @@ def enqueue(mode: ADMode, *args: Any) -> None:
 
     Raises:
         ArrayTypeError: if the mode is another.
+        DerivativeError: if an earlier traversal has cleared a part of what the
+            arguments depend on.
 
     >>> import lumijit as dr
     >>> x = dr.llvm.ad.Float(1)
@@ -88,7 +90,11 @@ def enqueue(mode: ADMode, *args: Any) -> None:
     >>> y.grad
     [3]
     """
-    traversal.enqueue(_vertices(args), _is_forward(mode, "lumijit.enqueue"))
+    _enqueue("lumijit.enqueue", mode, args)
+
+
+def _enqueue(construct: str, mode: ADMode, args: Any) -> None:
+    traversal.enqueue(_vertices(args), _is_forward(mode, construct), construct)
 
 
 def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
@@ -119,16 +125,7 @@ def _check(construct: str, args: Any, flags: ADFlag | int) -> None:
     """Raise unless derivatives can flow from, or to, one of the arguments."""
     if ADFlag.AllowNoGrad in ADFlag(flags):
         return
-    found = _vertices(args)
-    if found:
-        if all(v.is_cut for v in found):
-            raise DerivativeError(
-                construct,
-                "what the argument was computed of has been cleared: an earlier "
-                "traversal has gone along there",
-                "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, or "
-                "compute the argument again.",
-            )
+    if _vertices(args):
         return
     raise DerivativeError(
         construct,
@@ -162,14 +159,14 @@ def reason(args: Any) -> str:
 def _from(mode: ADMode, construct: str, arg: Any, flags: ADFlag | int) -> None:
     _check(construct, (arg,), flags)
     with starting(construct, arg):
-        enqueue(mode, arg)
+        _enqueue(construct, mode, (arg,))
         traverse(mode, flags)
 
 
 def _to(mode: ADMode, construct: str, args: Any, flags: ADFlag | int) -> Any:
     _check(construct, args, flags)
     is_forward = mode is ADMode.Forward
-    enqueue(ADMode.Backward if is_forward else ADMode.Forward, *args)
+    _enqueue(construct, ADMode.Backward if is_forward else ADMode.Forward, args)
     traverse(mode, flags)
     return grad(args[0]) if len(args) == 1 else tuple(grad(a) for a in args)
 

@@ -153,3 +153,73 @@ def test_reductions_of_nothing_are_tracked(function: Callable[..., Any]) -> None
     none = dr.gather(Float64, table, dr.zeros(UInt32, 0))
     dr.set_grad(table, 1)
     assert list(dr.forward_to(dr.sum(none))) == [0]
+
+
+@dr.syntax
+def powers(x: Any, table: Any) -> tuple[Any, Any]:
+    k, y, z = UInt32(0), x + 0, x + 1
+    while k < 3:
+        y, z = y * x, z * x
+        dr.scatter_add(table, y, UInt32(0))
+        k += 1
+    return y, z
+
+
+CLEARED_PART = "a part of what the argument was computed of has been cleared"
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_results_that_share_what_an_earlier_traversal_has_cleared(first: int) -> None:
+    """Their gradients were lost in silence, or a `KeyError`."""
+    x, table = Float64(2, 3), dr.zeros(Float64, 1)
+    dr.enable_grad(x)
+    results = [*powers(x, table), table]
+    dr.backward(results.pop(first))
+    found = x.grad
+    for other in results:
+        with pytest.raises(RuntimeError, match=CLEARED_PART):
+            dr.backward(other * 2 + x)
+    np.testing.assert_array_equal(x.grad, found)
+    dr.backward(x * x)
+    np.testing.assert_array_equal(x.grad, found + 2 * x)
+
+
+def test_a_shared_part_may_be_kept() -> None:
+    x = Float64(2)
+    dr.enable_grad(x)
+    square = x * x
+    dr.backward(square + 1, flags=dr.ADFlag.ClearVertices)
+    dr.backward(square * 2)
+    assert list(x.grad) == [12]
+    dr.set_grad(x, 1)
+    with pytest.raises(RuntimeError, match=CLEARED_PART):
+        dr.forward_to(square * 3)
+
+
+def test_a_part_that_a_body_has_cleared() -> None:
+    @dr.syntax
+    def program(x: Any, theta: Any) -> None:
+        k = UInt32(0)
+        while k < 2:
+            shared = theta * x
+            dr.backward(shared + 1)
+            dr.backward(shared * 2)
+            k += 1
+
+    theta = Float64(2)
+    dr.enable_grad(theta)
+    with pytest.raises(RuntimeError, match=CLEARED_PART):
+        program(Float64(1, 2), theta)
+
+
+def test_an_array_that_is_written_to_again() -> None:
+    """What it held before has been cleared, and is replaced."""
+    buffer, x = dr.zeros(Float64, 2), Float64(3)
+    dr.enable_grad(x)
+    for k in range(1, 3):
+        dr.scatter(buffer, x * k, dr.arange(UInt32, 2))
+        dr.backward(dr.sum(buffer))
+        assert list(x.grad) == [k * (k + 1)]
+    dr.scatter_add(buffer, x, UInt32(0))
+    with pytest.raises(RuntimeError, match=CLEARED_PART):
+        dr.backward(buffer)

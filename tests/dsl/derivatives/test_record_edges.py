@@ -158,7 +158,8 @@ def test_other_functions_of_nothing(name: str) -> None:
         pytree.tree_leaves(value), pytree.tree_leaves(along), strict=True
     ):
         assert tangent.numpy().shape == leaf.numpy().shape, path
-        assert not tangent.numpy().any(), path
+        # The mean of nothing isn't a number.
+        assert not tangent.numpy()[~np.isnan(leaf.numpy())].any(), path
 
 
 @pytest.mark.parametrize("active", [True, False])
