@@ -15,6 +15,7 @@ from typing import Any
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayTypeError, check_nesting
+from lumijit.undeclared import bring
 
 Key = Any
 
@@ -80,7 +81,10 @@ class _Dicts(Kind):
 
 
 class _Structs(Kind):
-    """Classes with DRJIT_STRUCT, which are made without arguments."""
+    """Classes with DRJIT_STRUCT, which are made without arguments.
+
+    Attributes that are no fields come along.
+    """
 
     def keys(self, value: Any) -> Sequence[Key]:
         del value
@@ -90,7 +94,6 @@ class _Structs(Kind):
         return [getattr(value, name) for name in keys]
 
     def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
-        del like
         try:
             # (To make a generator is to seed it.)
             result = getattr(self.cls, "_lumijit_blank", self.cls)()
@@ -101,6 +104,7 @@ class _Structs(Kind):
                 f"constructed without arguments ({error})",
                 "give the constructor defaults for all arguments.",
             ) from None
+        bring(result, like, keys)
         for name, item in zip(keys, items, strict=True):
             setattr(result, name, item)
         return result
@@ -110,7 +114,7 @@ class _Structs(Kind):
 
 
 class _Dataclasses(_Structs):
-    """Dataclasses; attributes that are no fields come along."""
+    """Dataclasses, which are made without their constructor."""
 
     def __init__(self, cls: type[Any]) -> None:
         super().__init__(cls)
@@ -122,9 +126,7 @@ class _Dataclasses(_Structs):
 
     def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
         result = object.__new__(self.cls)
-        others = getattr(like, "__dict__", None)
-        if others:
-            result.__dict__.update(others)
+        bring(result, like, keys)
         for name, item in zip(keys, items, strict=True):
             object.__setattr__(result, name, item)
         return result

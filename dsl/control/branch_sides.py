@@ -21,11 +21,13 @@ from lumijit.control.state import (
     NUMBERS,
     as_arrays,
     check_contents,
+    check_loose,
     common_type,
     contents,
     describe,
     differences,
     is_array,
+    loose,
     same_object,
     zeros_like,
 )
@@ -118,6 +120,7 @@ class Sides:
         self.args = args
         self.held = Held(Parts(args, arg_labels))
         self.contents = contents(self.held.parts)
+        self.loose = loose(self.held.parts)
         self.rv_labels = rv_labels
         self.name = name
         self.strict = strict
@@ -136,8 +139,11 @@ class Sides:
         self.running = function
         held = self.held.again()
         try:
-            value = function(*pytree.copied(self.args))
+            args = pytree.copied(self.args)
+            given = Parts(args) if self.loose else held.parts
+            value = function(*args)
             check_contents(self.name, held.parts, self.contents)
+            check_loose(self.name, held.parts, given, self.loose)
             versions = written()
             held.follow(versions)
             now = held.current_nodes(), held.current_items()
@@ -171,6 +177,15 @@ class Sides:
         for key, array in self.held.nested.items():
             if not all(same_items(s.items[key], s.held.items[key]) for s in (yes, no)):
                 yield array, yes.items[key], no.items[key]
+
+
+def _nothing(yes: Parts, no: Parts) -> str:
+    """Say which branch has None where the other one has a container."""
+    for side, parts, other in (("true", yes, no), ("false", no, yes)):
+        for name, leaf in zip(parts.names, parts.leaves, strict=True):
+            if leaf is None and name not in other.names:
+                return f": '{name}' is None in the {side} branch"
+    return ""
 
 
 class Joined(NamedTuple):
@@ -240,7 +255,7 @@ class Merge:
                 self.sides.name,
                 "the two branches return different structures ("
                 f"{len(mine)} and {len(other)} leaves; they differ in "
-                f"{differences(yes, no)})",
+                f"{differences(yes, no)}){_nothing(yes, no)}",
                 "let both branches return the same PyTree.",
             )
         self.joined.append(Joined(holder, yes, yes.same_nested(no)))

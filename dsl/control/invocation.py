@@ -19,7 +19,7 @@ from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Change, Outside, call_error
 from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.results import Results
-from lumijit.control.state import is_array
+from lumijit.control.state import check_loose, is_array, loose
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import SizeError, StateError
@@ -58,6 +58,7 @@ class Invocation:
         # Rebuilding PyTrees takes as long as tracing ten operations.
         given, named = arguments
         self.is_flat = not named and all(map(is_array, given))
+        self.loose = {} if self.is_flat else loose(self.parts)
         self.lanes = trace.broadcast_size(AND, (index, active))
         self.results = Results(name, mask_type)
         self.outside, self.spans = self._surroundings()
@@ -130,7 +131,9 @@ class Invocation:
         try:
             if not self.is_flat:
                 args, kwargs = self.parts.together(values)
+            copies = Parts((args, kwargs)) if self.loose else self.parts
             value = callee.function(*args, **kwargs)
+            check_loose(self.name, self.parts, copies, self.loose)
             versions = written()
             if not versions and is_array(value):
                 return wrap(type(value), value._node), _NONE

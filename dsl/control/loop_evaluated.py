@@ -27,6 +27,7 @@ from lumijit.control.state import (
     as_arrays,
     call,
     check_contents,
+    check_loose,
     check_sizes,
     common_type,
     condition_node,
@@ -34,6 +35,7 @@ from lumijit.control.state import (
     inconsistent,
     is_array,
     is_late,
+    loose,
     never_ends,
     node_of,
     same_object,
@@ -200,16 +202,18 @@ class EvaluatedLoop:
         Arrays that it changes in place stay the objects that they are.
         """
         old = Parts(state, self.labels)
-        held, objects = Held(old), contents(old)
+        held, objects, others = Held(old), contents(old), loose(old)
         try:
             with writes.watched() as found, trace.masked_only(active):
                 given = pytree.copied(state)
+                copies = Parts(given) if others else old
                 returned = call(self.body, given, self.name)
                 new = Parts(returned, self.labels)
                 nodes = list(map(node_of, new.leaves))
                 if found:
                     held.follow({key: entry.last for key, entry in found.items()})
                 left, items = held.current_nodes(), held.current_items()
+                check_loose(self.name, old, copies, others)
             check_contents(self.name, old, objects)
         finally:
             held.restore()

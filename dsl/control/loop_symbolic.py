@@ -30,6 +30,7 @@ from lumijit.control.state import (
     State,
     call,
     check_contents,
+    check_loose,
     check_sizes,
     common_type,
     condition_node,
@@ -37,6 +38,7 @@ from lumijit.control.state import (
     inconsistent,
     is_array,
     is_late,
+    loose,
     never_ends,
     node_of,
     same_object,
@@ -84,6 +86,7 @@ class SymbolicLoop(Knowledge):
         self.name = name
         self.strict = strict
         self.contents = contents(self.parts)
+        self.loose = loose(self.parts)
         self.bound = bound
         # Python numbers that became other objects, as they are now.
         self.replaced: dict[int, Any] = {}
@@ -210,6 +213,7 @@ class SymbolicLoop(Knowledge):
                 raise self._note_indexed(used, args) from None
             self._define(returned)
             check_contents(self.name, self.parts, self.contents)
+            check_loose(self.name, self.parts, given, self.loose)
             self._check_in_place(before, inner)
             after = Parts(returned, self.labels)
             leaves = self.parts.leaves

@@ -23,9 +23,10 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.nested import NestedArray
-from lumijit.pytree import Parts, flat_map
+from lumijit.pytree import Parts, flat_map, kind_of
 from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
 from lumijit.syntax.undefined import Undefined
+from lumijit.undeclared import differs, undeclared
 
 NUMBERS = (bool, int, float)
 _MUTABLE = (set, bytearray, deque, np.ndarray)
@@ -273,6 +274,45 @@ def check_contents(construct: str, parts: Parts, before: list[tuple[Any, Any]]) 
                 "place, for all elements alike and once per tracing",
                 f"use an array for '{name}', and lumijit.scatter to change "
                 "its entries; or change it outside.",
+            )
+
+
+def _beside_fields(value: Any) -> dict[str, Any]:
+    """Return the attributes of a struct that are none of its fields."""
+    kind = kind_of(type(value)) if getattr(value, "__dict__", None) else None
+    return {} if kind is None else undeclared(value, kind.keys(value))
+
+
+def loose(parts: Parts) -> dict[int, dict[str, Any]]:
+    """Return what structs of the state have besides their fields, if it is anything."""
+    found = enumerate(map(_beside_fields, parts.containers))
+    return {k: others for k, others in found if others}
+
+
+def check_loose(
+    construct: str, own: Parts, given: Parts, before: dict[int, dict[str, Any]]
+) -> None:
+    """Refuse changes of attributes that are no fields: they would be lost.
+
+    Args:
+        construct: the construct.
+        own: the state.
+        given: what the body was given in its place.
+        before: what `loose` said of the state.
+    """
+    for k, others in before.items():
+        after = _beside_fields(given.containers[k])
+        for name, value in others.items():
+            if not differs(value, after.get(name, value)):
+                continue
+            owner = own.containers[k]
+            path = own.name_of(owner)
+            kind = type(owner).__name__
+            raise StateError(
+                construct,
+                f"the body changes '{path}.{name}', which is no field of {kind!r}: it "
+                "is no part of the state, and the change would be lost",
+                f"make '{name}' a field: declare it in the class, or in DRJIT_STRUCT.",
             )
 
 
