@@ -158,7 +158,8 @@ class FlatArray(Holder, ArrayBase):
                 f"{wanted}({name})",
                 f"only arrays of one entry convert to a Python {wanted} "
                 f"(got {self._node.size} entries)",
-                f"index it, as in x[0], or convert it with {wanted}_array_t.",
+                f"index it, as in x[0], convert it with {wanted}_array_t, or use "
+                "lumijit's functions in place of Python's.",
             )
         return self._entry(0, f"__{wanted}__")
 

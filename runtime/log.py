@@ -47,7 +47,7 @@ def set_log_level(new_level: LogLevel | int) -> None:
     if isinstance(new_level, bool) or not isinstance(new_level, int):
         raise ArrayTypeError(
             "set_log_level()",
-            f"'{new_level!r}' is no level (expected LogLevel or int, got "
+            f"{new_level!r} is no level (expected LogLevel or int, got "
             f"{type(new_level).__name__})",
             "pass a member of LogLevel, such as LogLevel.Info.",
         )

@@ -64,6 +64,13 @@ class Callee:
 def distinct(targets: Sequence[Callable[..., Any]], name: str) -> list[Callee]:
     """List the different callables with all of their positions."""
     found: dict[Any, Callee] = {}
+    if isinstance(targets, ArrayBase) or not hasattr(targets, "__getitem__"):
+        raise ArrayTypeError(
+            name,
+            f"the targets are of type {type(targets).__name__!r} (expected a sequence "
+            "of callables)",
+            "pass the index first, then a list of functions.",
+        )
     for k, target in enumerate(targets):
         if not callable(target):
             raise ArrayTypeError(

@@ -124,6 +124,12 @@ def branches_return_one_or_two_values(x):
     return x
 
 
+@refused(r"different structures .*: 'return value' is None in the false branch")
+def one_path_ends_without_return(x):
+    if x > 1:
+        return x, x
+
+
 @refused(r"the Python object 's' \(of type set\) was changed in place.*outside")
 def branch_adds_to_a_set(x):
     s = set()

@@ -94,6 +94,10 @@ def test_wrong_index(index: Any) -> None:
 def test_target_that_is_no_callable() -> None:
     with pytest.raises(ArrayTypeError, match=r"targets\[1\] is of type 'int'.*Fix: "):
         lj.switch(UInt(0), [twice, 3], 1)
+    for targets, kind in ((twice, "function"), (UInt(0), "UInt")):
+        text = f"the targets are of type '{kind}'.*Fix: pass the index first"
+        with pytest.raises(ArrayTypeError, match=text):
+            lj.switch(UInt(0), targets, 1)
 
 
 @pytest.mark.parametrize("mode", MODES)
