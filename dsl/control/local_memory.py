@@ -22,7 +22,7 @@ T = TypeVar("T")
 _NUMBERS = (bool, int, float)
 
 
-def alloc_local(dtype: type[T], size: int, value: T | None = None) -> Local[T]:
+def alloc_local(dtype: type[T], size: int, value: T | float | None = None) -> Local[T]:
     """Allocate a small buffer that each element of the computation has for itself.
 
     Symbolic loops may read and write its entries at computed positions, which
@@ -183,7 +183,7 @@ class Local(Generic[T]):
         """
         return cast(T, self._store.read(index, active))
 
-    def write(self, value: T, index: Any, active: Any = True) -> None:
+    def write(self, value: Any, index: Any, active: Any = True) -> None:
         """Replace the entry at `index` by a value.
 
         Args:
@@ -209,7 +209,7 @@ class Local(Generic[T]):
         """Return the entry at a position."""
         return self.read(index)
 
-    def __setitem__(self, index: Any, value: T) -> None:
+    def __setitem__(self, index: Any, value: Any) -> None:
         """Replace the entry at a position."""
         self.write(value, index)
 

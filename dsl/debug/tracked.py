@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Any
+from typing import Any, Literal, overload
 
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.debug.diagram import HEAD, quoted, source
@@ -28,6 +28,14 @@ def _operation(vertex: Vertex) -> str:
 def _label(vertex: Vertex) -> str:
     node = vertex.result()
     return (label_of(node) or "") if node is not None else ""
+
+
+@overload
+def whos_ad(as_string: Literal[False] = False) -> None: ...
+@overload
+def whos_ad(as_string: Literal[True]) -> str: ...
+@overload
+def whos_ad(as_string: bool) -> str | None: ...
 
 
 def whos_ad(as_string: bool = False) -> str | None:

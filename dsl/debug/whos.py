@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import Literal, overload
 
 from lumijit.arrays import node_state
 from lumijit.compiler.ir.nodes import Node
@@ -30,6 +31,14 @@ def live_nodes() -> list[Node]:
     forget_literals()
     gc.collect()
     return [found for found in gc.get_objects() if type(found) is Node]
+
+
+@overload
+def whos(as_string: Literal[False] = False) -> None: ...
+@overload
+def whos(as_string: Literal[True]) -> str: ...
+@overload
+def whos(as_string: bool) -> str | None: ...
 
 
 def whos(as_string: bool = False) -> str | None:

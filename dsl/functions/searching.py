@@ -16,7 +16,7 @@ from lumijit.runtime.errors import ArrayValueError
 from lumijit.type_traits import uint32_array_t
 
 
-def binary_search(start: int, end: int, pred: Callable[[Any], Any]) -> Any:
+def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
     """Find the first index at which a predicate doesn't hold any more.
 
     Args:

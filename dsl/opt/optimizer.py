@@ -337,7 +337,7 @@ class Optimizer(MutableMapping[str, Any]):
             for entry in parameter.entries:
                 entry.reset()
 
-    def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
+    def state_dict(self) -> dict[str, Any]:
         """Return values, states and rates as arrays of NumPy.
 
         Returns:

@@ -157,7 +157,7 @@ class GradScaler:
         self._is_finite = None
         evaluation.eval(self._scale, self._streak)
 
-    def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the scale and the number of good steps as arrays of NumPy.
 
         >>> import lumijit as dr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -12,7 +12,7 @@ def hint(
     arg: T,
     /,
     *,
-    mode: Literal["scalar", "evaluated", "symbolic"] | None = None,
+    mode: str | None = None,
     max_iterations: int | None = None,
     label: str | None = None,
     include: Sequence[object] | None = None,
@@ -24,7 +24,7 @@ def hint(
 
     Args:
         arg: The condition of an `if` or `while`, or the `range(...)` of a `for`.
-        mode: Overrides how the construct is compiled.
+        mode: "scalar", "symbolic" or "evaluated": how the construct is compiled.
         max_iterations: Upper bound on the number of iterations of a loop.
         label: A name for the construct in the generated code.
         include: Local variables that must be state.

@@ -14,8 +14,11 @@ from lumijit.compiler.ir.ops.arithmetic import MUL
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.operators import BINARY, Binary
 from lumijit.runtime.dtypes import BOOL, FLOAT32, INT32, DType
-from tests.tools.stub_types import SIZES, WRITTEN, orders
+from tests.tools.stub_types import ARRAYS_OF_NUMPY, SIZES, WRITTEN, orders
 
+# Those that only results have are covariant: where `x < y` is asked to be iterable, it
+# is a `MaskT` that is.
+_TAKEN = ("SelfCpT", "ValCpT", "LeafT", "ImagCpT")
 PARAMETERS = ("SelfT", "SelfCpT", "ValT", "ValCpT", "RedT", "PlainT", "MaskT")
 ARRAY = f"ArrayBase[{', '.join(PARAMETERS)}]"
 _HEAD = f"""# What all array types have in common. {WRITTEN}
@@ -24,15 +27,18 @@ _HEAD = f"""# What all array types have in common. {WRITTEN}
 
 from collections.abc import Iterator, Sequence
 from types import EllipsisType
-from typing import Any, Generic, NoReturn, overload
+from typing import Any, ClassVar, Generic, NoReturn, overload
 
 import numpy as np
+from lumijit.compiler.ir.nodes import Node
 from lumijit.enums import VarState
-from typing_extensions import Never, TypeVar
+from lumijit.spec import ArraySpec
+from typing_extensions import Never, Self, TypeVar
 
 """
 _ARRAY_BASE = f"""
 class ArrayBase(Generic[{", ".join(PARAMETERS)}]):
+    _spec: ClassVar[ArraySpec]
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def numpy(self) -> np.ndarray[Any, Any]: ...
     def torch(self) -> Any: ...
@@ -57,6 +63,8 @@ class ArrayBase(Generic[{", ".join(PARAMETERS)}]):
     def __delitem__(self, key: NoReturn, /) -> None: ...
     @property
     def array(self) -> PlainT: ...
+    @array.setter
+    def array(self, value: Any) -> None: ...
     @property
     def real(self) -> Any: ...
     @property
@@ -88,11 +96,17 @@ class ArrayBase(Generic[{", ".join(PARAMETERS)}]):
     def __matmul__(self, other: Any, /) -> Any: ...
     def __rmatmul__(self, other: Any, /) -> Any: ...
 """
+# What mypy makes of arrays of several types, as in `[Float(1), Array3f(2)]`: it joins
+# types at the base whose own bases are the most. All types list it last, so that they
+# are an `ArrayBase` with parameters of their own first.
+_ANY_ARRAY = "class AnyArray(ArrayBase): ..."
 # `**` takes what products take.
 _OPERATORS = (*BINARY, Binary("pow", MUL, "**"))
 # What entries are indexed by; what is read may be written to under a mask.
 _FLAT = """
 class Flat(Generic[SelfT, ValT]):
+    _node: Node
+    def _become(self, node: Node) -> None: ...
     def __float__(self) -> float: ...
     def __int__(self) -> int: ...
     @overload
@@ -102,13 +116,13 @@ class Flat(Generic[SelfT, ValT]):
 
 class NoArray: ...
 
-class Ravels(Generic[LeafT]): ...
+class Ravels(Generic[FlatT]): ...
 
-class Rows(Generic[ValT, LeafT]):
+class Rows(Generic[ValT, FlatT]):
     @overload
     def __getitem__(self, key: int, /) -> ValT: ...
     @overload
-    def __getitem__(self, key: tuple[int, int], /) -> LeafT: ...
+    def __getitem__(self, key: tuple[int, int], /) -> FlatT: ...
     @overload
     def __getitem__(self, key: Any, /) -> Any: ...
 
@@ -119,12 +133,12 @@ class Component(Generic[ValT, ValCpT]):
     def __get__(self, owner: Any, cls: Any = None) -> ValT: ...
     def __set__(self, owner: Any, value: ValCpT) -> None: ...
 """
+_WITH_IMAG = f"{', '.join(PARAMETERS)}, ImagT, ImagCpT"
 _KINDS = f"""
-class Numbers(Floats[{", ".join(PARAMETERS)}], Generic[{", ".join(PARAMETERS)}, ImagT]):
-    @property
-    def real(self) -> ValT: ...
-    @property
-    def imag(self) -> ImagT: ...
+class Numbers(Floats[{", ".join(PARAMETERS)}], Generic[{_WITH_IMAG}]):
+    real: Component[ValT, ValCpT]
+    imag: Component[ImagT, ImagCpT]
+    def __complex__(self) -> complex: ...
     def __abs__(self) -> ValT: ...
 
 class Matrices(Floats[{", ".join(PARAMETERS)}]):
@@ -146,6 +160,13 @@ class PCG32Base(Generic[UIntT, UInt64T, Float16T, FloatT, Float64T]):
     def __init__(
         self, size: Any = 1, initstate: Any = ..., initseq: Any = ...
     ) -> None: ...
+    def __add__(self, steps: Any) -> Self: ...
+    def __iadd__(self, steps: Any) -> Self: ...
+    @overload
+    def __sub__(self, other: PCG32Base) -> Any: ...
+    @overload
+    def __sub__(self, other: Any) -> Self: ...
+    def __isub__(self, steps: Any) -> Self: ...
     def seed(self, initstate: Any = ..., initseq: Any = ...) -> None: ...
     def next_uint32(self, mask: Any = True) -> UIntT: ...
     def prev_uint32(self, mask: Any = True) -> UIntT: ...
@@ -188,7 +209,8 @@ def _operators(binary: Binary, cases: list[tuple[str, str]]) -> str:
     if binary.name in ("eq", "ne"):
         return _overloads(binary.name, [("object", "MaskT")])
     if binary.is_comparison:
-        return _overloads(binary.name, [("SelfCpT | float", "MaskT"), *_BESIDE])
+        other = f"SelfCpT | float | {ARRAYS_OF_NUMPY}"
+        return _overloads(binary.name, [(other, "MaskT"), *_BESIDE])
     if not cases:
         return "\n".join(
             _overloads(name, [("Never", "Any")])
@@ -196,7 +218,9 @@ def _operators(binary: Binary, cases: list[tuple[str, str]]) -> str:
         )
     others = _BESIDE if _OWN in cases else []
     backward = _overloads(f"r{binary.name}", [*cases, *others])
-    return _overloads(binary.name, cases) + "\n" + backward
+    # Without this case, the result would be an array of NumPy.
+    forward = _overloads(binary.name, [*cases, (ARRAYS_OF_NUMPY, "Any")])
+    return forward + "\n" + backward
 
 
 def _base() -> str:
@@ -224,9 +248,7 @@ def _entries(name: str, dtype: DType, more: tuple[str, ...]) -> str:
 
 
 def _sizes() -> str:
-    classes = [f"class Size{n}: ..." for n in SIZES]
-    every = ", ".join(f"Size{n}" for n in SIZES)
-    return "\n".join([*classes, f"class AnySize({every}): ..."])
+    return "\n".join(f"class Size{n}: ..." for n in SIZES)
 
 
 def _static() -> str:
@@ -235,7 +257,7 @@ def _static() -> str:
     names = "xyzw"
     parameters = "ValT, ValCpT, Vec2T, Vec3T, Vec4T"
     before: set[str] = set()
-    base = f"Generic[{parameters}]"
+    base = f"AnyArray, Generic[{parameters}]"
     for size in range(1, 5):
         lines.append(f"class Static{size}({base}):")
         lines.append(f"    {names[size - 1]}: Component[ValT, ValCpT]")
@@ -262,10 +284,23 @@ def _draws() -> str:
 def base_stub() -> str:
     """Return the stub of the classes from which all array types derive."""
     # With defaults, "ArrayBase" alone is any array, and strict checkers are content.
-    others = ("FloatT", "LeafT", "IntT", "ImagT", "Vec2T", "Vec3T", "Vec4T")
+    others = (
+        "FloatT",
+        "FlatT",
+        "LeafT",
+        "IntT",
+        "ImagT",
+        "ImagCpT",
+        "Vec2T",
+        "Vec3T",
+        "Vec4T",
+    )
     others += ("UIntT", "UInt64T", "Float16T", "Float64T")
-    variables = [f'{name} = TypeVar("{name}", default=Any)' for name in PARAMETERS]
-    variables += [f'{name} = TypeVar("{name}", default=Any)' for name in others]
+    variables = [
+        f'{name} = TypeVar("{name}", default=Any'
+        + (")" if name in _TAKEN else ", covariant=True)")
+        for name in (*PARAMETERS, *others)
+    ]
     variables += [
         f'{name} = TypeVar("{name}", covariant=True)'
         for name in ("InT", "LikeT", "OfT")
@@ -278,6 +313,7 @@ def base_stub() -> str:
             "class Fits(Generic[InT, LikeT, OfT]): ...",
             _sizes(),
             _base(),
+            _ANY_ARRAY,
             _entries("Floats", FLOAT32, ()),
             _entries("Integers", INT32, ("FloatT", "LeafT")),
             _entries("Masks", BOOL, ("FloatT", "LeafT", "IntT")),

@@ -65,6 +65,8 @@ def _promoted_by_three() -> list[Case]:
 _REAL: Case = (["ArrayT"], "ArrayT")
 _FLOAT: Case = (["float"], "float")
 _INT: Case = (["int"], "int")
+_TESTS: list[Case] = [([f"{_MASKED} | NoArray"], "MaskT"), (["float"], "bool")]
+_PARTS: list[Case] = [_REAL, _INT, (["complex"], "float")]
 _AXIS = "Literal[0] | EllipsisType = ..."
 # For each form: the functions, and what they take and return. A case without an
 # `axis` is followed by one in which there is any.
@@ -97,11 +99,13 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
         "sincos sincosh",
         [(["ArrayT"], "tuple[ArrayT, ArrayT]"), (["float"], "tuple[float, float]")],
     ),
-    "tests": (
-        "isfinite isinf isnan",
+    "tests": ("isnan", _TESTS),
+    "tests of numbers as a whole": (
+        "isfinite isinf",
         [
-            ([f"{_MASKED} | NoArray"], "MaskT"),
-            (["float"], "bool"),
+            ([f"Numbers[Any, Any, {_MASKED}] | NoArray"], "MaskT"),
+            (["Numbers[Any, Any, float] | NoArray"], "bool"),
+            *_TESTS,
         ],
     ),
     "operators": (
@@ -114,30 +118,47 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
     ),
     "bits": ("mul_hi rotl rotr", _promoted("SelfT", ("int",))),
     "cross products": ("cross", _promoted("SelfT", ())),
-    "products": ("abs_dot dot unit_angle", _promoted("RedT", ("float",))),
+    "products": (
+        "abs_dot dot unit_angle",
+        [*_promoted("RedT", ("float",)), (["Sequence[Any]"] * 2, "Any")],
+    ),
     "functions of three": ("clamp clip ellint_3 fma lerp", _promoted_by_three()),
     "selection": (
         "select",
         [
-            (["bool", "T", "T"], "T"),
             (["SelfCpT", _ARRAY, "SelfCpT"], "SelfT"),
             (["SelfCpT", "SelfCpT", _ARRAY], "SelfT"),
+            (["bool", "T", "T"], "T"),
             ([_MASKS, "int", "int"], "IntT"),
             ([_MASKS, "LeafT", "LeafT"], "FloatT"),
             ([_OPERANDS] * 3, "Any"),
             (["ArrayBase", "T", "T"], "T"),
         ],
     ),
-    "matrices": ("det frob trace", [(["Rows[Any, LeafT]"], "LeafT"), (["Any"], "Any")]),
+    "matrices": ("det frob trace", [(["Rows[Any, FlatT]"], "FlatT"), (["Any"], "Any")]),
     "parts": (
         "imag",
-        [(["Numbers[Any, Any, Any, Any, Any, Any, Any, ImagT]"], "ImagT"), _REAL],
+        [
+            (["Numbers[Any, Any, Any, Any, Any, Any, Any, ImagT] | NoArray"], "ImagT"),
+            *_PARTS,
+        ],
     ),
     "real parts": (
         "real",
-        [(["Numbers[Any, Any, ValT, Any, Any, Any, Any, Any]"], "ValT"), _REAL],
+        [
+            (["Numbers[Any, Any, ValT, Any, Any, Any, Any, Any] | NoArray"], "ValT"),
+            *_PARTS,
+        ],
     ),
-    "flat arrays": ("ravel", [(["Ravels[LeafT] | NoArray"], "LeafT")]),
+    "flat arrays": (
+        "ravel",
+        [
+            (["Ravels[FlatT] | NoArray"], "FlatT"),
+            _INT,
+            _FLOAT,
+            (["Sequence[Any] | ArrayBase"], "Any"),
+        ],
+    ),
     "inverse": ("inverse", [_REAL, _FLOAT]),
     "unchanged types": (
         "block_prefix_sum block_sum conj copy cumsum empty_like grad ones_like "
@@ -323,12 +344,14 @@ def package_stub() -> str:
         if name not in typed:
             home = "lumijit.typed" if name == "ArrayBase" else home
             lines.append(f"from {home} import {name} as {name}")
-    others = ("FloatT", "ImagT", "Integers", "IntT", "LeafT", "Masks", "Matrices")
-    others += ("NoArray", "Numbers", "Ravels", "Rows", *(f"Size{n}" for n in SIZES))
+    others = ["FlatT", "FloatT", "ImagT", "Integers", "IntT", "LeafT", "Masks"]
+    others += ["Matrices", "NoArray", "Numbers", "Ravels", "Rows"]
+    others += [f"Size{n}" for n in SIZES]
     lines += [
         f"from lumijit.typed import {', '.join(PARAMETERS)}",
         f"from lumijit.typed import {', '.join(others)}",
         "",
+        f"__all__ = {sorted(dr.__all__)}",
         "__version__: str",
         'T = TypeVar("T")',
         'ArrayT = TypeVar("ArrayT", bound=ArrayBase)',

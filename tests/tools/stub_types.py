@@ -21,6 +21,7 @@ from lumijit.runtime.dtypes import FLOAT32, INT32
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import (
     ANY_LENGTH,
+    COMPLEX,
     DYNAMIC,
     FLAT,
     MATRIX,
@@ -43,6 +44,7 @@ NAMESPACES = {
 }
 WRITTEN = "Written by `python -m tests.tools.stubs`."
 Type = Any
+ARRAYS_OF_NUMPY = "np.ndarray[Any, Any]"
 # The static sizes of which operands must agree.
 SIZES = (0, 1, 2, 3, 4)
 # What generators of random numbers draw, besides integers.
@@ -131,8 +133,14 @@ def fits(cls: Type) -> str:
 
 
 def _alias(cls: Type) -> str:
-    number = python_type(cls._spec.dtype).__name__
-    return f"_{cls.__name__}Cp: TypeAlias = {fits(cls)} | {number} | Sequence[{number}]"
+    spec = cls._spec
+    number = python_type(spec.dtype).__name__
+    found = [fits(cls), "complex" if spec.kind is COMPLEX else number]
+    if spec.kind is TENSOR:
+        found += [f"{'Sequence[' * n}{number}{']' * n}" for n in range(1, 5)]
+    else:
+        found.append(f"Sequence[{_compatible(cls._item)}]")
+    return f"_{cls.__name__}Cp: TypeAlias = {' | '.join(found)}"
 
 
 def _compatible(cls: Type) -> str:
@@ -169,14 +177,16 @@ def _storage(cls: Type) -> str:
         name = "Matrices"
     elif spec.kind.is_number:
         name = "Numbers"
-        is_real = spec.kind is not QUATERNION
-        parameters.append(_related(spec, outer=spec.outer[1:] if is_real else (3,)))
+        has_one = spec.kind is not QUATERNION
+        imag: Type = cls._item if has_one else find(spec.replaced(outer=(3,)))
+        parameters += [imag.__name__, _compatible(imag)]
     elif spec.dtype.is_float:
         name = "Floats"
     else:
         # Python's numbers change the type of the entries.
         name = "Masks" if spec.dtype.is_bool else "Integers"
-        leaf = _related(spec.flat(FLOAT32)) + " | float" if spec.is_jit else "float"
+        leaf = _related(spec.flat(FLOAT32)) + " | " if spec.is_jit else ""
+        leaf += "float | Sequence[float]"
         parameters += [_related(spec, dtype=FLOAT32), leaf]
         if spec.dtype.is_bool:
             parameters.append(_related(spec, dtype=INT32))
@@ -190,7 +200,7 @@ def _reading(cls: Type) -> list[str]:
     flat = spec.flat(spec.dtype) if spec.is_jit else spec.plain()
     if not spec.is_jit:
         flat = flat.replaced(outer=(DYNAMIC,), kind=ANY_LENGTH)
-    found = [f"Size{size}" if size >= 0 else "AnySize"]
+    found = [f"Size{n}" for n in ([size] if size >= 0 else SIZES)]
     found.append(f"Ravels[{find(flat).__name__}]")
     if spec.kind is TENSOR or not spec.outer:
         return [*found, f"Flat[{', '.join(_parameters(cls)[:3:2])}]"]
@@ -205,7 +215,7 @@ def _reading(cls: Type) -> list[str]:
 
 
 def _class(cls: Type) -> str:
-    bases = [fits(cls), *_reading(cls), _storage(cls)]
+    bases = [_storage(cls), fits(cls), *_reading(cls), "AnyArray"]
     return f"class {cls.__name__}({', '.join(bases)}): ..."
 
 
@@ -245,7 +255,7 @@ _EVENT = dict.fromkeys(
 
 
 def _imported() -> list[str]:
-    names = ["AnySize", "Fits", "Flat", "Floats", "Integers", "Masks", "Matrices"]
+    names = ["AnyArray", "Fits", "Flat", "Floats", "Integers", "Masks", "Matrices"]
     names += ["Numbers", "PCG32Base", "Ravels", "Rows"]
     names += [f"Static{n}" for n in range(1, 5)] + [f"Size{n}" for n in SIZES]
     found = types("llvm").values()

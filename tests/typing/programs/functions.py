@@ -9,6 +9,7 @@ import lumijit as dr
 from lumijit import auto, scalar
 from lumijit.llvm import (
     PCG32,
+    Array2b,
     Array2f,
     Array3b,
     Array3f,
@@ -51,6 +52,11 @@ assert_type(dr.isfinite(1.0), bool)
 assert_type(dr.popcnt(i), Int)
 assert_type(dr.normalize(v), Array3f)
 assert_type(dr.square(v), Array3f)
+assert_type(list(dr.isnan(f)), list[bool])
+assert_type(dr.isfinite(complex_), Bool)
+assert_type(dr.isinf(scalar.Complex2f(1)), bool)
+assert_type(dr.isnan(complex_), Array2b)
+assert_type(list(dr.step(f, 2)), list[float])
 
 # Several.
 assert_type(dr.minimum(f, 0), Float)
@@ -75,6 +81,10 @@ assert_type(dr.det(matrix), Float)
 assert_type(dr.inverse(matrix), Matrix3f)
 assert_type(dr.real(complex_), Float)
 assert_type(dr.imag(quaternion), Array3f)
+assert_type(list(dr.imag(complex_)), list[float])
+assert_type(dr.real(2.5), float)
+assert_type(dr.imag(3), int)
+assert_type(dr.real(1j), float)
 
 # Selection.
 assert_type(dr.select(f < 1, f, 0), Float)
@@ -83,6 +93,8 @@ assert_type(dr.select(f < 1, 1.0, 2.0), Float)
 assert_type(dr.select(v < 1, 1, 2), Array3i)
 assert_type(dr.select(f < 1, dr.select(f < 0.3, f, 1), 2), Float)
 assert_type(dr.select(v < 1, v, 0), Array3f)
+assert_type(dr.select(True, 1, f), Float)
+assert_type(dr.select(True, 1, 2), int)
 
 # Reductions.
 assert_type(dr.sum(v), Float)
@@ -95,6 +107,10 @@ assert_type(dr.any(f < 1), Bool)
 assert_type(dr.all(scalar.Array3f(1) < 2), bool)
 assert_type(dr.sum(tensor), TensorXf)
 assert_type(dr.max(f)[0], float)
+dr.abs_dot([1, 2], (3, 4))
+for several in ([f, v], [i, f]):
+    dr.maximum(dr.abs(several[0]), 0)
+    dr.ravel(several[1])
 
 # Making arrays, reading and writing memory.
 assert_type(dr.zeros(Array3f, 2), Array3f)
@@ -107,6 +123,8 @@ assert_type(dr.zeros_like(v), Array3f)
 assert_type(dr.ravel(v), Float)
 assert_type(dr.ravel(matrix), Float)
 assert_type(dr.ravel(tensor), Float)
+assert_type(dr.ravel(0.5), float)
+dr.ravel([1.5, 2])
 assert_type(dr.unravel(Array2f, Float(1, 2)), Array2f)
 assert_type(dr.cumsum(f), Float)
 assert_type(dr.reverse(f), Float)
@@ -131,6 +149,7 @@ assert_type(PCG32().next_float32(), Float)
 assert_type(PCG32().next_float_normal(Float), Float)
 assert_type(f.grad, Float)
 assert_type(scalar.PCG32().next_uint32(), int)
+assert_type(PCG32() + UInt(1), PCG32)
 
 
 # Control flow.
@@ -182,3 +201,11 @@ targets: list[Callable[[Float], Float]] = [lambda x: x, lambda x: x * 2]
 assert_type(dr.switch(UInt32(0, 1), targets, f), Float)
 assert_type(dr.select(True, ray, ray), Ray)
 assert_type(dr.zeros(Ray), Ray)
+stack = dr.alloc_local(Float, 4, value=0)
+stack[UInt32(1)] = 2
+stack.write(i[:1], 0)
+assert_type(stack[0], Float)
+for mode in ("symbolic", "evaluated"):
+    dr.hint(f < 1, mode=mode)
+dr.binary_search(0, 9, lambda k, last=3: k < last)
+assert_type(dr.whos(as_string=True), str)

@@ -24,6 +24,8 @@ i / i  # wrong
 f << 1  # wrong
 f & f  # wrong
 v + "1"  # wrong
+v + 1j  # wrong
+v + [f, "1"]  # wrong
 length(f)  # wrong
 length(v < 1)  # wrong
 length(Array3u(1))  # wrong

@@ -1,5 +1,6 @@
 """What operators, items and components of arrays are; each claim is run, too."""
 
+import numpy as np
 from typing_extensions import assert_type
 
 from lumijit import scalar
@@ -11,6 +12,7 @@ from lumijit.llvm import (
     Array3i,
     Array3u,
     Array4f,
+    Array22f,
     Bool,
     Complex2f,
     Float,
@@ -58,6 +60,12 @@ assert_type(i * 0.5, Float)
 assert_type(0.5 * w, Array3f)
 assert_type(v * 2, Array3f)
 assert_type(v + [1, 2, 3], Array3f)
+assert_type(v + [f, 2, 3], Array3f)
+assert_type(i + [1.5, 2], Float)
+assert_type(Array22f(1) + [[1, 2], [3, 4]], Array22f)
+assert_type(tensor + [[1, 2], [3, 4]], TensorXf)
+total: Float = f + np.ones(2, np.float32)
+assert_type(f < np.ones(2, np.float32), Bool)
 assert_type(b * 2, Int)
 assert_type(m * 2, Array3i)
 assert_type(b * 0.5, Float)
@@ -121,6 +129,12 @@ f[b] += 1
 v += 1
 v *= f
 
+# Arrays of several types in one container.
+for several in ([v, f], [w, v], [f, i], [tensor, matrix], [v, Array4f(1)]):
+    several[0].numpy() + (several[0] * 2).numpy()
+named = {"a": complex_, "b": v}
+abs(named["a"] + 1).item()
+
 # Matrices, complex numbers, quaternions.
 assert_type(matrix @ matrix, Matrix3f)
 assert_type(matrix @ v, Array3f)
@@ -133,10 +147,18 @@ assert_type(complex_ * f, Complex2f)
 assert_type(f + complex_, Complex2f)
 assert_type(complex_.real, Float)
 assert_type(abs(complex_), Float)
+assert_type(complex_ * 1j, Complex2f)
+assert_type(2 + complex_**1j, Complex2f)
+complex_ += 1j
+complex_.real = 1
+complex_.imag += f
+quaternion.imag = [1, 2, 3]
+assert_type(complex(Complex2f(1, 2)), complex)
 assert_type(quaternion * quaternion, Quaternion4f)
 assert_type(quaternion.imag, Array3f)
 assert_type(quaternion.real, Float)
 assert_type(quaternion.x, Float)
 assert_type(tensor.array, Float)
+tensor.array = tensor.array * 2
 assert_type(complex_.array, Array2f)
 assert_type(v.array, Array3f)
