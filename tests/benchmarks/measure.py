@@ -183,5 +183,7 @@ def measure(
 
 
 if __name__ == "__main__":
-    words, (folder, size, count) = sys.argv[1:4], sys.argv[4:]
-    print(json.dumps(measure(*words, Path(folder), float(size), int(count))))
+    module, theme, name, folder, size, count = sys.argv[1:]
+    print(
+        json.dumps(measure(module, theme, name, Path(folder), float(size), int(count)))
+    )

@@ -70,7 +70,7 @@ def _programs(dr: Any, types: Any) -> dict[str, Program]:
     }
 
 
-def _microseconds(dr: Any, call: Callable[[], Any]) -> float:
+def _microseconds(dr: Any, call: Callable[..., Any]) -> float:
     """Return the time of a call with what it launches."""
     for _ in range(5):
         dr.eval(call())

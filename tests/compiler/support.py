@@ -77,9 +77,9 @@ def edge_values(dtype: DType) -> Array:
         return np.concatenate([found, np.array([tiny, -tiny], dtype.numpy)])
     limits = np.iinfo(dtype.numpy)
     low, high = int(limits.min), int(limits.max)
-    values = {low, low + 1, high, high - 1, high // 2, high // 3, 0, 1, 2, 3, 7, 10}
-    values |= {-1, -2, -3, -7} if dtype.is_signed else {high // 2 + 1}
-    return np.array(sorted(values), dtype=dtype.numpy)
+    whole = {low, low + 1, high, high - 1, high // 2, high // 3, 0, 1, 2, 3, 7, 10}
+    whole |= {-1, -2, -3, -7} if dtype.is_signed else {high // 2 + 1}
+    return np.array(sorted(whole), dtype=dtype.numpy)
 
 
 def random_values(dtype: DType, size: int, seed: int = 0) -> Array:
@@ -151,8 +151,8 @@ def loop(
 
 def branch(
     cond: Node,
-    yes: Callable[[], Nodes],
-    no: Callable[[], Nodes],
+    yes: Callable[..., Nodes],
+    no: Callable[..., Nodes],
     holders: tuple[Holder, ...] = (),
 ) -> list[Node]:
     """Trace a conditional and return its results; the sides may write to holders."""

@@ -158,8 +158,9 @@ def test_random_programs(
         evaluate.evaluate(wanted)
         for node, merged, right in zip(wanted, again, expected, strict=True):
             # A result that is the same for all may have one entry.
-            assert_same(*np.broadcast_arrays(merged, right))
-            assert_same(*np.broadcast_arrays(data(node), right))
+            for found in (merged, data(node)):
+                both = np.broadcast_arrays(found, right)
+                assert_same(both[0], both[1])
 
 
 def leaf(t: DType, k: int) -> Node:
@@ -268,7 +269,8 @@ def test_writes_of_bodies_that_share_their_operands() -> None:
         inner.writes.update(body.writes)
     found = calls.close_call(index, TRUE, count, bodies, inner, "call")
     check([holder._node, *found])
-    k = np.arange(size) % count
-    sums = [int(((np.arange(size) * 3 + k) * (k % 3 == r)).sum()) for r in (1, 2)]
+    number = np.arange(size) % count
+    terms = np.arange(size) * 3 + number
+    sums = [int((terms * (number % 3 == r)).sum()) for r in (1, 2)]
     assert data(holder._node).tolist() == [0, *sums]
     assert data(found[0]).tolist() == (np.arange(size) * 4).tolist()

@@ -47,7 +47,7 @@ OPS = {
     "and": lo.AND,
     "or": lo.OR,
 }
-IDS = {"ids": lambda t: t.short}
+IDS: dict[str, Any] = {"ids": lambda t: t.short}
 
 
 def operations(t: DType) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def combined(op: str, values: Array, axis: int | None = None) -> Any:
         "and": np.bitwise_and,
         "or": np.bitwise_or,
     }[op]
-    kind = {"dtype": wide.dtype} if op in ("add", "mul") else {}
+    kind: dict[str, Any] = {"dtype": wide.dtype} if op in ("add", "mul") else {}
     with np.errstate(all="ignore"):
         return np.asarray(function.reduce(wide, axis=axis, **kind)).astype(values.dtype)
 
@@ -332,8 +332,9 @@ def test_blocks_of_a_scan_wait_for_no_other(t: DType, order: str) -> None:
     name = f"scan_add_inclusive_{t.short}"
     kernel = named_kernels.get(name, collectives.scan_ir, "add", t, False, "", False)
     sums, ready = np.zeros(10, t.numpy), np.zeros(10, np.int32)
+    slots: tuple[int, ...]
     slots = (source.buffer.address, result.buffer.address)  # type: ignore[union-attr]
-    slots += (sums.ctypes.data, ready.ctypes.data, BLOCK)
+    slots = (*slots, sums.ctypes.data, ready.ctypes.data, BLOCK)
     blocks = np.arange(10)[::-1]
     if order == "random":
         blocks = np.random.default_rng(2).permutation(10)
@@ -351,8 +352,10 @@ def test_blocks_of_a_compaction_wait_for_no_other() -> None:
     kernel = named_kernels.get("compress", collectives.compress_ir, "")
     sums, ready = np.zeros(10, np.uint32), np.zeros(10, np.int32)
     count = np.zeros(1, np.uint32)
+    slots: tuple[int, ...]
     slots = (source.buffer.address, result.buffer.address)  # type: ignore[union-attr]
-    slots += (sums.ctypes.data, ready.ctypes.data, BLOCK, size, count.ctypes.data)
+    slots = (*slots, sums.ctypes.data, ready.ctypes.data, BLOCK)
+    slots = (*slots, size, count.ctypes.data)
     _run_blocks(kernel, slots, size, np.arange(10)[::-1])
     assert count[0] == mask.sum() == expected.size
     assert_same(data(result)[: expected.size], expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.compiler.support import Array, array, data, lit
 from tests.targets import generating_for
 
 LONG = [INT64, UINT64]
-IDS = {"ids": lambda t: t.short}
+IDS: dict[str, Any] = {"ids": lambda t: t.short}
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["lanes", "doubles"])

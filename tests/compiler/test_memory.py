@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -44,7 +47,7 @@ pytestmark = pytest.mark.usefixtures("each_target")
 
 TRUE = trace.make_true(1)
 SIZES = (1, 8, 33, 67, 1000)
-IDS = {"ids": lambda t: t.short}
+IDS: dict[str, Any] = {"ids": lambda t: t.short}
 
 
 def indices(size: int, entries: int, seed: int = 1) -> Array:
@@ -119,7 +122,7 @@ def expected_scatter(
     """Apply one update after the other, in double precision for floats."""
     t = start.dtype
     out = start.astype(np.float64) if t.kind == "f" else start.copy()
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "identity": lambda a, b: b,
         "add": np.add,
         "mul": np.multiply,
@@ -274,7 +277,7 @@ def test_fetch_updates_and_returns_what_was_there(dtype: DType, op: str) -> None
         found = memory.fetch(holder, *operands, op)
         check([found, holder._node])
         after = old.copy()
-        combined = {
+        functions: dict[str, Callable[..., Any]] = {
             "identity": lambda a, b: b,
             "add": np.add,
             "mul": np.multiply,
@@ -282,8 +285,8 @@ def test_fetch_updates_and_returns_what_was_there(dtype: DType, op: str) -> None
             "max": np.maximum,
             "and": np.bitwise_and,
             "or": np.bitwise_or,
-        }[op]
-        after[at[active]] = combined(old[at[active]], new[active])
+        }
+        after[at[active]] = functions[op](old[at[active]], new[active])
         np.testing.assert_array_equal(data(found), np.where(active, old[at], 0))
         np.testing.assert_array_equal(data(holder._node), after)
 

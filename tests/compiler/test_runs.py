@@ -30,7 +30,7 @@ def entries(size: int, name: str = "Float") -> tuple[Any, np.ndarray[Any, Any]]:
     return found, np.asarray(found.numpy())
 
 
-def code_of(program: Callable[[], Any], capsys: pytest.CaptureFixture[str]) -> str:
+def code_of(program: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> str:
     kernels.flush()
     with dr.scoped_set_flag(dr.JitFlag.PrintIR, True):
         dr.eval(program())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -95,9 +96,9 @@ class TestParts:
         same(z.array, np.array([np.ones(3), Z.imag + 1]))
         assert type(z.array) is llvm.Array2f
         with pytest.raises(ArrayAttributeError, match="no components by that name"):
-            _ = z.x
+            _ = z.x  # type: ignore[attr-defined]
         with pytest.raises(ArrayAttributeError, match="use 'real' and 'imag'"):
-            z.yx = 1
+            z.yx = 1  # type: ignore[attr-defined]
 
     def test_functions(self) -> None:
         z = Complex2f(Z)
@@ -106,7 +107,7 @@ class TestParts:
         same(dr.conj(z), Z.conj())
         same(dr.arg(z), np.angle(Z))
         same(dr.arg(Float(-1, 1)), [np.pi, 0])
-        assert dr.real(2.5), dr.imag(2.5) == (2.5, 0.0)
+        assert (dr.real(2.5), dr.imag(2.5)) == (2.5, 0.0)
         assert (dr.real(1 + 2j), dr.imag(1 + 2j)) == (1.0, 2.0)
         assert (dr.conj(1 + 2j), dr.conj(3)) == (1 - 2j, 3)
         assert dr.arg(1j) == pytest.approx(np.pi / 2)
@@ -168,7 +169,7 @@ class TestOperators:
 
     def test_what_doesnt_fit(self) -> None:
         with pytest.raises(ArrayTypeError, match="incompatible shapes"):
-            llvm.Array3f(1) + 1j
+            llvm.Array3f(1) + 1j  # type: ignore[operator]
         with pytest.raises(ArrayTypeError, match=r"can't be combined .* \(2, 2\)"):
             llvm.Array22f(1) + Complex2f(1)
 
@@ -353,6 +354,7 @@ def test_branches_and_pytrees(module: Any) -> None:
 
 
 def test_scalar_mode_agrees() -> None:
+    functions: list[Callable[..., Any]]
     functions = [dr.sqrt, dr.exp, dr.log, dr.sin, dr.tanh, dr.asin, dr.rcp, abs]
     for function in functions:
         for z in Z:

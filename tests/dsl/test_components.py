@@ -116,4 +116,4 @@ def test_bad_swizzles(space: Any) -> None:
 
 def test_dynamic_arrays_have_no_components() -> None:
     with pytest.raises(ArrayAttributeError, match="index dynamic arrays with"):
-        print(llvm.Float(1, 2).xy)
+        print(llvm.Float(1, 2).xy)  # type: ignore[attr-defined]

@@ -59,7 +59,7 @@ def test_pickling(value: object) -> None:
 
 
 def test_masked_entries_of_numpy_are_refused() -> None:
-    array = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    array = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
     with pytest.raises(ArrayTypeError, match=r"are masked.*filled\(0\)"):
         Float(array)
     assert list(Float(array.filled(0))) == [1, 0, 3]

@@ -25,9 +25,9 @@ def crossings(o, d, far, res):
     for axis in range(len(o)):
         if d[axis]:
             times += list((np.arange(res[::-1][axis] + 1) - o[axis]) / d[axis])
-    times = np.unique([t for t in times if 0 <= t <= far])
+    within = np.unique([t for t in times if 0 <= t <= far])
     cells = []
-    for a, b in itertools.pairwise(times):
+    for a, b in itertools.pairwise(within):
         if b - a > 1e-9:
             p = o + d * (a + b) / 2
             if (p > 0).all() and (p < size).all():
@@ -117,11 +117,11 @@ def test_walks_end_early_and_where_nothing_is_active():
 def test_bad_input_of_walks():
     box = llvm.Array2u(4, 4), llvm.Array2f(0), llvm.Array2f(1)
     with pytest.raises(ArrayTypeError, match="'ray_d' has type 'Float'"):
-        dda(llvm.Array2f(0), llvm.Float(1), 1.0, *box, None, 0)
+        dda(llvm.Array2f(0), llvm.Float(1), 1.0, *box, None, 0)  # type: ignore[arg-type]
     with pytest.raises(
         ArrayTypeError, match=r"'grid_res' has type 'Array2f' \(expected"
     ):
-        dda(llvm.Array2f(0), llvm.Array2f(1), 1.0, box[1], *box[1:], None, 0)
+        dda(llvm.Array2f(0), llvm.Array2f(1), 1.0, box[1], *box[1:], None, 0)  # type: ignore[arg-type]
 
 
 def brute_force(vol, o, d, far, low, high):

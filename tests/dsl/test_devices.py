@@ -292,7 +292,7 @@ def two_devices() -> Iterator[tuple[EmulatedDevice, EmulatedDevice]]:
 def test_arrays_of_two_devices_dont_meet() -> None:
     with two_devices():
         made = [
-            trace.from_buffer(FLOAT32, node.buffer, 4)
+            trace.from_buffer(FLOAT32, node.buffer, 4)  # type: ignore[arg-type]
             for node in (
                 evaluate.from_numpy(np.ones(4, np.float32)),
                 evaluate.from_numpy(np.ones(4, np.float32)),

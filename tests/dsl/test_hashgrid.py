@@ -216,7 +216,7 @@ def test_what_is_known_of_an_encoding():
             SizeError,
             "1 parameters",
         ),
-        (lambda: dr.nn.HashEncodingLayer(3), ArrayTypeError, "no hash encoding"),
+        (lambda: dr.nn.HashEncodingLayer(3), ArrayTypeError, "no hash encoding"),  # type: ignore[arg-type]
         (
             lambda: dr.nn.HashEncodingLayer(KINDS[1](llvm.Float, 2)).alloc(
                 llvm.TensorXf, 3

@@ -380,7 +380,7 @@ def test_neighbours_are_read_together(seed: int, cls: Any, each_target: Any) -> 
     masks = [first, second] if seed % 5 else [np.ones(len(at), bool)] * 2
     index = (UInt if kind == "u32" else Int)(at.astype(KINDS[kind]))
     table = cls(np.arange(1, size + 1))
-    active = [Bool(masks[0])] * 2
+    active: list[Bool | bool] = [Bool(masks[0])] * 2
     if masks[1] is not masks[0]:
         active[1] = Bool(masks[1])
     if not seed % 5:

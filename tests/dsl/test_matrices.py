@@ -187,7 +187,7 @@ class TestEntries:
         with pytest.raises(ArrayTypeError, match="is no matrix type"):
             dr.transpose(Float(1))
         with pytest.raises(ArrayTypeError, match="unsupported argument"):
-            dr.transpose(3)
+            dr.transpose(3)  # type: ignore[type-var]
         with pytest.raises(ArrayValueError, match=r"axes of a matrix are \(0, 1\)"):
             dr.transpose(Matrix2f(1), (0, 1))
         same(dr.transpose(Matrix2f(A), (1, 0)), A.T)
@@ -339,7 +339,7 @@ class TestOperators:
         m @= Matrix2f(B)
         assert m is n
         same(m, (A + np.eye(2)) * 2 @ B)
-        m *= Array2f(1, 2)
+        m *= Array2f(1, 2)  # type: ignore[assignment]
         assert type(m) is Array2f
 
     def test_entries(self) -> None:
@@ -479,8 +479,8 @@ class TestFunctionsOfArrays:
         assert (dr.size_v(Matrix2f), dr.depth_v(Matrix2f)) == (2, 3)
         for kind in (llvm.Array3f, llvm.Array33f, Matrix3f):
             assert dr.matrix_t(kind) is Matrix3f
-        for kind in (Float, Quaternion4f, llvm.Array3i, llvm.ArrayXf, float):
-            assert dr.matrix_t(kind) is None
+        for other in (Float, Quaternion4f, llvm.Array3i, llvm.ArrayXf, float):
+            assert dr.matrix_t(other) is None
         assert dr.matrix_t(scalar.Array3f) is scalar.Matrix3f
 
 

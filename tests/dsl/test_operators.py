@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,9 @@ def test_nested_operators_work_by_component(space):
     a = space.Array3f(1, 2, 3)
     b = space.Array3f(4, 5, 6)
     np.testing.assert_array_equal(np.ravel((a * b - 1).numpy()), [3, 9, 17])
-    np.testing.assert_array_equal(np.ravel((2 / a).numpy()), np.float32([2, 1, 2 / 3]))
+    np.testing.assert_array_equal(
+        np.ravel((2 / a).numpy()), np.array([2, 1, 2 / 3], "f4")
+    )
     np.testing.assert_array_equal(np.ravel((a < 2).numpy()), [True, False, False])
     np.testing.assert_array_equal(np.ravel((-a).numpy()), [-1, -2, -3])
 
@@ -160,7 +163,7 @@ def test_in_place_operators_change_the_object():
     v.x += 10
     v *= 2
     assert str(v) == "[[22, 4, 6]]"
-    i = llvm.Int(1)
+    i: Any = llvm.Int(1)
     j = i
     i += 1.5
     assert isinstance(i, llvm.Float)
@@ -197,14 +200,14 @@ def test_numpy_operands_become_arrays():
     ("expression", "match"),
     [
         (lambda: llvm.Int(1) / 2, "operator /: not defined for entries of type Int32"),
-        (lambda: llvm.Bool(True) + llvm.Bool(True), r"operator \+: not defined.*Bool"),
-        (lambda: llvm.Float(1) << 1, "operator <<: not defined"),
+        (lambda: llvm.Bool(True) + llvm.Bool(True), r"operator \+: not defined.*Bool"),  # type: ignore[operator]
+        (lambda: llvm.Float(1) << 1, "operator <<: not defined"),  # type: ignore[operator]
         (lambda: ~llvm.Float(1), "operator ~: not defined"),
         (lambda: -llvm.Bool(True), "operator -: not defined"),
-        (lambda: llvm.Array3f(1) + llvm.Array2f(1), "incompatible shapes"),
+        (lambda: llvm.Array3f(1) + llvm.Array2f(1), "incompatible shapes"),  # type: ignore[operator]
         (lambda: llvm.Int(2) ** llvm.Int(3), "lumijit.power: not defined"),
         (lambda: llvm.Int(2) ** -1, "rcp: not defined"),
-        (lambda: llvm.Array2i(1) + llvm.Array22f(1) % 2 + "x", "unsupported operand"),
+        (lambda: llvm.Array2i(1) + llvm.Array22f(1) % 2 + "x", "unsupported operand"),  # type: ignore[operator]
     ],
 )
 def test_wrong_types_are_refused(expression, match):

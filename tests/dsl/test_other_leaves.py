@@ -33,7 +33,8 @@ def check(found: Material, *values: float) -> None:
 def test_select_keeps_what_both_sides_hold() -> None:
     chosen = dr.select(MASK, material(1, 2, 3), material(4, 5, 6))
     check(chosen, 1, 5, 3)
-    nested = dr.select(MASK, {"a": [Float(1), "s"]}, {"a": [2, "s"]})
+    first: dict[str, Any] = {"a": [Float(1), "s"]}
+    nested = dr.select(MASK, first, {"a": [2, "s"]})
     assert list(nested["a"][0]) == [1, 2, 1]
     assert nested["a"][1] == "s"
 

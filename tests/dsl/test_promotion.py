@@ -65,11 +65,11 @@ def test_trailing_dimensions_broadcast():
     ("expression", "match"),
     [
         (lambda: llvm.Array3f(1) + [1, 2], "expected 3 components, got 2"),
-        (lambda: llvm.Array2f(1) + llvm.Array3f(1), "incompatible shapes"),
+        (lambda: llvm.Array2f(1) + llvm.Array3f(1), "incompatible shapes"),  # type: ignore[operator]
         (lambda: llvm.Array22f(1) + 2 + llvm.Array22b(True) * llvm.UInt(1), None),
-        (lambda: llvm.Float(1) + ["a"], "unsupported operand of type 'str'"),
-        (lambda: dr.minimum(llvm.Float(1), "a"), "unsupported operand of type 'str'"),
-        (lambda: dr.minimum("a", 1), "unsupported argument of type 'str'"),
+        (lambda: llvm.Float(1) + ["a"], "unsupported operand of type 'str'"),  # type: ignore[list-item]
+        (lambda: dr.minimum(llvm.Float(1), "a"), "unsupported operand of type 'str'"),  # type: ignore[misc]
+        (lambda: dr.minimum("a", 1), "unsupported argument of type 'str'"),  # type: ignore[call-overload]
         (lambda: llvm.Array22f(1) & llvm.Int(1), "not defined for entries of type"),
     ],
 )

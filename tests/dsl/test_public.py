@@ -85,10 +85,10 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_what_is_imported_later_is_found():
-    for home, names in dr._LATER.items():
+    for home, names in vars(dr)["_LATER"].items():
         for name in names:
             found = getattr(dr, name)
             module = importlib.import_module(f"lumijit.{home or name}")
             assert found is (getattr(module, name) if home else module)
     with pytest.raises(AttributeError, match="no attribute 'sinus'"):
-        dr.sinus  # noqa: B018
+        dr.sinus  # type: ignore[attr-defined]  # noqa: B018

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_what_is_a_leaf():
 
 
 def test_cycles_are_recursion_errors():
-    tree = []
+    tree: list[Any] = []
     tree.append(tree)
     with pytest.raises(RecursionError):
         list(tree_leaves(tree))

@@ -200,11 +200,11 @@ class TestOperators:
 
     def test_what_doesnt_fit(self) -> None:
         with pytest.raises(ArrayTypeError, match=r"incompatible shapes"):
-            _ = Quaternion4f(1) * Array3f(1)
+            _ = Quaternion4f(1) * Array3f(1)  # type: ignore[operator]
         with pytest.raises(ArrayTypeError, match="quaternion and complex arrays"):
-            _ = Quaternion4f(1) * Complex2f(1)
+            _ = Quaternion4f(1) * Complex2f(1)  # type: ignore[operator]
         with pytest.raises(ArrayTypeError, match="quaternion and complex arrays"):
-            _ = Quaternion4f(1) * 1j
+            _ = Quaternion4f(1) * 1j  # type: ignore[operator]
 
     @pytest.mark.parametrize(
         "operation",

@@ -33,8 +33,8 @@ def test_predicates(name):
     predicate = getattr(dr, name)
     for value in PREDICATES[name]:
         assert predicate(value) is True
-    for value in ("a", None, dict):
-        assert predicate(value) is False
+    for other in ("a", None, dict):
+        assert predicate(other) is False
 
 
 def test_properties():
@@ -91,7 +91,7 @@ def test_types_from_types(result, expected):
         (lambda: dr.expr_t(), "there are no types"),
         (lambda: dr.expr_t(llvm.Float, str), "can't be made"),
         (lambda: dr.epsilon(llvm.Int), "holds no floats"),
-        (lambda: dr.set_backend(3), "pass a name or a member"),
+        (lambda: dr.set_backend(3), "pass a name or a member"),  # type: ignore[arg-type]
     ],
 )
 def test_impossible_types(call, match):

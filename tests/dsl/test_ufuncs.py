@@ -108,13 +108,13 @@ def test_operators_of_integers(function: Callable[[Any, Any], Any]) -> None:
 
 def test_powers_and_products() -> None:
     a = np.array([1.0, 2.0], np.float32)
-    x = llvm.Float(3, 4)
+    x: Any = llvm.Float(3, 4)
     np.testing.assert_allclose((a**x).numpy(), [1, 16])
     assert a @ x == 11
 
 
 def test_operators_do_not_evaluate() -> None:
-    x = dr.arange(llvm.Float, 3) * 2
+    x: Any = dr.arange(llvm.Float, 3) * 2
     y = NUMBERS * x
     assert y.state == dr.VarState.Unevaluated
     assert x.state == dr.VarState.Unevaluated
@@ -133,7 +133,7 @@ def test_numpy_arrays_change_in_place() -> None:
 def test_ours_can_not_be_written_to() -> None:
     x = llvm.Float(NUMBERS)
     with pytest.raises(ArrayTypeError, match=r"numpy.sin\(\): 'out' is an array of l"):
-        np.sin(NUMBERS, out=x)
+        np.sin(NUMBERS, out=x)  # type: ignore[call-overload]
     np.testing.assert_array_equal(x.numpy(), NUMBERS)
 
 

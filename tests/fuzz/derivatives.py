@@ -75,8 +75,9 @@ class Check:
             rows = [
                 slopes(functools.partial(self._lane, k), self._at(k)) for k in lanes
             ]
-            if all(row is not None for row in rows):
-                self.slopes = np.concatenate(rows)
+            known = [row for row in rows if row is not None]
+            if len(known) == len(rows):
+                self.slopes = np.concatenate(known)
                 return
         raise Mismatch(f"not differentiable at {PLACES} places")
 
@@ -86,8 +87,8 @@ class Check:
         return [*(float(v[lane]) for v in own), *w.tolist(), *table.tolist()]
 
     def _lane(self, lane: int, numbers: Sequence[float]) -> list[float]:
-        a, b, c, w, *table = numbers
-        table = lumijit.scalar.ArrayXf64(table)
+        a, b, c, w, *entries = numbers
+        table = lumijit.scalar.ArrayXf64(entries)
         n = self._whole[lane]
         img = lumijit.scalar.ArrayXf64(w, w)
         results = self._plain(dr, lumijit.scalar, a, b, c, w, table, n, img, 0)

@@ -148,7 +148,9 @@ def program(rng: random.Random) -> tuple[str, bool]:
     """Return the text of a module with a random function, and whether it may read."""
     lines = []
     # What leaves nothing but its result is differentiated by recordings, too.
-    statements = COMPUTING if rng.random() < 0.3 else (*COMPUTING, *LEAVING)
+    statements: tuple[str, ...] = (
+        COMPUTING if rng.random() < 0.3 else (*COMPUTING, *LEAVING)
+    )
     has_reads = rng.random() < 0.3
     if has_reads:
         statements += READING
@@ -170,7 +172,7 @@ class World:
         spec = spec_from_file_location(f"world_{id(self)}", path)
         assert spec is not None
         assert spec.loader is not None
-        self.module = module_from_spec(spec)
+        self.module: Any = module_from_spec(spec)
         sys.modules[spec.name] = self.module
         spec.loader.exec_module(self.module)
         self.function, self.surroundings, self.change = self.module.make(decorate)

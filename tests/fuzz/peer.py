@@ -88,7 +88,7 @@ class Writer:
         self._functions += 1
         name = f"f{self._functions}"
         values = ["a", "b"]
-        lines = []
+        lines: list[str] = []
         for _ in range(self._random.randint(1, 4)):
             chosen = {key: self._random.choice(values) for key in "abc"}
             value = self._random.choice(FORMULAS).format(**chosen)

@@ -73,6 +73,8 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
 class Pair:
     """An Array2i: assigning a component copies the number into it."""
 
+    entries: dict[str, Number]
+
     def __init__(self, x: int, y: int) -> None:
         self.__dict__["entries"] = {"x": Number(x), "y": Number(y)}
 

@@ -18,9 +18,10 @@ def smaller_blocks(block: Block) -> Iterator[Block]:
         for inner in (statement.body, statement.other):
             if inner:
                 yield (*before, *inner, *after)
-        for name in ("body", "other"):
-            for smaller in smaller_blocks(tuple(getattr(statement, name))):
-                yield (*before, replace(statement, **{name: list(smaller)}), *after)
+        for smaller in smaller_blocks(tuple(statement.body)):
+            yield (*before, replace(statement, body=list(smaller)), *after)
+        for smaller in smaller_blocks(tuple(statement.other)):
+            yield (*before, replace(statement, other=list(smaller)), *after)
         if statement.after:
             yield (*before, replace(statement, after=""), *after)
 

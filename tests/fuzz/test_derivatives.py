@@ -59,6 +59,7 @@ def test_wrong_derivatives_are_found() -> None:
     check = Check(TEXT, Writer("data").data)
     check.compare(True)
     right = MUL.derivative
+    assert isinstance(right, tuple)
     object.__setattr__(MUL, "derivative", (right[0], right[0]))
     try:
         for is_symbolic in (True, False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextvars import ContextVar
 
 import pytest
@@ -47,7 +48,7 @@ def test_errors_are_undone_from_the_last_to_the_first() -> None:
 
     def failing() -> None:
         for name in "abc":
-            on_error(lambda name=name: done.append(name))
+            on_error(functools.partial(done.append, name))
         kept = done.clear
         on_error(kept)
         settle(kept)

@@ -114,6 +114,10 @@ class Flat(Generic[SelfT, ValT]):
     @overload
     def __getitem__(self, key: Any, /) -> SelfT: ...
 
+# For `range(n)` in functions with `@syntax`; other code raises where it asks for this.
+class Counts:
+    def __index__(self) -> int: ...
+
 class NoArray: ...
 
 class Ravels(Generic[FlatT]): ...
@@ -284,18 +288,8 @@ def _draws() -> str:
 def base_stub() -> str:
     """Return the stub of the classes from which all array types derive."""
     # With defaults, "ArrayBase" alone is any array, and strict checkers are content.
-    others = (
-        "FloatT",
-        "FlatT",
-        "LeafT",
-        "IntT",
-        "ImagT",
-        "ImagCpT",
-        "Vec2T",
-        "Vec3T",
-        "Vec4T",
-    )
-    others += ("UIntT", "UInt64T", "Float16T", "Float64T")
+    others = ["FloatT", "FlatT", "LeafT", "IntT", "ImagT", "ImagCpT", "Vec2T", "Vec3T"]
+    others += ["Vec4T", "UIntT", "UInt64T", "Float16T", "Float64T"]
     variables = [
         f'{name} = TypeVar("{name}", default=Any'
         + (")" if name in _TAKEN else ", covariant=True)")

@@ -326,11 +326,11 @@ def _homes() -> Iterator[tuple[str, str]]:
     """Yield where each public name comes from, with the name."""
     tree = ast.parse(Path(inspect.getsourcefile(dr) or "").read_text())
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("lumijit"):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("lumijit"):
             for alias in node.names:
                 if not (alias.asname or "_").startswith("_"):
-                    yield node.module, alias.name
-    for home, names in dr._LATER.items():
+                    yield str(node.module), alias.name
+    for home, names in vars(dr)["_LATER"].items():
         for name in names:
             yield f"lumijit.{home}".rstrip("."), name
 

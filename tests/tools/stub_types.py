@@ -165,7 +165,7 @@ def _parameters(cls: Type) -> list[str]:
         entry.__name__,
         _compatible(entry),
         cls._item.__name__ if is_reduced else cls.__name__,
-        find(spec.plain()).__name__,
+        _related(spec.plain()),
         cls._mask.__name__,
     ]
 
@@ -201,7 +201,9 @@ def _reading(cls: Type) -> list[str]:
     if not spec.is_jit:
         flat = flat.replaced(outer=(DYNAMIC,), kind=ANY_LENGTH)
     found = [f"Size{n}" for n in ([size] if size >= 0 else SIZES)]
-    found.append(f"Ravels[{find(flat).__name__}]")
+    found.append(f"Ravels[{_related(flat)}]")
+    if spec.kind is FLAT and spec.dtype.is_int:
+        found.append("Counts")
     if spec.kind is TENSOR or not spec.outer:
         return [*found, f"Flat[{', '.join(_parameters(cls)[:3:2])}]"]
     entry = [cls._item.__name__, _compatible(cls._item)]
@@ -255,7 +257,16 @@ _EVENT = dict.fromkeys(
 
 
 def _imported() -> list[str]:
-    names = ["AnyArray", "Fits", "Flat", "Floats", "Integers", "Masks", "Matrices"]
+    names = [
+        "AnyArray",
+        "Counts",
+        "Fits",
+        "Flat",
+        "Floats",
+        "Integers",
+        "Masks",
+        "Matrices",
+    ]
     names += ["Numbers", "PCG32Base", "Ravels", "Rows"]
     names += [f"Static{n}" for n in range(1, 5)] + [f"Size{n}" for n in SIZES]
     found = types("llvm").values()

@@ -61,4 +61,4 @@ def test_arrays_of_the_scalar_namespace_fit_others_of_their_shape(tags):
 
 
 def test_parameters_can_be_named_where_programs_run():
-    assert dr.ArrayBase[int, float].__origin__ is dr.ArrayBase
+    assert dr.ArrayBase[int, float].__origin__ is dr.ArrayBase  # type: ignore[attr-defined]

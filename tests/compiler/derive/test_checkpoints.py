@@ -111,6 +111,6 @@ def test_the_memory_for_states_can_be_set() -> None:
     with pytest.raises(DerivativeError, match=r"of 8 bytes .* room for 31 bytes"):
         check([0, 9, 250])
     with pytest.raises(ArrayTypeError, match="'size' is no whole number"):
-        dr.set_checkpoint_memory(1.5)
+        dr.set_checkpoint_memory(1.5)  # type: ignore[arg-type]
     with pytest.raises(ArrayValueError, match="'size' is negative"):
         dr.set_checkpoint_memory(-1)

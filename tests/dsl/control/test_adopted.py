@@ -38,6 +38,8 @@ class Sampler:
 class Holder:
     """Has a sampler, which the code below calls through methods only."""
 
+    n: Any
+
     def __init__(self) -> None:
         self.sampler = Sampler()
         self.bins = lj.zeros(Int, 4)
@@ -176,7 +178,7 @@ def test_writes_by_index_are_no_state(mode: str) -> None:
 def test_errors_name_the_attribute(mode: str) -> None:
     class Wrong(Sampler):
         def draw(self) -> Any:
-            self.draws = Float(self.draws) + 0.5
+            self.draws = Float(self.draws) + 0.5  # type: ignore[assignment]
             return self.draws
 
     @lj.syntax

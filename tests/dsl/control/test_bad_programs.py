@@ -47,7 +47,7 @@ def loop_changes_the_type(x):
     y = Int(0)
     while x < 5:
         x += 1
-        y = Float(y) + 1
+        y = Float(y) + 1  # type: ignore[assignment]
     return y
 
 
@@ -83,7 +83,7 @@ def loop_makes_a_string_of_a_number(x):
     y = 0
     while x < 5:
         x += 1
-        y = "a"
+        y = "a"  # type: ignore[assignment]
     return y
 
 

@@ -134,7 +134,7 @@ def test_returned_array_that_was_written(mode: str) -> None:
 
 
 def test_equal_callables_are_traced_once() -> None:
-    calls = []
+    calls: list[Any] = []
 
     class Material:
         def eval(self, x: Any) -> Any:

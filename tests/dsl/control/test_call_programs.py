@@ -106,7 +106,7 @@ class Instance:
         self.k = numbers.randint(2, 9)
         self.v = numbers.randint(-60, 60)
         self.w = numbers.choice([5, 9])
-        self.tex = [numbers.randint(-60, 190) for _ in range(4)]
+        self.tex: Any = [numbers.randint(-60, 190) for _ in range(4)]
 
     def scalar(self) -> Any:
         found = object.__new__(Instance)

@@ -202,7 +202,8 @@ def test_masked_elements_are_zero(mode: str, is_keyword: bool) -> None:
         return x
 
     mask = Bool([True, False, True])
-    args, kwargs = ((), {"active": mask}) if is_keyword else ((mask,), {})
+    args = () if is_keyword else (mask,)
+    kwargs: dict[str, Any] = {"active": mask} if is_keyword else {}
     result = lj.switch(UInt(0, 0, 5), [note], Int(1, 2, 3), *args, mode=mode, **kwargs)
     assert lanes(result) == [1, 0, 0]
     assert seen == [(Bool, True)]
@@ -250,7 +251,7 @@ def test_uniform_and_wide_operands(
     """Of index, arguments and mask, each has one entry or as many as elements."""
     rng = np.random.default_rng(size + count)
     data = [lj.opaque(Int, 10 * k) for k in range(count)]
-    targets = [
+    targets: list[Callable[..., Any]] = [
         (lambda a, b, m: (b, a * b, Int(7)))
         if k % 3 == 2
         else (lambda a, b, m, k=k: (a + data[k], b, Int(k)))

@@ -107,7 +107,7 @@ def test_retraced_loops_report_once() -> None:
 
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        result = lj.while_loop((UInt(0, 1), 0, table), lambda i, *_: i < 5, body)
+        result: Any = lj.while_loop((UInt(0, 1), 0, table), lambda i, *_: i < 5, body)
         lj.eval(result)
     assert len(found) == 1
     assert list(result[1]) == [5, 4]

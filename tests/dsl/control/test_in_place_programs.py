@@ -153,8 +153,8 @@ def arguments(seed: int, lanes: slice) -> tuple[Any, ...]:
     columns = [[numbers.randint(-6, 12) for _ in range(LANES)] for _ in range(11)]
     arrays = [Int(column[lanes]) for column in columns]
     if numbers.random() < 0.4:
-        first, second = numbers.sample(range(5), 2)
-        arrays[first] = arrays[second]
+        target, source = numbers.sample(range(5), 2)
+        arrays[target] = arrays[source]
     a, b, first, second, img, other = arrays[:6]
     p, q = Array2i(arrays[6], arrays[7]), Array2i(arrays[8], arrays[9])
     if numbers.random() < 0.2:

@@ -140,7 +140,7 @@ def _private(lamp: Any, x: Any) -> None:
     lamp.__dict__["last"] = x
 
 
-LEAKS = {
+LEAKS: dict[Callable[[Any, Any], None], str] = {
     _set: "self.last",
     _set_to_argument: "self.last",
     _add_in_place: "self.k",
@@ -278,7 +278,7 @@ def test_callables_of_a_switch(mode: str) -> None:
     def indirect(x: Any) -> Any:
         return counts(x)
 
-    cases = [
+    cases: list[tuple[Callable[..., Any], str]] = [
         (appends, r"kept\[0\]"),
         (counts, "count"),
         (stores, r"held\['a'\]"),

@@ -290,11 +290,12 @@ def test_masks() -> None:
 def test_lengths(count: int) -> None:
     buffer = dr.alloc_local(UInt, count, value=UInt(7, 8))
     assert len(buffer) == count
-    i = dr.while_loop(
-        (UInt(0),),
-        lambda i: i < count,
-        lambda i: (buffer.write(buffer[i] + i, i), i + 1)[1:],
-    )[0]
+
+    def body(i: UInt) -> tuple[UInt]:
+        buffer[i] = buffer[i] + i
+        return (i + 1,)
+
+    i = dr.while_loop((UInt(0),), lambda i: i < count, body)[0]
     assert (i == count).numpy().all()
     found = [buffer[k].numpy().tolist() for k in range(count)]
     assert found == [[7 + k, 8 + k] for k in range(count)]
@@ -305,8 +306,8 @@ def test_no_elements() -> None:
     none = dr.zeros(UInt, 0)
     buffer[none] = Float(1)
     assert len(buffer[none].numpy()) == 0
-    buffer = dr.alloc_local(UInt, 3, value=dr.zeros(UInt, 0))
-    assert len(buffer[1].numpy()) == 0
+    other = dr.alloc_local(UInt, 3, value=dr.zeros(UInt, 0))
+    assert len(other[1].numpy()) == 0
 
 
 def test_no_entries() -> None:
@@ -322,12 +323,12 @@ def test_large_buffers(threads: int) -> None:
     try:
         lanes = dr.arange(UInt, 10_000)
         sieve = dr.alloc_local(UInt, 3000, value=0)
-        i = UInt(0)
-        i = dr.while_loop(
-            (i,),
-            lambda i: i < 50,
-            lambda i: (sieve.write(lanes + i, (i * 61 + lanes) % 3000), i + 1)[1:],
-        )[0]
+
+        def body(i: UInt) -> tuple[UInt]:
+            sieve[(i * 61 + lanes) % 3000] = lanes + i
+            return (i + 1,)
+
+        i = dr.while_loop((UInt(0),), lambda i: i < 50, body)[0]
         found = sieve[(i - 1) * 61 % 3000 + lanes % 11].numpy()
     finally:
         workers.set_thread_count(before)
@@ -345,7 +346,7 @@ def test_many_buffers_beyond_the_stack() -> None:
     for k, buffer in enumerate(buffers):
         buffer[lanes * 3] = buffers[k - 1][lanes * 3] + 1
     total = sum((b[lanes * 3] for b in buffers), UInt(0))
-    wanted, values = 0, [np.arange(70) + k for k in range(12)]
+    wanted, values = np.zeros(70, int), [np.arange(70) + k for k in range(12)]
     for k in range(12):
         values[k] = values[k - 1] + 1
         wanted = wanted + values[k]

@@ -200,7 +200,7 @@ def _by_weak_reference(counter: Any) -> None:
 QUEUE: deque[Any] = deque()
 KEYED: dict[Any, int] = {}
 SPACE = SimpleNamespace()
-textures = ModuleType("textures")
+textures: Any = ModuleType("textures")
 WEAK: Any = None
 
 
@@ -231,7 +231,8 @@ def test_what_called_code_mentions(change: Any, get: Any, mode: str) -> None:
     KEYED[key] = 1
     QUEUE.clear()
     QUEUE.extend([Float(0), Float(0)])
-    for obj in (*SHARED, CALLED["it"], SPACE, textures):
+    objects: list[Any] = [*SHARED, CALLED["it"], SPACE, textures]
+    for obj in objects:
         obj.x = Float(0)
     NUMBER, WEAK, Counter.total = Float(0), weakref.ref(key), Float(0)
     textures.y = Float(0)

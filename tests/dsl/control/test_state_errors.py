@@ -103,7 +103,7 @@ def test_arguments_of_the_primitives() -> None:
     with pytest.raises(ArrayValueError, match="if_stmt: unknown mode 'fast'"):
         lj.if_stmt((), Bool(True), lambda: 1, lambda: 2, mode="fast")
     with pytest.raises(StateError, match=r"'state' must be a tuple \(got list"):
-        lj.while_loop([Int(1)], lambda i: i < 3, lambda i: (i,))  # type: ignore[arg-type]
+        lj.while_loop([Int(1)], lambda i: i < 3, lambda i: (i,))  # type: ignore[type-var]
     with pytest.raises(StateError, match=r"'args' must be a tuple \(got Int"):
         lj.if_stmt(Int(1), Bool(True), lambda i: 1, lambda i: 2)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import types
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def test_the_package_is_asked_for(monkeypatch):
 
 
 def test_the_package_gets_the_diagram(monkeypatch):
-    package = types.ModuleType("graphviz")
+    package: Any = types.ModuleType("graphviz")
     package.Source = lambda text: ("source", text)
     monkeypatch.setitem(sys.modules, "graphviz", package)
     kind, text = dr.graphviz()

@@ -175,7 +175,7 @@ def test_mistakes() -> None:
     with pytest.raises(DerivativeError, match="isn't defined"):
         dr.custom(dr.CustomOp)
     with pytest.raises(ArrayTypeError, match="first argument is 3"):
-        dr.custom(3)
+        dr.custom(3)  # type: ignore[arg-type]
     with pytest.raises(DerivativeError, match="no gradients outside"):
         Product().grad_out()
 

@@ -19,7 +19,10 @@ from lumijit.llvm.ad import Bool, Float64, UInt32
 from tests.dsl.derivatives.test_operations import BINARY, OTHERS, UNARY
 
 INF, NAN = float("inf"), float("nan")
-RECORDS = {**{k: f for k, (f, _) in UNARY.items()}, **BINARY}
+RECORDS: dict[str, Callable[..., Any]] = {
+    **{k: f for k, (f, _) in UNARY.items()},
+    **BINARY,
+}
 LOG2 = float(np.log(2))
 EULER = 0.5772156649015329
 FLAGS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ class Old:
     DRJIT_STRUCT = {"x": Float, "label": str}
 
     def __init__(self):
-        self.x = None
+        self.x: Any = None
         self.label = "none"
 
 
@@ -66,7 +67,7 @@ def test_structs():
         (lambda: dr.zeros(Float, 1.5), ArrayTypeError, "a size is 1.5"),
         (lambda: dr.zeros(Float, (2, 3)), SizeError, "doesn't suit Float"),
         (lambda: dr.zeros(Array3f, (2, 2)), SizeError, "doesn't suit Array3f"),
-        (lambda: dr.zeros("a"), ArrayTypeError, "the dtype is 'a'"),
+        (lambda: dr.zeros("a"), ArrayTypeError, "the dtype is 'a'"),  # type: ignore[arg-type]
         (lambda: dr.zeros(dict), ArrayTypeError, "can't make an instance of"),
         (lambda: dr.full(Int, "a"), ArrayTypeError, "can't make a Int32 entry"),
         (lambda: dr.arange(Array3f, 3), ArrayTypeError, "one-dimensional"),
@@ -271,13 +272,13 @@ def test_evaluation():
     z = Float(1)
     dr.make_opaque(z)
     assert z.state is dr.VarState.Evaluated
-    tree = dr.copy({"a": [x], "b": 3})
+    tree: dict[str, Any] = dr.copy({"a": [x], "b": 3})
     tree["a"][0] += 1
     assert list(x) == [2, 3]
 
 
 def test_labels():
-    x = {"a": Float(1, 2) + 1, "b": [Array2f(1, Float(1, 2) + 5)]}
+    x: dict[str, Any] = {"a": Float(1, 2) + 1, "b": [Array2f(1, Float(1, 2) + 5)]}
     dr.set_label(x=x)
     assert x["a"].label == "x_a"
     assert x["b"][0].y.label == "x_b_0_1"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import lumijit as dr
 from lumijit import llvm, scalar
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 
-UNARY = {
+UNARY: dict[str, Callable[..., Any]] = {
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
@@ -33,7 +35,7 @@ UNARY = {
     "round": np.rint,
     "abs": np.abs,
 }
-POSITIVE = {
+POSITIVE: dict[str, Callable[..., Any]] = {
     "log": np.log,
     "log2": np.log2,
     "sqrt": np.sqrt,
@@ -132,7 +134,7 @@ def test_tests_of_floats():
     assert dr.isnan(math.nan)
     assert not dr.isinf(1)
     with pytest.raises(ArrayTypeError, match=r"lumijit\.isnan"):
-        dr.isnan("a")
+        dr.isnan("a")  # type: ignore[call-overload]
 
 
 def test_select():
@@ -260,6 +262,6 @@ def test_rotations_of_numbers():
     assert dr.rotr(0x18, 4) == 0x80000001
     assert dr.rotr(scalar.ArrayXu(0x18), 4)[0] == 0x80000001
     with pytest.raises(ArrayTypeError, match=r"lumijit\.rotl"):
-        dr.rotl(1.5, 1)
+        dr.rotl(1.5, 1)  # type: ignore[call-overload]
     with pytest.raises(ArrayTypeError, match=r"lumijit\.rotr"):
         dr.rotr(llvm.Float(1), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import lumijit as dr
 from lumijit import llvm, scalar
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 
-TYPES = {
+TYPES: dict[str, tuple[Any, Any, Any]] = {
     "Float": (llvm.Float, llvm.UInt, np.float32),
     "Float64": (llvm.Float64, llvm.UInt, np.float64),
     "ArrayXf": (scalar.ArrayXf, scalar.ArrayXu, np.float32),

@@ -216,8 +216,8 @@ def test_host_scatter():
         (lambda: dr.scatter(0.5, Float(0.5), UInt(0)), "the target has type 'float'"),
         (lambda: dr.scatter_add((Float(1), 2), (1, 3), UInt(0)), "type 'int'"),
         (lambda: dr.scatter({"a": Float(1)}, {"b": 1}, UInt(0)), "keys"),
-        (lambda: dr.scatter(Float(1), 1, UInt(0), mode="auto"), "mode is 'auto'"),
-        (lambda: dr.scatter_reduce("add", Float(1), 1, UInt(0)), "op is 'add'"),
+        (lambda: dr.scatter(Float(1), 1, UInt(0), mode="auto"), "mode is 'auto'"),  # type: ignore[arg-type]
+        (lambda: dr.scatter_reduce("add", Float(1), 1, UInt(0)), "op is 'add'"),  # type: ignore[arg-type]
         (lambda: dr.scatter_inc(Float(1), UInt(0)), "expected a flat UInt32 array"),
         (
             lambda: dr.scatter_reduce(dr.ReduceOp.Add, Bool(True), True, UInt(0)),

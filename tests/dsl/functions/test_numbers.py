@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -67,7 +69,7 @@ def test_one_count_in_a_tuple_is_a_count():
 
 
 def test_tensors_in_containers_are_tiled_and_repeated():
-    value = {"a": TensorXf([[1, 2]]), "b": [Float(1, 2), 3]}
+    value: dict[str, Any] = {"a": TensorXf([[1, 2]]), "b": [Float(1, 2), 3]}
     found = dr.tile(value, 2)
     assert found["a"].numpy().tolist() == [[1, 2, 1, 2]]
     assert list(found["b"][0]) == [1, 2, 1, 2]

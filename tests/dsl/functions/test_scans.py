@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,8 +127,9 @@ def test_other_containers():
         dr.ReduceOp.Max, llvm.Array2u([1, 3, 2], [5, 1, 7]), axis=1
     )
     assert found.numpy().tolist() == [[0, 1, 3], [0, 5, 5]]
-    found = dr.block_prefix_sum({"a": llvm.Array2u([1, 2], [3, 4]), "b": 3}, 1)
-    assert (found["a"].numpy().tolist(), found["b"]) == ([[0, 0], [0, 0]], 3)
+    tree: dict[str, Any] = {"a": llvm.Array2u([1, 2], [3, 4]), "b": 3}
+    tree = dr.block_prefix_sum(tree, 1)
+    assert (tree["a"].numpy().tolist(), tree["b"]) == ([[0, 0], [0, 0]], 3)
     assert list(dr.prefix_sum(scalar.Array3f(1, 2, 3))) == [0, 1, 3]
 
 
@@ -191,9 +194,9 @@ def test_bad_input():
     with pytest.raises(ArrayValueError, match="axis 2 doesn't exist"):
         dr.prefix_reduce(add, llvm.Array3f(1), axis=2)
     with pytest.raises(ArrayTypeError, match="op is 'add'"):
-        dr.prefix_reduce("add", llvm.Float(1))
+        dr.prefix_reduce("add", llvm.Float(1))  # type: ignore[arg-type]
     with pytest.raises(ArrayTypeError, match="op is 'add'"):
-        dr.block_prefix_reduce("add", llvm.Float(1), 1)
+        dr.block_prefix_reduce("add", llvm.Float(1), 1)  # type: ignore[arg-type]
     with pytest.raises(ArrayTypeError, match="prefix_reduce: unsupported argument"):
         dr.prefix_reduce(add, 3)
     with pytest.raises(ArrayTypeError, match="And isn't defined for Float32"):

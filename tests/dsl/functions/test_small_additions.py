@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,7 +44,7 @@ def test_extremes_of_numbers_and_nested_arrays():
     assert found.numpy().tolist() == [[0.5, 0.5], [1, 0.5]]
     assert list(dr.fmin(llvm.Int(3, -3), 0)) == [0, -3]
     with pytest.raises(ArrayTypeError, match=r"lumijit.fmin: unsupported argument"):
-        dr.fmin("x", 1)
+        dr.fmin("x", 1)  # type: ignore[call-overload]
 
 
 def test_extremes_pass_derivatives_to_what_they_take():
@@ -112,7 +114,7 @@ def test_products_refuse_other_types():
         with pytest.raises(ArrayTypeError, match="entries of type Float32"):
             function(llvm.Float(1), 2)
         with pytest.raises(ArrayTypeError, match="unsupported argument of type"):
-            function(1.5, 2)
+            function(1.5, 2)  # type: ignore[call-overload]
         with pytest.raises(ArrayTypeError, match="needs more than 32 bits"):
             function(1 << 40, 2)
 
@@ -148,7 +150,7 @@ def test_arrays_like_others(value):
 
 
 def test_arrays_like_others_in_pytrees():
-    tree = {"a": [llvm.Float(1, 2), 3.0], "b": (llvm.Array2i(1, 2),)}
+    tree: dict[str, Any] = {"a": [llvm.Float(1, 2), 3.0], "b": (llvm.Array2i(1, 2),)}
     zeros = dr.zeros_like(tree)
     assert zeros["a"][1] == 0.0
     assert list(zeros["a"][0]) == [0, 0]
@@ -259,9 +261,9 @@ def test_functions_stay_what_they_are():
 
     assert list(shifted(scaled(llvm.Float(1, 2)))) == [4, 7]
     with pytest.raises(ArrayTypeError, match=r"lumijit.func: 3 is no function"):
-        dr.func(3)
+        dr.func(3)  # type: ignore[call-overload]
     with pytest.raises(ArrayTypeError, match="pass a member of JitBackend"):
-        dr.func(backend="llvm")
+        dr.func(backend="llvm")  # type: ignore[call-overload]
 
 
 def test_threads_keep_their_order():
@@ -271,6 +273,6 @@ def test_threads_keep_their_order():
         dr.reorder_threads(llvm.Int(1), 1, value)
     with pytest.raises(ArrayValueError, match="num_bits is 17"):
         dr.reorder_threads(llvm.UInt(1), 17, value)
-    assert dr.flush_thread() is None
+    assert dr.flush_thread() is None  # type: ignore[func-returns-value]
     with dr.profile_enable():
         pass

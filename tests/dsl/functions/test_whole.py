@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,12 @@ from lumijit import llvm, scalar
 from lumijit.functions import reductions
 from lumijit.runtime.errors import SymbolicError
 
-OPS = {"sum": np.sum, "prod": np.prod, "min": np.min, "max": np.max}
+OPS: dict[str, Callable[..., Any]] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "min": np.min,
+    "max": np.max,
+}
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -129,4 +129,4 @@ def test_other_pairs_are_refused(pair) -> None:
     with pytest.raises(ArrayValueError, match="can't call functions of"):
         dr.wrap(*pair)
     with pytest.raises(ArrayTypeError, match="a framework is a name or a module"):
-        dr.wrap(3, "torch")
+        dr.wrap(3, "torch")  # type: ignore[arg-type]

@@ -209,7 +209,7 @@ def test_own_modules():
         (lambda: nn.SinEncode(-1), SizeError, "-1 octaves"),
         (lambda: nn.SinEncode()(nn.CoopVec(1)), SizeError, "0 octaves"),
         (lambda: nn.TriEncode(1)([0.5]), ArrayTypeError, "can't encode a 'list'"),
-        (lambda: nn.Sequential(3), ArrayTypeError, "'int' is no module"),
+        (lambda: nn.Sequential(3), ArrayTypeError, "'int' is no module"),  # type: ignore[arg-type]
         (lambda: nn.Cast(float), ArrayTypeError, "no array type"),
         (lambda: nn.Linear(2, 3).pop("weights"), UnknownKeyError, "no parameter"),
         (

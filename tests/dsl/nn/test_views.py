@@ -302,8 +302,8 @@ def test_derivatives_inside_of_a_loop_have_no_second_ones():
     ("call", "kind", "text"),
     [
         (lambda a, x: nn.matvec(a.T, x), SizeError, r"shape \(2, 3\) doesn't fit"),
-        (lambda a, x: nn.matvec(llvm.Float(1), x), ArrayTypeError, "a MatrixView"),
-        (lambda a, x: nn.matvec(a, [1, 2]), ArrayTypeError, "expected a CoopVec"),
+        (lambda a, x: nn.matvec(llvm.Float(1), x), ArrayTypeError, "a MatrixView"),  # type: ignore[arg-type]
+        (lambda a, x: nn.matvec(a, [1, 2]), ArrayTypeError, "expected a CoopVec"),  # type: ignore[arg-type]
         (lambda a, x: nn.matvec(a, x, a), SizeError, r"added of shape \(3, 2\)"),
         (
             lambda a, x: a @ nn.cast(x, llvm.Float16),
@@ -319,7 +319,7 @@ def test_derivatives_inside_of_a_loop_have_no_second_ones():
         (lambda a, x: nn.view(llvm.TensorXu([1])), ArrayTypeError, "of floats"),
         (lambda a, x: nn.view(llvm.TensorXf(1)), SizeError, r"shape is \(\)"),
         (lambda a, x: nn.view(dr.zeros(llvm.Float, 0)), SizeError, "not empty"),
-        (lambda a, x: nn.pack(a, layout="fast"), ArrayTypeError, "layout is 'fast'"),
+        (lambda a, x: nn.pack(a, layout="fast"), ArrayTypeError, "layout is 'fast'"),  # type: ignore[arg-type]
         (lambda a, x: nn.pack(3), ArrayTypeError, "there is no matrix"),
         (
             lambda a, x: nn.pack(a, llvm.TensorXf16([1])),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -132,5 +134,6 @@ def test_mistakes():
     with pytest.raises(ArrayTypeError, match="no loss has been scaled yet"):
         dr.opt.GradScaler().step(dr.opt.SGD(lr=1, params={"x": Float(1)}))
     for name in ("init_scale", "growth_factor", "backoff_factor", "growth_interval"):
+        options: dict[str, Any] = {name: -1}
         with pytest.raises(ArrayValueError, match=f"'{name}' is -1"):
-            dr.opt.GradScaler(**{name: -1})
+            dr.opt.GradScaler(**options)

@@ -305,7 +305,7 @@ def tree_attributes(t: T, x: Any, n: Any) -> Any:
 
 @program(x=INTS, y=MORE)
 def nested_subscripts(t: T, x: Any, y: Any) -> Any:
-    world = {"cells": [x, y], "at": {"k": [t.Int(0)]}}
+    world: dict[str, Any] = {"cells": [x, y], "at": {"k": [t.Int(0)]}}
     for k in range(2):
         while world["cells"][k] < 10:
             world["cells"][k] += 3

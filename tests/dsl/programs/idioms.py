@@ -365,7 +365,7 @@ def walrus_in_comprehensions(x, y):
         kept = [half for v in squares if (half := v - 1) is not None]
         last = last + kept[0]
     else:
-        kept = [last, last, y]
+        kept = [last, last, y]  # type: ignore[used-before-def]
     return squares, kept, last
 
 
@@ -523,7 +523,7 @@ def bitwise_and_shifts(x, y):
 def matching_in_a_loop(x, y):
     for shape in (("circle", 2), ["square", 3, 4], {"kind": "dot"}):
         match shape:
-            case ("circle", r) if r > 1:
+            case ("circle", r) if r > 1:  # type: ignore[operator]
                 y += r
             case ["square", *sides]:
                 if x > 2:

@@ -8,6 +8,7 @@ from typing import Any
 
 import lumijit as dr
 from lumijit.llvm.ad import Array3f, Float, Matrix2f, TensorXf, Texture1f, UInt32
+from lumijit.replay.recorded_function import Kernel
 
 GAIN = Float(1, 2, 3)
 RATE = 0.5
@@ -72,7 +73,7 @@ def normalized(x: Float) -> Any:
     return x / largest if largest > 1 else x
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Kernel[..., Any]] = {
     "step": Model.step,
     "collected": collected,
     "textured": textured,

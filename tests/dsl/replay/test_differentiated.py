@@ -239,7 +239,7 @@ def test_what_python_decides_tells_which_results_are_tracked() -> None:
 
     recorded = dr.kernel(plain)
     for k in (1, 1, 3, 3, 2, 2, 1, 3, 2, 0):
-        found = []
+        found: list[list[Any]] = []
         for function in (plain, recorded):
             x = array(1, 2 + k)
             dr.enable_grad(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,8 +196,8 @@ def test_lists_and_dictionaries_of_the_caller() -> None:
     states: list[Any] = [([array(1, 2)], {"k": 1}) for _ in range(2)]
     for k in range(6):
         x = array(k, 4)
-        f(*states[0], x)
-        plain(*states[1], x)
+        f(states[0][0], states[0][1], x)
+        plain(states[1][0], states[1][1], x)
         for a, b in zip(*states, strict=True):
             assert_equal(a, b)
         assert states[0][1]["k"] == k + 2
@@ -339,7 +340,7 @@ class Shifted(Shape):
 
 def test_methods_of_instances() -> None:
     pointer = instance_array_t(Float, Shape)
-    shapes = [Scaled(2), Scaled(3), Shifted()]
+    shapes: list[Any] = [Scaled(2), Scaled(3), Shifted()]
 
     def plain(p: Any, x: Any) -> Any:
         return dr.dispatch(p, lambda s, x: s.value(x), x)
@@ -485,7 +486,7 @@ def test_functions_among_the_arguments() -> None:
         return x * factor + table
 
     model = Model()
-    functions = [
+    functions: list[Callable[..., Any]] = [
         *(dr.sin, dr.cos, own, model.double, model.half, abs),
         *(functools.partial(dr.fma, 2), functools.partial(dr.power, 2)),
         functools.partial(own),

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from lumijit.syntax import targets
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fake_control import Control
+from tests.dsl.syntax.fake_control import Control
 
 
 @pytest.fixture(autouse=True)

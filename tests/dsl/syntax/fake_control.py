@@ -24,6 +24,8 @@ class Lanes:
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
+    values: np.ndarray[Any, Any]
+
     def __init__(self, values: Any) -> None:
         self.values = np.array(values.values if isinstance(values, Lanes) else values)
 
@@ -103,7 +105,7 @@ def _blend(mask: np.ndarray, a: Any, b: Any, label: str = "") -> Any:
         return type(a)(merged)
     if isinstance(a, dict):
         return {k: _blend(mask, a[k], b[k], label) for k in a}
-    if dataclasses.is_dataclass(a):
+    if dataclasses.is_dataclass(a) and not isinstance(a, type):
         names = [f.name for f in dataclasses.fields(a)]
         return type(a)(
             **{n: _blend(mask, getattr(a, n), getattr(b, n), label) for n in names}

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from fake_control import Lanes
 
 from lumijit.syntax import syntax
+from tests.dsl.syntax.fake_control import Lanes
 
 _counter = 0
 

@@ -7,8 +7,6 @@ import linecache
 from typing import Any
 
 import pytest
-from fake_control import Lanes
-from lanes import define
 
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -16,6 +14,8 @@ from lumijit.runtime.errors import (
     SyntaxTransformError,
 )
 from lumijit.syntax import UndefinedVariableError, hint, syntax
+from tests.dsl.syntax.fake_control import Lanes
+from tests.dsl.syntax.lanes import define
 
 ARRAY = Lanes([1, 5])
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lanes import agree
 
 from tests.dsl.programs import idioms, names, statements
 from tests.dsl.programs.modes import PLAIN, X, Y
+from tests.dsl.syntax.lanes import agree
 
 assert idioms
 assert names

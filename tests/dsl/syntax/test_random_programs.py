@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from lanes import agree, define
+
+from tests.dsl.syntax.lanes import agree, define
 
 _VARIABLES = ("x", "y", "z")
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fake_control import Control, Lanes
-from lanes import define
 
 from lumijit.syntax import hint, hints, syntax, targets
+from tests.dsl.syntax.fake_control import Control, Lanes
+from tests.dsl.syntax.lanes import define
 
-ARRAY = Lanes([1, 5])
+ARRAY: Any = Lanes([1, 5])
 
 
 @dataclasses.dataclass
@@ -356,7 +356,7 @@ def test_an_attribute_is_restored_when_a_branch_fails() -> None:
     def f(o: Opaque, x: Any) -> Any:
         if x > 2:
             o.count = x
-            {}["no"]
+            raise KeyError("no")
 
     opaque = Opaque(7)
     with pytest.raises(KeyError):

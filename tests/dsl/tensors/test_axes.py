@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tests.dsl.tensors.common import (
 )
 
 GRID = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (dr.sum, np.sum),
     "prod": (dr.prod, np.prod),
     "min": (dr.min, np.min),

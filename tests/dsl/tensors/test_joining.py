@@ -255,6 +255,7 @@ class TestErrors:
             dr.concat([Float(1), Float(2)], axis=1)
         with pytest.raises(SizeError, match="3 entries can't be cut into 2 equal"):
             dr.split(x, 2, axis=1)
+        wrong: Any
         for wrong in (0, 1.5):
             with pytest.raises(ArrayValueError, match="the number of parts is"):
                 dr.array_split(x, wrong)

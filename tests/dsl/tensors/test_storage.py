@@ -194,7 +194,7 @@ class TestArithmetic:
         same(op(x, y), op(a, b))
         same(op(x, 2), op(a, np.float32(2)))
         same(op(2, x), op(np.float32(2), a))
-        same(op(x, module.TensorXf([[2]])), op(a, np.float32([[2]])))
+        same(op(x, module.TensorXf([[2]])), op(a, np.array([[2]], np.float32)))
         same(dr.fma(x, y, 1), a * b + 1)
         same(dr.select(x < y, x, y), np.minimum(a, b))
         same(dr.minimum(x, 2), np.minimum(a, 2))

@@ -179,7 +179,7 @@ class TestPositions:
 
     def test_one_dimension(self) -> None:
         texture = Texture1f([[1], [3]])
-        for pos in (0.5, Float(0.5), Array1f(0.5), [0.5], np.float32([0.5])):
+        for pos in (0.5, Float(0.5), Array1f(0.5), [0.5], np.array([0.5], "f4")):
             assert texture.eval(pos).numpy().tolist() == [[2]]
         assert len(Texture1f([[1]]).eval(Float(0, 1, 2))[0]) == 3
 
@@ -230,9 +230,9 @@ class TestBadInput:
 
     def test_modes(self) -> None:
         with pytest.raises(ArrayTypeError, match="member of FilterMode"):
-            Texture2f(DATA, filter_mode="linear")
+            Texture2f(DATA, filter_mode="linear")  # type: ignore[arg-type]
         with pytest.raises(ArrayTypeError, match="member of WrapMode"):
-            Texture2f(DATA, wrap_mode=dr.FilterMode.Linear)
+            Texture2f(DATA, wrap_mode=dr.FilterMode.Linear)  # type: ignore[arg-type]
 
     def test_symbolic_texels(self) -> None:
         texture = Texture1f([[1], [2]])
