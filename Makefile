@@ -62,11 +62,11 @@ build/installed: $(INSTALLED)
 	rm -rf build
 	LUMIJIT_NO_COMPILED=1 $(PIP) --no-deps --upgrade --target build/installed .
 
-# Strict types, of the examples, too.
+# Types: strict of the package and the examples, and those of the tests.
 types: build/installed
 	cd build/installed && MYPYPATH=$(CURDIR) $(abspath $(BIN))/mypy \
 	  --config-file $(CURDIR)/pyproject.toml \
-	  --cache-dir $(CURDIR)/.mypy_cache -p lumijit -p examples
+	  --cache-dir $(CURDIR)/.mypy_cache -p lumijit -p examples -p tests
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pytest tests/test_docs.py

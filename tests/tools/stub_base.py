@@ -114,6 +114,9 @@ class Flat(Generic[SelfT, ValT]):
     @overload
     def __getitem__(self, key: Any, /) -> SelfT: ...
 
+# Entries that become floats beside Python's floats and flat arrays of floats.
+class Whole(Generic[FloatT, LeafT, SelfCpT]): ...
+
 # For `range(n)` in functions with `@syntax`; other code raises where it asks for this.
 class Counts:
     def __index__(self) -> int: ...
@@ -146,10 +149,7 @@ class Numbers(Floats[{", ".join(PARAMETERS)}], Generic[{_WITH_IMAG}]):
     def __abs__(self) -> ValT: ...
 
 class Matrices(Floats[{", ".join(PARAMETERS)}]):
-    @overload
-    def __mul__(self, other: ValT, /) -> ValT: ...
-    @overload
-    def __mul__(self, other: SelfCpT, /) -> SelfT: ...
+{{products}}
     @overload
     def __matmul__(self, other: ValT, /) -> ValT: ...
     @overload
@@ -210,21 +210,27 @@ _BESIDE = [(f"Size{n} and Size{n}", "Any") for n in SIZES]
 
 def _operators(binary: Binary, cases: list[tuple[str, str]]) -> str:
     """Write an operator, in both directions, for each case of the other operand."""
+    alike = (f"SelfCpT | float | {ARRAYS_OF_NUMPY}", "MaskT")
     if binary.name in ("eq", "ne"):
-        return _overloads(binary.name, [("object", "MaskT")])
+        cases = [("None", "bool"), alike, ("object", "Any")]
+        return _overloads(binary.name, cases)
     if binary.is_comparison:
-        other = f"SelfCpT | float | {ARRAYS_OF_NUMPY}"
-        return _overloads(binary.name, [(other, "MaskT"), *_BESIDE])
+        return _overloads(binary.name, [alike, *_BESIDE])
     if not cases:
         return "\n".join(
             _overloads(name, [("Never", "Any")])
             for name in (binary.name, f"r{binary.name}")
         )
-    others = _BESIDE if _OWN in cases else []
-    backward = _overloads(f"r{binary.name}", [*cases, *others])
     # Without this case, the result would be an array of NumPy.
     forward = _overloads(binary.name, [*cases, (ARRAYS_OF_NUMPY, "Any")])
-    return forward + "\n" + backward
+    if _OWN in cases:
+        cases = [*cases, *_BESIDE]
+    elif binary.name == "truediv":
+        cases = [*cases, ("Floats", "Any")]
+    if binary.name == "pow" and ("LeafT", "FloatT") in cases:
+        # What numbers are raised to may be negative.
+        cases = [("LeafT", "FloatT"), ("Floats", "Any")]
+    return forward + "\n" + _overloads(f"r{binary.name}", cases)
 
 
 def _base() -> str:
@@ -234,7 +240,8 @@ def _base() -> str:
 def _entries(name: str, dtype: DType, more: tuple[str, ...]) -> str:
     """Write the class of the types with entries of some kind."""
     parameters = ", ".join((*PARAMETERS, *more))
-    lines = [f"class {name}({ARRAY}, Generic[{parameters}]):"]
+    whole = "" if dtype.is_float else ", Whole[FloatT, LeafT, SelfCpT]"
+    lines = [f"class {name}({ARRAY}{whole}, Generic[{parameters}]):"]
     for binary in _OPERATORS:
         accepts = binary.op.accepts
         cases = [_OWN] if dtype in accepts else []
@@ -249,6 +256,20 @@ def _entries(name: str, dtype: DType, more: tuple[str, ...]) -> str:
         elif cases != [_OWN] and not binary.is_comparison:
             lines.append(_operators(binary, cases))
     return "\n".join([*lines, "    ..."])
+
+
+def _products() -> str:
+    """Write how matrices are multiplied and divided: a vector times one is a vector."""
+    vectors = [(f"Size{n} and Static{n}", "Any") for n in (2, 3, 4)]
+    return "\n".join(
+        [
+            _overloads("mul", [("ValT", "ValT"), *vectors, _OWN]),
+            *[
+                _overloads(name, [*vectors, _OWN, *_BESIDE])
+                for name in ("rmul", "rtruediv")
+            ],
+        ]
+    )
 
 
 def _sizes() -> str:
@@ -312,7 +333,7 @@ def base_stub() -> str:
             _entries("Integers", INT32, ("FloatT", "LeafT")),
             _entries("Masks", BOOL, ("FloatT", "LeafT", "IntT")),
             _FLAT,
-            _KINDS,
+            _KINDS.format(products=_products()),
             _static(),
             _draws(),
             "",

@@ -24,8 +24,9 @@ _REDUCED = "ArrayBase[Any, SelfCpT, Any, Any, RedT] | NoArray"
 _MASKED = "ArrayBase[Any, Any, Any, Any, Any, Any, MaskT]"
 _ANY = ", ".join(["Any"] * len(PARAMETERS))
 # Arrays that become floats, or integers, where they meet Python's numbers.
-_INTEGERS = f"Integers[{_ANY}, FloatT, LeafT]"
-_MASKS = f"Masks[{_ANY}, FloatT, LeafT, IntT]"
+_WHOLE = "Whole[FloatT, LeafT] | NoArray"
+_WHOLE_ALIKE = "Whole[FloatT, Any, SelfCpT] | NoArray"
+_MASKS = f"Masks[{_ANY}, FloatT, LeafT, IntT] | NoArray"
 _OPERANDS = "ArrayBase | float"
 _HEAD = f"""# What `import lumijit` gives. {WRITTEN}
 # mypy: disable-error-code="misc, overload-overlap, overload-cannot-match"
@@ -39,25 +40,43 @@ from typing_extensions import TypeVar
 """
 
 
+_BESIDE_NUMBERS: list[Case] = [
+    ([_MASKS, "int"], "IntT"),
+    (["int", _MASKS], "IntT"),
+    ([_WHOLE, "LeafT"], "FloatT"),
+    (["LeafT", _WHOLE], "FloatT"),
+]
+_REDUCED_BESIDE_FLOATS: list[Case] = [
+    (["Whole | NoArray", "float"], "Any"),
+    (["float", "Whole | NoArray"], "Any"),
+]
+# Floats, whatever the operands are.
+_FLOATS: list[Case] = [
+    ([_WHOLE, "float"], "FloatT"),
+    (["float", _WHOLE], "FloatT"),
+    ([_WHOLE_ALIKE, "SelfCpT"], "FloatT"),
+    (["SelfCpT", _WHOLE_ALIKE], "FloatT"),
+]
+
+
 def _promoted(result: str, numbers: tuple[str, ...]) -> list[Case]:
     """Two operands, of which one keeps its type."""
     array = _REDUCED if result == "RedT" else _ARRAY
     return [
         ([array, "SelfCpT"], result),
         (["SelfCpT", array], result),
-        *([([_INTEGERS, "LeafT"], "FloatT")] if result == "SelfT" else []),
-        *([(["LeafT", _INTEGERS], "FloatT")] if result == "SelfT" else []),
+        *(_BESIDE_NUMBERS if result == "SelfT" else _REDUCED_BESIDE_FLOATS),
         *[([number, number], number) for number in numbers],
         *[([f"Size{n}", f"Size{n}"], "Any") for n in SIZES],
     ]
 
 
-def _promoted_by_three() -> list[Case]:
+def _promoted_by_three(*numbers: str) -> list[Case]:
     return [
         ([_ARRAY, "SelfCpT", "SelfCpT"], "SelfT"),
         (["SelfCpT", _ARRAY, "SelfCpT"], "SelfT"),
         (["SelfCpT", "SelfCpT", _ARRAY], "SelfT"),
-        (["float"] * 3, "float"),
+        *[([number] * 3, number) for number in numbers],
         ([_OPERANDS] * 3, "Any"),
     ]
 
@@ -70,13 +89,16 @@ _PARTS: list[Case] = [_REAL, _INT, (["complex"], "float")]
 _AXIS = "Literal[0] | EllipsisType = ..."
 # For each form: the functions, and what they take and return. A case without an
 # `axis` is followed by one in which there is any.
-_FORMS: dict[str, tuple[str, list[Case]]] = {
+FORMS: dict[str, tuple[str, list[Case]]] = {
     "math": (
-        "acos acosh asin asinh atan atanh cbrt ceil comp_ellint_1 comp_ellint_2 cos "
-        "cosh deg2rad erf erfinv exp exp2 floor lgamma linear_to_srgb log log2 "
-        "rad2deg rcp round rsqrt safe_acos safe_asin safe_sqrt sin sinh sqrt "
-        "srgb_to_linear tan tanh trunc",
+        "acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfinv exp exp2 "
+        "floor lgamma log log2 rcp round rsqrt sin sinh sqrt tan tanh trunc",
         [_REAL, _FLOAT],
+    ),
+    "math of integers, too": (
+        "comp_ellint_1 comp_ellint_2 deg2rad linear_to_srgb rad2deg safe_acos "
+        "safe_asin safe_sqrt srgb_to_linear",
+        [([_WHOLE], "FloatT"), _REAL, _FLOAT],
     ),
     "numbers": (
         "brev log2i lzcnt popcnt sign tzcnt",
@@ -92,8 +114,16 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
         ],
     ),
     "vectors": (
-        "linear_srgb_to_oklab normalize oklab_to_linear_srgb transpose",
+        "linear_srgb_to_oklab oklab_to_linear_srgb transpose",
         [_REAL],
+    ),
+    "directions": (
+        "normalize",
+        [
+            (["Matrices[Any, Any, ValT] | NoArray"], "ValT"),
+            (["Whole | NoArray"], "Any"),
+            _REAL,
+        ],
     ),
     "pairs": (
         "sincos sincosh",
@@ -109,20 +139,56 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
         ],
     ),
     "operators": (
-        "fmax fmin maximum minimum mulsign copysign power",
+        "fmax fmin maximum minimum mulsign copysign",
         _promoted("SelfT", ("int", "float")),
     ),
-    "functions of two": (
-        "atan2 comp_ellint_3 ellint_1 ellint_2 hypot step",
-        _promoted("SelfT", ("float",)),
+    "powers": (
+        "power",
+        [(["float", _WHOLE], "FloatT"), *_promoted("SelfT", ("float",))],
+    ),
+    "functions of two": ("atan2", _promoted("SelfT", ("float",))),
+    "steps": ("step", [*_promoted("SelfT", ()), (["float", "float"], "int")]),
+    "floats of two": (
+        "comp_ellint_3 ellint_1 ellint_2",
+        [*_FLOATS, *_promoted("SelfT", ("float",))],
+    ),
+    "lengths of two": (
+        "hypot",
+        [
+            (["Numbers | NoArray", _OPERANDS], "Any"),
+            ([_OPERANDS, "Numbers | NoArray"], "Any"),
+            *_FLOATS,
+            *_promoted("SelfT", ("float",)),
+        ],
     ),
     "bits": ("mul_hi rotl rotr", _promoted("SelfT", ("int",))),
     "cross products": ("cross", _promoted("SelfT", ())),
     "products": (
-        "abs_dot dot unit_angle",
-        [*_promoted("RedT", ("float",)), (["Sequence[Any]"] * 2, "Any")],
+        "abs_dot dot",
+        [*_promoted("RedT", ("int", "float")), (["Sequence[Any]"] * 2, "Any")],
     ),
-    "functions of three": ("clamp clip ellint_3 fma lerp", _promoted_by_three()),
+    "angles": (
+        "unit_angle",
+        [
+            (["Whole | NoArray", _OPERANDS], "Any"),
+            ([_OPERANDS, "Whole | NoArray"], "Any"),
+            *_promoted("RedT", ("float",)),
+        ],
+    ),
+    "functions of three": (
+        "clamp clip fma",
+        _promoted_by_three("int", "float"),
+    ),
+    "means": ("lerp", _promoted_by_three("float")),
+    "floats of three": (
+        "ellint_3",
+        [
+            (["Whole | NoArray", _OPERANDS, _OPERANDS], "Any"),
+            ([_OPERANDS, "Whole | NoArray", _OPERANDS], "Any"),
+            ([_OPERANDS, _OPERANDS, "Whole | NoArray"], "Any"),
+            *_promoted_by_three("float"),
+        ],
+    ),
     "selection": (
         "select",
         [
@@ -162,10 +228,19 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
     "inverse": ("inverse", [_REAL, _FLOAT]),
     "unchanged types": (
         "block_prefix_sum block_sum conj copy cumsum empty_like grad ones_like "
-        "opaque_width prefix_sum replace_grad reverse sort sqr square zeros_like",
+        "prefix_sum reverse sort sqr square zeros_like",
         [(["T"], "T")],
     ),
-    "more of the same": ("repeat tile", [(["T"], "T")]),
+    "gradients replaced": (
+        "replace_grad",
+        [
+            ([_ARRAY, "SelfCpT"], "SelfT"),
+            (["SelfCpT", _ARRAY], "SelfT"),
+            ([_OPERANDS] * 2, "Any"),
+            (["T"] * 2, "T"),
+        ],
+    ),
+    "more of the same": ("repeat tile", [(["T", "int"], "T"), (["Any", "Any"], "Any")]),
     "creation": (
         "arange empty full gather identity linspace ones opaque quat_to_matrix "
         "reinterpret_array rotate unravel zeros",
@@ -182,8 +257,16 @@ _FORMS: dict[str, tuple[str, list[Case]]] = {
         ],
     ),
     "reductions": (
-        "max mean min norm prod squared_norm sum std var",
-        [(["ArrayBase[Any, Any, Any, Any, RedT] | NoArray"], "RedT"), _FLOAT],
+        "max min prod squared_norm sum",
+        [(["ArrayBase[Any, Any, Any, Any, RedT] | NoArray"], "RedT"), _INT, _FLOAT],
+    ),
+    "reductions to floats": (
+        "mean norm std var",
+        [
+            (["Whole | NoArray"], "Any"),
+            (["ArrayBase[Any, Any, Any, Any, RedT] | NoArray"], "RedT"),
+            _FLOAT,
+        ],
     ),
     "reductions of masks": (
         "all any none",
@@ -311,7 +394,7 @@ def _parameters(name: str, types: list[str], axis: str) -> str:
 def _function(name: str, cases: list[Case]) -> str:
     parameters = inspect.signature(getattr(dr, name)).parameters
     rows = [(types, result, "") for types, result in cases]
-    if "axis" in parameters and cases[0][1] == "RedT":
+    if "axis" in parameters and any(result == "RedT" for _, result in cases):
         rows = [(types, result, _AXIS) for types, result in cases]
         rows.append((["Any"], "Any", ""))
     lines = []
@@ -337,15 +420,15 @@ def _homes() -> Iterator[tuple[str, str]]:
 
 def package_stub() -> str:
     """Return the stub of the package."""
-    typed = {name for names, _ in _FORMS.values() for name in names.split()}
+    typed = {name for names, _ in FORMS.values() for name in names.split()}
     typed |= _WRITTEN.keys()
     lines = [_HEAD]
     for home, name in sorted(_homes()):
         if name not in typed:
             home = "lumijit.typed" if name == "ArrayBase" else home
             lines.append(f"from {home} import {name} as {name}")
-    others = ["FlatT", "FloatT", "ImagT", "Integers", "IntT", "LeafT", "Masks"]
-    others += ["Matrices", "NoArray", "Numbers", "Ravels", "Rows"]
+    others = ["FlatT", "FloatT", "ImagT", "IntT", "LeafT", "Masks"]
+    others += ["Matrices", "NoArray", "Numbers", "Ravels", "Rows", "Whole"]
     others += [f"Size{n}" for n in SIZES]
     lines += [
         f"from lumijit.typed import {', '.join(PARAMETERS)}",
@@ -359,7 +442,7 @@ def package_stub() -> str:
         'F = TypeVar("F", bound=Callable[..., Any])',
         "",
     ]
-    for names, cases in _FORMS.values():
+    for names, cases in FORMS.values():
         lines += [_function(name, cases) for name in names.split()]
     lines += [text.strip() for text in _WRITTEN.values()]
     return "\n".join([*lines, ""])

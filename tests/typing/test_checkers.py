@@ -1,16 +1,11 @@
 """What static type checkers infer of programs is what runs.
 
-Owns running mypy and pyright (in the form that comes from PyPI whole, basedpyright) on
-the programs of this folder and on the examples, against the package as wheels have it.
+Owns the programs of this folder and the examples; running them is up to `checkers`.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
-import re
-import subprocess
 import sys
 from pathlib import Path
 from types import GenericAlias
@@ -18,86 +13,15 @@ from types import GenericAlias
 import pytest
 import typing_extensions
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.typing.checkers import ROOT, mypy, pyright
+
 PROGRAMS = Path(__file__).parent / "programs"
 CLAIMS = ("functions", "generic", "operators")
-_LINE = re.compile(
-    r"(?P<file>[^:]+\.py):(?P<line>\d+)(:\d+)?:? -? ?error: (?P<text>.*)"
-)
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The package's files by the names that they have when installed."""
-    folder = tmp_path_factory.mktemp("installed")
-    package = folder / "lumijit"
-    package.mkdir()
-    for source in (ROOT / "dsl").iterdir():
-        (package / source.name).symlink_to(source)
-    for name in ("compiler", "runtime"):
-        (package / name).symlink_to(ROOT / name)
-    return folder
-
-
-def _run(*args, folder):
-    done = subprocess.run(
-        [sys.executable, "-m", *map(str, args)],
-        cwd=folder,
-        env={**os.environ, "MYPYPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    return done.stdout + done.stderr
-
-
-def _mypy(folder, *targets):
-    """Return file, line and text of each error."""
-    pytest.importorskip("mypy")
-    output = _run(
-        "mypy",
-        "--strict",
-        f"--config-file={ROOT / 'pyproject.toml'}",
-        f"--cache-dir={ROOT / '.mypy_cache' / 'programs'}",
-        "--follow-imports=silent",
-        "--no-error-summary",
-        "--hide-error-context",
-        *targets,
-        folder=folder,
-    )
-    found = re.findall(r"^(.+?):(\d+): error: (.*)$", output, re.MULTILINE)
-    assert found or not output.strip(), output
-    return [(path, int(line), text) for path, line, text in found]
-
-
-def _pyright(folder, *targets):
-    pytest.importorskip("basedpyright")
-    settings = folder / "pyrightconfig.json"
-    settings.write_text(
-        json.dumps(
-            {
-                "extraPaths": [str(folder), str(ROOT)],
-                "include": [str(target) for target in targets],
-                "pythonVersion": "3.10",
-                "typeCheckingMode": "standard",
-            }
-        )
-    )
-    output = _run(
-        *("basedpyright", "-p", settings, "--outputjson"),
-        *("--pythonpath", sys.executable),
-        folder=folder,
-    )
-    return [
-        (entry["file"], entry["range"]["start"]["line"] + 1, entry["message"])
-        for entry in json.loads(output)["generalDiagnostics"]
-        if entry["severity"] == "error"
-    ]
 
 
 CHECKERS = [
-    pytest.param(_mypy, id="mypy"),
-    pytest.param(_pyright, id="pyright"),
+    pytest.param(mypy, id="mypy"),
+    pytest.param(pyright, id="pyright"),
 ]
 
 

@@ -15,6 +15,7 @@ from lumijit.syntax import syntax
 from tests.dsl.syntax.fake_control import Lanes
 from tests.dsl.syntax.lanes import define
 
+missing: Any  # Never assigned.
 LIMIT = 6
 
 
@@ -189,7 +190,7 @@ def test_a_traceback_shows_the_users_lines() -> None:
     def f(x: Any) -> Any:
         while x < 3:
             if x > 1:
-                x = x + missing  # type: ignore[name-defined]  # noqa: F821
+                x = x + missing  # noqa: F821
             x += 1
         return x
 
