@@ -1309,6 +1309,16 @@ def while_loop(
     compress: bool | None = None,
     max_iterations: int | None = None,
 ) -> StateT: ...
+@overload
+def switch(
+    index: Any,
+    targets: Sequence[Callable[..., float]],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> Any: ...
+@overload
 def switch(
     index: Any,
     targets: Sequence[Callable[..., T]],

@@ -149,7 +149,7 @@ def test_a_kernel_is_found_on_disk_without_its_general_form(
         misses(straight(numbers))
         kernels.flush()
         with monkeypatch.context() as patch:
-            patch.setattr(kernels.general, "generalized", None)
+            patch.setattr(general, "generalized", None)
             node = straight(numbers)
             expected = interpret([node])[0]
             # The history would ask for the code, which isn't on disk.

@@ -12,7 +12,7 @@ from lumijit.compiler.ir import effects, trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.ops.structural import COUNTER, LITERAL
 from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
@@ -336,7 +336,7 @@ def test_symbolic_arrays_have_no_entries() -> None:
 
 
 def test_too_large_to_be_indexed() -> None:
-    huge = trace.make_root(trace.COUNTER, UINT32, (1 << 31) + 1)
+    huge = trace.make_root(COUNTER, UINT32, (1 << 31) + 1)
     with pytest.raises(SizeError, match="more than 2147483647 entries"):
         memory.gather(huge, trace.counter(2), TRUE)
 

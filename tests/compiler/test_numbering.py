@@ -94,7 +94,7 @@ def operation(kind: int, a: Node, b: Node) -> tuple[Any, ...]:
 
 
 def emit(op: Op, deps: list[Node]) -> Node:
-    made: Node = (emit1, emit2, emit3)[op.arity - 1](op, *deps)  # type: ignore[operator]
+    made: Node = (emit1, emit2, emit3)[op.arity - 1](op, *deps)
     return made
 
 

@@ -159,9 +159,10 @@ def test_states():
     assert llvm.Array2f(1, [1, 2]).state is dr.VarState.Mixed
     x = dr.zeros(llvm.Float, 3)
     dr.scatter(x, 1, llvm.UInt(0))
-    assert x.state is dr.VarState.Dirty
+    states = [x.state]
     dr.eval(x)
-    assert x.state is dr.VarState.Evaluated
+    states.append(x.state)
+    assert states == [dr.VarState.Dirty, dr.VarState.Evaluated]
 
 
 def test_equal_expressions_have_one_index():

@@ -198,8 +198,8 @@ def test_backends_dont_mix(mix: Any) -> None:
 def test_automatic_types_can_be_those_of_cuda() -> None:
     dr.set_backend("cuda")
     try:
-        assert dr.auto.Float is Float
-        assert dr.auto.ad.Float is cuda.ad.Float
+        assert dr.auto.Float is Float  # type: ignore[comparison-overlap]
+        assert dr.auto.ad.Float is cuda.ad.Float  # type: ignore[comparison-overlap]
     finally:
         dr.set_backend(dr.JitBackend.LLVM)
     assert dr.auto.Float is llvm.Float

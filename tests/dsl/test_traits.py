@@ -123,8 +123,8 @@ def test_the_automatic_namespace():
     assert auto.ad.Array3f is ad.Array3f
     try:
         dr.set_backend("scalar")
-        assert auto.Float is float
-        assert auto.ad.Array3f is scalar.Array3f
+        assert auto.Float is float  # type: ignore[comparison-overlap]
+        assert auto.ad.Array3f is scalar.Array3f  # type: ignore[comparison-overlap]
     finally:
         dr.set_backend(dr.JitBackend.LLVM)
     assert "Array3f" in dir(auto)

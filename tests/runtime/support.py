@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -177,14 +178,14 @@ def run_script(
     return result
 
 
-def float_buffer(values: np.ndarray) -> buffers.Buffer:  # type: ignore[type-arg]
+def float_buffer(values: np.ndarray[Any, Any]) -> buffers.Buffer:
     buffer = buffers.allocate(values.nbytes)
     buffer.wait_until_free()
     buffers.as_numpy(buffer, dtypes.FLOAT32, values.size)[:] = values
     return buffer
 
 
-def page_array(size: int, end_offset: int) -> np.ndarray:  # type: ignore[type-arg]
+def page_array(size: int, end_offset: int) -> np.ndarray[Any, Any]:
     """Make an array whose last byte lies `end_offset` bytes into a page."""
     memory = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
     start = (-memory.__array_interface__["data"][0]) % 4096 + (1 << 15)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -286,11 +287,11 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> None:
         raise OSError("libcuda.so.1: no such file")
 
-    monkeypatch.setattr(cuda.ctypes, "CDLL", missing)
+    monkeypatch.setattr(ctypes, "CDLL", missing)
     cuda._library.cache_clear()
     with pytest.raises(BackendError, match="NVIDIA's driver isn't installed"):
         CudaDevice(DeviceId("cuda"))
-    monkeypatch.setattr(cuda.ctypes, "CDLL", lambda _: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     with pytest.raises(BackendError, match="driver is older than CUDA 11"):
         CudaDevice(DeviceId("cuda"))
     cuda._library.cache_clear()

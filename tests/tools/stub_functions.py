@@ -324,7 +324,18 @@ def while_loop(
     max_iterations: int | None = None,
 ) -> StateT: ...
 """,
+    # Numbers that functions return become arrays.
     "switch": """
+@overload
+def switch(
+    index: Any,
+    targets: Sequence[Callable[..., float]],
+    *args: Any,
+    mode: str | None = None,
+    label: str | None = None,
+    **kwargs: Any,
+) -> Any: ...
+@overload
 def switch(
     index: Any,
     targets: Sequence[Callable[..., T]],

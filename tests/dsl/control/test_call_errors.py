@@ -93,7 +93,7 @@ def test_wrong_index(index: Any) -> None:
 
 def test_target_that_is_no_callable() -> None:
     with pytest.raises(ArrayTypeError, match=r"targets\[1\] is of type 'int'.*Fix: "):
-        lj.switch(UInt(0), [twice, 3], 1)  # type: ignore[arg-type]
+        lj.switch(UInt(0), [twice, 3], 1)  # type: ignore[list-item]
     for targets, kind in ((twice, "function"), (UInt(0), "UInt")):
         text = f"the targets are of type '{kind}'.*Fix: pass the index first"
         with pytest.raises(ArrayTypeError, match=text):
@@ -304,7 +304,7 @@ def test_wrong_arity(mode: str) -> None:
     with pytest.raises(ArrayTypeError, match=match):
         lj.switch(
             index,
-            [lambda x: x, g],  # type: ignore[arg-type]
+            [lambda x: x, g],
             Float(1, 2),
             mode=None if mode == "scalar" else mode,
         )

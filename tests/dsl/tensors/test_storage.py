@@ -331,14 +331,16 @@ class TestDerivatives:
 class TestTrees:
     def test_functions_of_pytrees(self) -> None:
         x = TensorXf(GRID) + 1
-        assert x.state is dr.VarState.Unevaluated
+        states = [x.state]
         assert dr.schedule({"x": [x]})
         assert dr.eval(x, TensorXi([1, 2]) + 1)
-        assert x.state is dr.VarState.Evaluated
+        states.append(x.state)
+        assert states == [dr.VarState.Unevaluated, dr.VarState.Evaluated]
         zero = dr.zeros(TensorXf, (2, 2))
-        assert zero.state is dr.VarState.Literal
+        states = [zero.state]
         dr.make_opaque(zero)
-        assert zero.state is dr.VarState.Evaluated
+        states.append(zero.state)
+        assert states == [dr.VarState.Literal, dr.VarState.Evaluated]
         assert dr.width([x]) == 6
         same(dr.copy([x])[0], GRID + 1)
         assert dr.sum_nested({"x": x}) == 21
