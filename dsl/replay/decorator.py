@@ -21,18 +21,6 @@ _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 
 @overload
 def kernel(
-    f: None = None,
-    *,
-    static: Collection[str] = ...,
-    graph_breaks: bool = ...,
-    limit: int = ...,
-    warn_after: int = ...,
-    enabled: bool = ...,
-) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
-
-
-@overload
-def kernel(
     f: Callable[P, R],
     *,
     static: Collection[str] = ...,
@@ -41,6 +29,17 @@ def kernel(
     warn_after: int = ...,
     enabled: bool = ...,
 ) -> Kernel[P, R]: ...
+
+
+@overload
+def kernel(
+    *,
+    static: Collection[str] = ...,
+    graph_breaks: bool = ...,
+    limit: int = ...,
+    warn_after: int = ...,
+    enabled: bool = ...,
+) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 
 
 def kernel(

@@ -63,22 +63,21 @@ _MARK = "__lumijit_syntax__"
 
 @overload
 def syntax(
-    f: None = None,
-    *,
-    recursive: bool = ...,
-    print_ast: bool = ...,
-    print_code: bool = ...,
-) -> Callable[[F], F]: ...
-
-
-@overload
-def syntax(
     f: F,
     *,
     recursive: bool = ...,
     print_ast: bool = ...,
     print_code: bool = ...,
 ) -> F: ...
+
+
+@overload
+def syntax(
+    *,
+    recursive: bool = ...,
+    print_ast: bool = ...,
+    print_code: bool = ...,
+) -> Callable[[F], F]: ...
 
 
 def syntax(

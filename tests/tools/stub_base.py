@@ -52,6 +52,7 @@ class ArrayBase(Generic[{", ".join(PARAMETERS)}]):
     def __array__(
         self, dtype: Any = None, copy: bool | None = None
     ) -> np.ndarray[Any, Any]: ...
+    def __hash__(self) -> int: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[ValT]: ...
     def __bool__(self) -> bool: ...
@@ -221,7 +222,7 @@ def _operators(binary: Binary, cases: list[tuple[str, str]]) -> str:
             _overloads(name, [("Never", "Any")])
             for name in (binary.name, f"r{binary.name}")
         )
-    # Without this case, the result would be an array of NumPy.
+    # Without this case, the result would be an array of NumPy, or refused.
     forward = _overloads(binary.name, [*cases, (ARRAYS_OF_NUMPY, "Any")])
     if _OWN in cases:
         cases = [*cases, *_BESIDE]
@@ -263,7 +264,10 @@ def _products() -> str:
     vectors = [(f"Size{n} and Static{n}", "Any") for n in (2, 3, 4)]
     return "\n".join(
         [
-            _overloads("mul", [("ValT", "ValT"), *vectors, _OWN]),
+            _overloads(
+                "mul",
+                [("ValT", "ValT"), *vectors, _OWN, (ARRAYS_OF_NUMPY, "Any")],
+            ),
             *[
                 _overloads(name, [*vectors, _OWN, *_BESIDE])
                 for name in ("rmul", "rtruediv")

@@ -27,7 +27,7 @@ _ANY = ", ".join(["Any"] * len(PARAMETERS))
 _WHOLE = "Whole[FloatT, LeafT] | NoArray"
 _WHOLE_ALIKE = "Whole[FloatT, Any, SelfCpT] | NoArray"
 _MASKS = f"Masks[{_ANY}, FloatT, LeafT, IntT] | NoArray"
-_OPERANDS = "ArrayBase | float"
+_OPERANDS = "ArrayBase | Composed | float"
 _HEAD = f"""# What `import lumijit` gives. {WRITTEN}
 # mypy: disable-error-code="misc, overload-overlap, overload-cannot-match"
 
@@ -50,6 +50,11 @@ _REDUCED_BESIDE_FLOATS: list[Case] = [
     (["Whole | NoArray", "float"], "Any"),
     (["float", "Whole | NoArray"], "Any"),
 ]
+# Vectors of networks, beside which everything becomes one.
+_COMPOSED: list[Case] = [
+    (["ComposedT", "ComposedT | ArrayBase | float"], "ComposedT"),
+    (["ArrayBase | float", "ComposedT"], "ComposedT"),
+]
 # Floats, whatever the operands are.
 _FLOATS: list[Case] = [
     ([_WHOLE, "float"], "FloatT"),
@@ -67,6 +72,7 @@ def _promoted(result: str, numbers: tuple[str, ...]) -> list[Case]:
         (["SelfCpT", array], result),
         *(_BESIDE_NUMBERS if result == "SelfT" else _REDUCED_BESIDE_FLOATS),
         *[([number, number], number) for number in numbers],
+        *(_COMPOSED if result == "SelfT" else []),
         *[([f"Size{n}", f"Size{n}"], "Any") for n in SIZES],
     ]
 
@@ -281,22 +287,21 @@ _WRITTEN = {
     "syntax": """
 @overload
 def syntax(
-    f: None = None,
+    f: F, *, recursive: bool = ..., print_ast: bool = ..., print_code: bool = ...
+) -> F: ...
+@overload
+def syntax(
     *,
     recursive: bool = ...,
     print_ast: bool = ...,
     print_code: bool = ...,
 ) -> Callable[[F], F]: ...
-@overload
-def syntax(
-    f: F, *, recursive: bool = ..., print_ast: bool = ..., print_code: bool = ...
-) -> F: ...
 """,
     "func": """
 @overload
-def func(f: None = None, *, backend: JitBackend | None = None) -> Callable[[F], F]: ...
-@overload
 def func(f: F, *, backend: JitBackend | None = None) -> F: ...
+@overload
+def func(*, backend: JitBackend | None = None) -> Callable[[F], F]: ...
 """,
     "if_stmt": """
 def if_stmt(
@@ -442,13 +447,15 @@ def package_stub() -> str:
     others += ["Matrices", "NoArray", "Numbers", "Ravels", "Rows", "Whole"]
     others += [f"Size{n}" for n in SIZES]
     lines += [
+        "from lumijit.base import Composed",
         f"from lumijit.typed import {', '.join(PARAMETERS)}",
         f"from lumijit.typed import {', '.join(others)}",
         "",
         f"__all__ = {sorted(dr.__all__)}",
         "__version__: str",
         'T = TypeVar("T")',
-        'ArrayT = TypeVar("ArrayT", bound=ArrayBase)',
+        'ArrayT = TypeVar("ArrayT", bound=ArrayBase | Composed)',
+        'ComposedT = TypeVar("ComposedT", bound=Composed)',
         'StateT = TypeVar("StateT", bound=tuple[Any, ...])',
         'F = TypeVar("F", bound=Callable[..., Any])',
         "",

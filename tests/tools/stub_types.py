@@ -44,7 +44,8 @@ NAMESPACES = {
 }
 WRITTEN = "Written by `python -m tests.tools.stubs`."
 Type = Any
-ARRAYS_OF_NUMPY = "np.ndarray[Any, Any]"
+# Scalars of NumPy are arrays without dimensions.
+ARRAYS_OF_NUMPY = "np.ndarray[Any, Any] | np.number[Any]"
 # The static sizes of which operands must agree.
 SIZES = (0, 1, 2, 3, 4)
 # What generators of random numbers draw, besides integers.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import assert_type
 
@@ -192,6 +193,10 @@ assert_type(halve(f, 2), Float)
 assert_type(double(f), Float)
 assert_type(scaled(f, 2), Array3f)
 assert_type(scaled.n_recordings, int)
+unknown: Any = next_state
+dr.syntax(unknown)(f, i)
+dr.kernel(unknown)(f, i)
+dr.func(unknown)(f, i)
 assert_type(Walker().walk(f, 2), Float)
 state = dr.while_loop((f, i), lambda x, n: x > 0.1, next_state)
 assert_type(state, tuple[Float, Int])
@@ -209,3 +214,10 @@ for mode in ("symbolic", "evaluated"):
     dr.hint(f < 1, mode=mode)
 dr.binary_search(0, 9, lambda k, last=3: k < last)
 assert_type(dr.whos(as_string=True), str)
+
+# Networks.
+vector = dr.nn.CoopVec(f, 0.5)
+assert_type(dr.maximum(vector, 0), dr.nn.CoopVec)
+assert_type(dr.maximum(0, vector), dr.nn.CoopVec)
+assert_type(dr.tanh(vector), dr.nn.CoopVec)
+dr.fma(vector, 2, vector)
