@@ -118,6 +118,8 @@ class Flat(Generic[SelfT, ValT]):
 # Entries that become floats beside Python's floats and flat arrays of floats.
 class Whole(Generic[FloatT, LeafT, SelfCpT]): ...
 
+class Real(Generic[ComplexT]): ...
+
 # For `range(n)` in functions with `@syntax`; other code raises where it asks for this.
 class Counts:
     def __index__(self) -> int: ...
@@ -205,6 +207,9 @@ def _overloads(name: str, cases: list[tuple[str, str]], own: str = "self") -> st
 
 
 _OWN = ("SelfCpT", "SelfT")
+# What flat arrays do with Python's complex numbers.
+_COMPLEX = ("Real[ComplexT] and complex", "ComplexT")
+_OF_COMPLEX = ("add", "sub", "mul", "truediv", "pow")
 # Operands of other types, none of which is that of the result.
 _BESIDE = [(f"Size{n} and Size{n}", "Any") for n in SIZES]
 
@@ -222,6 +227,8 @@ def _operators(binary: Binary, cases: list[tuple[str, str]]) -> str:
             _overloads(name, [("Never", "Any")])
             for name in (binary.name, f"r{binary.name}")
         )
+    if binary.name in _OF_COMPLEX:
+        cases = [*cases, _COMPLEX]
     # Without this case, the result would be an array of NumPy, or refused.
     forward = _overloads(binary.name, [*cases, (ARRAYS_OF_NUMPY, "Any")])
     if _OWN in cases:
@@ -230,7 +237,7 @@ def _operators(binary: Binary, cases: list[tuple[str, str]]) -> str:
         cases = [*cases, ("Floats", "Any")]
     if binary.name == "pow" and ("LeafT", "FloatT") in cases:
         # What numbers are raised to may be negative.
-        cases = [("LeafT", "FloatT"), ("Floats", "Any")]
+        cases = [("LeafT", "FloatT"), ("Floats", "Any"), _COMPLEX]
     return forward + "\n" + _overloads(f"r{binary.name}", cases)
 
 
@@ -314,7 +321,7 @@ def base_stub() -> str:
     """Return the stub of the classes from which all array types derive."""
     # With defaults, "ArrayBase" alone is any array, and strict checkers are content.
     others = ["FloatT", "FlatT", "LeafT", "IntT", "ImagT", "ImagCpT", "Vec2T", "Vec3T"]
-    others += ["Vec4T", "UIntT", "UInt64T", "Float16T", "Float64T"]
+    others += ["Vec4T", "UIntT", "UInt64T", "Float16T", "Float64T", "ComplexT"]
     variables = [
         f'{name} = TypeVar("{name}", default=Any'
         + (")" if name in _TAKEN else ", covariant=True)")

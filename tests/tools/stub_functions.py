@@ -161,8 +161,8 @@ FORMS: dict[str, tuple[str, list[Case]]] = {
     "lengths of two": (
         "hypot",
         [
-            (["Numbers | NoArray", _OPERANDS], "Any"),
-            ([_OPERANDS, "Numbers | NoArray"], "Any"),
+            (["Numbers | NoArray", "Any"], "Any"),
+            (["Any", "Numbers | NoArray"], "Any"),
             *_FLOATS,
             *_promoted("SelfT", ("float",)),
         ],

@@ -205,6 +205,10 @@ def _reading(cls: Type) -> list[str]:
     found.append(f"Ravels[{_related(flat)}]")
     if spec.kind is FLAT and spec.dtype.is_int:
         found.append("Counts")
+    if spec.kind is FLAT:
+        dtype = spec.dtype if spec.dtype.is_float else FLOAT32
+        changes = {"outer": (2,), "kind": COMPLEX, "dtype": dtype}
+        found.append(f"Real[{_related(spec, **changes)}]")
     if spec.kind is TENSOR or not spec.outer:
         return [*found, f"Flat[{', '.join(_parameters(cls)[:3:2])}]"]
     entry = [cls._item.__name__, _compatible(cls._item)]
@@ -268,7 +272,7 @@ def _imported() -> list[str]:
         "Masks",
         "Matrices",
     ]
-    names += ["Numbers", "PCG32Base", "Ravels", "Rows"]
+    names += ["Numbers", "PCG32Base", "Ravels", "Real", "Rows"]
     names += [f"Static{n}" for n in range(1, 5)] + [f"Size{n}" for n in SIZES]
     found = types("llvm").values()
     names += {named(cls) for cls in found for named in (_name_of_shape, _name_of_entry)}

@@ -34,6 +34,7 @@ KINDS = (
     "llvm.ad.Float",
     "scalar.Array3f",
 )
+NUMBERS = {"float", "int", "complex"}
 TAKE_TYPES = ("creation", "types", "types of items")
 OPERATORS = [
     "+",
@@ -57,7 +58,7 @@ UNKNOWN = ("Any", "lumijit.typed.AnyArray")
 # Python's numbers say that they equal nothing else, and of masks that become those of
 # another namespace the stubs know little.
 EXCEPTIONS = re.compile(
-    r"(float|int)\(1\) == |scalar.* llvm.Bool|float\(1\) & llvm.Bool"
+    r"(float|int|complex)\(1\) == |scalar.* llvm.Bool|float\(1\) & llvm.Bool"
 )
 
 
@@ -75,8 +76,8 @@ def _calls() -> Iterator[str]:
             for chosen in itertools.product(kinds, repeat=count):
                 yield f"dr.{name}({', '.join(f'{kind}(1)' for kind in chosen)})"
     for symbol in OPERATORS:
-        for a, b in itertools.product(KINDS, repeat=2):
-            if {a, b} - {"float", "int"}:
+        for a, b in itertools.product((*KINDS, "complex"), repeat=2):
+            if {a, b} - NUMBERS:
                 yield f"{a}(1) {symbol} {b}(1)"
 
 

@@ -97,7 +97,7 @@ def test_target_that_is_no_callable() -> None:
     for targets, kind in ((twice, "function"), (UInt(0), "UInt")):
         text = f"the targets are of type '{kind}'.*Fix: pass the index first"
         with pytest.raises(ArrayTypeError, match=text):
-            lj.switch(UInt(0), targets, 1)
+            lj.switch(UInt(0), targets, 1)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("mode", MODES)

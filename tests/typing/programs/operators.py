@@ -152,6 +152,8 @@ assert_type(complex_.real, Float)
 assert_type(abs(complex_), Float)
 assert_type(complex_ * 1j, Complex2f)
 assert_type(2 + complex_**1j, Complex2f)
+assert_type(f * 1j, Complex2f)
+assert_type(1j - f, Complex2f)
 complex_ += 1j
 complex_.real = 1
 complex_.imag += f
