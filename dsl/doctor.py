@@ -18,9 +18,9 @@ from lumijit.compiler.ir import nodes
 from lumijit.llvm import Float
 from lumijit.runtime import buffers, cache, cpu, nvptx, pages, workers
 from lumijit.runtime.compiled import is_compiled
-from lumijit.runtime.config import ENVIRONMENT, settings
 from lumijit.runtime.errors import LumijitError
 from lumijit.runtime.pool import core_count
+from lumijit.runtime.settings import ENVIRONMENT, settings
 from lumijit.runtime.version import VERSION
 
 _MIB = 1 << 20

@@ -24,9 +24,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from lumijit.runtime.config import settings
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
+from lumijit.runtime.settings import settings
 
 T = TypeVar("T")
 Meta = dict[str, Any]

@@ -12,7 +12,7 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 
 YOUNG_OBJECTS: Final = 25_000
 # Cycles are looked for whenever arrays hold this times what was left the last time.

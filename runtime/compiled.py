@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from types import ModuleType
 
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 
 
 class _Sources:

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from lumijit.runtime import cache, environment, loader
 from lumijit.runtime.cached_properties import cached_property
-from lumijit.runtime.config import settings
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
+from lumijit.runtime.settings import settings
 
 # LLVM guesses the processor by its features, and a virtual machine may hide
 # some: the model number knows better. Only scheduling follows from the name, as

@@ -10,9 +10,10 @@ import contextlib
 import sys
 from typing import Final
 
-from lumijit.runtime.config import LOG_LEVELS, settings, watching
+from lumijit.runtime.config import watching
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.named_enum import NamedEnum
+from lumijit.runtime.settings import LOG_LEVELS, settings
 
 
 class LogLevel(NamedEnum):

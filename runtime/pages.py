@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from lumijit.runtime import cgroup
-from lumijit.runtime.config import settings
 from lumijit.runtime.log import LogLevel, log
+from lumijit.runtime.settings import settings
 
 ALIGNMENT: Final = 64
 PAGE_BYTES: Final = 4096

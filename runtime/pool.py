@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from lumijit.runtime import cache, cgroup, cpu, pool_ir
 from lumijit.runtime import pool_layout as layout
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 
 Args = bytes | bytearray | memoryview | ctypes.Array[Any]
 

@@ -21,7 +21,6 @@ import threading
 from typing import Any, Final, Protocol, SupportsIndex
 
 from lumijit.runtime import cpu, pool_layout
-from lumijit.runtime.config import settings
 from lumijit.runtime.errors import (
     ArrayTypeError,
     ArrayValueError,
@@ -34,6 +33,7 @@ from lumijit.runtime.pool import (
     interrupt_soon,
     invoke,
 )
+from lumijit.runtime.settings import settings
 
 MAX_THREADS: Final = 1024
 ALL_SLOTS: Final = 2**31 - 1

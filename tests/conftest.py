@@ -20,8 +20,9 @@ from lumijit.compiler.launch import delivery, evaluate, launching
 from lumijit.compiler.plan import describe, general, program, schedule
 from lumijit.compiler.plan.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
-from lumijit.runtime.config import flags, settings
+from lumijit.runtime.config import flags
 from lumijit.runtime.device import DeviceId
+from lumijit.runtime.settings import settings
 from tests import targets
 from tests.emulated_device import emulated
 

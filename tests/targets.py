@@ -14,7 +14,7 @@ from dataclasses import replace
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.compiler.plan import target as targets
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 
 
 def target_of(name: str) -> TargetInfo:

@@ -25,9 +25,10 @@ from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Packer, Signature, Wide
 from lumijit.compiler.plan.target import Target
 from lumijit.runtime import cache, cpu, device
-from lumijit.runtime.config import flags, settings, watching
+from lumijit.runtime.config import flags, watching
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
+from lumijit.runtime.settings import settings
 
 # How reading an entry of the disk cache fails that is whole, but of no use.
 _USELESS = (

@@ -14,7 +14,7 @@ import lumijit as dr
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.llvm import Float
 from lumijit.runtime import cache, cpu, pool
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 
 Change = Callable[[bytes, dict[str, Any]], tuple[bytes, dict[str, Any]]]
 

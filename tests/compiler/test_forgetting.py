@@ -15,8 +15,9 @@ from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.llvm import Float, UInt
 from lumijit.runtime import buffers, history, loader, workers
-from lumijit.runtime.config import JitFlag, scoped_set_flag, settings
+from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import FLOAT32
+from lumijit.runtime.settings import settings
 from tests.compiler.support import array, data
 
 ENTRIES = 1 << 18

@@ -25,9 +25,9 @@ from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan.program import Program
 from lumijit.runtime import cache, cpu, loader
-from lumijit.runtime.config import settings
 from lumijit.runtime.dtypes import FLOAT32
 from lumijit.runtime.errors import KernelBuildError
+from lumijit.runtime.settings import settings
 from tests.compiler.support import array, lit
 
 COUNT = int(os.environ.get("LUMIJIT_FUZZ", "400"))

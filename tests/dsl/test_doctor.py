@@ -12,7 +12,7 @@ import pytest
 
 from lumijit import __main__, doctor
 from lumijit.runtime import cache, nvptx, workers
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 
 
 def told(subject: str) -> list[doctor.Finding]:

@@ -17,7 +17,7 @@ import pytest
 import lumijit as dr
 from lumijit.llvm import Float, Matrix3f, TensorXf, UInt, ad
 from lumijit.runtime import buffers
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 
 SIZE = 1000
 

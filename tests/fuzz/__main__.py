@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumijit.compiler.launch import kernels
-from lumijit.runtime.config import TARGETS
+from lumijit.runtime.settings import TARGETS
 from tests.fuzz.check import MODES, Refused, check, modes_of
 from tests.fuzz.shrink import shrink
 from tests.fuzz.writer import PATTERNS, Program, Writer

@@ -23,7 +23,7 @@ import lumijit.scalar
 from lumijit.compiler.launch import kernels
 from lumijit.derivatives.functional import Call
 from lumijit.runtime import cpu
-from lumijit.runtime.config import TARGETS, settings
+from lumijit.runtime.settings import TARGETS, settings
 from tests.differences import EPS, KINK, slopes
 from tests.fuzz.smooth import NAMES, Writer
 

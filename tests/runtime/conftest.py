@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lumijit.runtime import cache, workers
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 from tests.runtime.support import Counter, Holder
 
 

@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lumijit.runtime import buffers, dtypes, errors, workers
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 from tests.runtime.support import Counter, Holder, page_array, run_script
 
 

@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lumijit.runtime import cache
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 from tests.runtime.support import run_script
 
 KEY = "0123456789abcdef"

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from lumijit.runtime import config, errors, history, log, workers
+from lumijit.runtime import config, errors, history, log, settings, workers
 from lumijit.runtime.config import JitFlag, flag, flags, scoped_set_flag, set_flag
 from lumijit.runtime.history import JitBackend, KernelType
 from lumijit.runtime.log import LogLevel
@@ -16,7 +16,7 @@ from tests.runtime.support import Counter
 
 
 def test_settings_come_from_the_environment() -> None:
-    found = config.read_settings(
+    found = settings.read_settings(
         {
             "LUMIJIT_CACHE_DIR": "/some/where",
             "LUMIJIT_CACHE_SIZE_MB": " 12 ",
@@ -26,15 +26,15 @@ def test_settings_come_from_the_environment() -> None:
             "OTHER": "1",
         }
     )
-    assert found == config.Settings(
+    assert found == settings.Settings(
         cache_dir="/some/where",
         cache_size_mb=12,
         no_disk_cache=True,
         threads=3,
         log_level="debug",
     )
-    assert config.read_settings({}) == config.Settings()
-    assert config.read_settings({"LUMIJIT_LOG_LEVEL": "3"}).log_level == "info"
+    assert settings.read_settings({}) == settings.Settings()
+    assert settings.read_settings({"LUMIJIT_LOG_LEVEL": "3"}).log_level == "info"
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_bad_settings_are_reported_and_ignored(
     name: str, value: str, expected: str
 ) -> None:
     with pytest.warns(RuntimeWarning, match=f"{name}={value!r} is ignored: expected"):
-        found = config.read_settings({name: value})
-    assert found == config.Settings()
+        found = settings.read_settings({name: value})
+    assert found == settings.Settings()
     with pytest.warns(RuntimeWarning, match=expected):
-        config.read_settings({name: value})
+        settings.read_settings({name: value})
 
 
 def test_every_flag_has_an_attribute() -> None:

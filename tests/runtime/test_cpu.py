@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lumijit.runtime import cache, cpu, errors, loader
-from lumijit.runtime.config import settings
+from lumijit.runtime.settings import settings
 from tests.runtime.support import SAXPY, run_script
 
 # args[1] = f(args[0]) for doubles; calls a library function and reads constants

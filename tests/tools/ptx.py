@@ -27,8 +27,8 @@ from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import Code
 from lumijit.runtime import nvptx
-from lumijit.runtime.config import settings
 from lumijit.runtime.errors import LumijitError
+from lumijit.runtime.settings import settings
 
 SIZE = 32
 

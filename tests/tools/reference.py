@@ -2,7 +2,7 @@
 
 The list of operations (`docs/ops.md`) comes from the operations' records, that of
 differences from the peer (`docs/differences.md`) from what compares them, the table of
-settings in the guide from `runtime.config`, the tree of the architecture from the
+settings in the guide from `runtime.settings`, the tree of the architecture from the
 modules' docstrings. A test compares them with the files, so a change of the code can't
 leave them behind.
 """
@@ -16,7 +16,8 @@ from types import ModuleType
 
 from lumijit.compiler.ir.ops import arithmetic, logic, mathematics, structural
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
-from lumijit.runtime import config, dtypes
+from lumijit.runtime import dtypes
+from lumijit.runtime.settings import ENVIRONMENT, Settings
 from tests.fuzz.interface import KNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,9 +105,9 @@ def operations() -> str:
 
 def settings() -> str:
     """Return the guide's table of settings."""
-    defaults = config.Settings()
+    defaults = Settings()
     lines = ["| variable | default | meaning |", "|---|---|---|"]
-    for variable in config.ENVIRONMENT:
+    for variable in ENVIRONMENT:
         default = getattr(defaults, variable.setting)
         shown = f"`{int(default)}`" if isinstance(default, int) else f"`{default}`"
         shown = shown if default != "" else "not set"
