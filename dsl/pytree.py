@@ -296,8 +296,10 @@ def matched(value: Any, *others: Any) -> Iterable[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
-def copied(value: Any) -> Any:
+def copied(value: Any, known: dict[int, Any] | None = None) -> Any:
     """Return the same PyTree, of the same leaves, with containers of its own.
+
+    One that is there several times is one in the copy, too (`known`, by id).
 
     >>> tree = [1, {"a": 2}]
     >>> copied(tree), copied(tree)[1] is tree[1]
@@ -306,9 +308,13 @@ def copied(value: Any) -> Any:
     kind = container_kind(value)
     if kind is None:
         return value
-    keys = kind.keys(value)
-    parts = kind.parts(value, keys)
-    return kind.build(value, keys, [copied(part) for part in parts])
+    known = {} if known is None else known
+    found = known.get(id(value))
+    if found is None:
+        keys = kind.keys(value)
+        items = [copied(part, known) for part in kind.parts(value, keys)]
+        found = known[id(value)] = kind.build(value, keys, items)
+    return found
 
 
 class Parts:
@@ -435,14 +441,10 @@ def _together(
         keys, like = next(marks), next(containers)
         is_kept = kind.is_array and next(kept)
         items = _together(len(keys), marks, containers, leaves, kept, known)
+        made = like if is_kept else known.get(id(like))
         if is_kept:
             like._items[:] = items
-            found.append(like)
-        elif not kind.is_array:
-            found.append(kind.build(like, keys, items))
-        else:
-            made = known.get(id(like))
-            if made is None or not all(map(is_, made._items, items)):
-                made = known[id(like)] = kind.build(like, keys, items)
-            found.append(made)
+        elif made is None or not all(map(is_, kind.parts(made, keys), items)):
+            made = known[id(like)] = kind.build(like, keys, items)
+        found.append(made)
     return found

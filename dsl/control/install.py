@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
-from lumijit import traits
+from lumijit import pytree, traits
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
@@ -81,11 +80,24 @@ def _operand(value: Any) -> Any:
     return value if isinstance(value, ArrayBase) else bool(value)
 
 
-def _space_of(container: Any) -> Any:
-    """Return the list or dictionary in which a container has its entries."""
+def _keep(container: Any) -> Callable[[], None]:
+    """Return a function that gives a container the entries that it has now."""
     if isinstance(container, NestedArray):
-        return container._items
-    return container if type(container) in (list, dict) else vars(container)
+        container = container._items
+    if isinstance(container, list):
+        items = container[:]
+        return lambda: container.__setitem__(slice(None), items)
+    space = container if type(container) is dict else getattr(container, "__dict__", {})
+    entries = dict(space)
+    slots = [(k, v) for k, v in pytree.children(container) if k not in space]
+
+    def restore() -> None:
+        space.clear()
+        space.update(entries)
+        for name, value in slots:
+            object.__setattr__(container, name, value)
+
+    return restore
 
 
 def _snapshot(values: Any) -> Callable[[], None]:
@@ -96,18 +108,13 @@ def _snapshot(values: Any) -> Callable[[], None]:
     parts = Parts(values)
     arrays = [(leaf, leaf._node) for leaf in parts.leaves if is_array(leaf)]
     changeable = [v for v in parts.containers if not isinstance(v, tuple)]
-    spaces = list(map(_space_of, changeable))
-    containers = [(space, copy.copy(space)) for space in spaces]
+    kept = list(map(_keep, changeable))
 
     def restore() -> None:
         for array, node in arrays:
             array._go_back(node)
-        for container, held in containers:
-            if isinstance(container, list):
-                container[:] = held
-            else:
-                container.clear()
-                container.update(held)
+        for keep in kept:
+            keep()
 
     return restore
 

@@ -227,12 +227,18 @@ class EvaluatedLoop:
             raise structure_changed(self.name, old, new)
         merged: list[Any] = []
         results: list[Result] = []
+        known: dict[tuple[int, int], Any] = {}
         for k, (before, value) in enumerate(zip(old.leaves, new.leaves, strict=True)):
             if value is not before:
-                name = partial(_name_at, old, k)
-                value = self._merge(active, name, before, value, nodes[k])
-                if is_array(value) and value._node is not node_of(before):
-                    results.append((name, value._node))
+                # One array under two names stays one.
+                pair = id(before), id(value)
+                if pair not in known:
+                    name = partial(_name_at, old, k)
+                    joined = self._merge(active, name, before, value, nodes[k])
+                    known[pair] = joined
+                    if is_array(joined) and joined._node is not node_of(before):
+                        results.append((name, joined._node))
+                value = known[pair]
             merged.append(value)
         results += self._change(active, held, left, items)
         check_writes(self.name, active, found.values(), results)

@@ -14,7 +14,7 @@ import gast
 from lumijit.syntax import build
 from lumijit.syntax.expressions import is_plain_test
 from lumijit.syntax.hint_reader import HintReader, Hints
-from lumijit.syntax.names import Effects, effects_of
+from lumijit.syntax.names import Effects, effects_of, handed_on
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
 
@@ -201,6 +201,7 @@ def header_effects(node: Statement) -> Effects:
     if isinstance(node, For):
         hint_values = node.hints.keywords.values()
         effects = effects_of(node.target, node.iterable, *hint_values)
+        effects.passed.update(handed_on(node.iterable))
         if node.range_name is not None:
             effects.writes.add(node.range_name)
         return effects
@@ -209,6 +210,7 @@ def header_effects(node: Statement) -> Effects:
         effects = Effects()
         for item in stmt.items:
             effects.merge(effects_of(item.context_expr, item.optional_vars))
+            effects.passed.update(handed_on(item.context_expr))
         return effects
     parts: list[Any] = [getattr(stmt, "subject", None)]
     for handler in getattr(stmt, "handlers", ()):
@@ -216,6 +218,7 @@ def header_effects(node: Statement) -> Effects:
     for case in getattr(stmt, "cases", ()):
         parts += [case.pattern, case.guard]
     effects = effects_of(*parts)
+    effects.passed.update(handed_on(*parts[:1]))
     for handler in getattr(stmt, "handlers", ()):
         effects.deletes |= caught_name(handler)
     return effects

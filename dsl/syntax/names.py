@@ -39,7 +39,7 @@ class Effects:
     changed: set[str] = field(default_factory=set)
     #: Dotted paths of the attributes assigned to.
     stored: set[str] = field(default_factory=set)
-    #: Names whose object a called method or function might change.
+    #: Names whose object might be changed under another name, or by what is called.
     passed: set[str] = field(default_factory=set)
     #: Free names of inner functions, lambdas and classes.
     captured: set[str] = field(default_factory=set)
@@ -77,6 +77,27 @@ def root_name(node: Any) -> str | None:
     return node.id if isinstance(node, gast.Name) else None
 
 
+def handed_on(*nodes: Any) -> Iterator[str]:
+    """List the variables that values are, or are a part of, or consist of."""
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (gast.Name, gast.Attribute, gast.Subscript, gast.Starred)):
+            name = root_name(node)
+            if name is not None:
+                yield name
+            else:
+                pending.append(node.value)
+        elif isinstance(node, gast.IfExp):
+            pending += (node.body, node.orelse)
+        elif isinstance(node, (gast.BoolOp, gast.Dict)):
+            pending += node.values
+        elif isinstance(node, (gast.List, gast.Tuple, gast.Set)):
+            pending += node.elts
+        elif isinstance(node, (*_COMPREHENSIONS, gast.NamedExpr)):
+            pending += (getattr(node, part, None) for part in ("elt", "value"))
+
+
 def parameters(arguments: Any) -> list[str]:
     """List the parameter names of a function, in order."""
     names = [a.id for a in (*arguments.posonlyargs, *arguments.args)]
@@ -108,7 +129,7 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
     def visit_AugAssign(self, node: Any) -> None:
         if isinstance(node.target, gast.Name):
             self.effects.reads.add(node.target.id)
-        self.generic_visit(node)
+        self._visit_value(node)
 
     def visit_Attribute(self, node: Any) -> None:
         self._visit_access(node)
@@ -136,15 +157,33 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
     def visit_Call(self, node: Any) -> None:
         self.effects.calls.add("call")
         if isinstance(node.func, gast.Attribute):
-            self._add(self.effects.passed, root_name(node.func))
-        for argument in (*node.args, *(k.value for k in node.keywords)):
-            self._add(self.effects.passed, root_name(argument))
+            self._hand_on(node.func.value)
+        self._hand_on(*node.args, *(k.value for k in node.keywords))
         self.generic_visit(node)
 
     def visit_With(self, node: Any) -> None:
-        for item in node.items:
-            self._add(self.effects.passed, root_name(item.context_expr))
+        self._hand_on(*(item.context_expr for item in node.items))
         self.generic_visit(node)
+
+    def _visit_value(self, node: Any) -> None:
+        self._hand_on(node.value)
+        self.generic_visit(node)
+
+    visit_Assign = visit_AnnAssign = visit_Return = visit_Yield = _visit_value
+
+    def _visit_iterable(self, node: Any) -> None:
+        self._hand_on(node.iter)
+        self.generic_visit(node)
+
+    visit_For = _visit_iterable
+
+    def visit_Match(self, node: Any) -> None:
+        self._hand_on(node.subject)
+        self.generic_visit(node)
+
+    def _hand_on(self, *nodes: Any) -> None:
+        for name in handed_on(*nodes):
+            self._add(self.effects.passed, name)
 
     def _add(self, names: set[str], name: str | None) -> None:
         if name is not None and not self._is_hidden(name):
@@ -153,6 +192,7 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
     def visit_NamedExpr(self, node: Any) -> None:
         # In a comprehension, too, a walrus binds in the function around it.
         self.effects.writes.add(node.target.id)
+        self._hand_on(node.value)
         self.visit(node.value)
 
     def visit_Import(self, node: Any) -> None:
@@ -191,6 +231,7 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
 
     def _visit_comprehension(self, node: Any) -> None:
         first = node.generators[0].iter
+        self._hand_on(*(generator.iter for generator in node.generators))
         self.visit(first)
         targets = effects_of(*(g.target for g in node.generators)).writes
         self.hidden.append(targets)
@@ -209,7 +250,8 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
             if part is not None:
                 self.visit(part)
         if isinstance(node, gast.Lambda):
-            self._capture(_inner_effects(arguments, [node.body]))
+            result = gast.Return(value=node.body)
+            self._capture(_inner_effects(arguments, [result]))
             return
         for part in node.decorator_list:
             self.visit(part)
@@ -232,6 +274,7 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         free = {name for name in free if not self._is_hidden(name)}
         self.effects.reads |= free
         self.effects.captured |= free
+        self.effects.passed |= (inner.passed | inner.changed) & free
         outer = inner.nonlocal_names | inner.rebound_inside
         self.effects.rebound_inside |= outer
         self.effects.captured |= outer

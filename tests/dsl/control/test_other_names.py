@@ -1,0 +1,191 @@
+"""Structs that vectorized code changes under another name than the variable's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as lj
+from lumijit.llvm import Float, UInt32
+
+
+class Declared:
+    DRJIT_STRUCT = {"x": Float}
+
+    def __init__(self, x: Any = 0.0) -> None:
+        self.x = x
+
+    def bump(self) -> Any:
+        self.x = self.x + 1
+        return self.x
+
+
+@dataclass
+class Data:
+    x: Any
+
+    bump = Declared.bump
+
+
+@dataclass
+class Slots:
+    __slots__ = ("x",)
+
+    x: Any
+
+    bump = Declared.bump
+
+
+def bump_all(balls: Any) -> None:
+    for ball in balls:
+        ball.bump()
+
+
+@contextlib.contextmanager
+def bumped(ball: Any) -> Iterator[Any]:
+    ball.bump()
+    yield ball
+
+
+@lj.syntax
+def assigned(a: Any, b: Any, n: Any) -> None:
+    k = n * 0
+    while k < n:
+        c = a
+        c.bump()
+        if k > 0:
+            d, e = c, b
+            d.x = d.x * 2
+            e.bump()
+        k += 1
+
+
+@lj.syntax
+def iterated(a: Any, b: Any, n: Any) -> None:
+    k, balls = n * 0, [a, b]
+    while k < n:
+        for ball in balls:
+            ball.bump()
+        for ball in (b, a):
+            if k == 1:
+                ball.bump()
+        [ball.bump() for ball in balls]
+        k += 1
+
+
+@lj.syntax
+def by_two_names(a: Any, b: Any, n: Any) -> None:
+    k, balls = n * 0, [a, b]
+    while k < n:
+        balls[1].bump()
+        if k == 1:
+            balls[0].bump()
+            a.bump()
+        balls[0].bump()
+        b.bump()
+        k += 1
+
+
+@lj.syntax
+def in_containers(a: Any, b: Any, n: Any) -> None:
+    k = n * 0
+    while k < n:
+        bump_all([a, b])
+        bump_all({"key": a}.values())
+        bump_all(ball for ball in (a,))
+        balls = {"key": b}
+        balls["key"].bump()
+        k += 1
+
+
+@lj.syntax
+def chosen(a: Any, b: Any, n: Any) -> None:
+    k, is_first = n * 0, True
+    while k < n:
+        (a if is_first else b).bump()
+        (a and b).bump()
+        (c := a).bump()
+        c.bump()
+        k += 1
+
+
+@lj.syntax
+def captured(a: Any, b: Any, n: Any) -> None:
+    k = n * 0
+    while k < n:
+
+        def inner() -> None:
+            a.bump()
+            b.x = b.x + 2
+
+        inner()
+        (lambda: b.bump())()
+        (lambda: a)().bump()
+        method = a.bump
+        method()
+        k += 1
+
+
+@lj.syntax
+def matched(a: Any, b: Any, n: Any) -> None:
+    k = n * 0
+    while k < n:
+        match (a, b):
+            case (c, d):
+                c.bump()
+                bump_all([d, d])
+        with bumped(a) as c, contextlib.nullcontext(b) as d:
+            c.bump()
+            d.bump()
+        k += 1
+
+
+@lj.syntax
+def branched(a: Any, b: Any, n: Any) -> None:
+    if n > 1:
+        c = a
+        c.bump()
+    else:
+        for ball in (a, b):
+            ball.bump()
+
+
+PROGRAMS = (
+    assigned,
+    iterated,
+    by_two_names,
+    in_containers,
+    chosen,
+    captured,
+    matched,
+    branched,
+)
+
+
+@pytest.mark.parametrize("mode", [True, False], ids=["symbolic", "evaluated"])
+@pytest.mark.parametrize("cls", [Declared, Data, Slots])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_as_in_plain_python(
+    program: Callable[..., None], cls: type[Any], mode: bool
+) -> None:
+    """These changes were lost in silence."""
+    expected = []
+    for n in (1, 2, 3):
+        pair = Data(0.0), Data(10.0)
+        program(*pair, n)
+        expected.append([ball.x for ball in pair])
+    a, b = cls(Float(0)), cls(Float(10))
+    flags = lj.JitFlag.SymbolicLoops, lj.JitFlag.SymbolicConditionals
+    with (
+        lj.scoped_set_flag(flags[0], mode),
+        lj.scoped_set_flag(flags[1], mode),
+    ):
+        program(a, b, UInt32(1, 2, 3))
+    first, second = np.transpose(expected)
+    np.testing.assert_array_equal(a.x + lj.zeros(Float, 3), first)
+    np.testing.assert_array_equal(b.x + lj.zeros(Float, 3), second)
