@@ -18,6 +18,7 @@ import numpy as np
 
 from lumijit import traits, type_traits
 from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
@@ -278,7 +279,12 @@ def check_contents(construct: str, parts: Parts, before: list[tuple[Any, Any]]) 
 
 
 def _beside_fields(value: Any) -> dict[str, Any]:
-    """Return the attributes of a struct that are none of its fields."""
+    """Return the attributes of a struct that are none of its fields.
+
+    Those of a tensor are what its field stands for.
+    """
+    if isinstance(value, ArrayBase):
+        return {}
     kind = kind_of(type(value)) if getattr(value, "__dict__", None) else None
     return {} if kind is None else undeclared(value, kind.keys(value))
 

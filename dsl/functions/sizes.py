@@ -10,7 +10,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.functions.apply import not_numeric
-from lumijit.pytree import tree_leaves
+from lumijit.pytree import is_container, tree_leaves
 from lumijit.runtime.errors import SizeError
 
 
@@ -49,7 +49,7 @@ def shape(arg: Any, /) -> tuple[int, ...]:
 
 
 def _leaves(args: tuple[Any, ...]) -> Iterable[Any]:
-    if len(args) == 1 and isinstance(args[0], ArrayBase):
+    if len(args) == 1 and not is_container(args[0]):
         return args
     return (leaf for _, leaf in tree_leaves(args))
 
