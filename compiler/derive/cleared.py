@@ -47,6 +47,20 @@ def refuse_cleared(
                 stack.append(parent)
 
 
+def refuse_ended(seeds: Iterable[Vertex], construct: str) -> None:
+    """Raise if all that was computed of variables, and is still there, is cleared."""
+    entries = [entry for vertex in seeds for entry in vertex.users]
+    users = [user for entry in entries if (user := entry()) is not None]
+    if any(user.is_cut for user in users) and not any(user.inputs for user in users):
+        raise DerivativeError(
+            construct,
+            "what was computed of the argument has been cleared: an earlier traversal "
+            "has gone along there",
+            "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, or compute "
+            "the results again.",
+        )
+
+
 def _is_replaced(vertex: Vertex, k: int) -> bool:
     """Tell whether an operand is an array of which entries are replaced, or may be."""
     if vertex.op is SCATTER:

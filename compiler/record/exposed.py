@@ -6,6 +6,8 @@ computed of and that lie in such memory get a copy of it; an array whose view wa
 out goes on with the shared memory in another node, as what is written to the view shows
 in the array (while a construct runs, once it is over). After constructs and before
 traversals, so do all that somebody refers to.
+
+Not compiled: it counts references, and those that C code holds are others.
 """
 
 from __future__ import annotations

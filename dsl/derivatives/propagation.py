@@ -6,6 +6,7 @@ import enum
 from typing import Any
 
 from lumijit.compiler.derive import traversal
+from lumijit.compiler.derive.cleared import refuse_ended
 from lumijit.compiler.derive.traversal import Clearing
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Vertex
@@ -121,11 +122,17 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     traversal.traverse(_is_forward(mode, "lumijit.traverse"), clearing, is_tracked)
 
 
-def _check(construct: str, args: Any, flags: ADFlag | int) -> None:
-    """Raise unless derivatives can flow from, or to, one of the arguments."""
+def _check(construct: str, args: Any, flags: ADFlag | int, is_begin: bool) -> None:
+    """Raise unless derivatives can flow between the arguments and something else.
+
+    That is what depends on them (`is_begin`), or what they depend on.
+    """
     if ADFlag.AllowNoGrad in ADFlag(flags):
         return
-    if _vertices(args):
+    found = _vertices(args)
+    if found:
+        if is_begin:
+            refuse_ended(found, construct)
         return
     raise DerivativeError(
         construct,
@@ -157,15 +164,15 @@ def reason(args: Any) -> str:
 
 
 def _from(mode: ADMode, construct: str, arg: Any, flags: ADFlag | int) -> None:
-    _check(construct, (arg,), flags)
+    _check(construct, (arg,), flags, mode is ADMode.Forward)
     with starting(construct, arg):
         _enqueue(construct, mode, (arg,))
         traverse(mode, flags)
 
 
 def _to(mode: ADMode, construct: str, args: Any, flags: ADFlag | int) -> Any:
-    _check(construct, args, flags)
     is_forward = mode is ADMode.Forward
+    _check(construct, args, flags, not is_forward)
     _enqueue(construct, ADMode.Backward if is_forward else ADMode.Forward, args)
     traverse(mode, flags)
     return grad(args[0]) if len(args) == 1 else tuple(grad(a) for a in args)

@@ -229,8 +229,10 @@ def sign(arg: Any, /) -> Array:
         return cls(1)._select(cls.__ge__(arg, 0), negative)
     if not initialize.is_number(arg):
         raise not_numeric("lumijit.sign", (arg,))
-    one = 1.0 if issubclass(arg.__class__, float) else 1
-    return one if arg >= 0 else -one
+    # (Not `1.0 if … else 1`: compiled, that is a C number, always a float.)
+    if issubclass(arg.__class__, float):
+        return 1.0 if arg >= 0 else -1.0
+    return 1 if arg >= 0 else -1
 
 
 def copysign(a: Any, b: Any, /) -> Array:

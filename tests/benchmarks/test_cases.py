@@ -10,7 +10,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.compiler.ir.interpret import interpret
-from tests.benchmarks import table
+from tests.benchmarks import operations, table
 from tests.benchmarks.declare import Case
 from tests.benchmarks.measure import leaves
 from tests.benchmarks.programs import CASES
@@ -36,3 +36,8 @@ def test_cases_agree_with_the_reference_evaluator(case: Case) -> None:
     found = list(leaves(arrays))
     widened = [np.broadcast_to(a, b.shape) for a, b in zip(wanted, found, strict=True)]
     assert table.difference(case, found, widened) == ""
+
+
+def test_operations_are_traced() -> None:
+    for text, call in operations.programs("lumijit"):
+        assert (call() is None) == text.startswith("dr.scatter"), text

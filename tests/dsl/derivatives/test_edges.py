@@ -223,3 +223,25 @@ def test_an_array_that_is_written_to_again() -> None:
     dr.scatter_add(buffer, x, UInt32(0))
     with pytest.raises(RuntimeError, match=CLEARED_PART):
         dr.backward(buffer)
+
+
+ENDED = "what was computed of the argument has been cleared"
+
+
+def test_forward_mode_where_all_has_been_cleared() -> None:
+    """What depends on the variable got zeros."""
+    x = Float64(2)
+    dr.enable_grad(x)
+    square = x * x
+    dr.backward(square)
+    with pytest.raises(RuntimeError, match=ENDED):
+        dr.forward(x)
+    dr.set_grad(square, 1)
+    with pytest.raises(RuntimeError, match=ENDED):
+        dr.backward_to(x)
+    dr.forward(x, dr.ADFlag.Default | dr.ADFlag.AllowNoGrad)
+    cube = x * x * x
+    dr.forward(x)
+    assert list(cube.grad) == [12]
+    del square, cube
+    dr.forward(x)
