@@ -296,10 +296,12 @@ def matched(value: Any, *others: Any) -> Iterable[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
-def copied(value: Any, known: dict[int, Any] | None = None) -> Any:
+def copied(value: Any, known: dict[int, tuple[Any, Any]] | None = None) -> Any:
     """Return the same PyTree, of the same leaves, with containers of its own.
 
-    One that is there several times is one in the copy, too (`known`, by id).
+    One that is there several times is one in the copy, too: `known` are containers
+    with their copies, by id. (They stay alive meanwhile: fields may be properties that
+    return another container each time.)
 
     >>> tree = [1, {"a": 2}]
     >>> copied(tree), copied(tree)[1] is tree[1]
@@ -309,12 +311,11 @@ def copied(value: Any, known: dict[int, Any] | None = None) -> Any:
     if kind is None:
         return value
     known = {} if known is None else known
-    found = known.get(id(value))
-    if found is None:
+    if id(value) not in known:
         keys = kind.keys(value)
         items = [copied(part, known) for part in kind.parts(value, keys)]
-        found = known[id(value)] = kind.build(value, keys, items)
-    return found
+        known[id(value)] = value, kind.build(value, keys, items)
+    return known[id(value)][1]
 
 
 class Parts:

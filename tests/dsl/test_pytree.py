@@ -10,6 +10,7 @@ import pytest
 
 from lumijit.llvm import Float
 from lumijit.pytree import (
+    copied,
     is_container,
     rebuild,
     struct_fields,
@@ -86,3 +87,26 @@ def test_structures_must_match():
 def test_structs_need_a_default_constructor():
     with pytest.raises(ArrayTypeError, match="can't be constructed without arguments"):
         rebuild(Demanding(1), [2])
+
+
+class Fresh:
+    """Its field is a property, which returns another dictionary each time."""
+
+    DRJIT_STRUCT = {"items": dict}
+
+    def __init__(self, value: float = 0) -> None:
+        self._value: Any = Float(value)
+
+    @property
+    def items(self) -> dict[str, Any]:
+        return {"a": self._value}
+
+    @items.setter
+    def items(self, items: dict[str, Any]) -> None:
+        self._value = items["a"]
+
+
+def test_containers_that_live_briefly_are_told_apart() -> None:
+    """Later ones, at the same address, were taken for the first."""
+    copies = copied([Fresh(k) for k in range(50)])
+    assert [copy.items["a"][0] for copy in copies] == list(range(50))
