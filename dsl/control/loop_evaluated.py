@@ -230,15 +230,17 @@ class EvaluatedLoop:
         known: dict[tuple[int, int], Any] = {}
         for k, (before, value) in enumerate(zip(old.leaves, new.leaves, strict=True)):
             if value is not before:
-                # One array under two names stays one.
+                # One array under two names stays one. (Equal numbers are none.)
                 pair = id(before), id(value)
-                if pair not in known:
+                joined = known.get(pair)
+                if joined is None:
                     name = partial(_name_at, old, k)
                     joined = self._merge(active, name, before, value, nodes[k])
-                    known[pair] = joined
+                    if is_array(before) and is_array(value):
+                        known[pair] = joined
                     if is_array(joined) and joined._node is not node_of(before):
                         results.append((name, joined._node))
-                value = known[pair]
+                value = joined
             merged.append(value)
         results += self._change(active, held, left, items)
         check_writes(self.name, active, found.values(), results)

@@ -189,3 +189,24 @@ def test_as_in_plain_python(
     first, second = np.transpose(expected)
     np.testing.assert_array_equal(a.x + lj.zeros(Float, 3), first)
     np.testing.assert_array_equal(b.x + lj.zeros(Float, 3), second)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("compress", [False, True])
+def test_equal_numbers_become_arrays_of_their_own(mode: str, compress: bool) -> None:
+    """An evaluated loop made one array of them."""
+
+    @lj.syntax
+    def program(n: Any) -> tuple[Any, Any]:
+        a = b = 0
+        k = UInt32(0)
+        while lj.hint(k < n, mode=mode):
+            a = b = 1
+            k += 1
+        b += 5
+        return a, b
+
+    with lj.scoped_set_flag(lj.JitFlag.CompressLoops, compress):
+        a, b = program(UInt32(0, 2, 3))
+    np.testing.assert_array_equal(a, [0, 1, 1])
+    np.testing.assert_array_equal(b, [5, 6, 6])
