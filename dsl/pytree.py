@@ -299,9 +299,8 @@ def matched(value: Any, *others: Any) -> Iterable[tuple[Any, ...]]:
 def copied(value: Any, known: dict[int, tuple[Any, Any]] | None = None) -> Any:
     """Return the same PyTree, of the same leaves, with containers of its own.
 
-    One that is there several times is one in the copy, too: `known` are containers
-    with their copies, by id. (They stay alive meanwhile: fields may be properties that
-    return another container each time.)
+    One that is there several times is one in the copy, too. `known` has all by id, and
+    keeps them alive: fields may be properties that make one each time.
 
     >>> tree = [1, {"a": 2}]
     >>> copied(tree), copied(tree)[1] is tree[1]
