@@ -20,11 +20,7 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import default_of, make_struct, struct_fields
 from lumijit.runtime.dtypes import INT64, DType
-from lumijit.runtime.errors import (
-    ArrayTypeError,
-    ArrayValueError,
-    SizeError,
-)
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.scalar_arrays import wrap as wrap_host
 from lumijit.spec import DYNAMIC, TENSOR, ArraySpec
@@ -154,7 +150,11 @@ def _entry(dtype: Any, value: Any, construct: str) -> Any:
 
 
 def _make(
-    construct: str, dtype: Any, shape: Shape, value: Any, make_node: Any = None
+    construct: str,
+    dtype: Any,
+    shape: Shape,
+    value: Any,
+    make_node: MakeNode | None = None,
 ) -> Any:
     if not isinstance(dtype, type):
         raise ArrayTypeError(
