@@ -1,25 +1,31 @@
 """Prints the accuracy of the math functions as Markdown: `docs/accuracy.md`.
 
-Run as `python -m tests.benchmarks.accuracy > docs/accuracy.md`. Each figure
-stands beside the one that the peer (Dr.Jit) documents for the same domain.
+Run as `python -m tests.benchmarks.accuracy > docs/accuracy.md`; with `--only PATTERN`,
+only lines of functions whose names match are printed. Each figure stands beside the one
+that the peer (Dr.Jit) documents for the same domain.
 """
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Iterator
 
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, DType
 
 from ..compiler.mathlib_accuracy import ACCURACY, Documented, Measured, Row, measure
+from ..dsl.functions.elliptic_accuracy import ELLIPTIC, EllipticRow, measure_elliptic
 
 SAMPLES = {FLOAT32: 1 << 22, FLOAT64: 20000}
+ELLIPTIC_SAMPLES = 4096
 TITLES = {FLOAT32: "Single precision", FLOAT64: "Double precision"}
 INTRODUCTION = """\
 # Accuracy of the math functions
 
 Printed by `python -m tests.benchmarks.accuracy`. Arguments are drawn uniformly
 from the domain ({f32:,} in single, {f64:,} in double precision). The reference is
-double precision for singles and mpmath with 40 digits for doubles.
+double precision for singles and mpmath with 40 digits for doubles. Elliptic integrals
+are compared with mpmath at {elliptic:,} points.
 
 All columns but the last measure the distance to the *correctly rounded* value, as
 the documentation of Dr.Jit does, whose figures stand in brackets where it has any;
@@ -61,17 +67,37 @@ def table_row(row: Row) -> str:
     return f"| `{row.name}` | {domain} | {cells} | {measured.exact_ulp:.2f} |"
 
 
-def section(t: DType) -> str:
-    """Return the table of one precision."""
-    lines = [table_row(row) for row in ACCURACY if row.t is t]
-    return f"## {TITLES[t]}\n\n{HEADER}" + "\n".join(lines) + "\n"
+def elliptic_row(row: EllipticRow) -> str:
+    """Measure one elliptic integral and return its line of the table."""
+    cells = " | ".join(
+        _cells(measured := measure_elliptic(row, ELLIPTIC_SAMPLES), None)
+    )
+    domain = ", ".join(f"{low:g} < {x} < {high:g}" for x, (low, high) in row.domain)
+    return f"| `{row.name}` | {domain} | {cells} | {measured.exact_ulp:.2f} |"
+
+
+def lines(t: DType, only: str) -> Iterator[str]:
+    """Measure the functions in one precision and return their lines."""
+    for row in ACCURACY:
+        if row.t is t and re.search(only, row.name):
+            yield table_row(row)
+    for elliptic in ELLIPTIC:
+        if elliptic.t is t and re.search(only, elliptic.name):
+            yield elliptic_row(elliptic)
 
 
 def main() -> None:
     """Print the document."""
-    print(INTRODUCTION.format(f32=SAMPLES[FLOAT32], f64=SAMPLES[FLOAT64]), end="")
-    print(section(FLOAT32))
-    print(section(FLOAT64), end="")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", metavar="PATTERN", default="")
+    only = parser.parse_args().only
+    counts = {"f32": SAMPLES[FLOAT32], "f64": SAMPLES[FLOAT64]}
+    if not only:
+        print(INTRODUCTION.format(**counts, elliptic=ELLIPTIC_SAMPLES), end="")
+    for i, (t, title) in enumerate(TITLES.items()):
+        print("\n" * (i > 0) + f"## {title}\n\n{HEADER}", end="")
+        for line in lines(t, only):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

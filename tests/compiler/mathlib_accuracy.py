@@ -235,17 +235,24 @@ def measure(row: Row, count: int) -> Measured:
         wide = reference(row.name, x)
         rounded = wide.astype(np.float32)
         error = np.abs(y.astype(np.float64) - wide)
-        size = np.abs(wide)
-    else:
-        with mpmath.workdps(40):
-            values = [exact(row.name, float(v)) for v in x]
-            pairs = zip(y, values, strict=True)
-            error = np.array([float(abs(float(a) - v)) for a, v in pairs])
-            rounded = np.array([float(v) for v in values])
-        size = np.abs(rounded)
+        return errors(y, rounded, error, np.abs(wide))
+    with mpmath.workdps(40):
+        return exact_errors(y, [exact(row.name, float(v)) for v in x])
+
+
+def exact_errors(y: Array, values: list[Any]) -> Measured:
+    """Compare with numbers of mpmath."""
+    pairs = zip(y, values, strict=True)
+    error = np.array([float(abs(mpmath.mpf(float(a)) - v)) for a, v in pairs])
+    rounded = np.array([float(v) for v in values]).astype(y.dtype)
+    return errors(y, rounded, error, np.abs(rounded))
+
+
+def errors(y: Array, rounded: Array, error: Array, size: Array) -> Measured:
+    """Compare with correctly rounded values; `error` is against the exact ones."""
     unit = np.spacing(np.abs(rounded)).astype(np.float64)
     distance = np.abs(y.astype(np.float64) - rounded.astype(np.float64))
-    ratio = distance / np.maximum(size, np.finfo(row.t.numpy).tiny)
+    ratio = distance / np.maximum(size, np.finfo(y.dtype).tiny)
     ulp = distance / unit
     return Measured(
         abs=(float(distance.mean()), float(distance.max())),

@@ -11,6 +11,8 @@ from lumijit import llvm, scalar
 from lumijit.llvm import ad
 from lumijit.runtime.errors import ArrayTypeError
 
+from .elliptic_accuracy import ELLIPTIC, REFERENCES, EllipticRow, measure_elliptic
+
 MODULI = [0.0, 1e-8, 0.1, -0.5, 0.7, 0.9, 0.99, 0.9999, 1 - 1e-9, -0.999999]
 ANGLES = [0.0, 1e-9, 0.1, -0.7, 1.0, 1.5, 1.5707963, 1.6, 3.1, -4.0, 10.0, 100.0]
 CHARACTERISTICS = [0.0, 0.3, 0.9, -0.5, -10.0, 0.999]
@@ -22,20 +24,6 @@ def exact(function, *columns):
             [mpmath.mpf(float(v)) for v in row] for row in zip(*columns, strict=True)
         ]
         return np.array([float(function(*row).real) for row in rows])
-
-
-def complete_3(k, nu):
-    return mpmath.ellippi(nu, k * k)
-
-
-REFERENCES = {
-    "comp_ellint_1": lambda k: mpmath.ellipk(k * k),
-    "comp_ellint_2": lambda k: mpmath.ellipe(k * k),
-    "comp_ellint_3": lambda k, nu: mpmath.ellippi(nu, k * k),
-    "ellint_1": lambda phi, k: mpmath.ellipf(phi, k * k),
-    "ellint_2": lambda phi, k: mpmath.ellipe(phi, k * k),
-    "ellint_3": lambda phi, k, nu: mpmath.ellippi(nu, phi, k * k),
-}
 
 
 def arguments(name, dtype):
@@ -74,6 +62,18 @@ def test_accuracy(name, cls, tolerance):
     error = np.abs(found - right) / scale
     worst = np.argmax(error)
     assert error.max() < tolerance, [float(row[worst]) for row in rows]
+
+
+def identity(row: EllipticRow) -> str:
+    ends = (f"{x}<{high:g}" for x, (_, high) in row.domain)
+    return f"{row.name}-{row.t!r}-{'-'.join(ends)}"
+
+
+@pytest.mark.parametrize("row", ELLIPTIC, ids=identity)
+def test_ulp(row: EllipticRow) -> None:
+    measured = measure_elliptic(row, 100)
+    assert measured.exact_ulp <= row.max_ulp
+    assert measured.ulp[0] <= row.mean_ulp
 
 
 def test_ends():
