@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from types import EllipsisType
 from typing import Any
 
+from lumijit.base import Array
 from lumijit.functions.creation import arange
 from lumijit.functions.gathering import gather
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.spec import TENSOR
 from lumijit.type_traits import tensor_t, uint32_array_t
+
+Axis = int | tuple[int, ...] | EllipsisType | None
 
 
 def checked_axis(construct: str, axis: Any, ndim: int) -> int:
@@ -28,6 +33,31 @@ def checked_axis(construct: str, axis: Any, ndim: int) -> int:
             f"use axes from {-ndim} to {ndim - 1}." if ndim else "leave it out.",
         )
     return number % ndim
+
+
+def reduced_axes(construct: str, axis: Axis, value: Array) -> set[int]:
+    """Return which dimensions of an array an `axis` argument means.
+
+    As in NumPy, a tensor's axes can't be given twice, and one without dimensions may be
+    reduced along axis 0 or -1, where a tuple of these is an error.
+    """
+    ndim, is_tensor = value.ndim, value._spec.kind is TENSOR
+    if axis is Ellipsis:
+        axis = None if is_tensor else 0
+    if axis is None:
+        return set(range(ndim))
+    if not isinstance(axis, tuple):
+        if is_tensor and ndim == 0 and axis in (0, -1):
+            return set()
+        return {checked_axis(construct, axis, ndim)}
+    listed = [checked_axis(construct, k, ndim) for k in axis]
+    if is_tensor and len(set(listed)) < len(listed):
+        raise ArrayValueError(
+            construct,
+            f"the axes {axis} of a tensor of {ndim} dimensions mean one of them twice",
+            "pass each axis once.",
+        )
+    return set(listed)
 
 
 def runs_along(value: Any, axis: int) -> Any:

@@ -8,7 +8,8 @@ from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.reductions import Axis, reduce, sum
+from lumijit.functions.axes import Axis
+from lumijit.functions.reductions import reduced
 from lumijit.functions.selection import select
 from lumijit.pytree import tree_leaves
 from lumijit.runtime.dtypes import BOOL, UINT32
@@ -49,7 +50,7 @@ def all(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     >>> dr.all(dr.llvm.Bool(True, False)), dr.all([True, True])
     ([False], True)
     """
-    return reduce(ReduceOp.And, _checked(value, "lumijit.all"), axis, keepdims=keepdims)
+    return _reduced("lumijit.all", ReduceOp.And, value, axis, keepdims)
 
 
 def any(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
@@ -67,7 +68,7 @@ def any(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     >>> dr.any(dr.llvm.Bool(True, False))
     [True]
     """
-    return reduce(ReduceOp.Or, _checked(value, "lumijit.any"), axis, keepdims=keepdims)
+    return _reduced("lumijit.any", ReduceOp.Or, value, axis, keepdims)
 
 
 def none(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
@@ -85,9 +86,7 @@ def none(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     >>> dr.none([False, False])
     True
     """
-    result = reduce(
-        ReduceOp.Or, _checked(value, "lumijit.none"), axis, keepdims=keepdims
-    )
+    result = _reduced("lumijit.none", ReduceOp.Or, value, axis, keepdims)
     return not result if isinstance(result, bool) else ~result
 
 
@@ -106,8 +105,15 @@ def count(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     >>> dr.count(dr.llvm.Bool(True, False, True))
     [2]
     """
-    counts = _as_counts(_checked(value, "lumijit.count"))
-    return sum(counts, axis, keepdims=keepdims)
+    construct = "lumijit.count"
+    counts = _as_counts(_checked(value, construct))
+    return reduced(construct, ReduceOp.Add, counts, axis, None, keepdims)
+
+
+def _reduced(
+    construct: str, op: ReduceOp, value: Any, axis: Axis, keepdims: bool
+) -> Any:
+    return reduced(construct, op, _checked(value, construct), axis, None, keepdims)
 
 
 def _as_counts(value: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from functools import reduce as fold
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp, VarState
 from lumijit.functions.apply import apply, not_numeric
-from lumijit.functions.axes import checked_axis
+from lumijit.functions.axes import Axis, reduced_axes
 from lumijit.functions.creation import full
 from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
 from lumijit.nested import NestedArray
@@ -38,8 +37,6 @@ from lumijit.type_traits import float16_array_t, float32_array_t
 
 # Larger arrays are reduced where they are computed.
 HUGE_BYTES = 1 << 30
-
-Axis = int | tuple[int, ...] | EllipsisType | None
 
 _OPS: dict[ReduceOp, Op] = {
     ReduceOp.Add: ar.ADD,
@@ -95,10 +92,10 @@ def reduce(
     [24, 30]
     """
     construct = f"lumijit.reduce({getattr(op, 'name', op)})"
-    return _reduce(construct, op, value, axis, mode, keepdims)
+    return reduced(construct, op, value, axis, mode, keepdims)
 
 
-def _reduce(
+def reduced(
     construct: str,
     op: ReduceOp,
     value: Any,
@@ -106,6 +103,7 @@ def _reduce(
     mode: Any,
     keepdims: bool = False,
 ) -> Any:
+    """Reduce as `reduce` does, on behalf of a function that errors name."""
     check_op(op, construct)
     check_strategy(mode, construct)
     if isinstance(value, ArrayBase):
@@ -193,7 +191,7 @@ def _fold_sequence(
 ) -> Any:
     items = list(value)
     if axis is None:
-        items = [_reduce(construct, op, v, None, mode) for v in items]
+        items = [reduced(construct, op, v, None, mode) for v in items]
     if not items:
         return _EMPTY[op]
     if len(items) == 1:
@@ -209,17 +207,6 @@ def combined(construct: str, op: ReduceOp, a: Any, b: Any) -> Any:
             raise not_numeric(construct, (a, b))
         return a & b if op is ReduceOp.And else a | b
     return apply(_OPS[op], construct, a, b)
-
-
-def reduced_axes(construct: str, axis: Axis, value: Array) -> set[int]:
-    """Return which dimensions of an array an `axis` argument means."""
-    ndim = value.ndim
-    if axis is Ellipsis:
-        axis = None if value._spec.kind is TENSOR else 0
-    if axis is None:
-        return set(range(ndim))
-    listed = axis if isinstance(axis, tuple) else (axis,)
-    return {checked_axis(construct, k, ndim) for k in listed}
 
 
 def _along(
@@ -319,7 +306,7 @@ def sum(
     >>> dr.sum(dr.llvm.Float(1, 2, 3)), dr.sum([1, 2, 3])
     ([6], 6)
     """
-    return _reduce("lumijit.sum", ReduceOp.Add, value, axis, mode, keepdims)
+    return reduced("lumijit.sum", ReduceOp.Add, value, axis, mode, keepdims)
 
 
 def prod(
@@ -340,7 +327,7 @@ def prod(
     >>> dr.prod(dr.llvm.Float(2, 3, 4))
     [24]
     """
-    return _reduce("lumijit.prod", ReduceOp.Mul, value, axis, mode, keepdims)
+    return reduced("lumijit.prod", ReduceOp.Mul, value, axis, mode, keepdims)
 
 
 def min(
@@ -361,7 +348,7 @@ def min(
     >>> dr.min(dr.llvm.Float(3, 1, 2))
     [1]
     """
-    return _reduce("lumijit.min", ReduceOp.Min, value, axis, mode, keepdims)
+    return reduced("lumijit.min", ReduceOp.Min, value, axis, mode, keepdims)
 
 
 def max(
@@ -382,7 +369,7 @@ def max(
     >>> dr.max(dr.llvm.Float(3, 1, 2))
     [3]
     """
-    return _reduce("lumijit.max", ReduceOp.Max, value, axis, mode, keepdims)
+    return reduced("lumijit.max", ReduceOp.Max, value, axis, mode, keepdims)
 
 
 def mean(
@@ -415,7 +402,7 @@ def mean(
         wide = mean(float32_array_t(value)(value), axis, mode, keepdims)
         is_array = isinstance(wide, ArrayBase)
         return float16_array_t(wide)(wide) if is_array else FLOAT16.wrap(wide)
-    total = _reduce("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)
+    total = reduced("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)
     if isinstance(total, ArrayBase) and not total._spec.dtype.is_float:
         raise ArrayTypeError(
             "lumijit.mean",

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from lumijit.base import ArrayBase
+from lumijit.functions.axes import Axis
 from lumijit.functions.elementwise import sqrt, square
-from lumijit.functions.reductions import Axis, entry_count, mean
+from lumijit.functions.reductions import entry_count, mean
 from lumijit.functions.reductions import sum as sum_
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.traits import is_tensor_v

@@ -13,9 +13,10 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.functions.apply import apply, not_numeric, promoted
+from lumijit.functions.axes import Axis
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import fma, minimum, rsqrt, sqrt, square
-from lumijit.functions.reductions import Axis, sum
+from lumijit.functions.reductions import sum
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import asin, sincos
 from lumijit.nested import NestedArray

@@ -179,12 +179,25 @@ class TestErrors:
         for axis in (3, -4, (0, 3)):
             with pytest.raises(ArrayValueError, match=r"axis .* doesn't exist .*3 dim"):
                 dr.sum(x, axis=axis)
+        with pytest.raises(ArrayValueError, match=r"sum: .* one of them twice"):
+            dr.sum(x, axis=(1, -2))
+        with pytest.raises(ArrayValueError, match="any: axis 3 doesn't exist"):
+            dr.any(x > 0, axis=3)
+        with pytest.raises(ArrayValueError, match="count: axis 3 doesn't exist"):
+            dr.count(x > 0, axis=3)
         with pytest.raises(ArrayTypeError, match=r"an axis is 1\.0"):
             dr.sum(x, axis=1.0)
         with pytest.raises(ArrayTypeError, match=r"expected a mask"):
             dr.all(x)
         with pytest.raises(ArrayTypeError, match=r"reduce\(And\)"):
             dr.reduce(dr.ReduceOp.And, x)
+
+    def test_no_dimensions(self) -> None:
+        assert dr.sum(TensorXf(3), axis=0) == 3
+        assert dr.max(TensorXf(3), axis=-1, keepdims=True).shape == ()
+        for axis in (1, (0,)):
+            with pytest.raises(ArrayValueError, match="there are 0 dimensions"):
+                dr.sum(TensorXf(3), axis=axis)
 
     def test_dimensions_that_cant_stay(self) -> None:
         for value in (Array3f(1), Complex2f(1)):
