@@ -27,10 +27,9 @@ def pull(
         by.complete()
         value, mask = by.value, by.mask
         assert value is not None
-    result = Value(step.result)
-    values = [Value(dep) for dep in step.deps]
+    known = _known(step)
     for k, adjoint in into.items():
-        partial = partials[k](result, *values)
+        partial = partials[k](*known)
         if type(partial) is not Value:
             if partial:
                 adjoint.add(_times(value, partial), mask)
@@ -38,6 +37,14 @@ def pull(
             adjoint.add(value, under_both(partial.node, mask))
         else:
             adjoint.add(_scaled(value, partial, step), mask)
+
+
+def _known(step: Step) -> list[Any]:
+    """Return what partial derivatives are made of."""
+    found: list[Any] = [Value(step.result), *map(Value, step.deps)]
+    if step.attr is not None:
+        found.append(step.attr)
+    return found
 
 
 def _scaled(value: Node, partial: Value, step: Step) -> Node:
@@ -67,10 +74,9 @@ def _times(value: Node, factor: float) -> Node:
 def push(step: Step, tangents: dict[int, Node], partials: tuple[Any, ...]) -> Node:
     """Return the derivative of a result from those of operands."""
     total: Node | None = None
-    result = Value(step.result)
-    values = [Value(dep) for dep in step.deps]
+    known = _known(step)
     for k, tangent in tangents.items():
-        partial = partials[k](result, *values)
+        partial = partials[k](*known)
         if type(partial) is not Value:
             term = _times(tangent, partial)
         elif partial.node.type is BOOL:

@@ -20,6 +20,7 @@ from lumijit.compiler.ir.local_types import (
 from lumijit.compiler.ir.matrices import Matrix, Outer
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import SELECT, SHL_BY, SHR_BY
+from lumijit.compiler.ir.ops.mathematics import HALF_POWER
 from lumijit.compiler.ir.ops.record import Op, Role
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
@@ -264,6 +265,10 @@ def _is_shift(node: Node) -> bool:
     return _is_below(node.type.bits, node)
 
 
+def _is_odd(node: Node) -> bool:
+    return isinstance(node.attr, int) and node.attr % 2 == 1
+
+
 def _is_none(node: Node) -> bool:
     return node.attr is None
 
@@ -291,6 +296,7 @@ _ATTRIBUTES: dict[Op, _AttributeRule] = {
     ),
     COUNTER: ("a counter has a device at most", _is_placed),
     SYMBOLIC: ("its attribute is its position", _is_number),
+    HALF_POWER: ("twice the exponent is an odd number", _is_odd),
     SHL_BY: _SHIFT,
     SHR_BY: _SHIFT,
     GATHER: _OFFSET,

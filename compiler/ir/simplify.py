@@ -14,16 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.ir import ranges, trace
+from lumijit.compiler.ir import quotients, trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, DType
 
 Rule = Callable[[Node, Node], Node | None]
+
+#: Products of a root are off by half an ulp more with each half of the exponent.
+LARGEST_HALF = 3.5
 
 
 # What floats are multiplied by, or get added, matters for these numbers only.
@@ -237,75 +241,11 @@ def _div(a: Node, b: Node) -> Node | None:
     return None
 
 
-def _int_div(a: Node, b: Node) -> Node | None:
-    if b.op is not LITERAL or b.attr == 0:
-        return None
-    if b.attr == 1:
-        return a
-    quotient = _divide_by_multiplying(a, b.attr)
-    if not a.type.is_signed:
-        low, high = ranges.limits(a)
-        ranges.note(quotient, low // b.attr, high // b.attr)
-    return quotient
-
-
-def _mod(a: Node, b: Node) -> Node | None:
-    if a.type.is_float or b.op is not LITERAL or b.attr == 0:
-        return None
-    if b.attr in (1, -1):
-        return trace.literal(a.type, 0, a.size)
-    largest = abs(b.attr) - 1
-    if _is_power(a.type, b.attr):
-        rest = trace.emit2(lo.AND, a, _int(a.type, largest))
-    else:
-        quotient = _divide_by_multiplying(a, b.attr)
-        rest = trace.emit2(ar.SUB, a, trace.emit2(ar.MUL, quotient, b))
-    ranges.note(rest, -largest if a.type.is_signed else 0, largest)
-    return rest
-
-
-def _divide_by_multiplying(n: Node, divisor: int) -> Node:
-    """Divide by an invariant integer with a high product and shifts.
-
-    Source: Granlund and Montgomery, "Division by invariant integers using
-    multiplication" (1994), figures 4.1, 4.2 and 5.1. There are three forms for unsigned
-    numbers and one for signed ones, so that most other divisors give the same kernel.
-    """
-    t, bits = n.type, n.type.bits
-    magnitude = abs(divisor)
-    if _is_power(t, divisor):
-        return _shift_right(n, divisor.bit_length() - 1)
-    if not t.is_signed:
-        log = (magnitude - 1).bit_length()
-        short = (1 << (bits + log - 1)) // magnitude + 1
-        if short * magnitude - (1 << (bits + log - 1)) <= 1 << (log - 1):
-            return _shift_right(trace.emit2(ar.MULHI, n, _int(t, short)), log - 1)
-        factor = ((1 << bits) * ((1 << log) - magnitude)) // magnitude + 1
-        high = trace.emit2(ar.MULHI, n, _int(t, factor))
-        rest = _shift_right(trace.emit2(ar.SUB, n, high), min(log, 1))
-        total = trace.emit2(ar.ADD, high, rest)
-        return _shift_right(total, max(log - 1, 0))
-    log = max((magnitude - 1).bit_length(), 1)
-    factor = (1 << (bits + log - 1)) // magnitude + 1 - (1 << bits)
-    total = trace.emit2(ar.ADD, n, trace.emit2(ar.MULHI, n, _int(t, factor)))
-    shifted = _shift_right(total, log - 1)
-    sign = trace.append(lo.SHR_BY, t, (n,), bits - 1)
-    quotient = trace.emit2(ar.SUB, shifted, sign)
-    return trace.emit1(ar.NEG, quotient) if divisor < 0 else quotient
-
-
-def _is_power(t: DType, divisor: int) -> bool:
-    """Tell whether dividing takes a shift: by powers of two, without signs."""
-    return not t.is_signed and not divisor & (divisor - 1)
-
-
-def _shift_right(node: Node, amount: int) -> Node:
-    """Shift by an amount that stays an argument of the kernel."""
-    return trace.append(lo.SHR, node.type, (node, _int(node.type, amount)))
-
-
-def _int(t: DType, value: int) -> Node:
-    return trace.literal(t, t.wrap(value))
+def _power(a: Node, b: Node) -> Node | None:
+    """Raise to a half, 3/2 and the like with a square root."""
+    if b.op is LITERAL and abs(b.attr) <= LARGEST_HALF and 2 * b.attr % 2 == 1:
+        return trace.append(ma.HALF_POWER, a.type, (a,), int(2 * b.attr))
+    return None
 
 
 def _and(a: Node, b: Node) -> Node | None:
@@ -401,8 +341,9 @@ RULES: dict[Op, Rule] = {
     ar.SUB: _sub,
     ar.MUL: _mul,
     ar.DIV: _div,
-    ar.INT_DIV: _int_div,
-    ar.MOD: _mod,
+    ar.INT_DIV: quotients.quotient,
+    ar.MOD: quotients.remainder,
+    ma.POWER: _power,
     ar.MIN: _extreme,
     ar.MAX: _extreme,
     lo.AND: _and,

@@ -34,8 +34,10 @@ unavoidable.
 
 `sin`, `cos`, `tan` and `cot` are meant for |x| < 8192 and stay as good up to about
 10^5 in single and 10^8 in double precision; beyond they degrade, but sine and
-cosine stay within [-1, 1]. `power` is within 1.05 ulp everywhere, `atan2` within
-2.5 ulp; signed zeros, denormals, infinities and NaN are as in C's libm.
+cosine stay within [-1, 1]. `power` is within 1.05 ulp everywhere (exponents -7/2
+to 7/2 in steps of 1, given as numbers, are products of a square root: within 3.5 ulp,
+1/2 within 0.5), `atan2` within 2.5 ulp; signed zeros, denormals, infinities and NaN
+are as in C's libm.
 
 """
 HEADER = """\

@@ -39,7 +39,8 @@ from tests.compiler.support import (
 
 ELEMENTWISE = [op for op in REGISTRY.values() if op.lower is not None]
 MATH = frozenset(op for op in vars(ma).values() if isinstance(op, Op))
-BY_CONSTANT = (lo.SHL_BY, lo.SHR_BY)
+# What is made of these operations, with a literal, while tracing.
+BY_CONSTANT = {lo.SHL_BY: lo.SHL, lo.SHR_BY: lo.SHR, ma.HALF_POWER: ma.POWER}
 SHIFT = 5
 CASES = [
     pytest.param(op, t, id=f"{op.name}-{t.short}")
@@ -56,11 +57,11 @@ MAX_ANGLE = 8192.0
 
 
 def emit(op: Op, *args: Node) -> Node:
-    """Apply an operation of any arity; constant shifts are by 5."""
+    """Apply an operation of any arity; constants in it are 5."""
     if op in BY_CONSTANT:
         if args[0].op is LITERAL:
-            op = lo.SHL if op is lo.SHL_BY else lo.SHR
-            return trace.emit2(op, args[0], lit(args[0].type, SHIFT))
+            number = SHIFT / 2 if op is ma.HALF_POWER else SHIFT
+            return trace.emit2(BY_CONSTANT[op], args[0], lit(args[0].type, number))
         return trace.append(op, args[0].type, args, SHIFT)
     if op.arity == 1:
         return trace.emit1(op, *args)

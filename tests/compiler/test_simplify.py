@@ -16,6 +16,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.runtime.config import JitFlag, scoped_set_flag
@@ -102,6 +103,36 @@ def test_rules_with_a_literal(op: Op, t: DType) -> None:
             assert (np.isnan(found) >= np.isnan(right)).all()
             found, right = found[~np.isnan(found)], right[~np.isnan(found)]
         assert_same(found, right)
+
+
+@pytest.mark.parametrize("t", [*FLOATS], ids=lambda t: t.short)
+@pytest.mark.parametrize("exponent", [k + 0.5 for k in range(-4, 4)])
+def test_half_exponents(t: DType, exponent: float) -> None:
+    """A root and products, but with what `power` gives for special numbers."""
+    values = edge_values(t)
+    x = array(values, t)
+    found = trace.emit2(ma.POWER, x, lit(t, exponent))
+    assert found.op is ma.HALF_POWER
+    wide = values.astype(np.float64)
+    with np.errstate(all="ignore"):
+        right = ma.POWER.reference(wide, np.full_like(wide, exponent))  # type: ignore[misc]
+        right = right.astype(t.numpy)
+    got = data(found)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(right))
+    # Whose square or inverse is no normal number.
+    info = np.finfo(t.numpy)
+    with np.errstate(all="ignore"):
+        size = np.abs(wide) ** max(abs(exponent), 1)
+    inside = (size > info.tiny) & (size < info.max)
+    assert_same(got[inside], right[inside], 4)
+    outside = ~inside & (~np.isfinite(wide) | (wide == 0))
+    assert_same(got[outside], right[outside])
+
+
+def test_other_exponents_are_powers() -> None:
+    x = array(np.ones(3), FLOAT32)
+    for exponent in (4.5, 0.3, math.inf, math.nan, 2.0):
+        assert trace.emit2(ma.POWER, x, lit(FLOAT32, exponent)).op is ma.POWER
 
 
 DIVISORS = {

@@ -2,7 +2,8 @@
 
 Owns `power`, whose logarithm carries more precision than its result: a relative
 error of the logarithm grows with the size of the exponent. Singles compute it in
-doubles, doubles as unevaluated sums of two doubles.
+doubles, doubles as unevaluated sums of two doubles. `half_power` is for exponents such
+as 3/2 that are known while code is written.
 """
 
 from __future__ import annotations
@@ -173,6 +174,28 @@ def _magnitude_double(b: Builder, a: str, y: str) -> str:
     of_infinity = b.select(t, is_negative, 0.0, b.mul(t, exponent, INF))
     result = b.select(t, b.compare("oeq", t, a, 0.0), of_zero, result)
     return b.select(t, b.compare("oeq", t, a, INF), of_infinity, result)
+
+
+def half_power(b: Builder, t: DType, x: str, twice: int) -> str:
+    """Return x^(twice / 2) for an odd number, as C's pow.
+
+    A square root and products. The sign of -0 and the limit at -inf aren't the root's.
+
+    Max 3.5 ulp for exponents from -7/2 to 7/2, 1.5 for 1/2 and -1/2.
+    """
+    a = fabs(b, t, x)
+    result = b.unary_intrinsic("sqrt", t, a)
+    count, factor = abs(twice) // 2, a
+    while count:
+        if count & 1:
+            result = b.mul(t, result, factor)
+        count >>= 1
+        if count:
+            factor = b.mul(t, factor, factor)
+    if twice < 0:
+        result = b.fdiv(t, 1.0, result)
+    of_negative = b.select(t, b.compare("oeq", t, x, -INF), result, NAN)
+    return b.select(t, b.compare("olt", t, x, 0.0), of_negative, result)
 
 
 # Up to here x is scaled first, by these powers of two and back.

@@ -97,10 +97,10 @@ class Op:
     `lower(builder, operand_type, *operands)` writes the instruction(s) and
     returns the result; `reference(*arrays)` evaluates on NumPy arrays of the
     operand type. An operation whose nodes have an attr gets it as last argument in
-    both. Structural operations (literals, memory, regions) have neither, but `roles`:
-    what each operand is (`ir.roles` answers for a node). Where kernels on floats may
-    round otherwise than the reference (`own_rounding`), literals are folded by a
-    kernel, too.
+    both, and in its derivatives. Structural operations (literals, memory, regions) have
+    neither, but `roles`: what each operand is (`ir.roles` answers for a node). Where
+    kernels on floats may round otherwise than the reference (`own_rounding`), literals
+    are folded by a kernel, too.
     """
 
     name: str

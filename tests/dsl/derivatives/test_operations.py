@@ -50,6 +50,7 @@ UNARY: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
     "exp2": (dr.exp2, (0.3, -2)),
     "log": (dr.log, (0.3, 2)),
     "log2": (dr.log2, (0.3, 2)),
+    "half_power": (lambda x: x**2.5, (0.3, 2)),
     "cbrt": (dr.cbrt, (0.3, -2)),
     "erf": (dr.erf, (0.3, -2)),
     "erfinv": (dr.erfinv, (0.3, -0.7)),

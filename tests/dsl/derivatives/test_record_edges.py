@@ -59,6 +59,7 @@ EDGES: dict[str, tuple[Rows, Rows]] = {
     "exp2": ([[0, -INF]], [[LOG2, 0]]),
     "log": ([[0, 1, INF]], [[INF, 1, 0]]),
     "log2": ([[0, 1, INF]], [[INF, 1 / LOG2, 0]]),
+    "half_power": ([[0.0, -0.0, 4, -1]], [[0, 0, 20, NAN]]),
     "cbrt": ([[0.0, -0.0, -8]], [[INF, INF, 1 / 12]]),
     "erf": ([[0, INF, 30]], [[2 / np.sqrt(np.pi), 0, 0]]),
     "erfinv": ([[0, 1, -1]], [[np.sqrt(np.pi) / 2, INF, INF]]),
