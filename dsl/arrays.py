@@ -22,8 +22,10 @@ from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import exposed
 from lumijit.compiler.record.writes import is_recorded
 from lumijit.enums import VarState
+from lumijit.instance_registry import opaque
 from lumijit.labels import label_of
 from lumijit.replay.numbers import Number
+from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 
@@ -97,9 +99,7 @@ class FlatArray(Holder, ArrayBase):
     def numpy(self) -> np.ndarray[Any, Any]:  # noqa: D102  (see the base class)
         if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
-            self._rehouse(
-                placement.placed(evaluate.opaque(self._node), self._spec.backend.device)
-            )
+            self._rehouse(opaque(self._node, self._spec.backend.device))
         return self._guarded(self._data("numpy"))
 
     def _view(self) -> np.ndarray[Any, Any]:
@@ -110,7 +110,7 @@ class FlatArray(Holder, ArrayBase):
         if is_recorded(self):
             data = data.view()
             data.flags.writeable = False
-        elif data.flags.writeable:
+        elif data.flags.writeable and not isinstance(self._node.attr, DeviceId):
             exposed.note(self._node, self)
         return cast("np.ndarray[Any, Any]", data)
 

@@ -13,7 +13,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import numpy as np
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import SUB
 from lumijit.compiler.ir.ops.logic import AND, COPY, EQ, LT, SELECT, SHR
@@ -28,6 +28,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
+from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 
@@ -204,11 +205,25 @@ def contents(*nodes: Node) -> frozenset[int] | None:
     return result
 
 
-def opaque(node: Node) -> Node:
-    """Return a node whose contents lie in memory, of a literal with what is known."""
-    found = evaluate.opaque(node)
+def opaque(node: Node, where: DeviceId | None = None) -> Node:
+    """Return a node whose contents lie in memory, with what is known of them.
+
+    Of what the host has, it is one that a device is to have.
+    """
+    return _known_as(node, placement.placed(evaluate.opaque(node), where))
+
+
+def placed(node: Node, where: DeviceId | None) -> Node:
+    """Return an array as one that a device is to have, with what is known of it."""
+    return _known_as(node, placement.placed(node, where))
+
+
+def _known_as(node: Node, found: Node) -> Node:
+    """Note of another node what is known of the entries, which are the same."""
     if found is not node and node.type is UINT32:
-        note_contents(found, (node.attr,))
+        known = contents(node)
+        if known is not None:
+            note_contents(found, known)
     return found
 
 

@@ -20,7 +20,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import EQ, NE
-from lumijit.instance_registry import Domain, contents, note_contents
+from lumijit.instance_registry import Domain, contents, note_contents, placed
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayAttributeError,
@@ -73,6 +73,7 @@ class InstanceArray(FlatArray):
             else:
                 node = data_node(np.array(numbers, np.uint32))
                 note_contents(node, numbers)
+                node = placed(node, cls._spec.backend.device)
         else:
             found = cls._domain.number(value, cls.__name__)
             node = trace.literal(UINT32, found)

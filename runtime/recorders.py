@@ -38,7 +38,7 @@ class Recorder:
         """Take note of a job."""
 
     def note_elsewhere(self) -> None:
-        """Take note of a job on another device than the host."""
+        """Take note that another device than the host has a part in what is done."""
 
 
 #: By thread. Empty, nearly always: that is what to ask first.

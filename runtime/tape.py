@@ -86,7 +86,7 @@ class Tape(recorders.Recorder):
         # What of it contains addresses: words, and in which of them which buffer, from
         # which of its bytes on.
         self.tables: dict[Held, tuple[Any, list[tuple[int, Held, int]]]] = {}
-        #: Whether there were jobs on other devices than the host.
+        #: Whether other devices than the host had a part in it.
         self.is_elsewhere = False
         self._held: dict[int, Held] = {}
         self._at: dict[int, Held] = {}
@@ -117,7 +117,7 @@ class Tape(recorders.Recorder):
         self.filled.pop(id(buffer), None)
 
     def note_elsewhere(self) -> None:
-        """Note a job that can't be submitted again."""
+        """Note a job or a copy that can't be repeated."""
         self.is_elsewhere = True
 
     def note_memory(self, buffer: Buffer) -> None:
@@ -130,6 +130,9 @@ class Tape(recorders.Recorder):
 
     def note_addresses(self, buffer: Buffer) -> None:
         """Note that what the host has filled contains addresses."""
+        if buffer.device is not None:
+            self.note_elsewhere()
+            return
         data = ctypes.string_at(buffer.address, buffer.size_bytes // 8 * 8)
         words = np.frombuffer(data, "<u8")
         places = []

@@ -82,13 +82,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Skip what asks how packets are written while kernels are for threads."""
+    """Skip what asks how packets are written, or about the host's memory, elsewhere."""
     kinds = {config.getoption("--target"), settings.target}
-    if kinds.isdisjoint(("thread", "device")):
-        return
-    for item in items:
-        for mark in item.iter_markers("packets"):
-            item.add_marker(pytest.mark.skip(f"of packets only: {mark.args[0]}"))
+    for name, others in (("packets", {"thread", "device"}), ("host", {"device"})):
+        if kinds & others:
+            for item in items:
+                for mark in item.iter_markers(name):
+                    reason = f"of the {name} only: {mark.args[0]}"
+                    item.add_marker(pytest.mark.skip(reason))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,9 +8,11 @@ is filled with a pattern at first.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import ctypes
 import mmap
+import os
 import pickle
 import signal
 import subprocess
@@ -52,6 +54,9 @@ class EmulatedDevice(Attached):
         self.limit_bytes = limit_bytes
         #: The names of kernels that were launched.
         self.launched: list[str] = []
+        # Threads take turns, and Ctrl-C interrupts no answer: nobody else asks.
+        self._asker = concurrent.futures.ThreadPoolExecutor(1)
+        self._owner = os.getpid()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.emulated_device"],
             stdin=subprocess.PIPE,
@@ -61,25 +66,32 @@ class EmulatedDevice(Attached):
 
     def close(self) -> None:
         """End the process."""
+        self._asker.shutdown()
         self._process.kill()
         self._process.communicate()
 
     def _ask(self, doing: str, name: str, *args: Any) -> Any:
         """Have the process do something."""
+        if os.getpid() != self._owner:
+            raise self._error(f"{doing}: a forked child can't use the device")
+        try:
+            return self._asker.submit(self._exchange, name, args).result()
+        except (BrokenPipeError, EOFError) as error:
+            self._process.wait()
+            code = self._process.returncode
+            raise self._error(f"{doing}: the device is lost ({code})") from error
+
+    def _exchange(self, name: str, args: Any) -> Any:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        try:
-            pickle.dump((name, args), process.stdin)
-            process.stdin.flush()
-            return pickle.load(process.stdout)
-        except (BrokenPipeError, EOFError) as error:
-            process.wait()
-            raise BackendError(
-                f"lumijit.{self.id.backend}",
-                f"{doing}: the device is lost ({process.returncode})",
-                "start the process anew; arrays of lumijit.llvm go on.",
-            ) from error
+        pickle.dump((name, args), process.stdin)
+        process.stdin.flush()
+        return pickle.load(process.stdout)
+
+    def _error(self, problem: str) -> BackendError:
+        instead = "start the process anew; arrays of lumijit.llvm go on."
+        return BackendError(f"lumijit.{self.id.backend}", problem, instead)
 
     def take(self, size_bytes: int) -> int:
         """Return the address of new memory."""

@@ -228,7 +228,7 @@ def _is_literal(node: Node) -> bool:
 def _keeps_arrays(node: Node) -> bool:
     if _is_placed(node):
         return True
-    return all(source.op is EVALUATED and held for source, held in node.attr)
+    return all(source.op is EVALUATED and held for source, held, _ in node.attr)
 
 
 def _is_placed(node: Node) -> bool:

@@ -129,7 +129,7 @@ class _Interpreter:
         assert node.buffer is not None
         if isinstance(node.type, LocalType):
             return _stored_buffer(node, node.type)
-        for source, held in node.attr if isinstance(node.attr, tuple) else ():
+        for source, held, _ in node.attr if isinstance(node.attr, tuple) else ():
             self.addressed[held.address] = source
         return np.array(buffers.as_numpy(node.buffer, node.type, node.size))
 

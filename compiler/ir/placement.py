@@ -9,15 +9,18 @@ nor does what the host computes of them: it goes where it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+import numpy as np
 
 from lumijit.compiler.ir import trace, value_numbering
 from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, REGIONS
 from lumijit.compiler.ir.region_types import Region
-from lumijit.runtime import device, workers
+from lumijit.runtime import buffers, device, recorders, workers
+from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import DeviceId, find
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import BackendError
@@ -25,6 +28,14 @@ from lumijit.runtime.errors import BackendError
 R = TypeVar("R")
 #: The devices that there have been leaves of: nearly always none.
 used: Final[set[DeviceId]] = set()
+
+
+class Address(NamedTuple):
+    """An array of whose memory another one has the address, and in which entries."""
+
+    array: Node
+    held: Buffer
+    places: Sequence[int]
 
 
 def counter(size: int, where: DeviceId | None) -> Node:
@@ -65,7 +76,7 @@ def _own(node: Node) -> DeviceId | None:
 def _below(node: Node) -> Iterable[Node]:
     """Return what a node is made of, and arrays of which a leaf has the addresses."""
     if node.op is EVALUATED:
-        return [n for n, _ in node.attr] if isinstance(node.attr, tuple) else ()
+        return [a.array for a in node.attr] if isinstance(node.attr, tuple) else ()
     if node.op in REGIONS:
         assert isinstance(node.attr, Region)
         inside = (n for block in node.attr.blocks for n in block.nodes)
@@ -138,20 +149,49 @@ def bring(node: Node) -> None:
     if target is None or buffer.device is target:
         return
     assert buffer.device is None
-    addressed = node.attr if isinstance(node.attr, tuple) else None
-    for _, held in addressed or ():
-        if held.device is not target:
-            raise BackendError(
-                f"lumijit.{target.id.backend}",
-                "objects whose methods are called hold arrays that the host has "
-                "computed of literals, in a call with nothing that is on a device",
-                "put them on the device before the call, with lumijit.make_opaque.",
-            )
+    if recorders.listening:
+        recorders.present().note_elsewhere()
     workers.sync()
     buffer.check_intact()
+    addressed = node.attr if isinstance(node.attr, tuple) else None
+    if addressed:
+        node.buffer, node.attr = _with_addresses(node, target)
+    else:
+        node.buffer, node.attr = _copied(buffer, target), addressed
+
+
+def _copied(buffer: Buffer, target: device.Attached) -> Buffer:
+    """Return memory of a device with what the host's has."""
     made = target.allocate(buffer.size_bytes)
     target.copy_in(made, buffer.address, buffer.size_bytes)
-    node.buffer, node.attr = made, addressed
+    return made
+
+
+def _with_addresses(
+    table: Node, target: device.Attached
+) -> tuple[Buffer, tuple[Address, ...]]:
+    """Return a table's memory on a device, with arrays there as what it addresses."""
+    assert table.buffer is not None
+    entries = np.array(buffers.as_numpy(table.buffer, table.type, table.size))
+    moved: dict[int, Buffer] = {}
+    addressed = []
+    for array, held, places in table.attr:
+        there = held if held.device is target else moved.get(held.address)
+        if there is None:
+            held.check_intact()
+            if array.buffer is held or isinstance(array.attr, tuple):
+                bring(array)
+                there = array.buffer
+            else:
+                # (By now, something else is the array's.)
+                there = _copied(held, target)
+            assert there is not None
+            moved[held.address] = there
+        entries[places] = there.address
+        addressed.append(Address(array, there, places))
+    made = target.allocate(table.buffer.size_bytes)
+    target.copy_in(made, entries.ctypes.data, entries.nbytes)
+    return made, tuple(addressed)
 
 
 def bring_all(nodes: Iterable[Node]) -> None:

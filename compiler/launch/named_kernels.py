@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any
 
 from lumijit.compiler.launch.kernels import structural_hash
@@ -85,6 +86,9 @@ def launch(
     """
     if size == 0:
         return
+    if device.opened:
+        here = device.away.get(get_ident())
+        assert all(buffer.device is here for buffer in writes), found.name
     start(
         found.kernel,
         args,

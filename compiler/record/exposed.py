@@ -80,7 +80,8 @@ def note(node: Node, holder: Holder | None = None) -> None:
     """
     buffer = node.buffer
     assert buffer is not None
-    if buffer._owner is buffers.SNAPSHOT:
+    if buffer._owner is buffers.SNAPSHOT or buffer.device is not None:
+        # (What Python sees of a device's memory is a copy.)
         return
     _seen.clear()
     exposed = _all.get(id(buffer))

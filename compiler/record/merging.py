@@ -275,7 +275,7 @@ class Closures:
         if self.strides[64]:
             rows[64] = np.zeros((self.count, self.strides[64]), np.uint64)
         copies: dict[tuple[int, int], list[tuple[Node, int]]] = {}
-        kept: list[tuple[Node, Buffer]] = []
+        kept: list[placement.Address] = []
         for found in self.groups:
             for bits, table in rows.items():
                 for k, (uses, column) in enumerate(_columns(found, bits), bits == 32):
@@ -288,7 +288,8 @@ class Closures:
                                 vertices.protect_operands(node, (node,))
                             held = evaluated(node)
                             # (Later, another buffer may be the node's.)
-                            kept.append((node, held))
+                            at = [p * table.shape[1] + k for p in member.positions]
+                            kept.append(placement.Address(node, held, at))
                             entry = held.address
                         elif node.op is LITERAL:
                             entry = _pattern(node)
@@ -304,10 +305,10 @@ class Closures:
         self.tables = {b: from_numpy(table.reshape(-1)) for b, table in rows.items()}
         if recorders.listening and 64 in self.tables:
             recorders.present().note_addresses(self.tables[64].buffer)
-        for table in self.tables.values():
+        for bits, table in self.tables.items():
             # That there is an attribute marks a table of a call. Whoever writes to one
             # of the arrays must see that it is referred to, and the memory lives.
-            table.attr = tuple(kept)
+            table.attr = tuple(kept) if bits == 64 else ()
         for (bits, size), listed in copies.items():
             _copy(self.tables[bits], bits, size, listed)
 
@@ -360,17 +361,18 @@ class Closures:
     def _tracked(self, found: Group, column: list[Node]) -> Node:
         """Return a table of tracked values, on which it depends."""
         dtype = column[0].type
-        evaluate([node for node in column if node.op is not LITERAL])
-        with regions.reopened(ROOT):
-            table = from_numpy(np.zeros(self.count, dtype.numpy))
-            places = tuple(tuple(member.positions) for member in found.members)
-            listed = [
-                (node, place)
-                for node, positions in zip(column, places, strict=True)
-                for place in positions
-            ]
-            _copy(table, dtype.bits, dtype.size_bytes, listed)
-            vertices.track(table, COLLECTED, tuple(column), places)
+        places = tuple(tuple(member.positions) for member in found.members)
+        listed = [
+            (node, place)
+            for node, positions in zip(column, places, strict=True)
+            for place in positions
+        ]
+        with placement.there(column):
+            evaluate([node for node in column if node.op is not LITERAL])
+            with regions.reopened(ROOT):
+                table = from_numpy(np.zeros(self.count, dtype.numpy))
+                _copy(table, dtype.bits, dtype.size_bytes, listed)
+                vertices.track(table, COLLECTED, tuple(column), places)
         return table
 
     def _value(self, bits: int, column: int) -> Node:

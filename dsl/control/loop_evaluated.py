@@ -128,7 +128,7 @@ class EvaluatedLoop:
         """Put literals into memory: later iterations then reuse the first's kernel."""
         for leaf in Parts(state).leaves:
             if is_array(leaf) and leaf._node.size == size:
-                leaf._rehouse(opaque(leaf._node))
+                leaf._rehouse(opaque(leaf._node, leaf._spec.backend.device))
 
     def _next_active(self, state: State, active: Node) -> Node:
         with trace.masked_only(active):

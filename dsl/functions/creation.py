@@ -271,7 +271,7 @@ def _filled(
         node = make_node(entry, sizes[0], value)
         device = cls._spec.backend.device
         if device is not None:
-            node = placement.placed(node, device)
+            node = instance_registry.placed(node, device)
         return wrap_flat(cls, node)
     values = _by_component(construct, cls, value, sizes[0])
     if issubclass(cls, HostArray):

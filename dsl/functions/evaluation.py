@@ -8,7 +8,6 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
-from lumijit.compiler.ir import placement
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.launch import evaluate, kernels, named_kernels
 from lumijit.instance_registry import opaque
@@ -107,8 +106,7 @@ def make_opaque(*args: Any) -> None:
     """
     evaluate.evaluate(nodes_of(args, "lumijit.make_opaque"))
     for array in flat_leaves(args):
-        node = opaque(array._node)
-        array._rehouse(placement.placed(node, array._spec.backend.device))
+        array._rehouse(opaque(array._node, array._spec.backend.device))
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:

@@ -199,6 +199,7 @@ def test_tables_by_row() -> None:
     np.testing.assert_array_equal(result.numpy(), a.reshape(50, 45)[table].ravel())
 
 
+@pytest.mark.packets("vector loads")
 def test_sure_runs_are_single_loads(capsys: pytest.CaptureFixture[str]) -> None:
     array, _ = entries(1000)
     n = dr.arange(UInt32, 1000)

@@ -201,6 +201,7 @@ def test_items_are_references_and_constructors_copy():
     assert v.x[0] == 11
 
 
+@pytest.mark.host("a device's memory is copied")
 def test_printing_long_arrays_takes_no_memory():
     x = dr.zeros(llvm.UInt8, 4_000_000)
     dr.make_opaque(x)

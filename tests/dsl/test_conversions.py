@@ -72,6 +72,7 @@ def test_integers_beyond_all_floats_become_infinite() -> None:
     assert Float64(10**400)[0] == np.inf
 
 
+@pytest.mark.host("views of a device's memory are copies")
 def test_what_is_written_to_a_view_shows() -> None:
     tracked = llvm.ad.Float(1, 2)
     dr.enable_grad(tracked)  # of no concern to what follows

@@ -18,6 +18,8 @@ from lumijit.cuda import Array3f, Bool, Float, Float64, Int, TensorXf, UInt
 from lumijit.runtime import nvptx
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, BackendError
 
+pytestmark = pytest.mark.host("devices besides")
+
 NO_DEVICE = r"lumijit\.cuda: there is no device: .* Fix: compute with the types of"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,6 +19,8 @@ from lumijit.runtime.dtypes import FLOAT32
 from lumijit.runtime.errors import AllocationError, BackendError
 from tests.dsl.test_cuda import PROGRAMS, loop
 from tests.emulated_device import EmulatedDevice, emulated
+
+pytestmark = pytest.mark.host("devices besides")
 
 
 @pytest.fixture(scope="module")
@@ -342,13 +344,37 @@ def test_a_device_out_of_memory() -> None:
         assert (dr.arange(cuda.Float, 2000) + 1)[1999] == 2000
 
 
-def test_tables_with_addresses_of_the_host_are_refused() -> None:
-    node = evaluate.from_numpy(np.zeros(4, np.uint64))
-    array = evaluate.from_numpy(np.ones(4, np.float32))
-    node.attr = ((array, array.buffer),)
-    with (
-        emulated(),
-        placement.there([(dr.arange(cuda.Float, 3) + 1)._node]),
-        pytest.raises(BackendError, match=r"computed of literals.*make_opaque"),
-    ):
-        placement.bring(node)
+def test_arrays_go_to_the_device_with_the_table_that_addresses_them() -> None:
+    def table(entries: list[int], *addressed: placement.Address) -> Any:
+        made = evaluate.from_numpy(np.array(entries, np.uint64))
+        made.attr = addressed
+        return made
+
+    arrays = [evaluate.from_numpy(np.full(4, k, np.float32)) for k in (5, 6)]
+    former, other = (cast(Any, array.buffer) for array in arrays)
+    inner = table([0, other.address], placement.Address(arrays[1], other, [1]))
+    # The second entry is no address: only by chance the same number.
+    entries = [former.address, former.address, inner.buffer.address, former.address]
+    outer = table(
+        entries,
+        placement.Address(arrays[0], former, [0, 3]),
+        placement.Address(inner, inner.buffer, [2]),
+    )
+    # What is addressed is a version from before a write.
+    arrays[1].buffer = evaluate.from_numpy(np.zeros(4, np.float32)).buffer
+    with emulated(), placement.there([(dr.arange(cuda.Float, 3) + 1)._node]):
+        for node in (inner, outer):
+            placement.bring(node)
+        first, second = (address.held for address in outer.attr)
+        third = inner.attr[0].held
+        assert first is arrays[0].buffer
+        assert second is inner.buffer
+        assert third is not arrays[1].buffer
+        for node, wanted in (
+            (outer, [first.address, entries[1], second.address, first.address]),
+            (inner, [0, third.address]),
+        ):
+            found = buffers.as_numpy(node.buffer, node.type, node.size)
+            assert found.tolist() == wanted
+        assert buffers.entry(first, FLOAT32, 3) == 5
+        assert buffers.entry(third, FLOAT32, 3) == 6

@@ -119,6 +119,7 @@ def test_generators_are_one_class() -> None:
     assert dr.llvm.PCG32 is dr.llvm.PCG32
 
 
+@pytest.mark.host("devices besides")
 def test_types_without_a_device_answer_questions() -> None:
     cuda = dr.cuda
     assert dr.backend_v(cuda.Array3f) is dr.JitBackend.CUDA

@@ -22,6 +22,8 @@ from lumijit.llvm import Float64 as Plain
 from lumijit.llvm.ad import Array2f64, Float64, TensorXf64, UInt32
 from lumijit.runtime import buffers
 
+pytestmark = pytest.mark.host("views of a device's memory are copies")
+
 SIZE = 40
 X = np.linspace(1, 2, SIZE)
 BEFORE = np.linspace(3, 4, SIZE)

@@ -35,6 +35,7 @@ def test_dlpack(array) -> None:
     assert array.__dlpack_device__() == (1, 0)
 
 
+@pytest.mark.host("views of a device's memory are copies")
 def test_flat_arrays_are_not_copied() -> None:
     x = dr.opaque(llvm.Float, 1, shape=4)
     np.from_dlpack(x)

@@ -15,7 +15,7 @@ from lumijit.llvm.ad import Float
 from lumijit.runtime import cpu
 from lumijit.runtime.errors import RecordingError
 from tests.dsl.replay import saved_programs
-from tests.dsl.replay.support import array, assert_equal
+from tests.dsl.replay.support import array, assert_equal, on_host
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,6 +49,7 @@ def scaled(x: Float, factor: float) -> Any:
     return x * factor * saved_programs.GAIN[0] if factor > 100 else x * factor
 
 
+@on_host
 def test_loaded_recordings_serve_calls_like_those_recorded(tmp_path: Path) -> None:
     path = tmp_path / "scaled"
     scaled.clear()
@@ -108,6 +109,7 @@ def test_files_of_others_and_of_other_versions_are_refused(
         scaled.load(tmp_path / "nothing")
 
 
+@on_host
 def test_changed_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +148,7 @@ def printing(x: Float) -> Any:
     return x
 
 
+@on_host
 def test_what_prints_is_refused(tmp_path: Path) -> None:
     printing(array(1))
     with pytest.raises(RecordingError, match="text that it prints"):

@@ -280,7 +280,7 @@ class TestFetch:
 
 
 class TestKernels:
-    @pytest.mark.packets
+    @pytest.mark.packets("vector loads of neighbours")
     @pytest.mark.parametrize(
         ("sizes", "channels", "mode", "spans"),
         [
