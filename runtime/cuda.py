@@ -26,6 +26,7 @@ _CONSTRUCT = "lumijit.cuda"
 # What the driver returns (cuda.h, CUresult).
 _OUT_OF_MEMORY, _NO_DEVICE, _NO_SUCH_DEVICE = 2, 100, 101
 _BAD_CODE = (200, 209, 218, 222)
+_NOT_FOUND = 500
 _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 700, 701
 # CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
 # CUstream_flags.
@@ -220,6 +221,12 @@ class CudaDevice(Attached):
             )
         _check(done, "loading a kernel")
         found = driver.cuModuleGetFunction(byref(function), module, symbol.encode())
+        if found == _NOT_FOUND:
+            raise KernelBuildError(
+                "finding a kernel",
+                f"the module that was stored for {symbol} has another one",
+                "remove the cached kernels.",
+            )
         _check(found, f"finding kernel {symbol}")
         assert function.value is not None
         found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)

@@ -57,7 +57,13 @@ def _function_address(name: str) -> int:
 def interrupt_soon() -> None:
     """Deliver a Ctrl-C that came while forking, where what is raised is lost."""
     main = threading.main_thread().ident
-    threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
+    while True:
+        try:
+            threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
+            return
+        except KeyboardInterrupt:
+            # Even this one came too soon, on a busy machine.
+            continue
 
 
 class _Native:

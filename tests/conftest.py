@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from lumijit import spec
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import delivery, evaluate, launching
@@ -21,10 +20,9 @@ from lumijit.compiler.plan import describe, general, program, schedule
 from lumijit.compiler.plan.verify import verify, verify_plan, verify_program
 from lumijit.runtime import errors
 from lumijit.runtime.config import flags
-from lumijit.runtime.device import DeviceId
 from lumijit.runtime.settings import settings
 from tests import targets
-from tests.emulated_device import emulated
+from tests.emulated_device import standing_in
 
 
 def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
@@ -99,10 +97,7 @@ def _target(_own_cache: None, pytestconfig: pytest.Config) -> Iterator[None]:
     wanted = targets.target_of(name)
     with targets.generating_for(wanted), contextlib.ExitStack() as stack:
         if name == "device":
-            stack.enter_context(emulated())
-            patch = stack.enter_context(pytest.MonkeyPatch.context())
-            # (Its fields are frozen.)
-            patch.setitem(vars(spec.LLVM), "device", DeviceId("cuda"))
+            stack.enter_context(standing_in())
         yield
 
 

@@ -8,6 +8,7 @@ is filled with a pattern at first.
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
 import contextlib
 import ctypes
@@ -22,11 +23,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lumijit import spec
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.runtime import cpu, device
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import Attached, DeviceId
-from lumijit.runtime.errors import AllocationError, BackendError
+from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
 _UNSET = 0xA5
@@ -64,6 +68,11 @@ class EmulatedDevice(Attached):
             cwd=Path(__file__).parents[1],
         )
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """End the process."""
         self._asker.shutdown()
@@ -75,11 +84,14 @@ class EmulatedDevice(Attached):
         if os.getpid() != self._owner:
             raise self._error(f"{doing}: a forked child can't use the device")
         try:
-            return self._asker.submit(self._exchange, name, args).result()
+            is_done, answer = self._asker.submit(self._exchange, name, args).result()
         except (BrokenPipeError, EOFError) as error:
             self._process.wait()
             code = self._process.returncode
             raise self._error(f"{doing}: the device is lost ({code})") from error
+        if not is_done:
+            raise KernelBuildError(doing, answer, "report this as a bug of lumijit.")
+        return answer
 
     def _exchange(self, name: str, args: Any) -> Any:
         process = self._process
@@ -145,18 +157,46 @@ class EmulatedDevice(Attached):
 @contextlib.contextmanager
 def emulated(number: int = 0, **options: Any) -> Iterator[EmulatedDevice]:
     """Have `lumijit.cuda` compute on an emulated device, with kernels of its own."""
-    which = DeviceId("cuda", number)
-    former = device.opened.pop(which, None)
     _forget_kernels()
-    made = device.opened[which] = EmulatedDevice(which, **options)
+    made = EmulatedDevice(DeviceId("cuda", number), **options)
     try:
-        yield made
+        with _opened(made):
+            yield made
     finally:
-        del device.opened[which]
-        if former is not None:
-            device.opened[which] = former
         _forget_kernels()
         made.close()
+
+
+@contextlib.contextmanager
+def _opened(made: EmulatedDevice) -> Iterator[None]:
+    former = device.opened.pop(made.id, None)
+    device.opened[made.id] = made
+    try:
+        yield
+    finally:
+        del device.opened[made.id]
+        if former is not None:
+            device.opened[made.id] = former
+
+
+@contextlib.contextmanager
+def standing_in() -> Iterator[EmulatedDevice]:
+    """Have all arrays of `lumijit.llvm` that are made on an emulated device.
+
+    It is always the same one, until it is lost.
+    """
+    if not _lasting or _lasting[-1].is_lost:
+        _forget_kernels()
+        _lasting.append(EmulatedDevice(DeviceId("cuda")))
+        atexit.register(_lasting[-1].close)
+    made = _lasting[-1]
+    with _opened(made), pytest.MonkeyPatch.context() as patch:
+        # (Its fields are frozen.)
+        patch.setitem(vars(spec.LLVM), "device", made.id)
+        yield made
+
+
+_lasting: list[EmulatedDevice] = []
 
 
 def _forget_kernels() -> None:
@@ -225,7 +265,11 @@ def _serve() -> None:
             name, args = pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(getattr(process, name)(*args), answers)
+        try:
+            answer = True, getattr(process, name)(*args)
+        except KernelBuildError as error:
+            answer = False, str(error)
+        pickle.dump(answer, answers)
         answers.flush()
 
 

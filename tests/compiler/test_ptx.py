@@ -26,6 +26,8 @@ from tests.fuzz.writer import PATTERNS
 from tests.targets import written_for
 from tests.tools.ptx import translating
 
+pytestmark = pytest.mark.host("its kernels are translated")
+
 
 def values(found: Any) -> list[Any]:
     found = found if isinstance(found, tuple) else (found,)

@@ -330,7 +330,15 @@ def test_a_lost_device_is_an_error_and_the_cpu_goes_on() -> None:
 def test_memory_of_the_host_is_out_of_reach() -> None:
     lost = pytest.raises(BackendError, match=r"launching kernel .* device is lost")
     with emulated() as made, device.on(made), lost:
-        transfer.fill(buffers.allocate(1 << 16), FLOAT32, 1.0, 1 << 14)
+        target = device.allocate(1 << 16)
+        transfer.copy(target, buffers.allocate(1 << 16), 1 << 16)
+
+
+def test_kernels_that_would_write_elsewhere_are_not_launched() -> None:
+    with emulated() as made:
+        target = made.allocate(1 << 16)
+        with pytest.raises(AssertionError, match="fill"):
+            transfer.fill(target, FLOAT32, 1.0, 1 << 14)
 
 
 def test_a_device_out_of_memory() -> None:

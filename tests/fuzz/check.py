@@ -19,6 +19,7 @@ import lumijit.llvm.ad
 import lumijit.scalar
 from lumijit.runtime.errors import ArrayIndexError, StateError, SymbolicError
 from tests.dsl.programs.modes import flags_of
+from tests.emulated_device import standing_in
 from tests.fuzz import plain
 from tests.fuzz.writer import BINS, SLOTS, Program
 from tests.targets import written_for
@@ -33,6 +34,7 @@ MODES = (
     "compressed",
     "scalar",
     "threads",
+    "device",
     "exposed",
     "again",
 )
@@ -244,6 +246,9 @@ def check(program: Program, mode: str) -> None:
                 found = run_scalar(program)
             elif mode == "threads":
                 with written_for("thread"):
+                    found = run_vectorized(program)
+            elif mode == "device":
+                with standing_in():
                     found = run_vectorized(program)
             elif mode == "exposed":
                 # While anything is tracked, what NumPy can write to is copied.

@@ -258,6 +258,7 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
         ("cuMemAllocAsync", 2, AllocationError, r"2\.0 MiB can't be had on A GPU"),
         ("cuMemAllocAsync", 700, BackendError, "the GPU's context is lost"),
         ("cuModuleLoadDataEx", 222, KernelBuildError, "update an old driver"),
+        ("cuModuleGetFunction", 500, KernelBuildError, "stored for k has another"),
         (
             "cuLaunchKernel",
             701,
