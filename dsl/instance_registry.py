@@ -206,11 +206,12 @@ def contents(*nodes: Node) -> frozenset[int] | None:
 
 
 def opaque(node: Node, where: DeviceId | None = None) -> Node:
-    """Return a node whose contents lie in memory, with what is known of them.
+    """Return a node whose contents lie in memory, of a literal with what is known.
 
-    Of what the host has, it is one that a device is to have.
+    That of a literal is one that a device is to have.
     """
-    return _known_as(node, placement.placed(evaluate.opaque(node), where))
+    found = evaluate.opaque(node)
+    return node if found is node else _known_as(node, placement.placed(found, where))
 
 
 def placed(node: Node, where: DeviceId | None) -> Node:

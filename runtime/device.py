@@ -185,7 +185,6 @@ class Attached(Device):
 
     def __init__(self, id: DeviceId) -> None:
         self.id = id
-        self.live_bytes = 0
         self._claims: dict[int, _Claim] = {}
         self._dead: deque[_Claim] = deque()
         self._cancel: Buffer | None = None
@@ -197,6 +196,11 @@ class Attached(Device):
     @abstractmethod
     def give(self, address: int) -> None:
         """Let memory go, which what was launched before may still use."""
+
+    @property
+    def live_bytes(self) -> int:
+        """How many bytes arrays have, and such as have just died."""
+        return sum(claim.size_bytes for claim in list(self._claims.values()))
 
     @property
     def cancel_address(self) -> int:
@@ -219,7 +223,6 @@ class Attached(Device):
         claim = _Claim(buffer, self._dead.append)
         claim.size_bytes, claim.address = room, address
         self._claims[address] = claim
-        self.live_bytes += room
         return buffer
 
     def entries(
@@ -238,7 +241,6 @@ class Attached(Device):
             while True:
                 claim = self._dead.popleft()
                 del self._claims[claim.address]
-                self.live_bytes -= claim.size_bytes
                 self.give(claim.address)
 
 

@@ -55,9 +55,10 @@ def counter(size: int, where: DeviceId | None) -> Node:
 def placed(node: Node, where: DeviceId | None) -> Node:
     """Return an array in the host's memory as one that a device is to have.
 
-    It stays where it is until a kernel needs it.
+    It stays where it is until a kernel needs it, as do arrays that are tracked.
     """
-    if where is None or node.op is not EVALUATED or _own(node) is not None:
+    is_one = node.op is EVALUATED and node.vertex is None and _own(node) is None
+    if where is None or not is_one:
         return node
     used.add(where)
     assert node.buffer is not None

@@ -10,7 +10,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.launch import evaluate, kernels, named_kernels
-from lumijit.instance_registry import opaque
+from lumijit.instance_registry import opaque, placed
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
 from lumijit.pytree import Parts, tree_leaves
@@ -106,7 +106,8 @@ def make_opaque(*args: Any) -> None:
     """
     evaluate.evaluate(nodes_of(args, "lumijit.make_opaque"))
     for array in flat_leaves(args):
-        array._rehouse(opaque(array._node, array._spec.backend.device))
+        where = array._spec.backend.device
+        array._rehouse(placed(opaque(array._node, where), where))
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:

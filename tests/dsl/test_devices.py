@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -358,8 +358,8 @@ def test_arrays_go_to_the_device_with_the_table_that_addresses_them() -> None:
         made.attr = addressed
         return made
 
-    arrays = [evaluate.from_numpy(np.full(4, k, np.float32)) for k in (5, 6)]
-    former, other = (cast(Any, array.buffer) for array in arrays)
+    arrays: list[Any] = [evaluate.from_numpy(np.full(4, k, np.float32)) for k in (5, 6)]
+    former, other = (array.buffer for array in arrays)
     inner = table([0, other.address], placement.Address(arrays[1], other, [1]))
     # The second entry is no address: only by chance the same number.
     entries = [former.address, former.address, inner.buffer.address, former.address]
@@ -386,3 +386,14 @@ def test_arrays_go_to_the_device_with_the_table_that_addresses_them() -> None:
             assert found.tolist() == wanted
         assert buffers.entry(first, FLOAT32, 3) == 5
         assert buffers.entry(third, FLOAT32, 3) == 6
+
+
+def test_arrays_stay_tracked_when_they_go_to_the_device(
+    shared: EmulatedDevice,
+) -> None:
+    x = cuda.ad.Float(3)
+    dr.enable_grad(x)
+    y = x * x
+    dr.make_opaque(y)
+    dr.backward(y * dr.arange(cuda.ad.Float, 4))
+    assert list(x.grad) == [6 * 6]

@@ -159,6 +159,7 @@ def test_changes_through_a_view_after_evaluation(which: int) -> None:
     assert list(x.grad) == [4, 8, 12]
 
 
+@pytest.mark.host("views of a device's memory are copies")
 def test_views_can_be_written_to_where_nothing_is_recorded() -> None:
     x, w = Float64(1, 2, 3), Float64(2, 2, 2)
     dr.enable_grad(x)
