@@ -207,7 +207,7 @@ def is_update(array: Array, value: Array) -> bool:
     )
 
 
-def is_updated(array: Array, value: Array, index: Node) -> bool:
+def is_updated(array: Array, value: Array, index: Node, mask: Node) -> bool:
     """Write `x[k] = x[k] + y` as an update, which needs no copy of what it reads.
 
     The value then stands for the array's entries at the positions, which all differ:
@@ -216,9 +216,9 @@ def is_updated(array: Array, value: Array, index: Node) -> bool:
     Args:
         array: where entries are replaced.
         value: what is written, which `is_update`.
-        index: the positions.
+        index: the positions, which `memory.aim` has checked.
+        mask: which of them are inside.
     """
-    index, mask = memory.aim(array, index, trace.make_true(1), "scatter")
     now, node = memory.entries(array._node, index, mask), value._node
     op = node.op
     first, second = node.deps
@@ -255,13 +255,14 @@ def write_flat(array: Array, key: Any, value: Any) -> None:
     else:
         index = index_node(array, key)
     value = assigned(array, value)
+    count = value._node.size
+    if count not in (1, index.size):
+        raise _wrong_count(array, index.size, count)
+    index, mask = memory.aim(array, index, trace.make_true(1), "scatter")
     is_apart = isinstance(key, slice)
-    if is_apart and is_update(array, value) and is_updated(array, value, index):
+    if is_apart and is_update(array, value) and is_updated(array, value, index, mask):
         return
-    new = value._node
-    if new.size not in (1, index.size):
-        raise _wrong_count(array, index.size, new.size)
-    memory.scatter(array, new, index, trace.make_true(1))
+    memory.update(array, value._node, index, mask)
 
 
 def _wrong_count(array: Array, expected: int, got: int) -> SizeError:

@@ -23,7 +23,8 @@ cpdef Node read(Node source, Node index, Node mask, object offset=*)
 cdef _check_target(Holder holder, object construct)
 
 cpdef tuple aim(
-    Holder holder, Node index, Node mask, object construct, object count=*
+    Holder holder, Node index, Node mask, object construct, object count=*,
+    object is_inside=*,
 )
 
 cpdef update(

@@ -138,12 +138,22 @@ def _check_target(holder: Holder, construct: str) -> None:
 
 
 def aim(
-    holder: Holder, index: Node, mask: Node, construct: str, count: int = 1
+    holder: Holder,
+    index: Node,
+    mask: Node,
+    construct: str,
+    count: int = 1,
+    is_inside: bool = False,
 ) -> tuple[Node, Node]:
-    """Return the position of a write to an array and where it takes place: `place`."""
+    """Return the position of a write to an array and where it takes place: `place`.
+
+    Positions that are `is_inside` for sure aren't checked.
+    """
     _check_target(holder, construct)
     if trace.running_lanes and trace.state.lane is not None:
         trace.state.lane.give_back(holder)
+    elif is_inside:
+        return index, trace.under_mask(mask)
     return _place(construct, holder._node.size, index, mask, count)
 
 

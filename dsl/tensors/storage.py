@@ -20,6 +20,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.record import memory
 from lumijit.enums import VarState
 from lumijit.functions.creation import check_dimensions, full
 from lumijit.functions.repetition import concat
@@ -221,31 +222,34 @@ class TensorArray(ArrayBase):
             self._assign(new._select(wide, self))
             return
         where = self._selected(key)
-        if self._is_updated(where, new):
-            return
         shape = new._shape
         while len(shape) > len(where.shape) and shape[0] == 1:
             shape = shape[1:]
         if not broadcasts(shape, where.shape):
             raise _wrong_value(self, where.shape, new._shape)
-        if math.prod(shape) != 1:
+        if math.prod(shape) != 1 and shape != where.shape:
             new = broadcast(shape, where.shape).entries(new._flat)
         else:
             new = new._flat
-        if not where.is_all_of(len(self._flat)):
-            scatter(self._flat, new, where.positions(index_class(self._flat._spec)))
-        elif where.size:
-            self._flat._assign(self._of(new, self._shape)._flat._copy())
+        flat = self._flat
+        if where.is_all_of(len(flat)):
+            if where.size:
+                flat._assign(self._of(new, self._shape)._flat._copy())
+        elif isinstance(flat, FlatArray) and where.is_known:
+            self._write(where, new)
+        else:
+            scatter(flat, new, where.positions(index_class(flat._spec)))
 
-    def _is_updated(self, where: View, new: TensorArray) -> bool:
-        """Update entries in place, if that is what is written."""
-        flat, value = self._flat, new._flat
-        if not isinstance(flat, FlatArray) or not indexing.is_update(flat, value):
-            return False
-        if new._shape != where.shape or not where.is_injective:
-            return False
+    def _write(self, where: View, value: Array) -> None:
+        """Write to entries that surely exist, in place if that is an update."""
+        flat = self._flat
         index = where.positions(index_class(flat._spec))._node
-        return indexing.is_updated(flat, value, index)
+        everywhere = trace.make_true(1)
+        index, mask = memory.aim(flat, index, everywhere, "scatter", is_inside=True)
+        is_update = value._node.size == where.size and where.is_injective
+        is_update = is_update and indexing.is_update(flat, value)
+        if not is_update or not indexing.is_updated(flat, value, index, mask):
+            memory.update(flat, value._node, index, mask)
 
     def _selected(self, key: Any) -> View:
         dtype = index_class(self._flat._spec)

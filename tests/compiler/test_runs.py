@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from lumijit.llvm import Bool, Float, Int, UInt32
 pytestmark = pytest.mark.usefixtures("each_target")
 
 SIZES = (2, 7, 8, 9, 15, 16, 17, 33, 100)
+#: Functions of a counter that grow by the same number from lane to lane, mostly.
+STEADY = (lambda i: i * 3, lambda i: 999 - i, lambda i: 4 * (i // 7) + 2 * i)
 TYPES = ("Float", "Float64", "Float16", "Int8", "Int16", "Int", "UInt64", "Bool")
 
 
@@ -83,6 +86,55 @@ def test_signed_rows_and_columns(width: int) -> None:
     where = np.arange(size) - 1
     where[0] = size - 1
     np.testing.assert_array_equal(dr.gather(Float, array, index).numpy(), a[where])
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("step", [2, 3, 7, -1, -2])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_strided_reads(name: str, step: int, is_masked: bool) -> None:
+    for size in SIZES:
+        array, a = entries(size, name)
+        n, k = dr.arange(Int, size), np.arange(size)
+        index, where = n * step + 1, k * step + 1
+        active = n % 5 != 2 if is_masked else Bool(True)
+        result = dr.gather(type(array), array, UInt32(index), active)
+        wanted = expected(a, where)
+        if is_masked:
+            wanted = np.where(k % 5 != 2, wanted, a.dtype.type(0))
+        np.testing.assert_array_equal(result.numpy(), wanted)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, -1])
+def test_strided_pairs(step: int) -> None:
+    for size in SIZES:
+        table, a = entries(6 * size + 2)
+        k = np.arange(size)
+        where = k * step if step > 0 else size - 1 - k
+        n = dr.arange(UInt32, size)
+        index = n * step if step > 0 else size - 1 - n
+        found = dr.gather(llvm.Array2f, table, index)
+        np.testing.assert_array_equal(
+            found.numpy(), a[: 6 * size].reshape(-1, 2)[where].T
+        )
+
+
+@pytest.mark.packets
+def test_what_grows_steadily_is_read_by_lane(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table, _ = entries(5000)
+    n = dr.arange(UInt32, 1000)
+    dr.eval(table, n)
+
+    def read(place: Callable[[UInt32], UInt32]) -> Float:
+        return dr.gather(Float, table, place(dr.arange(UInt32, 1000)))
+
+    for place in STEADY:
+        assert "llvm.masked.gather" not in code_of(partial(read, place), capsys)
+    # What is read at random places can use the processor's instruction.
+    text = code_of(lambda: dr.gather(Float, table, n), capsys)
+    has_masks = kernels.target().has_masks
+    assert ("llvm.masked.gather" in text) is has_masks
 
 
 def test_masked_reads() -> None:

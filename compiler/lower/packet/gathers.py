@@ -1,8 +1,9 @@
 """Lowers indirect reads for packets.
 
-Processors differ in what a gather instruction is worth. With AVX-512 it is used as
-it is. Elsewhere lanes are read one by one; idle lanes read entry 0, so that no mask
-needs to be tested. Gathers that differ by a
+Processors differ in what a gather instruction is worth. With AVX-512 it is used, but
+for indices that grow steadily: it doesn't train the prefetcher. There and elsewhere
+lanes are read one by one; idle lanes read entry 0, so that no mask needs to be tested.
+Gathers that differ by a
 constant offset only (the components of a vector, the channels of a texel) become
 one wide load per lane and a transposition. Reads of runs (`runs`) are one load.
 """
@@ -15,7 +16,7 @@ from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.lower.common.outline import joined
+from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.runs import Run, Runs, run_address
 from lumijit.compiler.lower.packet.state import PacketState
@@ -128,13 +129,19 @@ class Gathers:
             return mask
         return low.under_mask(mask)
 
+    def _is_stream(self, t: DType, index: Node) -> bool:
+        """Tell whether a kernel reads memory from one end to the other."""
+        mask = self.low.mask
+        is_straight = mask is None or self.b.origin(mask) == self.low.tail_mask
+        return is_straight and index in self.runs.strided and t is not BOOL
+
     def _read(self, node: Node) -> str:
         """Read one entry per lane."""
         low, b = self.low, self.b
         t = node.type
         active = self._active(node)
         base = low.addresses[node.deps[0]]
-        if b.target.has_masks:
+        if b.target.has_masks and not self._is_stream(t, node.deps[1]):
             raw = self._gather(t, base, self._index(node), active)
             return b.from_memory(t, raw)
         index = self._safe_index(self._index(node), active)
@@ -159,20 +166,16 @@ class Gathers:
                 low.values[node] = self._load_run(node, index, active)
             return
         low.cross_mask()
-        packed, apart, done = (b.label(s) for s in ("packed", "apart", "read"))
-        self.runs.test(index, run, active, packed, apart)
-        sides: list[tuple[str, list[str]]] = []
-        for label, read in ((packed, self._load_runs), (apart, self._load_apart)):
-            b.block(label)
-            values = read(nodes, run.step)
-            sides.append((b.current, values))
-            b.branch(done)
-        b.block(done)
-        ty = b.mask_type if first.type is BOOL else b.type(first.type)
-        for k, node in enumerate(nodes):
-            ends = ", ".join(f"[ {values[k]}, %{end} ]" for end, values in sides)
-            name = b.emit(f"phi {ty} {ends}")
-            low.values[node] = b.note_wide(name) if node.type is BOOL else name
+        values = self.runs.read(
+            index,
+            run,
+            active,
+            b.mask_type if first.type is BOOL else b.type(first.type),
+            lambda: self._load_runs(nodes, run.step),
+            lambda: self._load_apart(nodes),
+        )
+        for node, value in zip(nodes, values, strict=True):
+            low.values[node] = b.note_wide(value) if node.type is BOOL else value
 
     def read_target(self, node: Node, base: str, active: str) -> str:
         """Read the entries that a write combines with, as they are in memory.
@@ -183,13 +186,25 @@ class Gathers:
         t = target_root(node.deps[0]).type
         index = self.low.values[node.deps[2]]
         run = self.runs.found.get(node.deps[2])
-        is_word = t.size_bytes in _WORDS
-        if run is not None and run.step and run.is_sure and is_word:
-            place = run_address(b, t.llvm, base, index, 0)
+
+        def apart() -> str:
+            if b.target.has_masks and not self._is_stream(t, node.deps[2]):
+                return self._gather(t, base, index, active)
+            place = self._safe_index(index, active)
+            return self._read_lanes(t.memory_llvm, base, place)
+
+        if run is None or not run.step:
+            return apart()
+        place = run_address(b, t.memory_llvm, base, index, 0)
+        if run.is_sure and t.size_bytes in _WORDS:
             return self._load(t, place, active)
-        if b.target.has_masks:
-            return self._gather(t, base, index, active)
-        return self._read_lanes(t.memory_llvm, base, self._safe_index(index, active))
+        self.low.cross_mask()
+        ty = b.memory_type(t)
+        packed = f"load {ty}, ptr {place}, align {t.size_bytes}"
+        (found,) = self.runs.read(
+            index, run, active, ty, lambda: [b.emit(packed)], lambda: [apart()]
+        )
+        return found
 
     def _load_run(self, node: Node, index: str, active: str) -> str:
         """Load a run of entries; lanes that aren't active get zero."""
@@ -230,7 +245,7 @@ class Gathers:
             found.append(b.wide(value) if t is BOOL else value)
         return found
 
-    def _load_apart(self, nodes: list[Node], step: int) -> list[str]:
+    def _load_apart(self, nodes: list[Node]) -> list[str]:
         """Read entries lane by lane."""
         low, b = self.low, self.b
         for node in nodes:
@@ -338,7 +353,8 @@ class Gathers:
         base = low.addresses[first.deps[0]]
         if _offset(first):
             base = b.emit(f"getelementptr {t.llvm}, ptr {base}, i64 {_offset(first)}")
-        columns = self._read_rows(t, base, index, offsets)
+        is_stream = self._is_stream(t, first.deps[1])
+        columns = self._read_rows(t, base, index, offsets, is_stream)
         for node in nodes:
             column = columns[_offset(node) - _offset(first)]
             low.values[node] = low.cleared(b.type(t), column, node.deps[2])
@@ -354,7 +370,8 @@ class Gathers:
             self._ensure(node.deps[2])
         index = self._safe_index(low.values[first.deps[1]], self._active(first))
         base = low.addresses[first.deps[0]]
-        columns = self._read_rows(t, base, index, {0, 1})
+        is_stream = self._is_stream(t, first.deps[1])
+        columns = self._read_rows(t, base, index, {0, 1}, is_stream)
         low.values[first] = low.cleared(b.type(t), columns[0], first.deps[2])
         found, mask = columns[1], first.deps[2]
         if mask.op is not LITERAL:
@@ -369,12 +386,12 @@ class Gathers:
             self.low.node(node)
 
     def _read_rows(
-        self, t: DType, base: str, index: str, offsets: set[int]
+        self, t: DType, base: str, index: str, offsets: set[int], is_stream: bool
     ) -> dict[int, str]:
         """Read the entries from each index on; return those at some offsets."""
         b = self.b
         span = 2 if max(offsets) == 1 else 4
-        if b.target.has_masks and span == 2 and t.bits == 32:
+        if b.target.has_masks and span == 2 and t.bits == 32 and not is_stream:
             every = b.const(BOOL, True)
             pairs = gather_call(
                 b, "i64", b.type(UINT64), base, index, every, step=t.llvm
@@ -389,7 +406,7 @@ class Gathers:
             rows.append(
                 b.emit(f"load <{span} x {t.llvm}>, ptr {address}, align {t.size_bytes}")
             )
-        return _transpose(b, t.llvm, rows, span, offsets)
+        return transpose(b, t.llvm, rows, span, offsets)
 
 
 def _offset(node: Node) -> int:
@@ -415,34 +432,3 @@ def _pairs(families: list[list[Node]]) -> dict[Node, tuple[Node, Node]]:
                 if offset == 0 and after is not None:
                     pairs[node] = pairs[after] = node, after
     return pairs
-
-
-def _transpose(
-    b: Builder, element: str, rows: list[str], span: int, wanted: set[int]
-) -> dict[int, str]:
-    """Turn one short vector per lane into one packet per component."""
-    ty = f"<{span} x {element}>"
-    groups: dict[int, list[str]] = {k: [] for k in wanted}
-    for start in range(0, len(rows), span):
-        part = rows[start : start + span]
-        for component in wanted:
-            groups[component].append(_column(b, ty, part, component))
-    result = {}
-    for component, pieces in groups.items():
-        result[component] = joined(b, element, pieces, span)
-    return result
-
-
-def _column(b: Builder, ty: str, rows: list[str], component: int) -> str:
-    """Take one component of two or four short vectors."""
-    span = len(rows)
-    if span == 2:
-        return b.shuffle(ty, rows[0], rows[1], [component, span + component])
-    low = 0 if component < 2 else 2
-    # The same shuffles of row pairs serve two components; LLVM sees that.
-    picks = [low, span + low, low + 1, span + low + 1]
-    first = b.shuffle(ty, rows[0], rows[1], picks)
-    second = b.shuffle(ty, rows[2], rows[3], picks)
-    half = 0 if component == low else 2
-    picks = [half, half + 1, span + half, span + half + 1]
-    return b.shuffle(ty, first, second, picks)

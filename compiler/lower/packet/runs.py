@@ -13,7 +13,7 @@ so. The rest is what lowers accesses: the comparison, and the address of a run.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
@@ -52,6 +52,7 @@ _ADDITIVE = {ar.ADD: 1, ar.SUB: -1}
 _PIECES = frozenset({lo.SHR, lo.SHR_BY, ar.MULHI, ar.INT_DIV})
 _SCALED = frozenset({ar.MUL, lo.SHL, lo.SHL_BY, lo.OR})
 _LIMITED = frozenset({ar.MOD, ar.MIN, ar.MAX, lo.AND})
+_STEADY = frozenset({*_ADDITIVE, *_SCALED, *_LIMITED, CAST, BITCAST, lo.SELECT})
 # The last shift of a quotient says how long rows are, or the mask of a remainder.
 _TELLING = frozenset({lo.SHR, lo.AND})
 
@@ -67,6 +68,20 @@ def find_runs(program: Program, uniform: Collection[Node]) -> dict[Node, Run]:
         if run is not None:
             found[node] = run
     return found
+
+
+def find_strided(program: Program, found: Collection[Node]) -> set[Node]:
+    """Return the values that probably grow by some same number from lane to lane.
+
+    They are made of runs and of what stays; none is among them.
+    """
+    strided: set[Node] = set()
+    for node in program.all_nodes():
+        if node.op in _STEADY and node.type.is_int and node not in found:
+            deps = node.deps[1:] if node.op is lo.SELECT else node.deps
+            if all(dep in found or dep in strided for dep in deps):
+                strided.add(node)
+    return strided
 
 
 def _run(node: Node, found: dict[Node, Run]) -> Run | None:
@@ -123,6 +138,7 @@ class Runs:
     def __init__(self, low: PacketState, uniform: Collection[Node]) -> None:
         self.low = low
         self.found = find_runs(low.program, uniform)
+        self.strided = find_strided(low.program, self.found)
         self._are_long: dict[Run, str] = {}
 
     def test(self, index: str, run: Run, active: str, packed: str, apart: str) -> None:
@@ -142,6 +158,32 @@ class Runs:
                 is_packed = b.binary("and", BOOL, is_packed, active)
         bits = mask_bits(b, b.narrow(is_packed))
         b.branch_if(b.emit(f"icmp eq i{b.width} {bits}, -1"), packed, apart)
+
+    def read(
+        self,
+        index: str,
+        run: Run,
+        active: str,
+        ty: str,
+        packed: Callable[[], list[str]],
+        apart: Callable[[], list[str]],
+    ) -> list[str]:
+        """Return values of one type that are read in one of two ways, see `test`."""
+        b = self.low.b
+        labels = [b.label(s) for s in ("packed", "apart", "read")]
+        self.test(index, run, active, *labels[:2])
+        sides: list[tuple[str, list[str]]] = []
+        for label, values in zip(labels, (packed, apart), strict=False):
+            b.block(label)
+            found = values()
+            sides.append((b.current, found))
+            b.branch(labels[2])
+        b.block(labels[2])
+        (left, ones), (right, others) = sides
+        return [
+            b.emit(f"phi {ty} [ {one}, %{left} ], [ {other}, %{right} ]")
+            for one, other in zip(ones, others, strict=True)
+        ]
 
     def _has_long_rows(self, run: Run) -> str:
         """Write in the kernel's entry whether rows take two packets at least."""

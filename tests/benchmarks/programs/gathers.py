@@ -53,6 +53,20 @@ def gather_coherent(n: int) -> Program:
     return program
 
 
+@case("gathers", 2 * M, MEMORY)
+def gather_strided(n: int) -> Program:
+    """Every third of 6 M values."""
+    source = ready(dr.arange(Float, 3 * n) * 1.5)
+    return lambda: dr.gather(Float, source, dr.arange(UInt, n) * 3) + 1
+
+
+@case("gathers", M, MEMORY)
+def gather_backwards(n: int) -> Program:
+    """1 M doubles, the last one first."""
+    source = ready(dr.arange(Float64, n) * 1.5)
+    return lambda: dr.gather(Float64, source, n - 1 - dr.arange(UInt, n)) + 1
+
+
 @case("gathers", 4 * M)
 def gather_table(n: int) -> Program:
     """Look-ups in a table of 256 values."""
