@@ -22,6 +22,7 @@ from lumijit.compiler.launch import delivery, native_folding, transfer
 from lumijit.compiler.launch.delivery import waiting
 from lumijit.compiler.launch.launching import memory_for, run, settle
 from lumijit.compiler.plan import partition
+from lumijit.compiler.plan.ahead import ahead, superfluous_copies
 from lumijit.compiler.plan.describe import Launch, describe, described
 from lumijit.compiler.plan.program import Program, leaked_symbol
 from lumijit.compiler.plan.schedule import Group, Plan, phases, plan
@@ -180,6 +181,12 @@ def _run(wanted: list[Node]) -> None:
     if len(wanted) == 1 and wanted[0].op is not WRITTEN:
         groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
     else:
+        first = ahead(wanted)
+        if first:
+            _run(first)
+            del first
+            _spare_copies(wanted)
+            wanted = [node for node in wanted if node.op is not EVALUATED]
         groups = _grouped(wanted, versions)
     launches = []
     for outputs, effects in groups:
@@ -192,6 +199,14 @@ def _run(wanted: list[Node]) -> None:
             is_one = len(groups) == 1 and not effects
             return _run_cut(outputs) if is_one else _run_planned(wanted)
     return run(launches, versions)
+
+
+def _spare_copies(wanted: list[Node]) -> None:
+    """Let copies of arrays that nobody else refers to have their memory."""
+    for copy in superfluous_copies(wanted):
+        buffer = copy.deps[0].buffer
+        assert buffer is not None
+        settle(copy, buffer)
 
 
 def _grouped(

@@ -118,7 +118,7 @@ def test_strided_pairs(step: int) -> None:
         )
 
 
-@pytest.mark.packets
+@pytest.mark.packets("which instructions read")
 def test_what_grows_steadily_is_read_by_lane(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
