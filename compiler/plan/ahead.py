@@ -48,9 +48,14 @@ def _small_writes(wanted: Iterable[Node]) -> Iterator[Node]:
             target = effect.deps[0]
             is_part = 2 * effect.size <= target.size
             is_large = target.size * target.type.size_bytes >= _LARGE
-            if target.op is COPY and is_part and is_large and target.vertex is None:
-                if target.deps[0].op is EVALUATED and target.deps[0].attr is None:
-                    yield effect
+            is_copy = target.op is COPY and target.vertex is None
+            if is_part and is_large and is_copy and _is_plain(target.deps[0]):
+                yield effect
+
+
+def _is_plain(node: Node) -> bool:
+    """Tell whether a node is an array in memory, and nothing besides."""
+    return node.op is EVALUATED and node.attr is None
 
 
 def _reads(node: Node, source: Node) -> bool:
