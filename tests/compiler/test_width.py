@@ -12,7 +12,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.ops.structural import LOOP
+from lumijit.compiler.ir.ops.structural import GATHER, LOOP
 from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.common.demand import Demand
@@ -133,3 +133,19 @@ def test_the_width_of_this_processor_is_one_of_its_registers() -> None:
     target = kernels.target()
     found = width(repeated(halved, values(1)), target)
     assert found % target.lanes_f32 == 0
+
+
+@pytest.mark.parametrize(("rows", "wide"), [(1, 32), (2, 16)])
+def test_rows_of_neighbours_take_registers(rows: int, wide: int) -> None:
+    """With AVX-512 more than one is read at one register, see docs/decisions.md."""
+    source = array(np.arange(SIZE), FLOAT32)
+    nodes = []
+    for k in range(rows):
+        index = array(np.arange(SIZE) % 7 + k, UINT32)
+        mask = trace.make_true(1)
+        nodes += [
+            trace.append(GATHER, FLOAT32, (source, index, mask), o, SIZE)
+            for o in range(3)
+        ]
+    assert width(nodes, VECTORS) == 16
+    assert width(nodes, MASKS) == wide

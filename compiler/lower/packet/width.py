@@ -5,11 +5,12 @@ What nobody needs inside of regions isn't lowered, so it doesn't count.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import CALL, LOOP
+from lumijit.compiler.ir.ops.structural import CALL, GATHER, LOOP
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, wanted_nodes
 from lumijit.compiler.lower.packet.shape import Shape, is_innermost, shape
@@ -39,6 +40,8 @@ def choose_width(
     lanes = target.lanes_f32
     if count > MANY_OPERATIONS or gathers > 64:
         return lanes
+    if target.has_avx512 and _rows(program, demand) > 1:
+        return lanes
     found = [n for n in program.all_nodes() if n.op is LOOP]
     loops = [n for n in found if n in demand.wanted]
     if not loops:
@@ -49,6 +52,20 @@ def choose_width(
     inner = [loop for loop in loops if is_innermost(loop, demand)]
     shapes = [shape(loop, demand, uniform) for loop in inner]
     return lanes * min(_registers_a_value(s, target) for s in shapes)
+
+
+def _rows(program: Program, demand: Demand) -> int:
+    """Count the rows of three or more neighbours that each lane reads by itself.
+
+    Each takes a register while it is taken apart. What is spilled then makes reads that
+    miss the cache wait for each other (measured, see docs/decisions.md).
+    """
+    rows = Counter(
+        (id(n.scope), *map(id, n.deps))
+        for n in program.all_nodes()
+        if n.op is GATHER and n in demand.wanted
+    )
+    return sum(entries > 2 for entries in rows.values())
 
 
 def _registers_a_value(turn: Shape, target: TargetInfo) -> int:
