@@ -225,8 +225,9 @@ _LONG_IR: Final = 64 << 10
 def compile_ir(ir: str, opt_level: int = 2) -> bytes:
     """Compile LLVM IR for this processor and return the object file's contents.
 
-    No passes run over the IR: the trace has been simplified already. Python can't
-    interrupt LLVM: a long build goes on after Ctrl-C, and serves whoever asks again.
+    No passes run over the IR, as the trace has been simplified already, but for the
+    one that orders sums of integers where there are many. Python can't interrupt LLVM:
+    a long build goes on after Ctrl-C, and serves whoever asks again.
 
     Args:
         ir: the text of one module.
@@ -249,6 +250,22 @@ def compile_ir(ir: str, opt_level: int = 2) -> bytes:
         raise
 
 
+# Unrolled hashes have some eight in a round, look-ups and address computations less.
+_MANY_SUMS: Final = 100
+
+
+def order_sums(module: Any, machine: Any) -> None:
+    """Add integers in the order in which they are known, by LLVM's pass for that.
+
+    Where each round needs the one before, its last term should wait for one sum only.
+    """
+    llvm = _llvm()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_reassociate_pass()
+    manager.run(module, builder)
+
+
 def _emit(ir: str, opt_level: int) -> bytes:
     llvm = _llvm()
     try:
@@ -256,7 +273,10 @@ def _emit(ir: str, opt_level: int) -> bytes:
             context = _context(next(_builds) // _BUILDS_PER_CONTEXT)
             with llvm.parse_assembly(ir, context) as module:
                 module.verify()
-                code: bytes = _target_machine(opt_level).emit_object(module)
+                machine = _target_machine(opt_level)
+                if ir.count(" = add <") >= _MANY_SUMS:
+                    order_sums(module, machine)
+                code: bytes = machine.emit_object(module)
                 return code
     except RuntimeError as error:
         raise _refusal(ir, error) from error

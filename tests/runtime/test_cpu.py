@@ -347,3 +347,32 @@ def test_ctrl_c_is_answered_while_llvm_is_busy(tmp_path: Path) -> None:
     script = script.replace("FOLDER", repr(str(tmp_path)))
     result = run_script(script, LUMIJIT_CACHE_DIR=str(tmp_path))
     assert result.stdout == "[0, 1, 1, 8]\n"
+
+
+def test_many_sums_wait_for_their_last_term_once() -> None:
+    """In each round, what the rounds before computed is added last."""
+    ty = "<8 x i32>"
+    lines = []
+    for k in range(40):
+        last = f"%s{k}"
+        lines += [
+            f"  %a{k} = add {ty} {last}, %x",
+            f"  %b{k} = add {ty} %a{k}, %y",
+            f"  %c{k} = add {ty} %b{k}, splat (i32 {k + 3})",
+            f"  %s{k + 1} = mul {ty} %c{k}, %c{k}",
+        ]
+    head = f"define {ty} @rounds({ty} %s0, {ty} %x, {ty} %y) {{"
+    ir = "\n".join([head, *lines, f"  ret {ty} %s40", "}"])
+
+    machine = cpu._target_machine(2)
+    with cpu._llvm().parse_assembly(ir) as module:
+        cpu.order_sums(module, machine)
+        ordered = str(module)
+        found = machine.emit_object(module)
+        assert cpu.compile_ir(ir) == found
+    sums = [line for line in ordered.splitlines() if " = add " in line]
+    waiting = [line for line in sums if re.search(r"%s\d+", line)]
+    assert len(waiting) == 40
+    # The result is squared next, so nothing else is added to it.
+    results = [line.split()[0] for line in waiting]
+    assert not any(re.search(rf"{r}\b", s.split("=")[1]) for r in results for s in sums)
