@@ -213,9 +213,12 @@ class _Rewriting:
         scope = scope_of(tree, free)
         _name_super_arguments(tree, scope)
         head, nodes = self._nodes(tree, scope)
-        lowered = self._jump_free(nodes, scope)
+        purity = Purity(scope, self.meanings)
+        lowered = JumpRemover(self.new_name, purity.is_pure).function(nodes)
         effects, assigned = _analyse(lowered, scope)
-        regions = RegionWriter(self.source, scope, effects, assigned, self.new_name)
+        regions = RegionWriter(
+            self.source, scope, effects, assigned, self.new_name, purity
+        )
         regions.sites = self.sites
         native = NativeWriter(regions, _refused_function(tree))
         regions.write_plain = lambda inner, reason: NativeWriter(regions, reason).block(
@@ -249,10 +252,6 @@ class _Rewriting:
             nodes.append(Simple(build.located(last, tree.body[-1])))
         head = [first] if has_doc else []
         return head + builder.declarations, nodes
-
-    def _jump_free(self, nodes: list[Statement], scope: NameScope) -> list[Statement]:
-        purity = Purity(scope, self.meanings)
-        return JumpRemover(self.new_name, purity.is_pure).function(nodes)
 
     def inner_functions(self, tree: Any) -> None:
         """Rewrite the functions defined inside `tree`, innermost first."""

@@ -45,6 +45,9 @@ class Context(Protocol):
     def is_unsure(self, node: Any) -> bool:
         """Tell whether a variable may be without value when `node` reads it."""
 
+    def may_change_objects(self, node: Any) -> bool:
+        """Tell whether evaluating `node` may change an object."""
+
 
 def is_plain_test(node: Any) -> bool:
     """Tell whether an expression surely yields no array."""
@@ -152,8 +155,44 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         if all(is_plain_test(value) for value in node.values[:-1]):
             return self._copy(node)
         is_and = isinstance(node.op, gast.And)
+        for position in range(1, len(node.values)):
+            if self._is_conditional(node.values[position]):
+                return self._combine_apart(node, is_and, position)
         values = [self.visit(value) for value in node.values]
         return self._combine(is_and, values)
+
+    def _is_conditional(self, value: Any) -> bool:
+        """Tell whether an operand must not run for those who don't get there."""
+        if self._no_walrus or has_suspension(value) or effects_of(value).writes:
+            return False
+        return self.context.may_change_objects(value)
+
+    def _combine_apart(self, node: Any, is_and: bool, position: int) -> Any:
+        """Combine the operands before a position with those from there on.
+
+        For an array, these are a branch of a conditional expression.
+        """
+        left = self._joined(node, node.values[:position])
+        right = self._joined(node, node.values[position:])
+        temp = self.context.new_name("t")
+        other = build.located(build.constant(not is_and), node)
+        sides = (right, other) if is_and else (other, right)
+        choice = build.located(gast.IfExp(left, *sides), node)
+        operator = build.both if is_and else build.either
+        combine = "logical_and" if is_and else "logical_or"
+        return build.choice(
+            self._is_plain(temp, self.visit(left)),
+            operator(build.name(temp), self.visit(right)),
+            build.call(
+                combine, build.name(temp), self._vectorized_choice(choice, temp)
+            ),
+        )
+
+    def _joined(self, node: Any, values: list[Any]) -> Any:
+        """Make the operation on some of the operands of `node`."""
+        if len(values) == 1:
+            return values[0]
+        return build.located(gast.BoolOp(node.op, values), node)
 
     def _combine(self, is_and: bool, values: list[Any]) -> Any:
         result = values[0]

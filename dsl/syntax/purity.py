@@ -1,4 +1,4 @@
-"""Judging whether a loop condition may be evaluated more than once."""
+"""Judging whether evaluating a part of a condition once more, or for all, shows."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ class Purity:
         """Tell whether evaluating `test` again does nothing more."""
         if suspension_in(test) is not None:
             return False
-        for part in gast.walk(test):
-            if isinstance(part, (gast.NamedExpr, gast.Lambda)):
-                return False
-            if isinstance(part, gast.Call) and not self._is_pure_call(part):
-                return False
-        return True
+        if self.may_change_objects(test):
+            return False
+        refused = (gast.NamedExpr, gast.Lambda)
+        return not any(isinstance(part, refused) for part in gast.walk(test))
+
+    def may_change_objects(self, value: Any) -> bool:
+        """Tell whether an expression has a call that may change an object."""
+        calls = (part for part in gast.walk(value) if isinstance(part, gast.Call))
+        return not all(self._is_pure_call(call) for call in calls)
 
     def _is_pure_call(self, node: Any) -> bool:
         root = root_name(node.func)

@@ -19,6 +19,7 @@ from lumijit.syntax.expressions import ExpressionRewriter, is_plain_test
 from lumijit.syntax.hint_reader import Hints
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.syntax.names import Effects, NameScope, effects_of
+from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
 from lumijit.syntax.source import Source, SourcePlace, class_around, mangled
 from lumijit.syntax.unsupported import find_obstacle, raising_in
@@ -36,10 +37,12 @@ class RegionWriter:
         effects: EffectCache,
         assigned: DefiniteAssignment,
         new_name: Callable[[str], str],
+        purity: Purity,
     ) -> None:
         """Use the analyses of the function in `source`."""
         self.source = source
         self.scope = scope
+        self.purity = purity
         self.effects = effects
         self.assigned = assigned
         self.new_name = new_name
@@ -87,6 +90,10 @@ class RegionWriter:
                 f"mode={mode!r} asks for around it",
                 "remove the mode, or move the statement out of the conditional block.",
             )
+
+    def may_change_objects(self, node: Any) -> bool:
+        """Tell whether evaluating `node` may change an object."""
+        return self.purity.may_change_objects(node)
 
     def is_unsure(self, node: Any) -> bool:
         """Tell whether a variable may be without value when `node` reads it."""

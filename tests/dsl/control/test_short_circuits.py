@@ -1,0 +1,171 @@
+"""`and` and `or`: the right operand changes objects for those who get there only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from lumijit.llvm import PCG32, Bool, Float, UInt
+
+SIZE = 40
+MODES = ("symbolic", "evaluated")
+
+
+class Counter:
+    """Counts how often it was asked, and answers by a threshold."""
+
+    DRJIT_STRUCT = {"asked": UInt, "limit": UInt}
+
+    def __init__(self, limit: Any = 0) -> None:
+        self.asked = UInt(0)
+        self.limit = UInt(limit)
+
+    def ask(self) -> Bool:
+        self.asked += 1
+        return self.asked <= self.limit
+
+
+class Lane:
+    """The same for one element in plain Python."""
+
+    def __init__(self, limit: int) -> None:
+        self.asked, self.limit = 0, limit
+
+    def ask(self) -> bool:
+        self.asked += 1
+        return self.asked <= self.limit
+
+
+def both(k: Any, c: Any) -> Any:
+    return k % 2 == 1 and c.ask()
+
+
+def either(k: Any, c: Any) -> Any:
+    return k % 2 == 1 or c.ask()
+
+
+def several(k: Any, c: Any) -> Any:
+    return k % 2 == 1 and k % 3 != 0 and c.ask() and c.ask()
+
+
+def mixed(k: Any, c: Any) -> Any:
+    return (k % 5 == 1 and c.ask()) or (k % 3 == 1 and not c.ask()) or c.ask()
+
+
+def inside(k: Any, c: Any) -> Any:
+    return (1 if k % 2 == 1 and c.ask() else 2) > 1 and c.ask()
+
+
+CASES = (both, either, several, mixed, inside)
+
+
+def expected(f: Any) -> tuple[list[int], list[int]]:
+    values, asked = [], []
+    for k in range(SIZE):
+        lane = Lane(k % 7)
+        values.append(int(bool(f(k, lane))))
+        asked.append(lane.asked)
+    return values, asked
+
+
+@pytest.mark.parametrize("f", CASES)
+@pytest.mark.parametrize("mode", MODES)
+def test_expressions(f: Any, mode: str) -> None:
+    counter = Counter(dr.arange(UInt, SIZE) % 7)
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, mode == "symbolic"):
+        found = dr.syntax(f)(dr.arange(UInt, SIZE), counter)
+        found = dr.select(found, UInt(1), UInt(0))
+        values, asked = expected(f)
+        np.testing.assert_array_equal(found.numpy(), values)
+        np.testing.assert_array_equal(counter.asked.numpy(), asked)
+
+
+def walk(k: Any, n: Any, c: Any) -> Any:
+    while k < n and c.ask():
+        k += 1
+    return k
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loops(mode: str) -> None:
+    counter = Counter(dr.arange(UInt, SIZE) % 7)
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, mode == "symbolic"):
+        found = dr.syntax(walk)(UInt(0), dr.arange(UInt, SIZE) % 5, counter)
+        lanes = [Lane(k % 7) for k in range(SIZE)]
+        wanted = [walk(0, k % 5, lane) for k, lane in enumerate(lanes)]
+        np.testing.assert_array_equal(found.numpy(), wanted)
+        asked = [lane.asked for lane in lanes]
+        np.testing.assert_array_equal(counter.asked.numpy(), asked)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_generators_advance_for_those_who_draw(mode: str) -> None:
+    @dr.syntax
+    def f(k: UInt, rng: PCG32) -> UInt:
+        r = UInt(0)
+        if k < 3 and rng.next_float32() < 2:
+            r = UInt(1)
+        return r
+
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, mode == "symbolic"):
+        rng, once = PCG32(size=6), PCG32(size=6)
+        before = once.state.numpy().copy()
+        found = f(dr.arange(UInt, 6), rng)
+        once.next_float32()
+        assert found.numpy().tolist() == [1, 1, 1, 0, 0, 0]
+        after = once.state.numpy()
+        np.testing.assert_array_equal(rng.state.numpy()[:3], after[:3])
+        np.testing.assert_array_equal(rng.state.numpy()[3:], before[3:])
+
+
+def test_methods_that_change_nothing() -> None:
+    class Vector:
+        DRJIT_STRUCT = {"x": Float, "y": Float}
+
+        def __init__(self) -> None:
+            self.x = Float(1, 2, 3)
+            self.y = Float(2, 2, 9)
+
+        def is_steep(self) -> Bool:
+            return self.y > self.x
+
+    @dr.syntax
+    def g(x: Float, v: Any) -> Float:
+        return x * 2 if x > 0 and v.is_steep() else x
+
+    assert g(Float(1, 2, -3), Vector()).numpy().tolist() == [2, 2, -3]
+
+
+def test_operands_that_are_no_masks_are_refused() -> None:
+    class Box:
+        def value(self) -> Float:
+            return Float(1, 2)
+
+    @dr.syntax
+    def f(x: Float, box: Any) -> Any:
+        return x > 0 and box.value()
+
+    with pytest.raises(TypeError):
+        f(Float(1, -1), Box())
+
+
+def test_plain_operands_are_pythons() -> None:
+    class Box:
+        asked = 0
+
+        def value(self) -> str:
+            self.asked += 1
+            return "asked"
+
+    @dr.syntax
+    def f(x: Any, box: Any) -> Any:
+        return x and box.value(), x or box.value()
+
+    box = Box()
+    assert f(0, box) == (0, "asked")
+    assert f("x", box) == ("asked", "x")
+    assert f([], box) == ([], "asked")
+    assert box.asked == 3
