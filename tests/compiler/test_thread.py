@@ -265,6 +265,7 @@ def test_what_a_target_lacks_is_named() -> None:
         PtxTarget().code(program, "kernel", kernels.target())
 
 
+@pytest.mark.host("its kernels are translated")
 def test_the_gallery_becomes_ptx(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,14 +23,18 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_frames_are_those_of_the_function_itself(name: str) -> None:
+def test_frames_are_those_of_the_function_itself(
+    name: str, pytestconfig: pytest.Config
+) -> None:
     module: Any = importlib.import_module(f"examples.{name}")
     size, count = PICTURES[name]
     render = dr.kernel(module.render)
     for look in (*module.VARIANTS, *module.VARIANTS):
         found, expected = render(size, size, look), module.render(size, size, look)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-4)
-    assert render.n_recordings == count, render.history
+    # What computes on a device is never recorded, and so not once for each number.
+    if pytestconfig.getoption("--target") != "device":
+        assert render.n_recordings == count, render.history
 
 
 def test_a_camera_that_moves() -> None:

@@ -25,6 +25,7 @@ from lumijit.derivatives.functional import Call
 from lumijit.runtime import cpu
 from lumijit.runtime.settings import TARGETS, settings
 from tests.differences import EPS, KINK, slopes
+from tests.emulated_device import standing_in
 from tests.fuzz.smooth import NAMES, Writer
 
 FLAGS = (
@@ -166,11 +167,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--writes", action="store_true", help="to arrays, too")
     parser.add_argument("--second", action="store_true", help="second derivatives")
-    parser.add_argument("--target", choices=TARGETS, default="thread")
+    parser.add_argument("--target", choices=(*TARGETS, "device"), default="thread")
     options = parser.parse_args(arguments)
-    kernels.use(kernels.target_named(options.target))
     settings.no_disk_cache = True
     cpu.compile_ir = functools.partial(cpu.compile_ir, opt_level=0)
+    if options.target != "device":
+        kernels.use(kernels.target_named(options.target))
+        return _run(options)
+    with standing_in():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     failures = moved = jumps = 0
     start = time.perf_counter()
     for number in range(options.first, options.first + options.count):
