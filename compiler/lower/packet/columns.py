@@ -1,8 +1,14 @@
-"""Takes rows of entries, one a lane, apart into one packet for each component."""
+"""Takes rows of entries, one a lane, apart into one packet for each component.
+
+Blocks of as many rows as these are long lie side by side in a register: the first rows
+of all blocks in one, the second rows in the next. Then each exchange of entries between
+two registers serves all blocks.
+"""
 
 from __future__ import annotations
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.type_names import bits_of
 from lumijit.compiler.lower.common.outline import joined
 
 
@@ -10,28 +16,36 @@ def transpose(
     b: Builder, element: str, rows: list[str], span: int, wanted: set[int]
 ) -> dict[int, str]:
     """Turn one short vector per lane into one packet per component."""
-    ty = f"<{span} x {element}>"
-    groups: dict[int, list[str]] = {k: [] for k in wanted}
-    for start in range(0, len(rows), span):
-        part = rows[start : start + span]
+    blocks = max(1, 32 * b.target.lanes_f32 // (bits_of(element) * span))
+    size = min(len(rows), span * blocks)
+    pieces: dict[int, list[str]] = {k: [] for k in wanted}
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        registers = [joined(b, element, part[k::span], span) for k in range(span)]
         for component in wanted:
-            groups[component].append(_column(b, ty, part, component))
-    result = {}
-    for component, pieces in groups.items():
-        result[component] = joined(b, element, pieces, span)
-    return result
+            pieces[component].append(_column(b, element, registers, component, size))
+    return {k: joined(b, element, found, size) for k, found in pieces.items()}
 
 
-def _column(b: Builder, ty: str, rows: list[str], component: int) -> str:
-    """Take one component of two or four short vectors."""
-    span = len(rows)
+def _column(
+    b: Builder, element: str, registers: list[str], component: int, size: int
+) -> str:
+    """Take one component of all blocks of two or four rows."""
+    span = len(registers)
+    ty = f"<{size} x {element}>"
+
+    def picked(x: str, y: str, block: list[int]) -> str:
+        """Shuffle two registers, each block in the same way."""
+        starts = range(0, size, span)
+        lanes = [s + k % span + size * (k // span) for s in starts for k in block]
+        return b.shuffle(ty, x, y, lanes)
+
     if span == 2:
-        return b.shuffle(ty, rows[0], rows[1], [component, span + component])
+        return picked(registers[0], registers[1], [component, span + component])
     low = 0 if component < 2 else 2
-    # The same shuffles of row pairs serve two components; LLVM sees that.
+    # The same shuffles of register pairs serve two components; LLVM sees that.
     picks = [low, span + low, low + 1, span + low + 1]
-    first = b.shuffle(ty, rows[0], rows[1], picks)
-    second = b.shuffle(ty, rows[2], rows[3], picks)
+    first = picked(registers[0], registers[1], picks)
+    second = picked(registers[2], registers[3], picks)
     half = 0 if component == low else 2
-    picks = [half, half + 1, span + half, span + half + 1]
-    return b.shuffle(ty, first, second, picks)
+    return picked(first, second, [half, half + 1, span + half, span + half + 1])
