@@ -19,6 +19,7 @@ from lumijit.compiler.ir import trace, value_numbering
 from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, REGIONS
 from lumijit.compiler.ir.region_types import Region
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.runtime import buffers, device, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import DeviceId, find
@@ -57,8 +58,9 @@ def placed(node: Node, where: DeviceId | None) -> Node:
 
     It stays where it is until a kernel needs it, as do arrays that are tracked.
     """
-    is_one = node.op is EVALUATED and node.vertex is None and _own(node) is None
-    if where is None or not is_one:
+    if where is None or node.op is not EVALUATED:
+        return node
+    if node.vertex is not None or _own(node) is not None:
         return node
     used.add(where)
     assert node.buffer is not None
@@ -106,7 +108,31 @@ def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
                     owners = (known[id(n)] for n in below)
                     known[id(node)] = _joined({_own(node), *owners})
         found.setdefault(known[id(root)], []).append(root)
+    if len(found) > 1:
+        _follow(found)
     return found
+
+
+def _follow(found: dict[DeviceId | None, list[Node]]) -> None:
+    """Have devices compute of the host's nodes what takes writes that they carry out.
+
+    What a write returns can't be had a second time. (Writes to memory that is made of
+    literals belong nowhere.)
+    """
+    places: dict[int, DeviceId] = {}
+    for owner, roots in found.items():
+        if owner is not None:
+            places |= {id(n): owner for n in reached(roots, _below) if is_effect(n)}
+    is_moving = True
+    while is_moving:
+        rest, found[None] = found[None], []
+        for root in rest:
+            writes = [id(n) for n in reached((root,), _below) if is_effect(n)]
+            owner = next((places[n] for n in writes if n in places), None)
+            found[owner].append(root)
+            if owner is not None:
+                places |= dict.fromkeys(writes, owner)
+        is_moving = len(found[None]) < len(rest)
 
 
 def _joined(owners: set[DeviceId | None]) -> DeviceId | None:

@@ -81,6 +81,27 @@ def in_place(m: Any) -> Any:
     return dr.concat((x, y))
 
 
+def counted(m: Any, is_joined: bool) -> Any:
+    """A loop writes to what is made of literals, and the device needs what it finds."""
+
+    def count(counter: Any, start: Any) -> Any:
+        def body(i: Any, found: Any) -> Any:
+            return i + 1, found + dr.scatter_inc(counter, dr.zeros(m.UInt, 9))
+
+        return dr.while_loop((start, dr.zeros(m.UInt, 9)), lambda i, _: i < 3, body)[1]
+
+    counters = [dr.zeros(m.UInt, 1) for _ in range(2)]
+    found, beside = (count(counter, dr.zeros(m.UInt, 9)) for counter in counters)
+    total = dr.zeros(m.UInt, 9)
+    if is_joined:
+        # The second loop is for the device, too: this write needs what both find.
+        dr.scatter(total, (found + beside) >> 20, dr.zeros(m.UInt, 9))
+    # (In which order elements count is another matter.)
+    result = (found >> 20) + dr.arange(m.UInt, 9)
+    dr.eval(result)
+    return dr.concat((result, total, *counters))
+
+
 def products(m: Any) -> Any:
     x = dr.reshape(m.TensorXf, dr.arange(m.Float, 12) / 7, (3, 4))
     return (x @ dr.reshape(m.TensorXf, dr.arange(m.Float, 8) / 3, (4, 2))).array
@@ -107,6 +128,8 @@ MORE: dict[str, Callable[[Any], Any]] = {
     "forward": forward,
     "instances": instances,
     "in place": in_place,
+    "counted": lambda m: counted(m, False),
+    "counted, joined": lambda m: counted(m, True),
     "product": products,
     "scatter_reduce": private_sum,
     "large local memory": buffers_of_threads,
