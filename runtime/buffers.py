@@ -396,8 +396,6 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     """
     assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
     if buffer.device is not None:
-        if _listening:
-            recorders.present().note_elsewhere()
         return np.asarray(buffer.device.entries(buffer, dtype, 0, size))
     if _listening:
         recorders.present().note_read(buffer)
@@ -407,8 +405,6 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
 def entry(buffer: Buffer, dtype: DType, position: int) -> Any:
     """Return an entry as a Python number; nothing is waited for: the caller does."""
     if buffer.device is not None:
-        if _listening:
-            recorders.present().note_elsewhere()
         return buffer.device.entries(buffer, dtype, position, 1)[0].item()
     value = dtype.read(buffer.address + position * dtype.size_bytes)
     if _listening:

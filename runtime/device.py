@@ -21,7 +21,7 @@ from weakref import ref
 
 import numpy as np
 
-from lumijit.runtime import buffers, cpu, workers
+from lumijit.runtime import buffers, cpu, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.history import JitBackend
@@ -229,6 +229,8 @@ class Attached(Device):
         self, buffer: Buffer, dtype: DType, first: int, count: int
     ) -> np.ndarray[Any, Any]:
         """Return a copy of entries, after all that was launched."""
+        if recorders.listening:
+            recorders.present().note_elsewhere()
         start = buffer.address + first * dtype.size_bytes
         return np.frombuffer(
             self.copy_out(start, count * dtype.size_bytes), dtype.numpy
