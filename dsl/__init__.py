@@ -123,7 +123,6 @@ from lumijit.functions.creation import empty as empty
 from lumijit.functions.creation import full as full
 from lumijit.functions.creation import linspace as linspace
 from lumijit.functions.creation import ones as ones
-from lumijit.functions.creation import opaque as opaque
 from lumijit.functions.creation import zeros as zeros
 from lumijit.functions.elementwise import abs as abs
 from lumijit.functions.elementwise import ceil as ceil
@@ -150,6 +149,7 @@ from lumijit.functions.evaluation import eval as eval
 from lumijit.functions.evaluation import flush_kernel_cache as flush_kernel_cache
 from lumijit.functions.evaluation import has_backend as has_backend
 from lumijit.functions.evaluation import make_opaque as make_opaque
+from lumijit.functions.evaluation import opaque as opaque
 from lumijit.functions.evaluation import schedule as schedule
 from lumijit.functions.evaluation import set_label as set_label
 from lumijit.functions.evaluation import sync_thread as sync_thread

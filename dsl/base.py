@@ -28,6 +28,14 @@ from lumijit.spec import ArraySpec
 Array = Any
 
 
+class _Meta:
+    """The attribute `__meta__` of array types and arrays."""
+
+    def __get__(self, _: Any, cls: type[Any]) -> str:
+        spec = getattr(cls, "_spec", None)
+        return "ArrayMeta[invalid]" if spec is None else str(spec.meta)
+
+
 class ArrayBase:
     """Base class of all lumijit arrays; it can't be instantiated itself.
 
@@ -40,6 +48,7 @@ class ArrayBase:
     __hash__ = object.__hash__
     # Annotations name parameters, as in `ArrayBase[SelfT, …]`: see the stubs.
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
+    __meta__: ClassVar[Any] = _Meta()
 
     _spec: ClassVar[ArraySpec]
     _mask: ClassVar[type[Any]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from typing import Any
 
 from lumijit import indexing
@@ -15,9 +16,11 @@ from lumijit.base import Array, ArrayBase
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayAttributeError
-from lumijit.spec import require
+from lumijit.spec import DYNAMIC, require
 
 _NAMES = "xyzw"
+#: Swizzles with more components than static arrays have: they can only be read.
+_LONG = re.compile(f"[{_NAMES}]{{{len(_NAMES) + 1},}}")
 
 
 def _check(array: Array, position: int) -> None:
@@ -78,6 +81,22 @@ def _swizzle(positions: tuple[int, ...]) -> property:
     return property(read, write, doc=f"The components {', '.join(name)} as an array.")
 
 
+def _longer(self: Any, name: str) -> Any:
+    """Read a swizzle of any length, as a dynamic array; other names are unknown."""
+    spec = self._spec
+    if _LONG.fullmatch(name) and spec.outer and not spec.kind.instead:
+        positions = [_NAMES.index(c) for c in name]
+        if max(positions) < spec.outer[0]:
+            cls: Any = require(spec.replaced(outer=(DYNAMIC,)), f".{name}")
+            return cls(*[self[p] for p in positions])
+    known = getattr(type(self), name, None)
+    if isinstance(known, property):
+        # It has raised already, and is what Python asks before this function.
+        return known.__get__(self)
+    text = f"'{type(self).__name__}' object has no attribute {name!r}"
+    raise AttributeError(text, name=name, obj=self)
+
+
 @functools.cache
 def install() -> None:
     """Give `ArrayBase` its properties."""
@@ -87,3 +106,4 @@ def install() -> None:
         for positions in itertools.product(range(len(_NAMES)), repeat=count):
             name = "".join(_NAMES[p] for p in positions)
             setattr(ArrayBase, name, _swizzle(positions))
+    setattr(ArrayBase, "__getattr__", _longer)  # noqa: B010  (checkers know another)

@@ -20,6 +20,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.record import memory
+from lumijit.masked_entries import MaskedEntries, unmasked
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError
@@ -52,40 +53,6 @@ def position_of(key: Any, size: int, construct: str) -> int:
     return position % size
 
 
-class MaskedEntries:
-    """What `x[mask]` is on the way to `x[mask] += value`, and good for nothing else.
-
-    The operator computes all entries; the assignment takes those under the mask.
-    """
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-
-    def __repr__(self) -> str:
-        """Say what this is."""
-        return f"<entries of {type(self._array).__name__} under a mask, to be assigned>"
-
-
-def _in_place(name: str) -> None:
-    """Give `MaskedEntries` an operator such as `+=`."""
-    update = getattr(operator, name)
-
-    def updated(self: MaskedEntries, value: Any) -> Array:
-        # The operator may change its first operand.
-        result: Array = update(self._array._copy(), value)
-        return result
-
-    setattr(MaskedEntries, f"__{name}__", updated)
-
-
-for _name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"):
-    _in_place(_name)
-for _name in ("iand", "ior", "ixor", "ilshift", "irshift"):
-    _in_place(_name)
-
-
 def _is_integer(key: Any) -> bool:
     return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
@@ -94,8 +61,19 @@ def _bad_key(array: Array, key: Any) -> ArrayTypeError:
     return ArrayTypeError(
         f"{type(array).__name__}[…]",
         f"invalid key of type {type(key).__name__!r}",
-        "use integers, slices, arrays of integers or, to assign, masks.",
+        _advice(array, key),
     )
+
+
+def _advice(array: Array, key: Any) -> str:
+    """Tell how to convert what other libraries take as an index."""
+    entry = next(iter(key), None) if isinstance(key, (list, np.ndarray)) else None
+    dtype = BOOL if isinstance(entry, (bool, np.bool_)) else INT32
+    if dtype is INT32 and not _is_integer(entry):
+        return "use integers, slices, arrays of integers or, to assign, masks."
+    outer = () if array._spec.is_jit else (-1,)
+    cls = require(array._spec.replaced(dtype=dtype, outer=outer), "index")
+    return f"convert it to an array first, here with {cls.__name__}(…)."
 
 
 def assigned(array: Array, value: Any) -> Array:
@@ -118,6 +96,7 @@ def assigned(array: Array, value: Any) -> Array:
 
 def write_masked(array: Array, mask: Any, value: Any) -> None:
     """Replace the entries under a mask."""
+    value = unmasked(value, mask)
     wide = promotion.mask_for(mask, array, f"{type(array).__name__}[mask] = value")
     array._assign(assigned(array, value)._select(wide, array))
 
@@ -132,7 +111,7 @@ def read_flat(array: Array, key: Any) -> Any:
             return node.attr
         return array._entry(position, "__getitem__")
     if is_mask_key(key):
-        return MaskedEntries(array)
+        return MaskedEntries(array, key)
     index = index_node(array, key)
     return wrap(type(array), memory.gather(node, index, trace.make_true(1)))
 
@@ -284,7 +263,7 @@ def read_host(array: Array, key: Any) -> Any:
     if is_index_array(key):
         return _host_entries(array, key)
     if is_mask_key(key):
-        return MaskedEntries(array)
+        return MaskedEntries(array, key)
     raise _bad_key(array, key)
 
 
@@ -369,7 +348,7 @@ def read_nested(array: Array, key: Any) -> Any:
             cls = require(array._spec.replaced(outer=outer), "slice")
         return cls(list(part))
     if is_mask_key(key):
-        return MaskedEntries(array)
+        return MaskedEntries(array, key)
     raise _bad_key(array, key)
 
 

@@ -131,6 +131,19 @@ class ArraySpec:
     kind: Kind
 
     @property
+    def meta(self) -> str:
+        """A text with these facts: `__meta__` of types, as in Dr.Jit."""
+        kind, is_jit = self.kind, self.backend.is_jit
+        named = kind.name if kind.is_special or kind.name == "tensor" else "vector"
+        lines = [f"type={self.dtype.name.lower()}"]
+        lines += [f"backend={self.backend.name}", "is_jit=1"] if is_jit else []
+        lines += [f"is_{named}=1"] if kind.name != "flat" else []
+        lines += ["is_diff=1"] if self.is_diff else []
+        sizes = () if kind.name == "tensor" else self.shape
+        lines.append(f"shape=({', '.join('*' if n < 0 else str(n) for n in sizes)})")
+        return "ArrayMeta[\n  " + ",\n  ".join(lines) + "\n]"
+
+    @property
     def is_jit(self) -> bool:
         """Whether a just-in-time compiler backs the entries."""
         return self.backend.is_jit

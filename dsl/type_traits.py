@@ -44,7 +44,7 @@ def mask_t(arg: Any, /) -> type[Any]:
     >>> dr.mask_t(dr.llvm.Array3f), dr.mask_t(float)
     (<class 'lumijit.llvm.Array3b'>, <class 'bool'>)
     """
-    return replace_type_t(arg, VarType.Bool)
+    return bool if spec_of(arg) is None else replace_type_t(arg, VarType.Bool)
 
 
 def scalar_t(arg: Any, /) -> type[Any]:

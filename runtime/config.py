@@ -20,9 +20,10 @@ _T = TypeVar("_T")
 class JitFlag(enum.IntFlag):
     """Flags that control how programs are traced, compiled and launched.
 
-    What each does is in the guide. `ReuseIndices` and `ForceOptiX` can be set and read
-    as in Dr.Jit, and change nothing: nodes have no numbers that could be reused, and
-    there is no OptiX. `FullTracebacks`, `CheckBounds` and `CheckDerivatives` are
+    What each does is in the guide. `ReuseIndices`, `ForceOptiX` and `PacketOps` can be
+    set and read as in Dr.Jit, and change nothing: nodes have no numbers that could be
+    reused, there is no OptiX, and neighbouring entries are always read together where
+    that is faster. `FullTracebacks`, `CheckBounds` and `CheckDerivatives` are
     lumijit's own.
     """
 
@@ -48,6 +49,7 @@ class JitFlag(enum.IntFlag):
     CheckBounds = 1 << 19
     CheckDerivatives = 1 << 20
     KernelFreezing = 1 << 21
+    PacketOps = 1 << 22
     Default = (
         ReuseIndices
         | ConstantPropagation
@@ -61,6 +63,7 @@ class JitFlag(enum.IntFlag):
         | SymbolicConditionals
         | CheckBounds
         | KernelFreezing
+        | PacketOps
     )
 
     def __str__(self) -> str:
@@ -98,6 +101,7 @@ class Flags(threading.local):
     check_bounds = True
     check_derivatives = False
     kernel_freezing = True
+    packet_ops = True
 
 
 flags: Final = Flags()
@@ -125,6 +129,7 @@ _ATTRIBUTES: Final = (
     (JitFlag.CheckBounds, "check_bounds"),
     (JitFlag.CheckDerivatives, "check_derivatives"),
     (JitFlag.KernelFreezing, "kernel_freezing"),
+    (JitFlag.PacketOps, "packet_ops"),
 )
 
 #: The attributes of `flags`.

@@ -34,6 +34,7 @@ from lumijit.compiler.ir.ops.structural import (
     LOCAL_WRITE,
     SYMBOLIC,
 )
+from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import writes
 from lumijit.runtime.config import flags
@@ -109,6 +110,11 @@ def entry(buffer: Node, index: Node, mask: Node) -> Node:
     assert isinstance(dtype, LocalType)
     deps = (buffer, index, mask)
     size = trace.broadcast_size(LOCAL_READ, deps)
+    if buffer.op is LOCAL and buffer.deps and is_true(mask):
+        value = buffer.deps[0]
+        if value.op is LITERAL and flags.constant_propagation:
+            # Nobody has written yet: all entries are this number.
+            return trace.literal(value.type, value.attr, size)
     return trace.append(
         LOCAL_READ, dtype.element, deps, ReadSerial(next_serial()), size
     )

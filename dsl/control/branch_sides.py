@@ -21,6 +21,7 @@ from lumijit.control.state import (
     NUMBERS,
     as_arrays,
     check_contents,
+    check_labels,
     check_loose,
     common_type,
     contents,
@@ -158,11 +159,9 @@ class Sides:
         """Take a result apart, with the user's names."""
         if type(value) is not tuple:
             return Parts((value,), ("result",))
-        labels, count = self.rv_labels, len(value)
-        if len(labels) < count:
-            missing = [f"result[{k}]" for k in range(len(labels), count)]
-            labels = (*labels, *missing)
-        return Parts(value, labels)
+        count = len(value)
+        check_labels("if_stmt", self.rv_labels, "results", count)
+        return Parts(value, self.rv_labels or [f"result[{k}]" for k in range(count)])
 
     def changed(self, yes: Side, no: Side) -> Iterator[tuple[Any, Any, Any]]:
         """List arguments that a side changed in place, with what both sides left.

@@ -17,6 +17,7 @@ from lumijit.control.captured_state import watched
 from lumijit.control.recursion import left_out
 from lumijit.control.state import (
     check_depth,
+    check_labels,
     check_mode,
     condition_node,
     is_array,
@@ -95,6 +96,7 @@ def run_if(
             f"'args' must be a tuple (got {type(args).__name__})",
             "write args=(a, b), or args=(a,) for a single argument.",
         )
+    check_labels("if_stmt", arg_labels, "arguments", len(args))
     name = label or "if_stmt"
     check_depth(cond, name)
     if trace.state.lane is not None:

@@ -20,6 +20,7 @@ from lumijit.control.state import (
     State,
     call,
     check_depth,
+    check_labels,
     check_mode,
     is_array,
     refuse_in_region,
@@ -100,6 +101,8 @@ def run_loop(
     `memory` is that of the loop's site, if it has one.
     """
     check_mode(mode, "while_loop")
+    count = len(state) if isinstance(state, tuple) else len(labels)
+    check_labels("while_loop", labels, "state variables", count)
     if not isinstance(state, tuple):
         raise StateError(
             "while_loop",

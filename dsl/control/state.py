@@ -25,7 +25,12 @@ from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, flat_map, kind_of
-from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
+from lumijit.runtime.errors import (
+    ArrayValueError,
+    SizeError,
+    StateError,
+    SymbolicError,
+)
 from lumijit.syntax.undefined import Undefined
 from lumijit.undeclared import differs, undeclared
 
@@ -358,3 +363,13 @@ def _shape_of(result: Any) -> str:
     if type(result) is tuple:
         return f"{len(result)} entries"
     return f"a value of type {type(result).__name__}"
+
+
+def check_labels(construct: str, labels: Sequence[str], what: str, count: int) -> None:
+    """Refuse another number of names than there are values."""
+    if labels and len(labels) != count:
+        raise SizeError(
+            construct,
+            f"there are {len(labels)} labels for {count} {what}",
+            "pass a label for each, or none.",
+        )

@@ -92,24 +92,8 @@ def full(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
     return _make("lumijit.full", dtype, shape, _entry(dtype, value, "lumijit.full"))
 
 
-def opaque(dtype: type[Any], value: Any, shape: Shape = 1) -> Any:
-    """Make an instance filled with one value that lies in memory.
-
-    Unlike the literals of `full`, the value is no part of the traced program.
-
-    Args:
-        dtype: array class, Python scalar type, or class of a PyTree.
-        value: number (of instance arrays: object or None) that all entries get; of
-            static arrays also a sequence, one value for each component.
-        shape: size of the vectorized dimension, or all dimensions of an array.
-
-    Returns:
-        An instance of `dtype`.
-
-    >>> import lumijit as dr
-    >>> dr.opaque(dr.llvm.Float, 2).state
-    VarState.Evaluated
-    """
+def opaque_full(dtype: type[Any], value: Any, shape: Shape) -> Any:
+    """Make an instance filled with one value that lies in memory."""
     value = _entry(dtype, value, "lumijit.opaque")
 
     def node(entry: DType, size: int, value: Any) -> Node:

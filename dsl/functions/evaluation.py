@@ -10,12 +10,15 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.launch import evaluate, kernels, named_kernels
-from lumijit.instance_registry import opaque, placed
+from lumijit.functions.creation import Shape, opaque_full
+from lumijit.functions.repetition import copy
+from lumijit.instance_registry import opaque as opaque_node
+from lumijit.instance_registry import placed
 from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
 from lumijit.pytree import Parts, tree_leaves
 from lumijit.runtime import device
-from lumijit.runtime.errors import BackendError
+from lumijit.runtime.errors import ArrayTypeError, BackendError
 from lumijit.runtime.history import JitBackend
 from lumijit.spec import CUDA, LLVM
 
@@ -107,7 +110,43 @@ def make_opaque(*args: Any) -> None:
     evaluate.evaluate(nodes_of(args, "lumijit.make_opaque"))
     for array in flat_leaves(args):
         where = array._spec.backend.device
-        array._rehouse(placed(opaque(array._node, where), where))
+        array._rehouse(placed(opaque_node(array._node, where), where))
+
+
+def opaque(dtype: Any, value: Any = ..., shape: Shape = 1) -> Any:
+    """Make an instance filled with one value that lies in memory.
+
+    Unlike the literals of `full`, the value is no part of the traced program. Given
+    nothing but arrays, returns copies of them that lie in memory.
+
+    Args:
+        dtype: array class, Python scalar type, or class of a PyTree; alone, an array or
+            PyTree of arrays.
+        value: number (of instance arrays: object or None) that all entries get; of
+            static arrays also a sequence, one value for each component.
+        shape: size of the vectorized dimension, or all dimensions of an array.
+
+    Returns:
+        An instance of `dtype`.
+
+    Raises:
+        ArrayTypeError: if a type comes without a value.
+
+    >>> import lumijit as dr
+    >>> dr.opaque(dr.llvm.Float, 2).state
+    VarState.Evaluated
+    """
+    if value is not ...:
+        return opaque_full(dtype, value, shape)
+    if isinstance(dtype, type):
+        raise ArrayTypeError(
+            "lumijit.opaque",
+            f"there is no value for the type {dtype.__name__!r}",
+            "pass one, as in opaque(Float, 1), or arrays in place of the type.",
+        )
+    result = copy(dtype)
+    make_opaque(result)
+    return result
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -30,6 +31,7 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
 from lumijit.runtime.errors import (
     ArrayTypeError,
+    SizeError,
 )
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
@@ -44,6 +46,7 @@ def gather(
     index: Any,
     active: Any = True,
     mode: ReduceMode = ReduceMode.Auto,
+    shape: Sequence[int] | None = None,
 ) -> Any:
     """Read `source[index]`.
 
@@ -58,6 +61,9 @@ def gather(
             count from the end.
         active: mask; the result is 0 where it isn't set, and beyond the ends.
         mode: how the derivative's updates are combined.
+        shape: dimensions of the result, which a nested `dtype` with a dynamic number of
+            components needs if `source` is flat. The last one, of the vectorized
+            dimension, isn't asked: the index tells it.
 
     Returns:
         An instance of `dtype`, as wide as `index` and `active`.
@@ -76,12 +82,37 @@ def gather(
      [3, 4]]
     """
     check_mode(mode, "lumijit.gather")
-    result = _gather(dtype, source, index, active, 1)
+    if shape is not None and _is_shaped(dtype, source, shape):
+        result = _gather_flat(dtype, source, index, active, 1, tuple(shape[:-1]))
+    else:
+        result = _gather(dtype, source, index, active, 1)
     if mode is not ReduceMode.Auto and vertices.variables:
         for leaf in Parts((result,)).leaves:
             if isinstance(leaf, FlatArray) and leaf._node.vertex is not None:
                 leaf._node.vertex.mode = mode.trace_name
     return result
+
+
+def _is_shaped(dtype: Any, source: Any, shape: Sequence[int]) -> bool:
+    """Tell whether entries of a flat array become components; check their number."""
+    outer = getattr(getattr(dtype, "_spec", None), "outer", ())
+    if not isinstance(source, FlatArray):
+        return False
+    if len(shape) != len(outer) + 1:
+        raise SizeError(
+            "lumijit.gather",
+            f"'shape' has {len(shape)} dimensions and {dtype.__name__} "
+            f"{len(outer) + 1}",
+            "pass a size for each dimension.",
+        )
+    for given, size in zip(shape, outer, strict=False):
+        if size not in (given, DYNAMIC) or given < 0:
+            raise SizeError(
+                "lumijit.gather",
+                f"'shape' is {tuple(shape)}, and {dtype.__name__} can't have it",
+                "pass the static sizes of the type, and others that are >= 0.",
+            )
+    return bool(outer)
 
 
 def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) -> Any:
@@ -116,10 +147,19 @@ def _width(tree: Any) -> int:
     return max((len(v) for v in leaves if isinstance(v, FlatArray)), default=1)
 
 
-def _gather_flat(dtype: Any, source: Any, index: Any, active: Any, width: int) -> Array:
+def _gather_flat(
+    dtype: Any,
+    source: Any,
+    index: Any,
+    active: Any,
+    width: int,
+    outer: tuple[int, ...] | None = None,
+) -> Array:
     if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
         raise _wrong_source(dtype, source)
-    facts = _read_facts(dtype._spec, source._spec)
+    if outer is None:
+        outer = dtype._spec.outer
+    facts = _read_facts(dtype._spec, source._spec, outer)
     if facts is None:
         raise _wrong_source(dtype, source)
     like, count = facts
@@ -129,32 +169,38 @@ def _gather_flat(dtype: Any, source: Any, index: Any, active: Any, width: int) -
         size = wide = width
     place, mask = access_nodes("lumijit.gather", like, index, active, size, count)
     position, mask = memory.place(node, place, mask, "gather", count, wide)
-    return _gather_parts(dtype, node, position, mask, 0)
+    return _gather_parts(dtype, node, position, mask, 0, outer)
 
 
 @lru_cache(_REMEMBERED)
-def _read_facts(wanted: ArraySpec, spec: ArraySpec) -> tuple[ArraySpec, int] | None:
+def _read_facts(
+    wanted: ArraySpec, spec: ArraySpec, outer: tuple[int, ...]
+) -> tuple[ArraySpec, int] | None:
     """Return the namespace of a read by types, and the entries that it takes, if any.
 
     None if one type can't be read from the other.
     """
-    if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in wanted.outer:
+    if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in outer:
         return None
     like = promotion.joined_namespace(wanted, spec, "lumijit.gather")
-    return like, math.prod(wanted.outer)
+    return like, math.prod(outer)
 
 
 def _gather_parts(
-    dtype: type[Any], source: Node, position: Node, mask: Node, offset: int
+    dtype: type[Any],
+    source: Node,
+    position: Node,
+    mask: Node,
+    offset: int,
+    outer: tuple[int, ...],
 ) -> Array:
     """Read the parts of an array that begin at `position + offset`."""
-    outer = dtype._spec.outer
     if not outer:
         node = memory.entries(source, position, mask, offset)
         return wrap_flat(dtype, node if dtype._spec.is_diff else trace.detached(node))
     step = math.prod(outer[1:])
     items = [
-        _gather_parts(dtype._item, source, position, mask, offset + k * step)
+        _gather_parts(dtype._item, source, position, mask, offset + k * step, outer[1:])
         for k in range(outer[0])
     ]
     return wrap_nested(dtype, items)
@@ -283,7 +329,8 @@ def _wrong_source(dtype: Any, source: Any) -> ArrayTypeError:
     return ArrayTypeError(
         "lumijit.gather",
         f"can't read {name} from a source of type {type(source).__name__!r}",
-        "the source must be of that type, or a flat array with the same entries.",
+        "the source must be of that type, or a flat array with the same entries (then "
+        "pass 'shape', if the number of components is dynamic).",
     )
 
 

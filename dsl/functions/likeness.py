@@ -8,7 +8,8 @@ from typing import Any
 from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.creation import empty, ones, opaque, zeros
+from lumijit.functions.creation import empty, ones, zeros
+from lumijit.functions.evaluation import opaque
 from lumijit.functions.sizes import width
 from lumijit.pytree import tree_leaves, tree_map
 from lumijit.type_traits import leaf_t, uint32_array_t

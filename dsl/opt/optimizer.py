@@ -17,8 +17,7 @@ import numpy as np
 from lumijit.base import ArrayBase
 from lumijit.derivatives.gradients import detach
 from lumijit.functions import evaluation
-from lumijit.functions.creation import opaque
-from lumijit.functions.evaluation import flat_leaves, make_opaque
+from lumijit.functions.evaluation import flat_leaves, make_opaque, opaque
 from lumijit.functions.repetition import copy
 from lumijit.functions.selection import select
 from lumijit.opt.parameters import Entry, Parameter, State, track

@@ -10,8 +10,7 @@ import numpy as np
 from lumijit.arrays import FlatArray
 from lumijit.derivatives.gradients import enable_grad, grad, tracked_leaves
 from lumijit.derivatives.scopes import resume_grad
-from lumijit.functions.creation import opaque
-from lumijit.functions.evaluation import make_opaque
+from lumijit.functions.evaluation import make_opaque, opaque
 from lumijit.pytree import Parts
 from lumijit.type_traits import detached_t, float32_array_t
 

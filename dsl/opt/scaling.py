@@ -10,7 +10,7 @@ import numpy as np
 
 from lumijit.base import ArrayBase
 from lumijit.functions import evaluation
-from lumijit.functions.creation import opaque
+from lumijit.functions.evaluation import opaque
 from lumijit.functions.masks import all_nested
 from lumijit.functions.selection import isfinite, select
 from lumijit.opt.optimizer import Optimizer

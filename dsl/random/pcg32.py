@@ -32,6 +32,7 @@ from lumijit.runtime.dtypes import (
 )
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import SCALAR, ArraySpec, plain_spec, require
+from lumijit.type_traits import uint64_array_t
 
 INITIAL_STATE = 0x853C49E6748FEA9B
 INITIAL_SEQUENCE = 0xDA3E39CB94B95BDB
@@ -79,6 +80,13 @@ class PCG32Base:
             self._wrap(self._u64(initstate) + offset),
             self._wrap(self._u64(initseq) + offset),
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Assign a field; integers of other widths are converted."""
+        dtype = value._spec.dtype if isinstance(value, ArrayBase) else UINT64
+        if dtype is not UINT64 and dtype.is_int:
+            value = uint64_array_t(value)(value)
+        object.__setattr__(self, name, value)
 
     @classmethod
     def _lumijit_blank(cls) -> PCG32Base:

@@ -28,6 +28,7 @@ from lumijit.functions.scattering import scatter
 from lumijit.functions.selection import select
 from lumijit.functions.shaping import ravel
 from lumijit.functions.sizes import shape as shape_of
+from lumijit.masked_entries import MaskedEntries, unmasked
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import TENSOR, find
@@ -209,12 +210,12 @@ class TensorArray(ArrayBase):
     def __getitem__(self, key: Any) -> Array:
         """Return the entries that a subscript selects, as NumPy has it."""
         if is_mask(key) and _is_unknown(self, key):
-            return indexing.MaskedEntries(self)
+            return MaskedEntries(self, key)
         return self._seen(self._selected(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write to the entries that a subscript selects."""
-        new = indexing.assigned(self, value)
+        new = indexing.assigned(self, unmasked(value, key))
         if is_mask(key) and self._is_blend(key, new):
             wide = promotion.mask_for(key, self, f"{type(self).__name__}[mask] = value")
             if len(new._flat) == 1:
@@ -268,7 +269,8 @@ class TensorArray(ArrayBase):
 
     def __bool__(self) -> bool:
         """Convert a mask of at most one entry; evaluates it."""
-        return bool(self._flat)
+        is_mask = self._spec.dtype is BOOL and len(self._flat) <= 1
+        return bool(self._flat) if is_mask else super().__bool__()
 
     def __float__(self) -> float:
         """Return the only entry as a Python float; evaluates it."""

@@ -248,11 +248,15 @@ FORMS: dict[str, tuple[str, list[Case]]] = {
     ),
     "more of the same": ("repeat tile", [(["T", "int"], "T"), (["Any", "Any"], "Any")]),
     "creation": (
-        "arange empty full gather identity linspace ones opaque quat_to_matrix "
+        "arange empty full gather identity linspace ones quat_to_matrix "
         "reinterpret_array rotate unravel zeros",
         [(["type[T]"], "T")],
     ),
-    "types": ("mask_t", [([f"type[{_MASKED}] | {_MASKED}"], "type[MaskT]")]),
+    "opaque ones": ("opaque", [(["type[T]"], "T"), (["T"], "T")]),
+    "types": (
+        "mask_t",
+        [([f"type[{_MASKED}] | {_MASKED}"], "type[MaskT]"), (["Any"], "type[bool]")],
+    ),
     "types of items": (
         "value_t",
         [

@@ -29,7 +29,7 @@ def _scope_is_restored() -> Any:
 
 
 def loop(body: Callable[..., Any], *state: Any, mode: str = "symbolic") -> Any:
-    labels = ["i", "x", "y"]
+    labels = ["i", "x", "y"][: 1 + len(state)]
     i = Int(0, 1, 2)
     return lj.while_loop((i, *state), lambda i, *_: i < 5, body, labels, mode=mode)
 

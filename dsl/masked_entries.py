@@ -1,0 +1,106 @@
+"""What `x[mask]` is when it is read: entries that a mask chooses, to be assigned.
+
+There are as many of them as `x` has, since how many a mask chooses isn't known while
+tracing. Arithmetic is that of all entries; only an assignment under the same mask gives
+it an end, so that nobody takes it for the entries under the mask alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from lumijit.base import Array, ArrayBase
+from lumijit.runtime.errors import ArrayTypeError
+
+
+class MaskedEntries:
+    """What `x[mask]` is on the way to `x[mask] = x[mask] * 2` or `x[mask] += 1`.
+
+    Operators compute all entries; the assignment takes those under the mask.
+    """
+
+    __slots__ = ("_array", "_mask")
+    __array_ufunc__ = None
+
+    def __init__(self, array: Array, mask: Any) -> None:
+        self._array = array
+        self._mask = mask
+
+    def __repr__(self) -> str:
+        """Say what this is."""
+        return f"<entries of {type(self._array).__name__} under a mask, to be assigned>"
+
+    def __neg__(self) -> MaskedEntries:
+        """Negate all entries."""
+        return MaskedEntries(-self._array, self._mask)
+
+    def __invert__(self) -> MaskedEntries:
+        """Invert all entries."""
+        return MaskedEntries(~self._array, self._mask)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say why there is nothing else."""
+        text = f"{self!r} has no attribute {name!r}: use lumijit.select, or compress"
+        raise AttributeError(text, name=name, obj=self)
+
+
+def unmasked(value: Any, mask: Any) -> Any:
+    """Return all of which entries are to be assigned under a mask."""
+    if not isinstance(value, MaskedEntries):
+        return value
+    if not _is_same(value._mask, mask):
+        raise ArrayTypeError(
+            "x[mask]",
+            "entries under one mask meet those under another one",
+            "use the very same mask, or choose entries with lumijit.select.",
+        )
+    return value._array
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Tell whether two masks are surely equal, without computing them."""
+    if first is second:
+        return True
+    if type(first) is not type(second) or not isinstance(first, ArrayBase):
+        return False
+    if not first._spec.is_jit:
+        return np.array_equal(first.numpy(), second.numpy())
+    if hasattr(first, "_items"):
+        pairs = zip(first._items, second._items, strict=False)
+        is_long = len(first._items) == len(second._items)
+        return is_long and all(_is_same(a, b) for a, b in pairs)
+    if hasattr(first, "_flat"):
+        return first.shape == second.shape and _is_same(first._flat, second._flat)
+    return first._node is second._node
+
+
+def _define(name: str) -> None:
+    """Give `MaskedEntries` an operator, its reflected and its in-place form."""
+    function = getattr(operator, name)
+    update = getattr(operator, f"i{name.strip('_')}")
+
+    def applied(self: MaskedEntries, value: Any) -> MaskedEntries:
+        found = function(self._array, unmasked(value, self._mask))
+        return MaskedEntries(found, self._mask)
+
+    def reflected(self: MaskedEntries, value: Any) -> MaskedEntries:
+        return MaskedEntries(function(value, self._array), self._mask)
+
+    def updated(self: MaskedEntries, value: Any) -> MaskedEntries:
+        # The operator may change its first operand.
+        found = update(self._array._copy(), unmasked(value, self._mask))
+        return MaskedEntries(found, self._mask)
+
+    plain = name.strip("_")
+    setattr(MaskedEntries, f"__{plain}__", applied)
+    setattr(MaskedEntries, f"__r{plain}__", reflected)
+    setattr(MaskedEntries, f"__i{plain}__", updated)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _define(_name)
+for _name in ("and_", "or_", "xor", "lshift", "rshift"):
+    _define(_name)
