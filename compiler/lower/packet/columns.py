@@ -2,7 +2,7 @@
 
 Blocks of as many rows as these are long lie side by side in a register: the first rows
 of all blocks in one, the second rows in the next. Then each exchange of entries between
-two registers serves all blocks.
+two registers serves all blocks. Without AVX-512 there are too few registers for that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ def transpose(
     b: Builder, element: str, rows: list[str], span: int, wanted: set[int]
 ) -> dict[int, str]:
     """Turn one short vector per lane into one packet per component."""
-    blocks = max(1, 32 * b.target.lanes_f32 // (bits_of(element) * span))
+    blocks = 1
+    if b.target.has_avx512:
+        blocks = max(1, 32 * b.target.lanes_f32 // (bits_of(element) * span))
     size = min(len(rows), span * blocks)
     pieces: dict[int, list[str]] = {k: [] for k in wanted}
     for start in range(0, len(rows), size):
