@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from lumijit.syntax.hints import hint
 
 Path = tuple[str, ...]
 _MISSING: Final = object()
+_OURS: Final = "lumijit."
+# Modules of ours with functions that write to arrays or to the console.
+_WITH_EFFECTS: Final = frozenset(
+    f"{_OURS}{name}"
+    for name in ("functions.exchanges", "functions.scattering", "debug.output")
+)
 
 
 class Meanings:
@@ -52,15 +58,17 @@ class Meanings:
                 found = value is hint
         return self._note("is_hint", path, found)
 
-    def is_function(self, path: Path) -> bool:
-        """Tell whether a name means a function or a class."""
-        kinds = (FunctionType, BuiltinFunctionType, type)
-        return self._note("is_function", path, isinstance(self._value(*path), kinds))
-
-    def has_functions(self, path: Path) -> bool:
-        """Tell whether a name means a module or a class."""
-        kinds = (ModuleType, type)
-        return self._note("has_functions", path, isinstance(self._value(*path), kinds))
+    def is_harmless(self, path: Path) -> bool:
+        """Tell whether `a.b.c` is a class or a function that changes no object."""
+        root, *attributes = path
+        value = self._value(root)
+        for attribute in attributes:
+            value = getattr(value, attribute, None)
+        found = isinstance(value, (BuiltinFunctionType, type))
+        if isinstance(value, FunctionType):
+            module = value.__module__ or ""
+            found = module.startswith(_OURS) and module not in _WITH_EFFECTS
+        return self._note("is_harmless", path, found)
 
     def is_range(self, path: Path) -> bool:
         """Tell whether a name means Python's own `range`."""

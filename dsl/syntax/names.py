@@ -77,6 +77,17 @@ def root_name(node: Any) -> str | None:
     return node.id if isinstance(node, gast.Name) else None
 
 
+def dotted_name(node: Any) -> tuple[str, ...]:
+    """Return the names of `a.b.c`, if that is all it is."""
+    names: list[str] = []
+    while isinstance(node, gast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, gast.Name):
+        return ()
+    return (node.id, *reversed(names))
+
+
 def handed_on(*nodes: Any) -> Iterator[str]:
     """List the variables that values are, or are a part of, or consist of."""
     pending = list(nodes)

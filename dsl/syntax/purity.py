@@ -8,14 +8,14 @@ import gast
 
 from lumijit.syntax.expressions import suspension_in
 from lumijit.syntax.meanings import Meanings
-from lumijit.syntax.names import NameScope, root_name
+from lumijit.syntax.names import NameScope, dotted_name
 
 
 class Purity:
     """Knows which calls in a condition are free of side effects.
 
-    Functions of modules and the like are taken to be; methods of variables, such
-    as those of random number generators, may change their object.
+    Classes, builtins and most of lumijit's functions are; the user's functions and
+    methods of variables, such as those of random number generators, may change objects.
     """
 
     def __init__(self, scope: NameScope, meanings: Meanings) -> None:
@@ -38,9 +38,7 @@ class Purity:
         return not all(self._is_pure_call(call) for call in calls)
 
     def _is_pure_call(self, node: Any) -> bool:
-        root = root_name(node.func)
-        if root is None or root in self.scope.local:
+        path = dotted_name(node.func)
+        if not path or path[0] in self.scope.local:
             return False
-        if isinstance(node.func, gast.Name):
-            return self.meanings.is_function((root,))
-        return self.meanings.has_functions((root,))
+        return self.meanings.is_harmless(path)

@@ -39,6 +39,14 @@ class Lane:
         return self.asked <= self.limit
 
 
+def ask(counter: Any) -> Any:
+    return counter.ask()
+
+
+def function(k: Any, c: Any) -> Any:
+    return k % 2 == 1 and ask(c)
+
+
 def both(k: Any, c: Any) -> Any:
     return k % 2 == 1 and c.ask()
 
@@ -59,7 +67,7 @@ def inside(k: Any, c: Any) -> Any:
     return (1 if k % 2 == 1 and c.ask() else 2) > 1 and c.ask()
 
 
-CASES = (both, either, several, mixed, inside)
+CASES = (function, both, either, several, mixed, inside)
 
 
 def expected(f: Any) -> tuple[list[int], list[int]]:
@@ -89,8 +97,28 @@ def walk(k: Any, n: Any, c: Any) -> Any:
     return k
 
 
+def walk_by_function(k: Any, n: Any, c: Any) -> Any:
+    while ask(c):
+        k += 1
+        if k > n:
+            break
+    return k
+
+
+def stroll(k: Any, n: Any, c: Any) -> Any:
+    while ask(c) or k < n:
+        k += 1
+        if k % 3 == 0:
+            continue
+        k += 1
+        if k > 9 and not ask(c):
+            break
+    return k
+
+
+@pytest.mark.parametrize("walk", [walk, walk_by_function, stroll])
 @pytest.mark.parametrize("mode", MODES)
-def test_loops(mode: str) -> None:
+def test_loops(walk: Any, mode: str) -> None:
     counter = Counter(dr.arange(UInt, SIZE) % 7)
     with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, mode == "symbolic"):
         found = dr.syntax(walk)(UInt(0), dr.arange(UInt, SIZE) % 5, counter)
@@ -137,6 +165,17 @@ def test_methods_that_change_nothing() -> None:
         return x * 2 if x > 0 and v.is_steep() else x
 
     assert g(Float(1, 2, -3), Vector()).numpy().tolist() == [2, 2, -3]
+
+
+def test_writes() -> None:
+    @dr.syntax
+    def f(hit: Bool, count: UInt) -> Bool:
+        return hit and dr.scatter_inc(count, UInt(0)) < 2
+
+    count = UInt(0)
+    found = f(Bool(True, False, True, False, True), count)
+    assert dr.count(found).numpy().tolist() == [2]
+    assert count.numpy().tolist() == [3]
 
 
 def test_operands_that_are_no_masks_are_refused() -> None:
