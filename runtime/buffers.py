@@ -9,9 +9,9 @@ as many as it names. Only the host must wait before it writes into recycled memo
 before the first of them is submitted, and let go after the last (`evaluate`).
 
 Memory must not be lost, nor given back to the system under a job, when Ctrl-C comes.
-Python looks at signals, and changes threads, after calls, at the beginning of
-functions and at the end of loops' turns. Where comments say that there are no calls,
-nothing comes in between.
+Python looks at signals, and changes threads, after calls, as functions begin and as
+turns of loops end. Where comments say that there are no calls, nothing does.
+does.
 """
 
 from __future__ import annotations
