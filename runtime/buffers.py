@@ -11,7 +11,6 @@ before the first of them is submitted, and let go after the last (`evaluate`).
 Memory must not be lost, nor given back to the system under a job, when Ctrl-C comes.
 Python looks at signals, and changes threads, after calls, as functions begin and as
 turns of loops end. Where comments say that there are no calls, nothing does.
-does.
 """
 
 from __future__ import annotations
