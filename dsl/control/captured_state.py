@@ -87,15 +87,17 @@ class Outside:
     def leave(self, values: Sequence[Any], labels: Sequence[str]) -> None:
         """Leave what is state, or an argument, to the construct.
 
-        Objects in it that are no PyTrees are followed.
+        Objects in it that are no PyTrees are followed. Its arrays are watched where
+        functions reach them otherwise: their changes would be no state's.
         """
         parts = Parts(values, labels)
         seen = self.reach.seen
         seen.update(map(id, parts.containers))
-        seen.update(id(leaf) for leaf in parts.leaves if isinstance(leaf, FlatArray))
-        if not all(type(leaf) in PLAIN or id(leaf) in seen for leaf in parts.leaves):
+        if not all(
+            type(leaf) in PLAIN or isinstance(leaf, FlatArray) for leaf in parts.leaves
+        ):
             for name, kind, value in parts.nodes():
-                if kind is None:
+                if kind is None and not isinstance(value, FlatArray):
                     self.reach.follow(value, name)
 
     def follow(self, roots: Iterable[Any]) -> Span:
@@ -298,7 +300,12 @@ def watch(
     if all(map(is_state, values)) and all(map(Inert(), functions)):
         return None
     outside = Outside(own_names, around)
-    outside.leave([value for _, value in owned], [name for name, _ in owned])
+    entries = [value for _, value in owned]
+    outside.leave(entries, [name for name, _ in owned])
+    leaves = Parts(entries).leaves
+    outside.reach.seen.update(
+        id(leaf) for leaf in leaves if isinstance(leaf, FlatArray)
+    )
     outside.leave(values, labels)
     outside.follow(functions)
     return None if outside.is_empty else outside

@@ -18,6 +18,8 @@ cdef class Reach:
     cdef public set _mentioned
     cdef public dict _methods
     cdef public dict _looks
+    cdef public Py_ssize_t _followed
+    cdef public list _left_out
 
     @cython.locals(place=Location)
     cpdef list changed(self, object span)

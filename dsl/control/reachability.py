@@ -82,7 +82,8 @@ class Reach:
     """The places and flat arrays found so far.
 
     Left out are variables of enclosing functions whose names are in `own_names`, and
-    all that the construct `around` this one has found. With `known`, only values are
+    all that the construct `around` this one has found, but not what that has left out
+    for the names of its own. With `known`, only values are
     looked at, not what code can reach, and no objects that are in it, unless they are
     PyTrees. `constants` are the variables that hold plain values and that no function
     assigns, if these are wanted.
@@ -110,6 +111,12 @@ class Reach:
         self._mentioned: set[str] = set()
         self._methods: dict[str, list[FunctionType]] = {}
         self._looks: dict[type[Any], Look | None] = {}
+        # How many of the places have been followed.
+        self._followed = 0
+        self._left_out: list[tuple[str, Any, Facts]] = []
+        if around is not None:
+            for name, cell, facts in around._left_out:
+                self._add_variable(name, cell, facts)
 
     def mark(self) -> Mark:
         """Return how much has been found."""
@@ -119,13 +126,12 @@ class Reach:
         """Find what is reached from an object or function."""
         if isinstance(root, FunctionType):
             self._namespaces.add(id(root.__globals__))
-        done = len(self.places)
         places, seen, looks = self.places, self.seen, self._looks
         arrays, nodes, holders = self.arrays, self.nodes, self.holders
         self._visit(root, None, label)
-        while done < len(places):
-            place = places[done]
-            done += 1
+        while self._followed < len(places):
+            place = places[self._followed]
+            self._followed += 1
             for value in place.followed():
                 kind = type(value)
                 if kind in PLAIN or id(value) in seen:
@@ -218,14 +224,7 @@ class Reach:
         facts = facts_of(code)
         cells = function.__closure__ or ()
         for name, cell in zip(code.co_freevars, cells, strict=True):
-            if id(cell) in self.seen or name in self.own_names:
-                continue
-            self.seen.add(id(cell))
-            variable = Variable(cell, None, name)
-            if facts.rebinds or type(variable.kept[name]) not in PLAIN:
-                self.add(variable)
-            elif self.constants is not None:
-                self.constants.append(variable)
+            self._add_variable(name, cell, facts)
         is_followed = self._known is None and id(code) not in self.seen
         name = namespace.get("__name__") or ""
         if is_followed and (id(namespace) in self._namespaces or is_users(name)):
@@ -235,6 +234,20 @@ class Reach:
             self._visit(function.__defaults__, None, function.__name__)
         if function.__kwdefaults__:
             self._visit(function.__kwdefaults__, None, function.__name__)
+
+    def _add_variable(self, name: str, cell: Any, facts: Facts) -> None:
+        """Note a variable that a function uses."""
+        if id(cell) in self.seen:
+            return
+        if name in self.own_names:
+            self._left_out.append((name, cell, facts))
+            return
+        self.seen.add(id(cell))
+        variable = Variable(cell, None, name)
+        if facts.rebinds or type(variable.kept[name]) not in PLAIN:
+            self.add(variable)
+        elif self.constants is not None:
+            self.constants.append(variable)
 
     def _mention(self, facts: Facts, namespace: dict[str, Any]) -> None:
         """Note variables, of this module and others, and methods that are mentioned."""

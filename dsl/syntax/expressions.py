@@ -257,6 +257,8 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             return self._copy(node)
         if self._no_walrus:
             return self._chain_lazily(node)
+        if len(node.ops) == 2 and self._is_conditional(node.comparators[1]):
+            return self._chain_apart(node)
         links = []
         left = self.visit(node.left)
         for position, operator in enumerate(node.ops):
@@ -269,6 +271,15 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             links.append(build.located(link, node))
             left = build.duplicate(again)
         return self._combine_chain(links)
+
+    def _chain_apart(self, node: Any) -> Any:
+        """Write `a < b < c` as `a < (t := b) and t < c`."""
+        temp = self.context.new_name("t")
+        middle, last = node.comparators
+        first = gast.Compare(node.left, node.ops[:1], [build.walrus(temp, middle)])
+        second = gast.Compare(build.name(temp), node.ops[1:], [last])
+        links = [build.located(link, node) for link in (first, second)]
+        return self._rewrite_BoolOp(build.located(gast.BoolOp(gast.And(), links), node))
 
     def _combine_chain(self, links: list[Any]) -> Any:
         # A link binds the operand that the next one reads, so that the links must

@@ -210,3 +210,56 @@ def test_equal_numbers_become_arrays_of_their_own(mode: str, compress: bool) -> 
         a, b = program(UInt32(0, 2, 3))
     np.testing.assert_array_equal(a, [0, 1, 1])
     np.testing.assert_array_equal(b, [5, 6, 6])
+
+
+class Clock:
+    """Hands out the very array that it changes."""
+
+    def __init__(self) -> None:
+        self.time = UInt32(0)
+
+    def tick(self) -> UInt32:
+        self.time += 1
+        return self.time
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_what_a_method_hands_out_is_its_own(mode: str) -> None:
+    @lj.syntax
+    def before(n: UInt32, clock: Clock) -> UInt32:
+        total, t = UInt32(0), clock.tick()
+        while t < n:
+            total += t
+            t = clock.tick()
+        return total
+
+    @lj.syntax
+    def inside(n: UInt32, clock: Clock) -> UInt32:
+        total = UInt32(0)
+        while (t := clock.tick()) < n:
+            total += t
+        return total
+
+    n = np.arange(7)
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, mode == "symbolic"):
+        for f in (before, inside):
+            clock = Clock()
+            assert f(UInt32(n), clock).numpy().tolist() == [0, 0, 1, 3, 6, 10, 15]
+            assert clock.time.numpy().tolist() == [1, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_what_a_branch_gets_may_be_an_objects_own(mode: str) -> None:
+    @lj.syntax
+    def f(n: UInt32, clock: Clock) -> UInt32:
+        t = clock.tick()
+        if n > 2:
+            t = clock.tick()
+            t += 10
+        return t
+
+    n = np.arange(5)
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, mode == "symbolic"):
+        clock = Clock()
+        assert f(UInt32(n), clock).numpy().tolist() == [1, 1, 1, 12, 12]
+        assert clock.time.numpy().tolist() == [1, 1, 1, 12, 12]

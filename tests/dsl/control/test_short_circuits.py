@@ -67,7 +67,11 @@ def inside(k: Any, c: Any) -> Any:
     return (1 if k % 2 == 1 and c.ask() else 2) > 1 and c.ask()
 
 
-CASES = (function, both, either, several, mixed, inside)
+def chained(k: Any, c: Any) -> Any:
+    return 1 < k % 5 < (3 if c.ask() else 4)
+
+
+CASES = (chained, function, both, either, several, mixed, inside)
 
 
 def expected(f: Any) -> tuple[list[int], list[int]]:
@@ -208,3 +212,44 @@ def test_plain_operands_are_pythons() -> None:
     assert f("x", box) == ("asked", "x")
     assert f([], box) == ([], "asked")
     assert box.asked == 3
+
+
+def counts_in_a_condition(k: Any, zero: Any) -> Any:
+    count, r, i = zero, zero, zero
+
+    def add(value: Any) -> Any:
+        nonlocal count
+        count = count + value
+        return count
+
+    while i < k:
+        if i % 2 == 0 and add(i) > 3:
+            r = r + 1
+        i = i + 1
+    return r * 1000 + count
+
+
+def counts_in_an_expression(k: Any, zero: Any) -> Any:
+    count, r, i = zero, zero, zero
+
+    def add(value: Any) -> Any:
+        nonlocal count
+        count = count + value
+        return count
+
+    while i < k:
+        r = r + (add(i) if i % 2 == 0 else 0)
+        i = i + 1
+    return r * 1000 + count
+
+
+@pytest.mark.parametrize("f", [counts_in_a_condition, counts_in_an_expression])
+@pytest.mark.parametrize("mode", MODES)
+def test_variables_that_inner_functions_change(f: Any, mode: str) -> None:
+    with (
+        dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, mode == "symbolic"),
+        dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, mode == "symbolic"),
+    ):
+        for zero in (0, UInt(0)):
+            found = UInt(dr.syntax(f)(dr.arange(UInt, 9), zero))
+            assert found.numpy().tolist() == [f(k, 0) for k in range(9)]
