@@ -8,18 +8,20 @@ it an end, so that nobody takes it for the entries under the mask alone.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from lumijit.base import Array, ArrayBase
+from lumijit.base import Array, ArrayBase, Composed
 from lumijit.runtime.errors import ArrayTypeError
 
 
-class MaskedEntries:
+class MaskedEntries(Composed):
     """What `x[mask]` is on the way to `x[mask] = x[mask] * 2` or `x[mask] += 1`.
 
-    Operators compute all entries; the assignment takes those under the mask.
+    Operators and functions that act on entries compute all of them; the assignment
+    takes those under the mask.
     """
 
     __slots__ = ("_array", "_mask")
@@ -40,6 +42,29 @@ class MaskedEntries:
     def __invert__(self) -> MaskedEntries:
         """Invert all entries."""
         return MaskedEntries(~self._array, self._mask)
+
+    def __abs__(self) -> MaskedEntries:
+        """Take the absolute value of all entries."""
+        return MaskedEntries(abs(self._array), self._mask)
+
+    def __bool__(self) -> bool:
+        """Refuse to be a condition."""
+        raise self._no_array("bool")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Refuse to be a sequence."""
+        raise self._no_array("iteration")
+
+    def _map(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        found = function(*[unmasked(arg, self._mask) for arg in args])
+        return MaskedEntries(found, self._mask)
+
+    def _no_array(self, construct: str) -> ArrayTypeError:
+        return ArrayTypeError(
+            construct,
+            "MaskedEntries are as many as the array has, so these are no array",
+            "assign it under the same mask, or use lumijit.select or compress.",
+        )
 
     def __getattr__(self, name: str) -> Any:
         """Say why there is nothing else."""

@@ -138,6 +138,23 @@ class TestMaskedEntries:
         t[t > 2] = t[t > 2] * 10
         assert t.numpy().tolist() == [[1, 2], [30, 40]]
 
+    @by_space
+    def test_functions(self, space: Any) -> None:
+        x, y = flat(space)(1, 4, 9), flat(space)(1, -2, 3)
+        mask = x > 2
+        x[mask] = dr.sqrt(x[mask])
+        assert list(x) == [1, 2, 3]
+        y[mask] = dr.fma(x[mask], abs(y[mask]), 1)
+        assert list(y) == [1, 5, 10]
+        sine, cosine = dr.sincos(x[mask])
+        x[mask] = sine * sine + cosine * cosine
+        assert dr.allclose(x, 1)
+        for mistake in (bool, list, dr.sum, dr.max):
+            with pytest.raises(ArrayTypeError, match="MaskedEntries"):
+                mistake(x[mask])
+        with pytest.raises(ArrayTypeError, match="meet those under another one"):
+            dr.minimum(x[mask], y[y > 7])
+
     def test_in_branches(self) -> None:
         def change(t: Any) -> Any:
             t = TensorXf(t)
