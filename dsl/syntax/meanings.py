@@ -65,8 +65,9 @@ class Meanings:
         for attribute in attributes:
             value = getattr(value, attribute, None)
         found = isinstance(value, (BuiltinFunctionType, type))
-        if isinstance(value, FunctionType):
-            module = value.__module__ or ""
+        # (Functions of compiled modules are of another type than Python's.)
+        if not found and hasattr(value, "__qualname__"):
+            module = getattr(value, "__module__", None) or ""
             found = module.startswith(_OURS) and module not in _WITH_EFFECTS
         return self._note("is_harmless", path, found)
 

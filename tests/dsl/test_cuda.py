@@ -60,6 +60,12 @@ def written(m: Any) -> Any:
     return target
 
 
+def local(m: Any) -> Any:
+    buffer = dr.alloc_local(m.Float, 3, m.Float(1))
+    buffer[dr.arange(m.UInt, 9) % 2] = dr.arange(m.Float, 9)
+    return buffer[dr.arange(m.UInt, 9) % 3]
+
+
 def texture(m: Any) -> Any:
     made = m.Texture2f((4, 4), 1)
     made.set_value(m.Float(np.arange(16)))
@@ -85,7 +91,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "write": written,
     "texture": texture,
     "tensor": lambda m: (m.TensorXf(np.ones((2, 3))) * 2).array,
-    "local": lambda m: dr.alloc_local(m.Float, 3, m.Float(1))[dr.arange(m.UInt, 9) % 3],
+    "local": local,
 }
 
 
