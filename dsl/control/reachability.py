@@ -83,10 +83,9 @@ class Reach:
 
     Left out are variables of enclosing functions whose names are in `own_names`, and
     all that the construct `around` this one has found, but not what that has left out
-    for the names of its own. With `known`, only values are
-    looked at, not what code can reach, and no objects that are in it, unless they are
-    PyTrees. `constants` are the variables that hold plain values and that no function
-    assigns, if these are wanted.
+    for the names of its own. With `known`, only values are looked at, not what code can
+    reach, and no objects that are in it, unless they are PyTrees. `constants` are the
+    variables that hold plain values and that no function assigns, if these are wanted.
     """
 
     def __init__(

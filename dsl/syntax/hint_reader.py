@@ -8,6 +8,7 @@ from typing import Any
 import gast
 
 from lumijit.syntax.meanings import Meanings
+from lumijit.syntax.names import dotted_name
 from lumijit.syntax.source import Source
 
 _FORWARDED = ("mode", "label", "strict", "compress", "max_iterations")
@@ -78,10 +79,6 @@ class HintReader:
         return frozenset(e.id for e in value.elts)
 
     def _is_hint(self, function: Any) -> bool:
-        path: list[str] = []
-        while isinstance(function, gast.Attribute):
-            path.append(function.attr)
-            function = function.value
-        if not isinstance(function, gast.Name) or path[:1] not in ([], ["hint"]):
-            return False
-        return self.meanings.is_hint((function.id, *reversed(path)))
+        path = dotted_name(function)
+        is_named_so = len(path) == 1 or path[-1:] == ("hint",)
+        return is_named_so and self.meanings.is_hint(path)

@@ -3,9 +3,9 @@
 Processors differ in what a gather instruction is worth. With AVX-512 it is used, but
 for indices that grow steadily: it doesn't train the prefetcher. There and elsewhere
 lanes are read one by one; idle lanes read entry 0, so that no mask needs to be tested.
-Gathers that differ by a
-constant offset only (the components of a vector, the channels of a texel) become
-one wide load per lane and a transposition. Reads of runs (`runs`) are one load.
+Gathers that differ by a constant offset only (the components of a vector, the channels
+of a texel) become one wide load per lane and a transposition (`columns`). Reads of runs
+(`runs`) are one load.
 """
 
 from __future__ import annotations
