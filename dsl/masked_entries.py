@@ -26,6 +26,7 @@ class MaskedEntries(Composed):
 
     __slots__ = ("_array", "_mask")
     __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, array: Array, mask: Any) -> None:
         self._array = array
@@ -125,7 +126,20 @@ def _define(name: str) -> None:
     setattr(MaskedEntries, f"__i{plain}__", updated)
 
 
+def _define_comparison(name: str) -> None:
+    """Give `MaskedEntries` a comparison, entry by entry."""
+    function = getattr(operator, name)
+
+    def compared(self: MaskedEntries, value: Any) -> MaskedEntries:
+        found = function(self._array, unmasked(value, self._mask))
+        return MaskedEntries(found, self._mask)
+
+    setattr(MaskedEntries, f"__{name}__", compared)
+
+
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _define(_name)
+for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
+    _define_comparison(_name)
 for _name in ("and_", "or_", "xor", "lshift", "rshift"):
     _define(_name)

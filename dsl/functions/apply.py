@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,21 +22,40 @@ from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 
 def apply(op: Op, construct: str, *args: Any) -> Any:
     """Apply an operation to arrays or Python numbers, promoting as needed."""
     flat = direct.apply_flat(op, args)
     if flat is not None:
         return flat
+    has_array = False
     for arg in args:
-        if isinstance(arg, ArrayBase):
-            return operators.apply(op, construct, *args)
+        if isinstance(arg, Composed):
+            return arg._map(partial(apply, op, construct), args)
+        has_array = has_array or isinstance(arg, ArrayBase)
+    if has_array:
+        return operators.apply(op, construct, *args)
     if all(initialize.is_number(a) for a in args):
         return on_numbers(op, construct, *args)
-    found = Composed.map(partial(apply, op, construct), args)
-    if found is not None:
-        return found
     raise not_numeric(construct, args)
+
+
+def by_parts(function: _F) -> _F:
+    """Let a function that acts entry by entry take what is composed of arrays, too.
+
+    (Those that apply one operation do so without, by `apply`.)
+    """
+
+    @wraps(function)
+    def applied(*args: Any, **options: Any) -> Any:
+        for arg in args:
+            if isinstance(arg, Composed):
+                return arg._map(partial(applied, **options), args)
+        return function(*args, **options)
+
+    return applied  # type: ignore[return-value]
 
 
 def not_numeric(construct: str, args: tuple[Any, ...]) -> ArrayTypeError:

@@ -13,7 +13,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import Op
-from lumijit.functions.apply import apply, bits_of_number
+from lumijit.functions.apply import apply, bits_of_number, by_parts
 from lumijit.nested import wrap as wrap_nested
 from lumijit.promotion import joined_namespace
 from lumijit.runtime.errors import ArrayTypeError
@@ -28,6 +28,7 @@ def _count(op: Op, construct: str, arg: Any) -> Array:
     return bits_of_number(op, construct, arg)
 
 
+@by_parts
 def popcnt(arg: Any, /) -> Array:
     """Count the set bits.
 
@@ -44,6 +45,7 @@ def popcnt(arg: Any, /) -> Array:
     return _count(lo.POPCNT, "lumijit.popcnt", arg)
 
 
+@by_parts
 def lzcnt(arg: Any, /) -> Array:
     """Count the zero bits above the highest set one.
 
@@ -60,6 +62,7 @@ def lzcnt(arg: Any, /) -> Array:
     return _count(lo.LZCNT, "lumijit.lzcnt", arg)
 
 
+@by_parts
 def tzcnt(arg: Any, /) -> Array:
     """Count the zero bits below the lowest set one.
 
@@ -76,6 +79,7 @@ def tzcnt(arg: Any, /) -> Array:
     return _count(lo.TZCNT, "lumijit.tzcnt", arg)
 
 
+@by_parts
 def brev(arg: Any, /) -> Array:
     """Reverse the order of the bits.
 
@@ -92,6 +96,7 @@ def brev(arg: Any, /) -> Array:
     return _count(lo.BREV, "lumijit.brev", arg)
 
 
+@by_parts
 def log2i(arg: Any, /) -> Array:
     """Floor of the logarithm to base 2; 0 gives the largest or -1 value.
 
@@ -116,6 +121,7 @@ def _rotate(op: Op, construct: str, arg: Any, distance: Any) -> Array:
     return bits_of_number(op, construct, arg, distance)
 
 
+@by_parts
 def rotl(arg: Any, distance: Any, /) -> Array:
     """Move the bits up; those that leave at the top come in again from below.
 
@@ -133,6 +139,7 @@ def rotl(arg: Any, distance: Any, /) -> Array:
     return _rotate(lo.ROTL, "lumijit.rotl", arg, distance)
 
 
+@by_parts
 def rotr(arg: Any, distance: Any, /) -> Array:
     """Move the bits down; those that leave at the bottom come in again from above.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.base import Array
+from lumijit.functions.apply import by_parts
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import clip as limited
 from lumijit.functions.elementwise import fma, mulsign
@@ -16,6 +17,7 @@ from lumijit.functions.selection import select
 from lumijit.functions.transcendental import cbrt, power
 
 
+@by_parts
 def linear_to_srgb(x: Any, clip: bool = True) -> Array:
     """Encode linear intensities as sRGB does.
 
@@ -36,6 +38,7 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Array:
     return select(size <= 0.0031308, 12.92 * x, mulsign(curved, x))
 
 
+@by_parts
 def srgb_to_linear(x: Any, clip: bool = True) -> Array:
     """Decode intensities that are encoded as in sRGB.
 

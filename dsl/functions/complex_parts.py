@@ -8,7 +8,7 @@ from typing import Any
 
 from lumijit import initialize
 from lumijit.base import Array, ArrayBase
-from lumijit.functions.apply import not_numeric
+from lumijit.functions.apply import by_parts, not_numeric
 from lumijit.functions.complex_math import argument
 from lumijit.functions.selection import select
 from lumijit.special_arrays import parts_of
@@ -26,6 +26,7 @@ def _has_parts(value: Any) -> bool:
     return initialize.is_complex(value) or (spec is not None and spec.kind.is_number)
 
 
+@by_parts
 def real(arg: Any, /) -> Any:
     """The real part; of what isn't complex, all of it.
 
@@ -43,6 +44,7 @@ def real(arg: Any, /) -> Any:
     return arg.real if _has_parts(arg) else arg
 
 
+@by_parts
 def imag(arg: Any, /) -> Any:
     """The imaginary part; zero for what isn't complex.
 
@@ -60,6 +62,7 @@ def imag(arg: Any, /) -> Any:
     return arg.imag if _has_parts(arg) else type(arg)(0)
 
 
+@by_parts
 def conj(arg: Any, /) -> Any:
     """The conjugate: the imaginary parts with the other sign.
 
@@ -79,6 +82,7 @@ def conj(arg: Any, /) -> Any:
     return arg._conjugate() if _has_parts(arg) else arg
 
 
+@by_parts
 def arg(z: Any, /) -> Array:
     """The angle between a complex number and the positive real axis, in radians.
 

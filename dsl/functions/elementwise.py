@@ -8,7 +8,13 @@ from lumijit import initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.record import Op
-from lumijit.functions.apply import apply, not_numeric, promoted, unary_function
+from lumijit.functions.apply import (
+    apply,
+    by_parts,
+    not_numeric,
+    promoted,
+    unary_function,
+)
 
 sqrt = unary_function(
     ar.SQRT,
@@ -99,6 +105,7 @@ def maximum(a: Any, b: Any, /) -> Array:
     return apply(ar.MAX, "lumijit.maximum", a, b)
 
 
+@by_parts
 def fmin(a: Any, b: Any, /) -> Array:
     """The smaller of two values, entry by entry, ignoring NaN.
 
@@ -116,6 +123,7 @@ def fmin(a: Any, b: Any, /) -> Array:
     return _without_nan(ar.MIN, "lumijit.fmin", a, b)
 
 
+@by_parts
 def fmax(a: Any, b: Any, /) -> Array:
     """The larger of two values, entry by entry, ignoring NaN.
 
@@ -207,6 +215,7 @@ def _negated(a: Any) -> Any:
     return -a
 
 
+@by_parts
 def sign(arg: Any, /) -> Array:
     """The sign: 1 where the argument is >= 0, else -1.
 

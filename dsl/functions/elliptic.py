@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumijit.base import Array, ArrayBase
-from lumijit.functions.apply import promoted
+from lumijit.functions.apply import by_parts, promoted
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import fma, round, sqrt
 from lumijit.functions.selection import select
@@ -195,6 +195,7 @@ def _apply(construct: str, function: Callable[..., Any], *args: Any) -> Any:
     return function(*wide)
 
 
+@by_parts
 def comp_ellint_1(k: Any, /) -> Array:
     """Complete elliptic integral of the first kind, K(k).
 
@@ -212,6 +213,7 @@ def comp_ellint_1(k: Any, /) -> Array:
     return _apply("lumijit.comp_ellint_1", _whole_1, k)
 
 
+@by_parts
 def comp_ellint_2(k: Any, /) -> Array:
     """Complete elliptic integral of the second kind, E(k).
 
@@ -229,6 +231,7 @@ def comp_ellint_2(k: Any, /) -> Array:
     return _apply("lumijit.comp_ellint_2", _whole_2, k)
 
 
+@by_parts
 def comp_ellint_3(k: Any, nu: Any, /) -> Array:
     """Complete elliptic integral of the third kind.
 
@@ -247,6 +250,7 @@ def comp_ellint_3(k: Any, nu: Any, /) -> Array:
     return _apply("lumijit.comp_ellint_3", _whole_3, k, nu)
 
 
+@by_parts
 def ellint_1(phi: Any, k: Any, /) -> Array:
     """Incomplete elliptic integral of the first kind, F(phi, k).
 
@@ -265,6 +269,7 @@ def ellint_1(phi: Any, k: Any, /) -> Array:
     return _apply("lumijit.ellint_1", _first, phi, k)
 
 
+@by_parts
 def ellint_2(phi: Any, k: Any, /) -> Array:
     """Incomplete elliptic integral of the second kind, E(phi, k).
 
@@ -283,6 +288,7 @@ def ellint_2(phi: Any, k: Any, /) -> Array:
     return _apply("lumijit.ellint_2", _second, phi, k)
 
 
+@by_parts
 def ellint_3(phi: Any, k: Any, nu: Any, /) -> Array:
     """Incomplete elliptic integral of the third kind.
 

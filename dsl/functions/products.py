@@ -8,7 +8,7 @@ from lumijit import operators
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.arithmetic import MULHI
 from lumijit.enums import VarType
-from lumijit.functions.apply import apply, check_words, promoted
+from lumijit.functions.apply import apply, by_parts, check_words, promoted
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.type_traits import replace_type_t
 
@@ -22,6 +22,7 @@ _WIDE = {
 }
 
 
+@by_parts
 def mul_hi(a: Any, b: Any, /) -> Array:
     """The upper half of the bits of a product.
 
@@ -46,6 +47,7 @@ def mul_hi(a: Any, b: Any, /) -> Array:
     return int(a) * int(b) >> 32
 
 
+@by_parts
 def mul_wide(a: Any, b: Any, /) -> Array:
     """All bits of a product.
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
-from lumijit.base import Array, ArrayBase
+from lumijit.base import Array, ArrayBase, Composed
 from lumijit.compiler.ir.effects import wrap
-from lumijit.functions.apply import not_numeric
+from lumijit.functions.apply import by_parts, not_numeric
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
@@ -46,6 +46,9 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     if cls is not None:
         wide = mask if type(mask) is cls._mask else cls._mask(mask)
         return _converted(cls, a)._select(wide, _converted(cls, b))
+    composed = Composed.map(select, (mask, a, b))
+    if composed is not None:
+        return composed
     if isinstance(mask, (bool, np.bool_)):
         if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
             return _select_arrays(mask, a, b)
@@ -128,6 +131,7 @@ def _shape_only(value: Any) -> Any:
     return value if isinstance(value, (ArrayBase, list, tuple)) else 0
 
 
+@by_parts
 def isnan(arg: Any, /) -> Any:
     """Test for NaN.
 
@@ -146,6 +150,7 @@ def isnan(arg: Any, /) -> Any:
     return math.isnan(_number(arg, "lumijit.isnan"))
 
 
+@by_parts
 def isinf(arg: Any, /) -> Any:
     """Test for positive or negative infinity.
 
@@ -168,6 +173,7 @@ def isinf(arg: Any, /) -> Any:
     return math.isinf(_number(arg, "lumijit.isinf"))
 
 
+@by_parts
 def isfinite(arg: Any, /) -> Any:
     """Test for values that are neither infinite nor NaN.
 
@@ -264,6 +270,7 @@ def _is_real(value: Any) -> bool:
     return np.asarray(value).dtype.kind != "c"
 
 
+@by_parts
 def step(a: Any, b: Any, /) -> Any:
     """Return 0 where `a < b` and 1 elsewhere.
 

@@ -13,7 +13,7 @@ from lumijit import initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import mathematics as ma
-from lumijit.functions.apply import apply, promoted, unary_function
+from lumijit.functions.apply import apply, by_parts, promoted, unary_function
 from lumijit.functions.elementwise import fma, maximum, minimum, rcp, sqrt
 from lumijit.functions.selection import isinf, isnan, select
 
@@ -155,6 +155,7 @@ def sincosh(arg: Any, /) -> tuple[Array, Array]:
     return sinh(arg), cosh(arg)
 
 
+@by_parts
 def power(base: Any, exponent: Any, /) -> Array:
     """Raise a base to a power; the operator `**` does the same.
 
@@ -208,6 +209,7 @@ def _whole_power(base: Array, exponent: int) -> Array:
     return one._select(base == base, one)  # as wide as the base
 
 
+@by_parts
 def hypot(a: Any, b: Any) -> Array:
     """Length of the hypotenuse, sqrt(a² + b²), without overflow or underflow.
 

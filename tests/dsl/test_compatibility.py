@@ -149,11 +149,28 @@ class TestMaskedEntries:
         sine, cosine = dr.sincos(x[mask])
         x[mask] = sine * sine + cosine * cosine
         assert dr.allclose(x, 1)
-        for mistake in (bool, list, dr.sum, dr.max):
+        for mistake in (bool, list, dr.sum, dr.max, lambda v: dr.any(v > 1)):
             with pytest.raises(ArrayTypeError, match="MaskedEntries"):
                 mistake(x[mask])
         with pytest.raises(ArrayTypeError, match="meet those under another one"):
             dr.minimum(x[mask], y[y > 7])
+
+    @by_space
+    def test_choices(self, space: Any) -> None:
+        x = flat(space)(0.25, -3, dr.nan, 5)
+        mask = dr.isnan(x) | (x < 1)
+        x[mask] = dr.select(dr.isnan(x[mask]) | (x[mask] < 0), 7, x[mask] * 2)
+        assert list(x) == [0.5, 7, 7, 5]
+        x[mask] = dr.clip(x[mask], 1, 2)
+        assert list(x) == [1, 2, 2, 5]
+        x[x != 5] = dr.select(x[x != 5] == 1, 9, dr.power(x[x != 5], 3))
+        assert list(x) == [9, 8, 8, 5]
+        x[mask] = dr.select(mask, dr.step(8.5, x[mask]), x)
+        assert list(x) == [0, 1, 1, 5]
+        with pytest.raises(ArrayTypeError, match="invalid key of type 'MaskedEntries'"):
+            x[x[mask] > 0] = 1
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(x[mask])
 
     def test_in_branches(self) -> None:
         def change(t: Any) -> Any:
