@@ -2,11 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from weakref import WeakSet, ref
 
+from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.structural import CONSUMED, SCATTER
-from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.ir.vertices import CLEARED, Vertex, new_vertex
+from lumijit.runtime.dtypes import FLOAT32
 from lumijit.runtime.errors import DerivativeError
+
+# For each traversal that has cleared something: a vertex that stands for it, while any
+# of what it has cleared is there.
+_memories: WeakSet[Vertex] = WeakSet()
+# What forward mode didn't get to, or not on all ways, since these were cleared.
+_missed: WeakSet[Vertex] = WeakSet()
+
+
+class Memory:
+    """What a traversal clears, remembered by what it depended on.
+
+    Whatever is there afterwards is a user of a vertex that stands for the traversal,
+    which is one of what that depended on. Its attribute: where forward mode began.
+    """
+
+    def __init__(self, found: dict[int, Vertex], is_forward: bool) -> None:
+        self._found = found
+        self._ends = [v for v in found.values() if not v.inputs]
+        begin: list[int] = []
+        if is_forward:
+            pending: list[Vertex] = []
+            for vertex in found.values():
+                others = [p for p in vertex.parents if p.serial not in found]
+                pending += others
+                if len(others) == len(vertex.inputs):
+                    begin.append(vertex.serial)
+            self._ends += _ends(pending)
+        self._begin = frozenset(begin)
+
+    def keep(self) -> None:
+        """Remember what has been cleared and is still there; let go of the rest."""
+        cut = [ref(v) for v in self._found.values() if v.is_cut and v.attr is None]
+        self._found.clear()
+        left = [vertex for entry in cut if (vertex := entry()) is not None]
+        if not left:
+            return
+        standing = new_vertex(trace.literal(FLOAT32, 0.0), CLEARED, (), (), self._begin)
+        standing.users = [ref(vertex) for vertex in left]
+        _memories.add(standing)
+        own = ref(standing)
+        for vertex in left:
+            vertex.attr = standing
+            vertex.users.append(own)
+        for vertex in self._ends:
+            vertex.users.append(own)
+
+
+def _ends(pending: list[Vertex]) -> Iterator[Vertex]:
+    """Return all that some vertices depend on and that depends on nothing."""
+    seen: set[int] = set()
+    while pending:
+        vertex = pending.pop()
+        if vertex.serial not in seen:
+            seen.add(vertex.serial)
+            pending += vertex.parents
+            if not vertex.inputs:
+                yield vertex
+
+
+def beyond(seeds: Iterable[Vertex], found: dict[int, Vertex]) -> list[Vertex]:
+    """Return what depends on seeds and isn't reached, as a way there is cleared.
+
+    Where an earlier traversal from the same seeds has arrived doesn't count.
+
+    Args:
+        seeds: where forward mode begins.
+        found: all vertices that it reaches.
+    """
+    if not _memories:
+        return []
+    begin = {vertex.serial for vertex in seeds}
+    seen: dict[int, Vertex] = {}
+    stack = [user for v in found.values() for user in _later(v) if user.is_cut]
+    while stack:
+        vertex = stack.pop()
+        if vertex.serial not in seen:
+            seen[vertex.serial] = vertex
+            stack += _later(vertex)
+    return [v for v in seen.values() if not _has_arrived(v, begin)]
+
+
+def _later(vertex: Vertex) -> Iterator[Vertex]:
+    """Return what was computed of a vertex, by way of what has been cleared, too."""
+    for entry in vertex.users:
+        user = entry()
+        if user is None:
+            continue
+        if user in _memories:
+            yield from (v for v in _later(user) if v.serial > vertex.serial)
+        elif not _replaces(user, vertex):
+            yield user
+
+
+def _has_arrived(vertex: Vertex, begin: set[int]) -> bool:
+    is_known = vertex.is_cut and isinstance(vertex.attr, Vertex)
+    return is_known and vertex.grad is not None and begin <= vertex.attr.attr
+
+
+def note_missed(missed: Iterable[Vertex]) -> None:
+    """Have an error raised where the gradients of vertices are asked for."""
+    _missed.update(missed)
+
+
+def note_given(vertex: Vertex) -> None:
+    """Take a gradient for right: it has been replaced."""
+    _missed.discard(vertex)
+
+
+def refuse_missed(vertex: Vertex) -> None:
+    """Raise if forward mode hasn't got to a vertex, or not on all ways."""
+    if vertex in _missed:
+        raise DerivativeError(
+            "lumijit.grad",
+            "forward mode didn't get here on all ways: an earlier traversal has "
+            "cleared a part of what the array was computed of",
+            "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, or compute "
+            "the array again before the forward traversal.",
+        )
+
+
+def refuse_given_beyond(missed: Iterable[Vertex], construct: str) -> None:
+    """Raise if a gradient begins where reverse mode can't come back from."""
+    if any(vertex.grad is not None for vertex in missed):
+        raise _lost(construct, "arrays with gradients were computed of")
+
+
+def _lost(construct: str, what: str) -> DerivativeError:
+    return DerivativeError(
+        construct,
+        f"a part of what {what} has been cleared: an earlier traversal has gone along "
+        "there, so gradients would be lost",
+        "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, add up the "
+        "results and go back once, compute the argument again, or detach that part.",
+    )
 
 
 def refuse_cleared(
@@ -29,14 +166,7 @@ def refuse_cleared(
     while stack:
         vertex = stack.pop()
         if vertex.is_cut:
-            raise DerivativeError(
-                construct,
-                "a part of what the argument was computed of has been cleared: an "
-                "earlier traversal has gone along there, so gradients would be lost",
-                "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, add up "
-                "the results and go back once, compute the argument again, or detach "
-                "that part.",
-            )
+            raise _lost(construct, "the argument was computed of")
         if vertex.serial in seen or vertex.serial not in found:
             continue
         seen.add(vertex.serial)
@@ -59,6 +189,12 @@ def refuse_ended(seeds: Iterable[Vertex], construct: str) -> None:
             "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, or compute "
             "the results again.",
         )
+
+
+def _replaces(user: Vertex, vertex: Vertex) -> bool:
+    """Tell whether a value is made of an array of which entries are replaced, only."""
+    own = [k for k in user.inputs if user.deps[k].vertex is vertex]
+    return bool(own) and all(_is_replaced(user, k) for k in own)
 
 
 def _is_replaced(vertex: Vertex, k: int) -> bool:

@@ -14,7 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lumijit.compiler.derive import branching, finite, loops, rules, written
+from lumijit.compiler.derive import (
+    branching,
+    cleared,
+    finite,
+    loops,
+    rules,
+    written,
+)
 from lumijit.compiler.derive.adjoints import Adjoint, Places
 from lumijit.compiler.derive.border import (
     Border,
@@ -24,7 +31,6 @@ from lumijit.compiler.derive.border import (
     note_use,
     postponed,
 )
-from lumijit.compiler.derive.cleared import refuse_cleared
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import ROOT, Node
@@ -97,6 +103,8 @@ class isolated:
 _queue: Variable[Found | None] = Variable("queue", None)
 # From where reverse mode was asked to go back since the last traversal.
 _starts: Variable[tuple[Vertex, ...]] = Variable("starts", ())
+# What isn't reached in forward direction, as it has been cleared before.
+_beyond: Variable[tuple[Vertex, ...]] = Variable("beyond", ())
 _isolation: Variable[Isolation | None] = Variable("isolation", None)
 # What nested traversals have left for the one that is running.
 _arrivals: Variable[Found | None] = Variable("arrivals", None)
@@ -147,11 +155,12 @@ def enqueue(seeds: list[Vertex], is_forward: bool, construct: str) -> None:
     isolation = _isolation.get()
     start = isolation.start if isolation is not None else 0
     found = _collect(seeds, is_forward, start)
-    if not is_forward:
-        refuse_cleared(seeds, found, construct)
-    _queue.set({**(_queue.get() or {}), **found})
-    if not is_forward:
+    if is_forward:
+        _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
+    else:
+        cleared.refuse_cleared(seeds, found, construct)
         _starts.set((*_starts.get(), *seeds))
+    _queue.set({**(_queue.get() or {}), **found})
 
 
 def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> None:
@@ -162,9 +171,14 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
         clearing: what to forget.
         is_tracked: whether derivatives of what is computed here are tracked, too.
     """
-    found, starts = _queue.get() or {}, _starts.get()
+    found, starts, beyond = _queue.get() or {}, _starts.get(), _beyond.get()
     _queue.set(None)
     _starts.set(())
+    _beyond.set(())
+    if is_forward:
+        cleared.note_missed(beyond)
+    else:
+        cleared.refuse_given_beyond(beyond, "lumijit.traverse")
     if is_forward:
         if any(serial in postponed.sums for serial in found):
             raise begins_outside()
@@ -174,7 +188,12 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
         begin = starts or [v for v in found.values() if v.inputs]
         if any(border.has(v) and v.grad is not None for v in begin):
             raise begins_outside()
+    is_kept = clearing.edges and trace.state.scope is ROOT
+    memory = cleared.Memory(found, is_forward) if is_kept else None
     _run(found, is_forward, clearing, is_tracked)
+    if memory is not None:
+        del starts, beyond
+        memory.keep()
 
 
 def traverse_between(
@@ -347,6 +366,7 @@ def gradient(node: Node) -> Node:
             "read the gradient before the construct or after it, or use evaluated "
             "mode.",
         )
+    cleared.refuse_missed(vertex)
     if is_argument(vertex):
         note_use(vertex)
     if vertex.grad is None:

@@ -114,8 +114,9 @@ class Vertex:
     @property
     def is_end(self) -> bool:
         """Whether nothing is known of what the value depends on."""
-        is_known = self.serial in variables or self.attr is not None
-        return self.op in (None, CLEARED) and not is_known
+        if self.serial in variables:
+            return False
+        return self.op is CLEARED or (self.op is None and self.attr is None)
 
     def cut(self, is_sure: bool) -> None:
         """Forget what the value depends on; `is_sure`: that derivatives flow there."""

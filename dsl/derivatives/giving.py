@@ -7,7 +7,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
-from lumijit.compiler.derive import border, traversal
+from lumijit.compiler.derive import border, cleared, traversal
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
@@ -52,6 +52,7 @@ def _clear(vertex: Vertex, construct: str) -> None:
     active = _active(vertex, construct)
     if active is None or vertex.grad is None:
         vertex.grad = None
+        cleared.note_given(vertex)
     else:
         zero = trace.literal(vertex.type, 0.0)
         vertex.grad = trace.select(active, zero, vertex.grad)

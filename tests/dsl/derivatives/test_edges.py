@@ -245,3 +245,53 @@ def test_forward_mode_where_all_has_been_cleared() -> None:
     assert list(cube.grad) == [12]
     del square, cube
     dr.forward(x)
+
+
+MISSED = "forward mode didn't get here on all ways"
+
+
+def test_forward_mode_where_a_part_has_been_cleared() -> None:
+    """That part got zeros, also where what it was computed of is gone."""
+    x = Float64(3)
+    dr.enable_grad(x)
+    double = x * 2
+    first, second, third, other = double * 3, double * 5, double + x, x * 7
+    del double
+    dr.backward(first)
+    dr.forward(x)
+    assert list(other.grad) == [7]
+    for result in (first, second, third):
+        with pytest.raises(RuntimeError, match=MISSED):
+            dr.grad(result)
+    dr.set_grad(second, 4)
+    assert list(second.grad) == [4]
+    other = x * 7
+    with pytest.raises(RuntimeError, match="arrays with gradients were computed of"):
+        dr.backward_to(x)
+    dr.clear_grad(third)
+    assert list(third.grad) == [0]
+
+
+def test_forward_mode_again_leaves_what_has_arrived() -> None:
+    x, w = Float64(3), Float64(5)
+    dr.enable_grad(x, w)
+    kept = []
+    for k in range(3):
+        kept.append(x * x + k)
+        dr.forward(x)
+    assert [list(y.grad) for y in kept] == [[6]] * 3
+    both, other = x * (w * w), w * 2
+    dr.forward(x)
+    dr.forward(w)
+    assert list(other.grad) == [2]
+    with pytest.raises(RuntimeError, match=MISSED):
+        dr.grad(both)
+
+
+def test_forward_mode_to_an_array_that_is_written_to_again() -> None:
+    buffer, x = dr.zeros(Float64, 2), Float64(3)
+    dr.enable_grad(x)
+    for k in range(1, 3):
+        dr.scatter(buffer, x * k, dr.arange(UInt32, 2))
+        dr.forward(x)
+        assert list(buffer.grad) == [k, k]
