@@ -186,7 +186,9 @@ def is_update(array: Array, value: Array) -> bool:
     )
 
 
-def is_updated(array: Array, value: Array, index: Node, mask: Node) -> bool:
+def is_updated(
+    array: Array, value: Array, index: Node, mask: Node, same: Node | None = None
+) -> bool:
     """Write `x[k] = x[k] + y` as an update, which needs no copy of what it reads.
 
     The value then stands for the array's entries at the positions, which all differ:
@@ -197,6 +199,7 @@ def is_updated(array: Array, value: Array, index: Node, mask: Node) -> bool:
         value: what is written, which `is_update`.
         index: the positions, which `memory.aim` has checked.
         mask: which of them are inside.
+        same: the same positions in an order that suits memory, for one value for all.
     """
     now, node = memory.entries(array._node, index, mask), value._node
     op = node.op
@@ -207,12 +210,13 @@ def is_updated(array: Array, value: Array, index: Node, mask: Node) -> bool:
         return False
     if op is ar.SUB:
         second = trace.emit1(ar.NEG, second)
+    place = index if same is None or second.size != 1 else same
     # Nobody may refer to the entries of before, or they would be kept.
     value._rehouse(second)
     del node, first, now
     is_done = False
     try:
-        memory.update(array, second, index, mask, _UPDATES[op], "no_conflicts")
+        memory.update(array, second, place, mask, _UPDATES[op], "no_conflicts")
         is_done = True
     finally:
         entries = memory.entries(array._node, index, mask)

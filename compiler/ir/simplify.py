@@ -219,7 +219,7 @@ def _mul(a: Node, b: Node) -> Node | None:
         return a
     if b.attr == 0 and _may_drop(a):
         return trace.literal(a.type, a.type.wrap(0), a.size)
-    if b.attr == -1:
+    if b.attr == -1 or (a.type.is_int and b.attr == a.type.wrap(-1)):
         return trace.emit1(ar.NEG, a)
     if a.type.bits == 64 and a.type.is_int and b.attr > 0 and not b.attr & (b.attr - 1):
         # Without AVX-512 a 64-bit product takes three multiplications.

@@ -242,15 +242,22 @@ class TensorArray(ArrayBase):
             scatter(flat, new, where.positions(index_class(flat._spec)))
 
     def _write(self, where: View, value: Array) -> None:
-        """Write to entries that surely exist, in place if that is an update."""
-        flat = self._flat
-        index = where.positions(index_class(flat._spec))._node
+        """Write to entries that surely exist, in place if that is an update.
+
+        Processors are fast where memory is written in the order in which it lies, so
+        one value for all is written in it.
+        """
+        flat, cls = self._flat, index_class(self._flat._spec)
+        same = where.forwards()
+        index = (same if len(value) == 1 else where).positions(cls)._node
         everywhere = trace.make_true(1)
         index, mask = memory.aim(flat, index, everywhere, "scatter", is_inside=True)
         is_update = value._node.size == where.size and where.is_injective
-        is_update = is_update and indexing.is_update(flat, value)
-        if not is_update or not indexing.is_updated(flat, value, index, mask):
-            memory.update(flat, value._node, index, mask)
+        if is_update and indexing.is_update(flat, value):
+            other = None if same is where else same.positions(cls)._node
+            if indexing.is_updated(flat, value, index, mask, other):
+                return
+        memory.update(flat, value._node, index, mask)
 
     def _selected(self, key: Any) -> View:
         dtype = index_class(self._flat._spec)

@@ -64,6 +64,17 @@ class View:
             return False
         return size == 0 or self._joined() in ([(size, 1)], [])
 
+    def forwards(self) -> View:
+        """Return the same entries in an order that goes back along no dimension."""
+        back = [not isinstance(step, ArrayBase) and step < 0 for _, step in self.runs]
+        if not any(back):
+            return self
+        start, runs = self.start, []
+        for (size, step), is_back in zip(self.runs, back, strict=True):
+            start += (size - 1) * step if is_back else 0
+            runs.append((size, -step if is_back else step))
+        return View(self.shape, start, tuple(runs))
+
     def _joined(self) -> list[tuple[int, Any]]:
         """Return the runs, those that follow each other evenly as one."""
         joined: list[tuple[int, Any]] = []

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("each_target")
 
 SIZES = (2, 7, 8, 9, 15, 16, 17, 33, 100)
 #: Functions of a counter that grow by the same number from lane to lane, mostly.
-STEADY = (lambda i: i * 3, lambda i: 999 - i, lambda i: 4 * (i // 7) + 2 * i)
+STEADY = (lambda i: i * 3, lambda i: 999 - 2 * i, lambda i: 4 * (i // 7) + 2 * i)
 TYPES = ("Float", "Float64", "Float16", "Int8", "Int16", "Int", "UInt64", "Bool")
 
 
@@ -249,6 +249,57 @@ def test_tables_by_row() -> None:
     start = dr.gather(UInt32, UInt32(table), n // 45) * 45
     result = dr.gather(Float, array, start + n % 45)
     np.testing.assert_array_equal(result.numpy(), a.reshape(50, 45)[table].ravel())
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("width", [3, 40, 64])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_runs_that_go_back(name: str, width: int, is_masked: bool) -> None:
+    for size in SIZES:
+        array, a = entries(size + 4, name)
+        n, k = dr.arange(UInt32, size), np.arange(size)
+        active, chosen = (n % 5 != 2, k % 5 != 2) if is_masked else (Bool(True), k >= 0)
+        # Also beyond both ends; and backwards in each row.
+        for index, where in (
+            (size - 1 - n, size - 1 - k),
+            (UInt32((size - 3) % 2**32) - n, size - 3 - k),
+            (size + 6 - n, size + 6 - k),
+            (
+                n // width * width + (width - 1 - n % width),
+                k + width - 1 - k % width * 2,
+            ),
+        ):
+            found = dr.gather(type(array), array, index, active)
+            zero = a.dtype.type(0)
+            wanted = np.where(chosen, expected(a, where), zero)
+            np.testing.assert_array_equal(found.numpy(), wanted)
+            inside = chosen & (where >= 0) & (where < size)
+            target, other = dr.zeros(type(array), size), np.zeros(size, a.dtype)
+            dr.scatter(target, array[:size], index, active)
+            other[where[inside]] = a[:size][inside]
+            np.testing.assert_array_equal(target.numpy(), other)
+            if name != "Bool":
+                mode = dr.ReduceMode.NoConflicts
+                dr.scatter_add(target, array[:size], index, active, mode)
+                other[where[inside]] += a[:size][inside]
+                np.testing.assert_array_equal(target.numpy(), other)
+
+
+@pytest.mark.packets("vector loads")
+def test_runs_that_go_back_are_loads_of_packets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    array, _ = entries(1000)
+    tensor = llvm.TensorXf(array, (20, 50))
+    dr.eval(array)
+    for read in (
+        lambda: dr.gather(Float, array, 999 - dr.arange(UInt32, 1000)),
+        lambda: array[::-1],
+        lambda: dr.gather(Float, array, dr.arange(Int, 999, -1, -1)),
+        lambda: tensor[:, ::-1],
+        lambda: tensor[::-1],
+    ):
+        assert "shufflevector" in code_of(read, capsys)
 
 
 @pytest.mark.packets("vector loads")

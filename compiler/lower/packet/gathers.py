@@ -18,7 +18,7 @@ from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
-from lumijit.compiler.lower.packet.runs import Run, Runs, run_address
+from lumijit.compiler.lower.packet.runs import Run, Runs, load_run, run_address
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
 from lumijit.compiler.plan.program import target_root
@@ -153,15 +153,16 @@ class Gathers:
     def _read_run(self, nodes: list[Node], run: Run) -> None:
         """Read entries of which those of all lanes probably follow each other.
 
-        Where that is sure, lanes that aren't active are left out by the processor.
-        Else the packets in which it holds, and all lanes read, have code of their own.
+        Where that is sure and they go on, the processor leaves out lanes that aren't
+        active. Else the packets in which it holds, and all lanes read, have code of
+        their own.
         """
         low, b = self.low, self.b
         first = nodes[0]
         active = self._active(first)
         index = low.values[first.deps[1]]
         is_word = first.type.size_bytes in _WORDS and first.type is not BOOL
-        if run.step and run.is_sure and is_word:
+        if run.step > 0 and run.is_sure and is_word:
             for node in nodes:
                 low.values[node] = self._load_run(node, index, active)
             return
@@ -195,14 +196,17 @@ class Gathers:
 
         if run is None or not run.step:
             return apart()
-        place = run_address(b, t.memory_llvm, base, index, 0)
-        if run.is_sure and t.size_bytes in _WORDS:
+        place = run_address(b, t.memory_llvm, base, index, 0, run.step)
+        if run.step > 0 and run.is_sure and t.size_bytes in _WORDS:
             return self._load(t, place, active)
         self.low.cross_mask()
-        ty = b.memory_type(t)
-        packed = f"load {ty}, ptr {place}, align {t.size_bytes}"
         (found,) = self.runs.read(
-            index, run, active, ty, lambda: [b.emit(packed)], lambda: [apart()]
+            index,
+            run,
+            active,
+            b.memory_type(t),
+            lambda: [load_run(b, t, place, run.step)],
+            lambda: [apart()],
         )
         return found
 
@@ -234,10 +238,9 @@ class Gathers:
             t = node.type
             element, index = t.memory_llvm, low.values[node.deps[1]]
             base = low.addresses[node.deps[0]]
-            place = run_address(b, element, base, index, _offset(node))
+            place = run_address(b, element, base, index, _offset(node), step)
             if step:
-                ty = b.memory_type(t)
-                raw = b.emit(f"load {ty}, ptr {place}, align {t.size_bytes}")
+                raw = load_run(b, t, place, step)
             else:
                 entry = b.emit(f"load {element}, ptr {place}")
                 raw = b.spread(element, entry)

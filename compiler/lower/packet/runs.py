@@ -1,11 +1,11 @@
-"""Finds indices that go on by one from lane to lane, or stay: accesses to runs.
+"""Finds indices that go on or back by one from lane to lane, or stay: accesses to runs.
 
-Such an access is one load or store of a packet, or one load of an entry for all lanes.
-A counter plus what is the same in all lanes surely is a run. Quotients and remainders
-of a counter (rows and columns) are runs but for the packets in which a row ends, as are
-entries of a table by row, or a position that is kept within limits: there the kernel
-looks, with one comparison a packet, unless rows are shorter than two packets. What is
-made of other data isn't asked.
+Such an access is one load or store of a packet, whose lanes are turned around where it
+goes back, or one load of an entry for all lanes. A counter plus what is the same in all
+lanes surely is a run. Quotients and remainders of a counter (rows and columns) are runs
+but for the packets in which a row ends, as are entries of a table by row, or a position
+that is kept within limits: there the kernel looks, with one comparison a packet, unless
+rows are shorter than two packets. What is made of other data isn't asked.
 
 `find_runs` guesses from the operations of an index; only what it calls sure has to be
 so. The rest is what lowers accesses: the comparison, and the address of a run.
@@ -33,11 +33,11 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.lower.packet.lanes import lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import Program, is_baked
-from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.dtypes import BOOL, UINT32, DType
 
 
 class Run(NamedTuple):
-    """By how much a value grows from lane to lane: 0 or 1; and if that is sure.
+    """By how much a value grows from lane to lane: 0, 1 or -1; and if that is sure.
 
     `rows` are operations on numbers among the kernel's arguments that tell how long
     rows are.
@@ -52,7 +52,7 @@ _ADDITIVE = {ar.ADD: 1, ar.SUB: -1}
 _PIECES = frozenset({lo.SHR, lo.SHR_BY, ar.MULHI, ar.INT_DIV})
 _SCALED = frozenset({ar.MUL, lo.SHL, lo.SHL_BY, lo.OR})
 _LIMITED = frozenset({ar.MOD, ar.MIN, ar.MAX, lo.AND})
-_STEADY = frozenset({*_ADDITIVE, *_SCALED, *_LIMITED, CAST, BITCAST, lo.SELECT})
+_STEADY = frozenset({*_ADDITIVE, ar.NEG, *_SCALED, *_LIMITED, CAST, BITCAST, lo.SELECT})
 # The last shift of a quotient says how long rows are, or the mask of a remainder.
 _TELLING = frozenset({lo.SHR, lo.AND})
 
@@ -103,7 +103,7 @@ def _run(node: Node, found: dict[Node, Run]) -> Run | None:
     if step is None:
         return None
     # Sums of 32 bits wrap around as positions do.
-    is_exact = op in _ADDITIVE or op is CAST or op is BITCAST
+    is_exact = op in _ADDITIVE or op in (ar.NEG, CAST, BITCAST)
     is_sure = all(run.is_sure for run in runs) and all(
         n.type.is_int and n.type.bits == 32 for n in (node, *deps)
     )
@@ -121,7 +121,9 @@ def _step(node: Node, steps: list[int]) -> int | None:
     op = node.op
     if op in _ADDITIVE:
         step = steps[0] + _ADDITIVE[op] * steps[1]
-        return step if 0 <= step == max(steps) else None
+        return step if 0 in steps and abs(step) < 2 else None
+    if op is ar.NEG:
+        return -steps[0]
     if op in _PIECES:
         return 0
     if op in _SCALED:
@@ -152,7 +154,8 @@ class Runs:
         if not run.is_sure:
             wanted = b.splat(UINT32, lane_of(b, b.type(UINT32), index, 0))
             if run.step:
-                wanted = b.add(UINT32, wanted, self.low.lane_numbers())
+                combine = b.add if run.step > 0 else b.sub
+                wanted = combine(UINT32, wanted, self.low.lane_numbers())
             is_packed = b.compare("eq", UINT32, index, wanted)
             if active != b.const(BOOL, True):
                 is_packed = b.binary("and", BOOL, is_packed, active)
@@ -201,14 +204,36 @@ class Runs:
         return result
 
 
-def run_address(b: Builder, element: str, base: str, index: str, offset: int) -> str:
+def run_address(
+    b: Builder, element: str, base: str, index: str, offset: int, step: int = 1
+) -> str:
     """Return where the run of entries begins that the first lane's index tells.
 
-    Positions are below 2**31: one above is as far before the first entry. Lanes that
-    lie there are masked.
+    Where it goes back, it begins at the last lane's. Positions are below 2**31: one
+    above is as far before the first entry. Lanes that lie there are masked.
     """
     first = lane_of(b, b.type(UINT32), index, 0)
     place = b.emit(f"sext i32 {first} to i64")
+    if step < 0:
+        offset -= b.width - 1
     if offset:
         place = b.emit(f"add i64 {place}, {offset}")
     return b.emit(f"getelementptr {element}, ptr {base}, i64 {place}")
+
+
+def load_run(b: Builder, t: DType, place: str, step: int) -> str:
+    """Load a packet of entries as they are in memory, in the order of the lanes."""
+    ty = b.memory_type(t)
+    return _turned(b, ty, b.emit(f"load {ty}, ptr {place}, align {t.size_bytes}"), step)
+
+
+def store_run(b: Builder, element: str, value: str, place: str, step: int) -> None:
+    """Store a packet of entries as they are in memory, from the lanes in order."""
+    ty = f"<{b.width} x {element}>"
+    # Every type's entries are aligned to a byte at least, which is all the same to x86.
+    b.line(f"store {ty} {_turned(b, ty, value, step)}, ptr {place}, align 1")
+
+
+def _turned(b: Builder, ty: str, packet: str, step: int) -> str:
+    lanes = range(b.width - 1, -1, -1)
+    return b.shuffle(ty, packet, packet, lanes) if step < 0 else packet

@@ -19,7 +19,7 @@ from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
-from lumijit.compiler.lower.packet.runs import Run, Runs, run_address
+from lumijit.compiler.lower.packet.runs import Run, Runs, run_address, store_run
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import BOOL, UINT32
 
@@ -150,10 +150,10 @@ def _store_lanes(b: Builder, write: Write) -> None:
 
 
 def _store_run(b: Builder, write: Write) -> None:
-    place = run_address(b, write.element, write.base, write.index, 0)
-    ty = f"<{b.width} x {write.element}>"
-    # Every type's entries are aligned to a byte at least, which is all the same to x86.
-    b.line(f"store {ty} {write.value}, ptr {place}, align 1")
+    assert write.run is not None
+    step = write.run.step
+    place = run_address(b, write.element, write.base, write.index, 0, step)
+    store_run(b, write.element, write.value, place, step)
 
 
 def _entry(b: Builder, element: str, address: str, lane: str) -> str:

@@ -20,6 +20,8 @@ KEYS = [
     slice(1, -1),
     (slice(None), slice(None, None, 2)),
     (slice(None, None, -1), slice(3, 40)),
+    (slice(None), slice(None, None, -1)),
+    (slice(None, None, -2), slice(-2, None, -3)),
     (0, slice(5, 9)),
     (..., 7),
     slice(0, 0),
