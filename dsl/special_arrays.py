@@ -16,6 +16,7 @@ import numpy as np
 from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir.ops.arithmetic import CEIL, FLOOR, ROUND, TRUNC
 from lumijit.compiler.ir.ops.logic import EQ, NE
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.nested import wrap as wrap_nested
@@ -71,7 +72,7 @@ class SpecialArray(ArrayBase):
     @classmethod
     def _acts_by_entry(cls, op: Op) -> bool:
         """Tell whether an operation without a rule is applied to each entry."""
-        return op in (EQ, NE)
+        return op in (EQ, NE, FLOOR, CEIL, TRUNC, ROUND)
 
     @classmethod
     def _operand(cls, value: Any, op: Op) -> Parts:

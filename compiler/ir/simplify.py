@@ -287,8 +287,14 @@ def _shift(op: Op) -> Rule:
             return trace.literal(a.type, 0, b.size)
         if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
             return None
-        amount = b.attr & (a.type.bits - 1)
-        return a if amount == 0 else trace.append(op, a.type, (a,), amount)
+        amount = b.attr
+        if amount == 0:
+            return a
+        if not 0 < amount < a.type.bits:
+            if op is lo.SHL_BY or not a.type.is_signed:
+                return trace.literal(a.type, 0, a.size)
+            amount = a.type.bits - 1
+        return trace.append(op, a.type, (a,), amount)
 
     return rule
 

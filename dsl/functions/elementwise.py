@@ -262,20 +262,33 @@ def copysign(a: Any, b: Any, /) -> Array:
 
 
 def mulsign(a: Any, b: Any, /) -> Array:
-    """`a` times the sign of `b`.
+    """`a` times `sign(b)`.
 
     Args:
-        a: number or array of signed numbers.
-        b: number or array of signed numbers.
+        a: number or array.
+        b: number or array; unsigned numbers have no sign.
 
     Returns:
-        `a` where `b` is positive, else `-a`.
+        `a` where `b >= 0`, else `-a`, of the promoted type.
 
     >>> import lumijit as dr
     >>> dr.mulsign(dr.llvm.Float(1, -2), -3)
     [-1, 2]
     """
+    if _has_no_sign(a, b):
+        return promoted("lumijit.mulsign", a, b)[0]
     return apply(ar.MULSIGN, "lumijit.mulsign", a, b)
+
+
+def _has_no_sign(a: Any, b: Any) -> bool:
+    """Tell whether `b` isn't negative, as of its type, or a number beside such a type.
+
+    The common type might be unsigned, in which a negative `b` would become positive.
+    """
+    if isinstance(b, ArrayBase):
+        return not b._spec.dtype.is_signed
+    has_sign = not isinstance(a, ArrayBase) or a._spec.dtype.is_signed
+    return not has_sign and initialize.is_number(b) and b >= 0
 
 
 def square(arg: Any, /) -> Any:

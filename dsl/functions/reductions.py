@@ -109,8 +109,11 @@ def reduced(
     if isinstance(value, ArrayBase):
         if op is ReduceOp.Identity:
             return value
-        check_reducible(op, value._spec, construct)
         axes = reduced_axes(construct, axis, value)
+        # Along axis 0, parts of numbers are reduced, which are real.
+        is_real = value._spec.kind.is_number and 0 in axes
+        spec = value._spec.plain() if is_real else value._spec
+        check_reducible(op, spec, construct)
         if value._spec.kind is TENSOR:
             return _of_tensor(op, value, axes, mode, keepdims)
         if keepdims and axes != {value.ndim - 1}:

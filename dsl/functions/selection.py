@@ -270,7 +270,6 @@ def _is_real(value: Any) -> bool:
     return np.asarray(value).dtype.kind != "c"
 
 
-@by_parts
 def step(a: Any, b: Any, /) -> Any:
     """Return 0 where `a < b` and 1 elsewhere.
 
@@ -279,13 +278,21 @@ def step(a: Any, b: Any, /) -> Any:
         b: array or number; both are promoted.
 
     Returns:
-        Zeros and ones of the common type.
+        Zeros and ones, as 32-bit integers; for cooperative vectors, of their type.
 
     >>> import lumijit as dr
     >>> dr.step(dr.llvm.Float(1, 2, 3), 2)
     [0, 1, 1]
     """
+    composed = Composed.map(_step, (a, b))
+    if composed is not None:
+        return composed
     if initialize.is_number(a) and initialize.is_number(b):
         return int(not a < b)
+    a, b = promotion.promote("lumijit.step", a, b)
+    return select(a < b, 0, 1)
+
+
+def _step(a: Any, b: Any) -> Any:
     a, b = promotion.promote("lumijit.step", a, b)
     return select(a < b, type(a)(0), type(a)(1))

@@ -16,6 +16,7 @@ from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.functions.apply import apply, by_parts, promoted, unary_function
 from lumijit.functions.elementwise import fma, maximum, minimum, rcp, sqrt
 from lumijit.functions.selection import isinf, isnan, select
+from lumijit.spec import MATRIX
 
 sin = unary_function(
     ma.SIN, "Sine of an angle in radians", "dr.sin(Float(0, 1))", "[0, 0.841471]"
@@ -247,6 +248,8 @@ def safe_sqrt(arg: Any, /) -> Array:
     >>> dr.safe_sqrt(-1.0)
     0.0
     """
+    if _is_matrix(arg):
+        return type(arg)(safe_sqrt(arg.array))
     # At the ends, too, the derivative is that of the constant: 0, not infinity.
     return sqrt(select(arg <= 0, 0.0, arg))
 
@@ -264,6 +267,8 @@ def safe_asin(arg: Any, /) -> Array:
     >>> dr.safe_asin(2.0)
     1.5707963267948966
     """
+    if _is_matrix(arg):
+        return type(arg)(safe_asin(arg.array))
     return asin(_within_unit(arg))
 
 
@@ -280,7 +285,14 @@ def safe_acos(arg: Any, /) -> Array:
     >>> dr.safe_acos(2.0)
     0.0
     """
+    if _is_matrix(arg):
+        return type(arg)(safe_acos(arg.array))
     return acos(_within_unit(arg))
+
+
+def _is_matrix(arg: Any) -> bool:
+    """Tell whether there is no order, but functions act on each entry."""
+    return isinstance(arg, ArrayBase) and arg._spec.kind is MATRIX
 
 
 def _within_unit(arg: Any) -> Any:

@@ -23,7 +23,7 @@ from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.operators import check_accepts
 from lumijit.runtime.errors import ArrayTypeError, SizeError
-from lumijit.spec import TENSOR, require
+from lumijit.spec import DYNAMIC, FLAT, TENSOR, require
 
 
 def dot(a: Any, b: Any, /) -> Any:
@@ -31,11 +31,14 @@ def dot(a: Any, b: Any, /) -> Any:
 
     Args:
         a: array, number or sequence of these.
-        b: array, number or sequence of these; both are promoted.
+        b: array, number or sequence of these.
 
     Returns:
-        The sum of the products of the items, computed with fused multiply-adds. For
-        flat arrays, an array of one entry; for tensors, the sum over axis 0.
+        The sum of the products of the items, computed with fused multiply-adds; of
+        complex numbers and quaternions, these are their parts, and of matrices, rows.
+        A number or flat array is multiplied with each item of an array that isn't
+        flat. For two flat arrays, an array of one entry; for tensors, the sum over
+        axis 0.
 
     Raises:
         ArrayTypeError: if the types can't be combined.
@@ -47,6 +50,8 @@ def dot(a: Any, b: Any, /) -> Any:
     """
     if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
         if type(a) is not type(b):
+            if _pairs_items(a, b):
+                return _dot_any(_items(a, b), _items(b, a))
             a, b = promoted("lumijit.dot", a, b)
         if isinstance(a, NestedArray):
             return dot_items(a._items, b._items)
@@ -58,6 +63,27 @@ def dot(a: Any, b: Any, /) -> Any:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return _dot_any(a, b)
     raise not_numeric("lumijit.dot", (a, b))
+
+
+def _pairs_items(a: Any, b: Any) -> bool:
+    """Tell whether items broadcast where the operands can't, or would to others."""
+    specs = [v._spec for v in (a, b) if isinstance(v, ArrayBase)]
+    if any(_is_uniform(v) for v in (a, b)):
+        return any(spec.kind.is_special for spec in specs)
+    known = {spec.outer[0] for spec in specs if spec.outer} - {DYNAMIC}
+    return len(specs) == 2 and specs[0].outer != specs[1].outer and len(known) < 2
+
+
+def _is_uniform(value: Any) -> bool:
+    """Tell whether a value is the same for all items of the other operand."""
+    if isinstance(value, ArrayBase):
+        return value._spec.kind is FLAT
+    return initialize.is_number(value)
+
+
+def _items(value: Any, other: Any) -> Sequence[Any]:
+    """Return the items of an operand, which are as many as the other's."""
+    return [value] * len(other) if _is_uniform(value) else list(value)
 
 
 def dot_items(a: Sequence[Any], b: Sequence[Any]) -> Any:

@@ -189,7 +189,6 @@ class TestOperators:
             lambda z: z // 2,
             lambda z: z % 2,
             lambda z: z & z,
-            dr.floor,
             dr.erf,
             dr.cbrt,
             dr.sign,
@@ -209,9 +208,20 @@ class TestOperators:
             _ = z @ z
         for function in (dr.prod, dr.min, dr.max):
             with pytest.raises(ArrayTypeError, match="isn't defined for complex"):
-                function(z)
+                function(z, axis=1)
         with pytest.raises(ArrayTypeError, match="Mul isn't defined for complex"):
             dr.scatter_reduce(dr.ReduceOp.Mul, z, z, UInt(0, 1, 2))
+
+    @pytest.mark.parametrize("cls", [Complex2f, scalar.Complex2f])
+    def test_parts(self, cls: Any) -> None:
+        z = cls(1.5, -2.75)
+        assert dr.allclose(dr.floor(z), cls(1, -3))
+        assert dr.allclose(dr.round(z), cls(2, -3))
+        assert dr.allclose(dr.trunc(z), cls(1, -2))
+        assert dr.allclose(dr.ceil(z), cls(2, -2))
+        found = np.ravel([dr.max(z), dr.min(z), dr.prod(z)])
+        assert found.tolist() == [1.5, -2.75, -4.125]
+        assert dr.max(Complex2f([1, 2], [7, 4]), axis=None)[0] == 7
 
     def test_powers(self) -> None:
         z = Complex2f(Z)

@@ -85,12 +85,21 @@ def test_bit_operators_match_numpy(space, dtype):
 
 @pytest.mark.parametrize("space", ["llvm", "scalar"])
 @pytest.mark.parametrize("dtype", INTS, ids=str)
-def test_shifts_take_the_amount_modulo_the_bits(space, dtype):
+def test_shifts_beyond_the_bits_leave_the_sign(space, dtype):
     cls = flat(dtype, space)
-    a = sample(dtype, 7)
-    for amount in (0, 1, dtype.bits - 1):
-        same(cls(a) << amount, np.left_shift(a, np.array(amount, dtype.numpy)))
-        same(cls(a) >> amount, np.right_shift(a, np.array(amount, dtype.numpy)))
+    a = sample(dtype, 6)
+    info = np.iinfo(dtype.numpy)
+    amounts = [0, 1, 3, dtype.bits - 1, dtype.bits, dtype.bits + 1, info.max]
+    amounts += [-1, -dtype.bits, info.min] if dtype.is_signed else []
+    for amount in amounts:
+        by = np.full(len(a), amount, dtype.numpy)
+        for wide in (amount, cls(by), dr.opaque(cls, amount)):
+            same(cls(a) << wide, np.left_shift(a, by))
+            same(cls(a) >> wide, np.right_shift(a, by))
+    mixed = np.resize(np.array(amounts, dtype.numpy), len(a))
+    same(cls(a) << cls(mixed), np.left_shift(a, mixed))
+    same(cls(a) >> cls(mixed), np.right_shift(a, mixed))
+    same(cls(1) << cls(mixed), np.left_shift(np.ones_like(mixed), mixed))
 
 
 @pytest.mark.parametrize("space", ["llvm", "scalar"])

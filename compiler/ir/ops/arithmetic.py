@@ -19,7 +19,6 @@ from lumijit.runtime.dtypes import (
     INTS,
     SIGNED_INTS,
     DType,
-    same_bits,
 )
 
 Array = Any
@@ -98,13 +97,10 @@ def _copysign(b: Builder, t: DType, x: str, y: str) -> str:
 
 
 def _mulsign(b: Builder, t: DType, x: str, y: str) -> str:
-    if t.is_float:
-        bits = same_bits(t, "u")
-        sign = b.binary("and", bits, b.bitcast(t, y, bits), 1 << (t.bits - 1))
-        return b.bitcast(bits, b.binary("xor", bits, b.bitcast(t, x, bits), sign), t)
     if not t.is_signed:
         return x
-    return b.select(t, b.compare("sge", t, y, 0), x, b.neg(t, x))
+    at_least = b.compare("oge" if t.is_float else "sge", t, y, 0)
+    return b.select(t, at_least, x, b.neg(t, x))
 
 
 def _rsqrt(b: Builder, t: DType, x: str) -> str:
@@ -185,8 +181,6 @@ def _np_copysign(x: Array, y: Array) -> Array:
 
 
 def _np_mulsign(x: Array, y: Array) -> Array:
-    if x.dtype.kind == "f":
-        return np.where(np.signbit(y), -x, x)
     return x if x.dtype.kind == "u" else np.where(y >= 0, x, -x)
 
 
@@ -405,5 +399,5 @@ MULSIGN: Op = define(
     reference=_np_mulsign,
     lower=widened(_mulsign),
     derivative=(lambda r, x, y: x.like(1).map(MULSIGN, y).bounded(), lambda r, x, y: 0),
-    doc="x times the sign of y",
+    doc="x if y >= 0, else -x",
 )

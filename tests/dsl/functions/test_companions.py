@@ -51,6 +51,12 @@ def test_steps_and_squares() -> None:
     assert list(dr.step(llvm.Float(1, 2, float("nan")), 2)) == [0, 1, 1]
     assert (dr.step(1, 2), dr.step(2, 2)) == (0, 1)
     assert list(dr.step(2, llvm.Int(1, 2, 3))) == [1, 1, 0]
+    # Integers, so that they can be indices.
+    assert isinstance(dr.step(llvm.Float64(1), 2), llvm.Int)
+    assert isinstance(dr.step(scalar.Array2f(1), 2), scalar.Array2i)
+    parts = list(dr.step(dr.nn.CoopVec(llvm.Float(1, 2), 3), 2))
+    assert [list(v) for v in parts] == [[0, 1], [1]]
+    assert isinstance(parts[0], llvm.Float)
     assert dr.square(llvm.Array2f(3, -4)).numpy().ravel().tolist() == [9, 16]
     assert dr.sqr is dr.square
     assert list(dr.square(scalar.Array2i(3, -4))) == [9, 16]

@@ -100,6 +100,15 @@ def test_signs():
     assert list(dr.sign(x)) == [-1, 1, 1]
     assert list(dr.sign(llvm.UInt(0, 3))) == [1, 1]
     assert list(dr.mulsign(x, llvm.Float(-1, -1, 1))) == [2, 0, 3]
+    nan = float("nan")
+    for cls in (llvm.Float, llvm.Float64, llvm.Float16, scalar.ArrayXf):
+        assert list(dr.mulsign(cls(3, 3, 3), cls(-0.0, nan, -1))) == [3, -3, -3]
+    assert dr.mulsign(3.0, -0.0) == 3
+    assert list(dr.mulsign(llvm.UInt(3), llvm.UInt(2))) == [3]
+    assert list(dr.mulsign(llvm.UInt(3), 2)) == [3]
+    assert list(dr.mulsign(llvm.Float(-3), llvm.UInt(2))) == [-3]
+    with pytest.raises(ArrayTypeError, match=r"lumijit\.mulsign: not defined"):
+        dr.mulsign(llvm.UInt(3), llvm.Int(-2))
     assert list(dr.copysign(llvm.Int(3, -3), -1)) == [-3, -3]
     with pytest.raises(ArrayTypeError, match=r"lumijit\.sign"):
         dr.sign(llvm.Bool(True))

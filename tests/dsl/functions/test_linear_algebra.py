@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation, Slerp
 import lumijit as dr
 from lumijit import llvm, scalar
 from lumijit.llvm import ad
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 
 SEEDS = st.integers(0, 2**32 - 1)
 SPACES = pytest.mark.parametrize("space", [llvm, scalar, ad], ids=lambda s: s.__name__)
@@ -30,6 +30,39 @@ def same(result: Any, expected: Any, rtol: float = 1e-9, atol: float = 1e-9) -> 
 def rotations(space: Any, seed: int) -> tuple[Any, Rotation]:
     rotation = Rotation.random(random_state=seed % 2**31)
     return space.Quaternion4f64(rotation.as_quat()), rotation
+
+
+@SPACES
+class TestDotProducts:
+    """The sum of the products of items, which broadcast."""
+
+    @pytest.mark.parametrize("name", ["Matrix2f", "Array22f"])
+    def test_rows(self, space: Any, name: str) -> None:
+        m = getattr(space, name)([[1, 2], [3, 4]])
+        for v in (space.Array2f(1, 10), space.ArrayXf(1, 10)):
+            for found in (dr.dot(v, m), dr.dot(m, v)):
+                same(np.ravel(found), [31, 42])
+        same(np.ravel(dr.abs_dot(space.Array2f(-1, 0), m)), [1, 2])
+        same(np.ravel(dr.dot(m, 2)), [8, 12])
+        t = space.TensorXf([[1, 2], [3, 4]])
+        same(dr.dot(t, space.Array2f(1, 10)), [31, 42])
+
+    def test_parts(self, space: Any) -> None:
+        z = space.Complex2f(1, 10)
+        same(np.ravel(dr.dot(z, 2)), 22)
+        same(np.ravel(dr.dot(space.Array2u(2, 3), z)), 32)
+        same(np.ravel(dr.dot(z, space.Matrix2f([[1, 2], [3, 4]]))), [31, 42])
+
+    def test_mistakes(self, space: Any) -> None:
+        with pytest.raises(ArrayTypeError, match="incompatible shapes"):
+            dr.dot(space.Array2f(1), space.Array3f(1))
+        with pytest.raises(SizeError, match="have 3 and 2 items"):
+            dr.dot(space.ArrayXf(1, 2, 3), space.Array22f(1))
+
+
+def test_derivatives_of_dot_products_by_rows() -> None:
+    v, m = ad.Array2f64(1, 10), ad.Matrix2f64([[1, 2], [3, 4]])
+    dr.gradcheck(lambda v, m: dr.sum(dr.dot(v, m) * ad.Array2f64(1, 3)), v, m)
 
 
 class TestMatrices:
