@@ -276,7 +276,8 @@ def mulsign(a: Any, b: Any, /) -> Array:
     [-1, 2]
     """
     if _has_no_sign(a, b):
-        return promoted("lumijit.mulsign", a, b)[0]
+        a, b = promoted("lumijit.mulsign", a, b)
+        return a * sign(b)
     return apply(ar.MULSIGN, "lumijit.mulsign", a, b)
 
 

@@ -32,7 +32,8 @@ def var(
             unbiased estimate from a sample.
 
     Returns:
-        The variances; NaN where nothing is left to divide by.
+        The variances; where nothing is left to divide by, infinity, or NaN of equal
+        entries.
 
     Raises:
         ArrayTypeError: if the entries are integers.
@@ -55,7 +56,8 @@ def var(
     if not isinstance(divisor, int):
         raise ArrayTypeError("lumijit.var", f"ddof is {ddof!r}", "pass an int.")
     if divisor <= 0:
-        return total * math.nan
+        # As a quotient by 0.
+        return total * math.inf
     return total / divisor
 
 

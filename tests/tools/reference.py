@@ -162,14 +162,17 @@ function on each kind of value, with gradients; operators, conversions, subscrip
 listed. Forms are regular expressions. What these can't show (control flow, indices) is
 in [Coming from Dr.Jit](from_drjit.md).
 
-| expressions | why |
-|---|---|
+| expressions | how many | why |
+|---|---|---|
 """
 
 
 def differences() -> str:
     """Return the list of what differs from the peer on purpose."""
-    rows = [f"| `{_cell(form)}` | {_cell(why)} |" for form, why in KNOWN.items()]
+    rows = [
+        f"| `{_cell(form)}` | {count} | {_cell(why)} |"
+        for form, (count, why) in KNOWN.items()
+    ]
     return _DIFFERENCES + "\n".join(rows) + "\n"
 
 
