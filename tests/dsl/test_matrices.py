@@ -350,8 +350,14 @@ class TestOperators:
             same(function(dr.abs(m)), of_numpy(np.abs(MANY)))
         low = Matrix2f(np.where(MANY > 0, MANY, 0))
         same(dr.safe_sqrt(m), dr.sqrt(low))
-        same(dr.safe_asin(Matrix2f(2, -2, 0.5, 0)), np.arcsin([[1, -1], [0.5, 0]]))
-        same(dr.safe_acos(Matrix2f(2, -2, 0.5, 0)), np.arccos([[1, -1], [0.5, 0]]))
+        same(
+            dr.safe_asin(Matrix2f(2, -2, 0.5, 0)),
+            np.arcsin(np.array([[1, -1], [0.5, 0]])),
+        )
+        same(
+            dr.safe_acos(Matrix2f(2, -2, 0.5, 0)),
+            np.arccos(np.array([[1, -1], [0.5, 0]])),
+        )
         same(dr.maximum(m, Matrix2f(B)), np.maximum(MANY, B[..., None]))
         same(dr.atan2(m, m), np.arctan2(MANY, MANY))
         bad = Matrix2f(1, dr.nan, dr.inf, 2)
