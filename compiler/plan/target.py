@@ -81,6 +81,14 @@ class Collectives(Protocol):
     def rows_ir(self, name: str, op: str, t: DType, /) -> str:
         """Combine rows of entries."""
 
+    @property
+    def extreme_ir(self) -> Callable[[str, str, DType], str] | None:
+        """Find extremes in pieces of runs; None if keys are combined instead."""
+
+    @property
+    def EXTREME_BLOCK(self) -> int:
+        """Entries of a piece."""
+
     def scan_ir(
         self, name: str, op: str, t: DType, exclusive: bool, pause: str, past: bool, /
     ) -> str:

@@ -23,10 +23,14 @@ from lumijit.compiler.record.reductions import (
     evaluated,
     prefix,
     reduce,
+    result_place,
 )
 from lumijit.runtime import device
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
+
+# Shorter runs are reduced several at a time.
+SHORT_RUN = 64
 
 
 def keys(node: Node, is_descending: bool = False) -> Node:
@@ -121,23 +125,65 @@ def _argsort(key: Node, bits: int = 0) -> Node:
     return places
 
 
-def extreme_places(node: Node, run: int, op: str) -> Node:
-    """Return, for each run of that length, the position of the least or largest entry.
+def extreme_places(node: Node, run: int, op: str, inner: int = 1) -> Node:
+    """Return where the least or largest entry of each run of that length is, in it.
 
-    Of equal entries, that is the first.
+    Of equal entries, that is the first; NaN is the largest. What is `inner` entries
+    apart makes a run.
     """
+    check_lane(f"arg{op}", node)
     check_indexable(node, f"arg{op}")
-    key = keys(trace.detached(node))
+    node = trace.detached(node)
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(extreme_places, node, run, op, inner)
+    kernels = targets.collectives()
+    if kernels.extreme_ir is None or run < SHORT_RUN or inner > 1:
+        return _extremes_by_keys(node, run, op, inner)
+    source, t = evaluated(node), node.type
+    pieces = -(-run // kernels.EXTREME_BLOCK)
+    block = -(-run // pieces)
+    runs = node.size // run
+    result = device.allocate(4 * runs * pieces)
+    kernel = named_kernels.get(f"extreme_{op}_{t.short}", kernels.extreme_ir, op, t)
+    args = struct.pack("<2Q3q", source.address, result.address, run, block, pieces)
+    step = max(1, kernels.EXTREME_BLOCK // block)
+    named_kernels.launch(kernel, args, runs * pieces, step, step, (result,))
+    places = from_buffer(UINT32, result, runs * pieces)
+    if pieces == 1:
+        return places
+    # The same among the extremes of each run's pieces.
+    number = trace.counter(places.size)
+    start = _product(trace.emit2(ar.INT_DIV, number, literal(UINT32, pieces)), run)
+    found = _entries(node, trace.emit2(ar.ADD, start, places))
+    best = extreme_places(found, pieces, op)
+    first = _product(trace.counter(runs), pieces)
+    return _entries(places, trace.emit2(ar.ADD, first, best))
+
+
+def _product(number: Node, factor: int) -> Node:
+    return trace.emit2(ar.MUL, number, literal(UINT32, factor))
+
+
+def _entries(node: Node, place: Node) -> Node:
+    return memory.entries(node, place, trace.make_true(1))
+
+
+def _extremes_by_keys(node: Node, run: int, op: str, inner: int) -> Node:
+    """Compare all entries with the extreme of their run, as unsigned integers."""
+    key = keys(node)
 
     def combined(op: str, entries: Node) -> Node:
         is_whole = run == entries.size
-        return reduce(op, entries) if is_whole else block_reduce(op, entries, run)
+        return (
+            reduce(op, entries) if is_whole else block_reduce(op, entries, run, inner)
+        )
 
     place = trace.counter(node.size)
     best = combined(op, key)
     if run < node.size:
-        row = trace.emit2(ar.INT_DIV, place, literal(UINT32, run))
-        best = memory.entries(best, row, trace.make_true(1))
+        best = _entries(best, result_place(node.size, run, inner))
+        if inner > 1:
+            place = trace.emit2(ar.INT_DIV, place, literal(UINT32, inner))
         place = trace.emit2(ar.MOD, place, literal(UINT32, run))
     is_best = trace.emit2(lo.EQ, key, best)
     none = literal(UINT32, (1 << 32) - 1)

@@ -60,9 +60,14 @@ def reduced_axes(construct: str, axis: Axis, value: Array) -> set[int]:
     return set(listed)
 
 
-def runs_along(value: Any, axis: int) -> Any:
-    """Return the entries of a tensor, those that differ in `axis` only neighbours."""
-    return _regrouped(value.array, value.shape, axis, is_back=False)
+def run_shape(value: Any, axis: int) -> tuple[int, int]:
+    """Return the length of runs along an axis, and how far neighbours lie apart."""
+    return value.shape[axis], math.prod(value.shape[axis + 1 :])
+
+
+def side_by_side(flat: Any, length: int, inner: int) -> Any:
+    """Return entries with those of each run, `inner` apart before, as neighbours."""
+    return _regrouped(flat, length, inner, is_back=False)
 
 
 def along_axis(value: Any, axis: int, function: Callable[[Any, int], Any]) -> Any:
@@ -71,15 +76,14 @@ def along_axis(value: Any, axis: int, function: Callable[[Any, int], Any]) -> An
     It gets them one after the other in a flat array, and their length; what it returns
     has as many entries, of any type.
     """
-    shape = value.shape
-    found = function(runs_along(value, axis), shape[axis])
-    flat = _regrouped(found, shape, axis, is_back=True)
-    return tensor_t(flat)(flat, shape)
+    length, inner = run_shape(value, axis)
+    found = function(side_by_side(value.array, length, inner), length)
+    flat = _regrouped(found, length, inner, is_back=True)
+    return tensor_t(flat)(flat, value.shape)
 
 
-def _regrouped(flat: Any, shape: tuple[int, ...], axis: int, is_back: bool) -> Any:
+def _regrouped(flat: Any, length: int, behind: int, is_back: bool) -> Any:
     """Exchange the order of an axis and those behind it, or exchange it back."""
-    length, behind = shape[axis], math.prod(shape[axis + 1 :])
     if behind == 1 or length == 1:
         return flat
     inner, outer = (length, behind) if not is_back else (behind, length)

@@ -14,7 +14,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import sorting
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.axes import along_axis, checked_axis, runs_along
+from lumijit.functions.axes import along_axis, checked_axis, run_shape, side_by_side
 from lumijit.functions.creation import arange
 from lumijit.functions.gathering import gather
 from lumijit.nested import NestedArray
@@ -24,8 +24,9 @@ from lumijit.scalar_arrays import HostArray
 from lumijit.spec import TENSOR, require
 from lumijit.type_traits import tensor_t, uint32_array_t
 
-# Takes entries, in runs of a length one after the other, and that length.
-OfRuns = Callable[[Any, int], Any]
+# Takes entries, in runs of a length one after the other, and that length; some also
+# how far neighbours of a run lie apart, if not side by side.
+OfRuns = Callable[..., Any]
 
 
 def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
@@ -135,12 +136,13 @@ def argmax(value: Any, /, axis: int | None = None, keepdims: bool = False) -> An
 
 
 def _extreme(construct: str, op: str, value: Any, axis: Any, keepdims: bool) -> Any:
-    def places(flat: Any, length: int) -> Any:
+    def places(flat: Any, length: int, inner: int = 1) -> Any:
         cls = uint32_array_t(type(flat))
         if isinstance(flat, HostArray):
-            order = _host_places(flat, length, op == "max")
+            runs = side_by_side(flat, length, inner)
+            order = _host_places(runs, length, op == "max")
             return cls(order[:, 0].astype(np.uint32))
-        return wrap_flat(cls, sorting.extreme_places(flat._node, length, op))
+        return wrap_flat(cls, sorting.extreme_places(flat._node, length, op, inner))
 
     if axis is None and not keepdims and isinstance(value, ArrayBase):
         value = value.array
@@ -179,7 +181,8 @@ def median(
     if initialize.is_number(value):
         return (value, 0) if return_index else value
 
-    def middle(flat: Any, length: int) -> tuple[Any, Any]:
+    def middle(flat: Any, length: int, inner: int = 1) -> tuple[Any, Any]:
+        flat = side_by_side(flat, length, inner)
         places = _places(flat, length, False)
         rows = arange(type(places), len(flat) // length)
         place = gather(type(places), places, rows * length + (length - 1) // 2)
@@ -263,7 +266,7 @@ def _reduced(
     if axis is None:
         found, shape = function(flat, length), (1,) * value.ndim
         return tensor_t(found)(found, shape if keepdims else ())
-    found = function(runs_along(value, axis), length)
+    found = function(flat, *run_shape(value, axis))
     kept = (1,) if keepdims else ()
     shape = (*value.shape[:axis], *kept, *value.shape[axis + 1 :])
     return tensor_t(found)(found, shape)

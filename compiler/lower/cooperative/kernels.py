@@ -38,6 +38,8 @@ class Cooperative:
     REDUCE_BLOCK = 1 << 14
     SORT_BLOCK, SORT_BLOCKS = 1 << 12, 1 << 10
     LINES = 1 << 9
+    EXTREME_BLOCK = 0
+    extreme_ir = None
 
     def __init__(self, shape: Shape, make: Maker) -> None:
         self.shape = shape

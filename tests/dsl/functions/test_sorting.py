@@ -234,3 +234,38 @@ def test_variance_of_other_containers():
         dr.var(llvm.Int(1, 2))
     with pytest.raises(ArrayTypeError, match=r"ddof is 0.5"):
         dr.var(llvm.Float(1, 2), ddof=0.5)
+
+
+def first_extremes(a, op):
+    """Return the first place of each row's extreme, where NaN is the largest."""
+    if op == "max" or a.dtype.kind != "f":
+        return np.argmax(a, 1) if op == "max" else np.argmin(a, 1)
+    found = np.argmin(np.where(np.isnan(a), np.inf, a), 1)
+    is_inf = np.isnan(a[np.arange(len(a)), found])
+    return np.where(is_inf, np.argmax(a == np.inf, 1), found)
+
+
+@pytest.mark.usefixtures("each_target")
+@pytest.mark.parametrize("suffix", ["f16", "f", "f64", "u8", "i", "u", "i64", "b"])
+@pytest.mark.parametrize(
+    "shape", [(3, 65), (2, 127), (1, 1000), (1, 32769), (2, 99_999)]
+)
+def test_places_of_extremes(suffix, shape):
+    cls = getattr(llvm, f"TensorX{suffix}")
+    rng = np.random.default_rng(7)
+    numbers = rng.integers(0, 120, shape)
+    kinds = [numbers, numbers * 0, np.where(numbers == 3, 1, 0)]
+    entries = [k.astype(cls([0]).numpy().dtype) for k in kinds]
+    if entries[0].dtype.kind == "f":
+        rare, nan = entries[0].copy(), np.full_like(entries[0], np.nan)
+        rare[rng.random(shape) < 0.01] = np.nan
+        late = nan.copy()
+        late[:, shape[1] // 2], late[:, -1] = np.inf, -np.inf
+        zeros = np.where(numbers == 3, np.float32(-0.0), 0).astype(nan.dtype)
+        entries += [-entries[0], rare, nan, late[:, :-1], late, zeros]
+    for a in entries:
+        for op, function in (("min", dr.argmin), ("max", dr.argmax)):
+            wanted = first_extremes(a, op)
+            np.testing.assert_array_equal(function(cls(a), 1).numpy(), wanted)
+            (place,) = first_extremes(a.reshape(1, -1), op)
+            assert int(function(cls(a).array)[0]) == place
