@@ -185,8 +185,8 @@ class ArrayBase:
             f"bool({type(self).__name__})",
             "only flat masks of one entry convert to a Python bool "
             f"(got an array of shape {self.shape})",
-            "reduce it first with lumijit.any or lumijit.all, or use "
-            "lumijit.select or @lumijit.syntax instead of a Python 'if'.",
+            "reduce it first with lumijit.any or lumijit.all, use lumijit.select, or "
+            "@lumijit.syntax with a flat mask, which '.array' of a tensor is.",
         )
 
     def __repr__(self) -> str:

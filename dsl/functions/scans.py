@@ -35,14 +35,18 @@ from lumijit.spec import TENSOR, require
 
 
 def prefix_sum(
-    value: Any, exclusive: bool = True, axis: int | None = 0, reverse: bool = False
+    value: Any,
+    exclusive: bool = True,
+    axis: int | tuple[int, ...] | None = 0,
+    reverse: bool = False,
 ) -> Any:
     """Sum all entries before each one, along a dimension.
 
     Args:
         value: array of numbers, or list or tuple of numbers.
         exclusive: whether an entry's own value is left out.
-        axis: which dimension; None for the only one of flat arrays.
+        axis: which dimension, or a tuple of them, one after the other; None for the
+            only one of flat arrays.
         reverse: whether to sum the entries after each one.
 
     Returns:
@@ -58,7 +62,7 @@ def prefix_sum(
     construct = "lumijit.prefix_sum"
     if axis is None and (not isinstance(value, ArrayBase) or value.ndim == 1):
         axis = 0
-    return _prefix(construct, ReduceOp.Add, value, axis, exclusive, reverse)
+    return _along_all(construct, ReduceOp.Add, value, axis, exclusive, reverse)
 
 
 def prefix_reduce(
@@ -91,6 +95,12 @@ def prefix_reduce(
     """
     construct = "lumijit.prefix_reduce"
     check_op(op, construct)
+    return _along_all(construct, op, value, axis, exclusive, reverse)
+
+
+def _along_all(
+    construct: str, op: ReduceOp, value: Any, axis: Any, exclusive: bool, reverse: bool
+) -> Any:
     for k in axis if isinstance(axis, tuple) else (axis,):
         value = _prefix(construct, op, value, k, exclusive, reverse)
     return value
@@ -245,12 +255,15 @@ def _check_readable(value: Array, construct: str) -> None:
         raise symbolic_error(construct)
 
 
-def cumsum(value: Any, axis: int | None = 0, reverse: bool = False) -> Any:
+def cumsum(
+    value: Any, axis: int | tuple[int, ...] | None = 0, reverse: bool = False
+) -> Any:
     """Sum all entries up to each one: an inclusive prefix sum.
 
     Args:
         value: array of numbers, or list or tuple of numbers.
-        axis: which dimension; None for the only one of flat arrays.
+        axis: which dimension, or a tuple of them, one after the other; None for the
+            only one of flat arrays.
         reverse: whether to sum from each entry on.
 
     Returns:

@@ -153,7 +153,10 @@ FORMS: dict[str, tuple[str, list[Case]]] = {
         [(["float", _WHOLE], "FloatT"), *_promoted("SelfT", ("float",))],
     ),
     "functions of two": ("atan2", _promoted("SelfT", ("float",))),
-    "steps": ("step", [*_promoted("SelfT", ()), (["float", "float"], "int")]),
+    "steps": (
+        "step",
+        [*_COMPOSED, (["float", "float"], "int"), ([_OPERANDS] * 2, "Any")],
+    ),
     "floats of two": (
         "comp_ellint_3 ellint_1 ellint_2",
         [*_FLOATS, *_promoted("SelfT", ("float",))],

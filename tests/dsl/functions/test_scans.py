@@ -32,6 +32,14 @@ ENTRIES = ["i8", "u8", "i16", "u16", "i", "u", "i64", "u64", "f16", "f", "f64", 
 SIZES = [1, 2, 3, 16, 17, 100, 4099, 70001]
 
 
+def test_several_axes():
+    grid = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = dr.cumsum(llvm.TensorXf(grid), axis=(0, 1))
+    np.testing.assert_array_equal(found.numpy(), grid.cumsum(0).cumsum(1))
+    found = dr.prefix_sum(llvm.TensorXf(grid), axis=(-1,), reverse=True)
+    np.testing.assert_array_equal(found.numpy(), [[3, 2, 0], [9, 5, 0]])
+
+
 def neutral(op, dtype):
     if op is dr.ReduceOp.Add:
         return 0

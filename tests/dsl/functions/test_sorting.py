@@ -228,6 +228,7 @@ def test_variance_of_other_containers():
     assert dr.std(3.0) == 0
     assert np.isnan(dr.var(llvm.Float(1), ddof=1)[0])
     assert np.isnan(dr.var([1.0], ddof=1))
+    assert dr.std(llvm.Float(1, 3), ddof=2)[0] == dr.inf
     assert dr.gradcheck(dr.var, ad.Float64(1, 4, 9))
     assert dr.gradcheck(lambda x: dr.std(x, ddof=1), ad.Float64(1, 4, 9))
     with pytest.raises(ArrayTypeError, match="expected floats"):
