@@ -57,7 +57,7 @@ assert_type(list(dr.isnan(f)), list[bool])
 assert_type(dr.isfinite(complex_), Bool)
 assert_type(dr.isinf(scalar.Complex2f(1)), bool)
 assert_type(dr.isnan(complex_), Array2b)
-assert_type(list(dr.step(f, 2)), list[float])
+assert_type(list(dr.fmin(f, 2)), list[float])
 
 # Several.
 assert_type(dr.minimum(f, 0), Float)
