@@ -196,7 +196,7 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     return _replaced(value, source)
 
 
-def relative_grad(x: Any, /) -> Any:
+def relative_grad(x: Any) -> Any:
     """Return one, with the derivative of the relative change of a value, dx / x.
 
     Args:

@@ -255,7 +255,7 @@ def identity(dtype: type[Any], size: int = 1) -> Any:
     return full(dtype, [[int(i == j) for j in rows] for i in rows], size)
 
 
-def polar_decomp(arg: Array, /, it: int = 10) -> tuple[Array, Array]:
+def polar_decomp(arg: Array, it: int = 10) -> tuple[Array, Array]:
     """Split a matrix into a rotation (or reflection) and a symmetric scaling.
 
     Args:

@@ -236,7 +236,7 @@ def quat_to_euler(arg: Any, /) -> Any:
     return type(arg.imag)(first, atan2(sine, cosine), third)
 
 
-def slerp(a: Any, b: Any, t: Any, /) -> Any:
+def slerp(a: Any, b: Any, t: Any) -> Any:
     """Interpolate between rotations, at a constant speed on the shorter way.
 
     Args:
@@ -311,11 +311,11 @@ def _matrices(cls: Any) -> Any:
     return found
 
 
-def transform_decompose(arg: Any, /, it: int = 10) -> tuple[Any, Any, Any]:
+def transform_decompose(a: Any, it: int = 10) -> tuple[Any, Any, Any]:
     """Split an affine transformation into scaling, rotation and translation.
 
     Args:
-        arg: 4x4 matrix in homogeneous coordinates, with a last row of 0, 0, 0, 1.
+        a: 4x4 matrix in homogeneous coordinates, with a last row of 0, 0, 0, 1.
         it: number of iterations of the polar decomposition.
 
     Returns:
@@ -323,19 +323,19 @@ def transform_decompose(arg: Any, /, it: int = 10) -> tuple[Any, Any, Any]:
         a quaternion that rotates, and a vector that is added.
 
     Raises:
-        ArrayTypeError: if `arg` is no 4x4 matrix.
+        ArrayTypeError: if `a` is no 4x4 matrix.
 
     >>> import lumijit as dr
     >>> dr.transform_decompose(dr.scalar.Matrix4f(1))[1:]
     (1, [0, 0, 0])
     """
-    _check_matrix(arg, "lumijit.transform_decompose", 4)
-    linear = _matrices(arg)(arg)
+    _check_matrix(a, "lumijit.transform_decompose", 4)
+    linear = _matrices(a)(a)
     rotation, scaling = polar_decomp(linear, it)
     sign = select(det(rotation) < 0, -1.0, 1.0)
-    translation = require(arg._spec.replaced(outer=(3,)), "transform_decompose")
+    translation = require(a._spec.replaced(outer=(3,)), "transform_decompose")
     return (
         scaling * sign,
         matrix_to_quat(rotation * sign),
-        translation([row[3] for row in list(arg)[:3]]),
+        translation([row[3] for row in list(a)[:3]]),
     )

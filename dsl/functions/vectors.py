@@ -238,7 +238,7 @@ def _turned(value: Any, *order: int) -> Any:
     return type(value)(*[value[k] for k in order])
 
 
-def sphdir(theta: Any, phi: Any, /) -> Array:
+def sphdir(theta: Any, phi: Any) -> Array:
     """Return the direction with given spherical coordinates.
 
     Args:
@@ -268,7 +268,7 @@ def sphdir(theta: Any, phi: Any, /) -> Array:
     return vector(cos_phi * sin_theta, sin_phi * sin_theta, cos_theta)
 
 
-def unit_angle(a: Array, b: Array, /) -> Any:
+def unit_angle(a: Array, b: Array) -> Any:
     """Return the angle between two vectors of length 1, also precisely near 0 and pi.
 
     Args:

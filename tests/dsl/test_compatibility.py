@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,21 @@ def test_swizzles_of_any_length(space: Any) -> None:
         _ = space.Array2f(1, 2).xyxyz
     with pytest.raises(AttributeError, match="has no 'z' component"):
         _ = space.Array2f(1, 2).z
+
+
+def test_arguments_that_can_be_named() -> None:
+    named = {
+        "polar_decomp": ["arg", "it"],
+        "relative_grad": ["x"],
+        "slerp": ["a", "b", "t"],
+        "sphdir": ["theta", "phi"],
+        "transform_decompose": ["a", "it"],
+        "unit_angle": ["a", "b"],
+    }
+    for name, expected in named.items():
+        parameters = inspect.signature(getattr(dr, name)).parameters.values()
+        found = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
+        assert found == expected, name
 
 
 class TestMaskedEntries:
