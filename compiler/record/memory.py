@@ -30,7 +30,7 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.roles import outermost
 from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
-from lumijit.compiler.record.writes import append_effect, claim, write
+from lumijit.compiler.record.writes import append_effect, check_entries, claim, write
 from lumijit.runtime.dtypes import DType
 
 
@@ -224,6 +224,7 @@ def _atomic(
     The last operand is the mask.
     """
     size = trace.broadcast_size(op, operands)
+    check_entries(size, op.name)
     t, mask = holder._node.type, operands[-1]
     if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
         return trace.literal(t, t.wrap(0), size)
@@ -251,6 +252,7 @@ def scatter_kahan(
     _check_target(errors, "scatter_add_kahan")
     index, mask = aim(sums, index, mask, "scatter_add_kahan")
     size = trace.broadcast_size(SCATTER_ERROR, (value, index, mask))
+    check_entries(size, "scatter_add_kahan")
     is_masked = mask.op is LITERAL and not mask.attr
     if size == 0 or sums._node.size == 0 or is_masked:
         return

@@ -23,6 +23,7 @@ from lumijit.compiler.launch import evaluate
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error, settle
 from lumijit.runtime.dtypes import UINT32, VOID
+from lumijit.runtime.errors import SizeError
 
 
 class Writes:
@@ -190,6 +191,18 @@ def _is_claimed(holder: Holder, node: Node) -> bool:
     return False
 
 
+def check_entries(size: int, construct: str) -> None:
+    """Refuse to write arrays without entries for the elements of a region."""
+    width = trace.state.scope.width
+    if size == 0 and width > 1:
+        raise SizeError(
+            construct,
+            f"arrays without entries are written by {width} elements of a symbolic "
+            "loop, branch or call",
+            "use arrays of one entry for each element, or of one for all.",
+        )
+
+
 def write(
     holder: Holder,
     value: Node,
@@ -201,6 +214,7 @@ def write(
 ) -> None:
     """Append a write without checks."""
     size = trace.broadcast_size(SCATTER, (value, index, mask))
+    check_entries(size, "scatter")
     is_masked = mask.op is LITERAL and not mask.attr
     if size == 0 or holder._node.size == 0 or is_masked:
         return

@@ -24,6 +24,7 @@ from lumijit.compiler.record import local, memory, reductions, writes
 from lumijit.control.callees import Callee, body_numbers, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.loop_compressed import entries
+from lumijit.control.reachability import Reach
 from lumijit.control.state import is_array
 from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart
@@ -128,7 +129,7 @@ def _subset(
     tables: set[int] = set()
     mask = trace.literal(BOOL, is_active and chosen.size > 0, chosen.size)
     while True:
-        if _has_misleading_sizes(call, chosen.size):
+        if _has_misleading_sizes(call, callee, chosen.size):
             value = _masked(call, callee, chosen)
             break
         values, compressed = _entries(call, chosen, tables)
@@ -152,14 +153,20 @@ def _subset(
             raise call.wrong_size(callee, f"'{entry.name}'", size, chosen.size)
 
 
-def _has_misleading_sizes(call: Invocation, size: int) -> bool:
-    """Tell whether an argument that isn't wide enough would fit a part of the lanes.
+def _has_misleading_sizes(call: Invocation, callee: Callee, size: int) -> bool:
+    """Tell whether an array that isn't wide enough would fit a part of the lanes.
 
-    Functions may index such an array, but must not take its entries for elements.
+    It may be an argument, or what a function reaches otherwise. Functions may index
+    such an array, but must not take its entries for elements.
     """
     if not 1 < size < call.lanes:
         return False
-    return any(is_array(leaf) and leaf._node.size == size for leaf in call.values)
+    if any(is_array(leaf) and leaf._node.size == size for leaf in call.values):
+        return True
+    reach = Reach()
+    for root in callee.roots:
+        reach.follow(root)
+    return any(array._node.size == size for array in reach.arrays)
 
 
 def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:

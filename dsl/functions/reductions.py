@@ -375,6 +375,10 @@ def max(
     return reduced("lumijit.max", ReduceOp.Max, value, axis, mode, keepdims)
 
 
+def _is_half(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._spec.dtype is FLOAT16
+
+
 def mean(
     value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
@@ -400,9 +404,12 @@ def mean(
         return float(value)
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
-    if isinstance(value, ArrayBase) and value._spec.dtype is FLOAT16:
+    parts = [value] if isinstance(value, ArrayBase) else value
+    if parts and all(map(_is_half, parts)):
         # Sums of halves overflow early.
-        wide = mean(float32_array_t(value)(value), axis, mode, keepdims)
+        floats = [float32_array_t(part)(part) for part in parts]
+        wide = floats[0] if isinstance(value, ArrayBase) else floats
+        wide = mean(wide, axis, mode, keepdims)
         is_array = isinstance(wide, ArrayBase)
         return float16_array_t(wide)(wide) if is_array else FLOAT16.wrap(wide)
     total = reduced("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)

@@ -232,7 +232,9 @@ def hypot(a: Any, b: Any) -> Array:
     ratio = low / select(flat, 1.0, high)
     length = high * sqrt(fma(ratio, ratio, 1.0))
     # A comparison with NaN passes on its second operand, so `a` needs a look.
-    return select(isnan(a), a, select(flat, high + low, length))
+    finite = select(isnan(a), a, select(flat, high + low, length))
+    # As C has it, the other side of an infinite one doesn't matter, not even NaN.
+    return select(isinf(a), a, select(isinf(b), b, finite))
 
 
 def safe_sqrt(arg: Any, /) -> Array:

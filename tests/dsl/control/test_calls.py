@@ -278,3 +278,52 @@ def test_uniform_and_wide_operands(
         for k, array in enumerate(found):
             result = np.broadcast_to(array.numpy(), lanes)
             assert result.tolist() == [row[k] for row in rows], (wide, k)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_array_outside_that_has_the_size_of_a_group(mode: str) -> None:
+    """Its entries aren't those of the group's elements."""
+    table = Float(10, 20)
+
+    class Holder:
+        values = table
+
+    def by_closure(x: Any) -> Any:
+        return x + table
+
+    holder = Holder()
+    for function in (by_closure, lambda x: x + holder.values):
+        with pytest.raises(RuntimeError, match=r"incompatible sizes \(5, 2\)"):
+            lj.switch(
+                UInt(0, 0, 1, 1, 1),
+                [function, lambda x: x],
+                Float(1, 2, 3, 4, 5),
+                mode=mode,
+            )
+    found = lj.switch(
+        UInt(0, 0, 1, 1, 1),
+        [lambda x: x + lj.gather(Float, table, UInt(x) - 1), lambda x: x],
+        Float(1, 2, 3, 4, 5),
+        mode=mode,
+    )
+    assert list(found) == [11, 22, 3, 4, 5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_writes_of_arrays_without_entries(mode: str) -> None:
+    target, none = Float(1, 2, 3), UInt([])
+
+    def write(x: Any, t: Any) -> Any:
+        lj.scatter(t, Float(none), none)
+        return x, t
+
+    def count(x: Any, t: Any) -> Any:
+        lj.scatter_inc(counter, none)
+        return x, t
+
+    counter = UInt(0)
+    for function in (write, count):
+        x = UInt(0, 1, 2)
+        match = "arrays without entries are written|incompatible sizes"
+        with pytest.raises(RuntimeError, match=match):
+            lj.if_stmt((x, target), x > 0, function, lambda x, t: (x, t), mode=mode)

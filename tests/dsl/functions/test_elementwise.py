@@ -134,6 +134,17 @@ def test_hypot_does_not_overflow():
     np.testing.assert_allclose(dr.hypot(x, y).numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "cls", [llvm.Float, llvm.Float16, llvm.Float64, scalar.ArrayXf]
+)
+def test_hypot_at_edges_is_numpys(cls):
+    edges = [0, 1, 3, math.inf, -math.inf, math.nan, -0.0]
+    a, b = np.repeat(edges, 7), np.tile(edges, 7)
+    found = dr.hypot(cls(a), cls(b)).numpy()
+    np.testing.assert_allclose(found, np.hypot(a, b), rtol=1e-3)
+    assert dr.hypot(math.nan, -math.inf) == math.inf
+
+
 def test_tests_of_floats():
     x = llvm.Float(1, float("inf"), float("nan"))
     assert list(dr.isnan(x)) == [False, False, True]

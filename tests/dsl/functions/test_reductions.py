@@ -223,3 +223,11 @@ def test_a_symbolic_reduction_of_blocks_needs_no_memory_for_the_input():
 def test_blocks_refuse_unknown_modes():
     with pytest.raises(ValueError, match="block_reduce: mode is 'eval'"):
         dr.block_sum(Float(1, 2), 2, mode="eval")
+
+
+def test_means_of_halves_in_lists_do_not_overflow() -> None:
+    big = dr.llvm.Float16(60000, 2)
+    found = dr.mean([big, big, big])
+    assert type(found) is dr.llvm.Float16
+    assert list(found) == [60000, 2]
+    assert type(dr.mean([big, dr.llvm.Float(1)])) is dr.llvm.Float
