@@ -3,14 +3,15 @@
 A body, branch or callable runs for some of the elements, and is traced once. An array
 that it leaves in an attribute of an object, a list or a variable of its surroundings
 would hold symbolic or unmasked values. Owns comparing the places that `reachability`
-finds, putting them back, and the error. Plain Python values may change: a counter
-counts how often Python runs a function.
+finds, putting them back, and the error. Where a body's changes can become state, those
+of numbers count as well; elsewhere, they count how often Python runs a function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from operator import attrgetter, is_
 from typing import Any
 
@@ -27,11 +28,17 @@ from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.reachability import WHOLE, Reach, Span
-from lumijit.control.state import NUMBERS, describe
+from lumijit.control.state import NUMBERS, describe, same_object
 from lumijit.pytree import Parts, is_container
 from lumijit.runtime.errors import StateError, message, where
 
 _node_of = attrgetter("_node")
+_VALUES = (*NUMBERS, complex, str, bytes, Enum)
+_PLAIN_REASON = (
+    "it exists once for all elements, of which only some may get there, or more often "
+    "than others; it was put back"
+)
+_PLAIN_FIX = "use a number in its place, which may differ between elements."
 Ignored = Callable[[Location, Any], bool]
 #: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
 Moment = tuple[dict[int, tuple[Location, dict[Any, Any]]], dict[int, Node]]
@@ -120,7 +127,11 @@ class Outside:
         return places, {k: new for k, (old, new) in pairs if new is not old}
 
     def restore(
-        self, span: Span = WHOLE, ignored: Ignored = _none, since: Moment = _START
+        self,
+        span: Span = WHOLE,
+        ignored: Ignored = _none,
+        since: Moment = _START,
+        counts_plain: bool = False,
     ) -> list[Change]:
         """Put back what changed since a moment and has to do with arrays.
 
@@ -148,7 +159,8 @@ class Outside:
                 before, after = old.get(key, MISSING), new.get(key, MISSING)
                 if before is after or ignored(place, key):
                     continue
-                if self._contents(before) != self._contents(after):
+                is_other = counts_plain and _is_other(before, after)
+                if is_other or self._contents(before) != self._contents(after):
                     found.append(Change(place, key, kept.get(key, MISSING), after))
             if found:
                 place.put_back([change.key for change in found])
@@ -173,14 +185,14 @@ class Outside:
         try:
             result = run()
         except BaseException as error:
-            changes = self.restore(WHOLE, ignored)
+            changes = self.restore(WHOLE, ignored, _START, adopt is not None)
             if changes and adopt is not None and isinstance(error, Exception):
                 # Symbolic values that were left behind may be the reason.
                 adopt(changes)
             raise
         finally:
             trace.state.held = held
-        changes = self.restore(span, ignored)
+        changes = self.restore(span, ignored, _START, adopt is not None)
         if changes and adopt is not None:
             adopt(changes)
         for change in changes:
@@ -333,7 +345,10 @@ def left_alone(
 
     def refuse(change: Change, watch: Outside = outside) -> StateError:
         about = About(*describe())
-        return watch.error(about.construct, about.who, change, _BODY_REASON, _BODY_FIX)
+        texts = _BODY_REASON, _BODY_FIX
+        if _is_other(change.before, change.after):
+            texts = _PLAIN_REASON, _PLAIN_FIX
+        return watch.error(about.construct, about.who, change, *texts)
 
     around: list[tuple[Outside, Moment]] = []
     outer = outside.around
@@ -345,11 +360,59 @@ def left_alone(
     )
     # What a construct around this one watches may be as it was when that one looks.
     for outer, moment in around:
-        changes = outer.restore(WHOLE, is_owned, moment)
+        changes = outer.restore(WHOLE, is_owned, moment, True)
         if changes:
             adopt(changes, outer)
             raise refuse(changes[0], outer)
     return result
+
+
+def standing_in(
+    outside: Outside, originals: Any, given: Any
+) -> Callable[[], list[tuple[Outside, list[tuple[Location, Any, str]]]]]:
+    """Note which arrays stand in for others while a body runs.
+
+    Returns:
+        A function that lists, later, the places which hold originals of those that
+        the body has changed in place, each with who watches it.
+    """
+    both = zip(Parts(originals).leaves, Parts(given).leaves, strict=False)
+    pairs = [
+        (id(old), new, new._node)
+        for old, new in both
+        if new is not old and isinstance(old, FlatArray) and isinstance(new, FlatArray)
+    ]
+
+    def changed() -> list[tuple[Outside, list[tuple[Location, Any, str]]]]:
+        found = []
+        ids = {old for old, new, node in pairs if new._node is not node}
+        watcher: Outside | None = outside if ids else None
+        while watcher is not None:
+            entries = [
+                (place, key, place.path(key))
+                for place in watcher.reach.places
+                for key, value in place.kept.items()
+                if id(value) in ids
+            ]
+            if entries:
+                found.append((watcher, entries))
+            watcher = watcher.around
+        return found
+
+    return changed
+
+
+def _is_other(before: Any, after: Any) -> bool:
+    """Tell whether a plain value became another one, also in containers alike.
+
+    None may stand for a value to come.
+    """
+    if is_container(before) and type(before) is type(after):
+        old, new = Parts((before,)), Parts((after,))
+        return old.is_like(new) and any(map(_is_other, old.leaves, new.leaves))
+    is_plain = isinstance(before, _VALUES)
+    is_plain &= after is None or isinstance(after, _VALUES)
+    return is_plain and not same_object(before, after)
 
 
 def _may_be_state(change: Change) -> bool:

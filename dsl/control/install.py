@@ -13,7 +13,7 @@ from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import checks
 from lumijit.control import identity
-from lumijit.control.captured_state import left_alone, watch
+from lumijit.control.captured_state import left_alone, standing_in, watch
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.recursion import is_idle
@@ -125,6 +125,7 @@ def install() -> None:
     targets.if_stmt = run_if
     targets.watch = watch
     targets.left_alone = left_alone
+    targets.standing_in = standing_in
     targets.snapshot = _snapshot
     targets.objects_in = identity.objects_in
     targets.kept = identity.kept

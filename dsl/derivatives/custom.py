@@ -20,6 +20,9 @@ from lumijit.functions.evaluation import flat_leaves
 from lumijit.pytree import flat_map
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 
+# What functions here return isn't all that they do (see `syntax.meanings`).
+HAS_EFFECTS = True
+
 
 class CustomOp:
     """Base class of operations with derivatives of their own.

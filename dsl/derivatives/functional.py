@@ -27,6 +27,9 @@ from lumijit.derivatives.propagation import reason
 from lumijit.derivatives.scopes import resume_grad
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 
+# What functions here return isn't all that they do (see `syntax.meanings`).
+HAS_EFFECTS = True
+
 Function = Callable[..., Any]
 
 

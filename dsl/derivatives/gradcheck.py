@@ -27,6 +27,9 @@ from lumijit.runtime.dtypes import FLOAT64
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 from lumijit.type_traits import diff_array_t, float64_array_t
 
+# What functions here return isn't all that they do (see `syntax.meanings`).
+HAS_EFFECTS = True
+
 Function = Callable[..., Any]
 Matrix = np.ndarray[Any, Any]
 _FLAGS = (JitFlag.SymbolicLoops, JitFlag.SymbolicConditionals, JitFlag.SymbolicCalls)

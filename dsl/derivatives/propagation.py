@@ -16,6 +16,9 @@ from lumijit.functions.evaluation import flat_leaves
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 from lumijit.runtime.named_enum import NamedEnum
 
+# What functions here return isn't all that they do (see `syntax.meanings`).
+HAS_EFFECTS = True
+
 
 class ADMode(NamedEnum):
     """The direction in which derivatives are propagated.

@@ -20,6 +20,9 @@ from lumijit.scalar_arrays import HostArray
 from lumijit.spec import TENSOR
 from lumijit.type_traits import mask_t
 
+# What functions here return isn't all that they do (see `syntax.meanings`).
+HAS_EFFECTS = True
+
 
 def scatter_exch(target: Array, value: Any, index: Any, active: Any = True) -> Array:
     """Write `target[index] = value` and return the entries as they were before.

@@ -34,6 +34,9 @@ from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, ArraySpec, require
 
+# What functions here return isn't all that they do (see `syntax.meanings`).
+HAS_EFFECTS = True
+
 
 def scatter(
     target: Any,

@@ -32,6 +32,10 @@ def _new_value(_original: Any, new: Any, _paths: set[Any]) -> Any:
     return new
 
 
+def _no_places(*_args: Any) -> Callable[[], Any]:
+    return list
+
+
 def _no_snapshot(_values: Any) -> Callable[[], None]:
     return lambda: None
 
@@ -62,6 +66,9 @@ class Targets:
         watch: Remembers what a construct's functions reach that is no state.
         left_alone: `left_alone(watch, function, args, describe)` calls a body and
             refuses its changes of that, or has them adopted.
+        standing_in: `standing_in(watch, originals, given)` returns a function that
+            tells, later, where else originals are that others in `given` stand for,
+            if these have been changed in place: who watches it, and the places.
         snapshot: Returns a function that undoes changes of PyTrees in place.
         objects_in: Lists the mutable objects in a value, by their paths.
         kept: Returns at which of these paths a value still has the same objects.
@@ -91,6 +98,7 @@ class Targets:
     if_stmt: Callable[..., Any] = _no_primitive
     watch: Callable[..., Any] = _nothing
     left_alone: Callable[..., Any] = _no_primitive
+    standing_in: Callable[..., Callable[[], Any]] = _no_places
     snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
     objects_in: Callable[[Any], Any] = _nothing
     kept: Callable[[Any, Any], set[Any]] = _no_paths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lumijit.syntax.bindings import targets
@@ -88,29 +89,63 @@ class Conditions:
         """Finish an `or` whose right operand was evaluated."""
         return targets.logical_or(left, right) if targets.is_array(left) else right
 
-    def lazy_and(self, value: Any, *others: Callable[[], Any]) -> Any:
+    def choose(
+        self,
+        test: Any,
+        values: tuple[Any, ...],
+        yes: Callable[..., Any],
+        no: Callable[..., Any],
+        site: int,
+    ) -> Any:
+        """Evaluate a conditional expression whose condition is an array."""
+        raise NotImplementedError
+
+    def _lazily(
+        self,
+        is_and: bool,
+        value: Any,
+        others: tuple[Callable[[], Any], ...],
+        site: int | None,
+    ) -> Any:
+        """Combine operands; at a `site`, they run for those only who get there."""
+        join = self.join_and if is_and else self.join_or
+        for other in others:
+            if not self.needs_right(value, is_and):
+                return value
+            if site is None or not targets.is_array(value):
+                value = join(value, other())
+            else:
+                known = partial(bool, is_and)
+                yes, no = (other, known) if is_and else (known, other)
+                value = join(value, self.choose(value, (), yes, no, site))
+        return value
+
+    def lazy_and(
+        self, value: Any, *others: Callable[[], Any], site: int | None = None
+    ) -> Any:
         """Evaluate `value and others[0]() and …`."""
-        for other in others:
-            if not self.needs_right(value, True):
-                return value
-            value = self.join_and(value, other())
-        return value
+        return self._lazily(True, value, others, site)
 
-    def lazy_or(self, value: Any, *others: Callable[[], Any]) -> Any:
+    def lazy_or(
+        self, value: Any, *others: Callable[[], Any], site: int | None = None
+    ) -> Any:
         """Evaluate `value or others[0]() or …`."""
-        for other in others:
-            if not self.needs_right(value, False):
-                return value
-            value = self.join_or(value, other())
-        return value
+        return self._lazily(False, value, others, site)
 
-    def lazy_chain(self, names: str, *operands: Callable[[], Any]) -> Any:
-        """Evaluate a chained comparison."""
+    def lazy_chain(
+        self,
+        names: str,
+        *operands: Callable[[], Any],
+        refuse: Callable[[], Any] | None = None,
+    ) -> Any:
+        """Evaluate a chained comparison; `refuse` that its end runs for some."""
         left = operands[0]()
         result: Any = True
         for name, operand in zip(names.split(), operands[1:], strict=True):
             if not self.needs_right(result, True):
                 return result
+            if refuse is not None and targets.is_array(result):
+                refuse()
             right = operand()
             result = self.join_and(result, _COMPARISONS[name](left, right))
             left = right

@@ -12,9 +12,9 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.expressions import is_plain_test
 from lumijit.syntax.hint_reader import HintReader, Hints
 from lumijit.syntax.names import Effects, effects_of, handed_on
+from lumijit.syntax.truth import is_plain_test
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
 

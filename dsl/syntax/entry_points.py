@@ -54,8 +54,12 @@ class Runtime(Conditions):
         no: Callable[..., Any],
         site: int,
     ) -> Any:
-        """Evaluate a conditional expression whose condition is an array."""
+        """Evaluate a conditional expression whose condition is an array.
+
+        If it binds variables, return a tuple: their values come after its own.
+        """
         where = self.sites[site]
+        count = len(where.outs)
         labels = where.ins if values else ()
         who = f"a side of '{where.kind}' (line {where.place.line})"
 
@@ -74,13 +78,14 @@ class Runtime(Conditions):
                         given,
                         lambda _: given,
                     )
-                    return (value, *(given[n] for n in changing), *state.read())
+                    results = value if count > 1 else (value,)
+                    return (*results, *(given[n] for n in changing), *state.read())
 
                 return run
 
             state.restore_on_error()
             with entered(where):
-                result, *changed = targets.if_stmt(
+                merged = targets.if_stmt(
                     (*values, *state.before),
                     test,
                     side(yes),
@@ -88,10 +93,11 @@ class Runtime(Conditions):
                     arg_labels=(*labels, *names),
                     rv_labels=(*where.outs, *changing, *names),
                 )
+            changed = merged[count:]
             for name, value in zip(changing, changed, strict=False):
                 handed.bring_back(name, value)
-            state.write(tuple(changed[len(changing) :]))
-            return result
+            state.finish(changed[len(changing) :])
+            return merged[:count] if count > 1 else merged[0]
 
         return attempts(Inputs(values, labels), (yes, no), attempt)
 
@@ -276,7 +282,7 @@ class Runtime(Conditions):
                 rv_labels=labels_of((*results, *state.attribute_labels)),
                 **hints,
             )
-        state.write(merged[len(results) :])
+        state.finish(merged[len(results) :])
         found = dict(zip(results, merged[: len(results)], strict=True))
         for name in unset - where.lenient:
             found[name] = Undefined(
@@ -364,5 +370,5 @@ class Runtime(Conditions):
                 **hints,
             )
         found = dict(zip(state.labels, final, strict=True))
-        state.write(tuple([found[n] for n in state.attribute_labels]))
+        state.finish([found[n] for n in state.attribute_labels])
         return state.final(found)

@@ -15,11 +15,8 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.names import OPAQUE, effects_of, own_parts
+from lumijit.syntax.truth import false_test, is_known, is_plain_test, truth_test
 
-_PLAIN_COMPARISONS = (gast.Is, gast.IsNot, gast.In, gast.NotIn)
-_PLAIN_CALLS = frozenset(
-    ("isinstance", "issubclass", "hasattr", "callable", "bool", "len", "id")
-)
 #: Operands up to this many nodes are copied instead of passed through a call.
 _COPY_LIMIT = 24
 
@@ -30,14 +27,22 @@ class Context(Protocol):
     def new_name(self, stem: str) -> str:
         """Make up a name that occurs nowhere else."""
 
-    def expression_function(self, node: Any, params: list[str]) -> str:
-        """Define a function of `params` that returns the expression `node`."""
+    def expression_function(
+        self, node: Any, params: list[str], bound: list[str]
+    ) -> str:
+        """Define a function of `params` that returns the expression `node`.
+
+        It returns a tuple if `node` binds variables: their values come after its own.
+        """
 
     def state_names(self, names: set[str]) -> list[str]:
         """Select the names that are variables of the function."""
 
-    def branch_site(self, node: Any, params: list[str]) -> int:
-        """Register the place of a conditional expression."""
+    def branch_site(self, node: Any, params: list[str], bound: list[str]) -> int:
+        """Register the place of a conditional expression that binds variables."""
+
+    def value_or_none(self, name: str) -> Any:
+        """Make an expression for the value of a variable that may be without one."""
 
     def refusal(self, node: Any, reason: str) -> Any:
         """Make the expression that refuses to vectorize `node`."""
@@ -47,60 +52,6 @@ class Context(Protocol):
 
     def may_change_objects(self, node: Any) -> bool:
         """Tell whether evaluating `node` may change an object."""
-
-
-def is_plain_test(node: Any) -> bool:
-    """Tell whether an expression surely yields no array."""
-    if isinstance(node, gast.Constant):
-        return True
-    if isinstance(node, gast.Compare):
-        return all(isinstance(op, _PLAIN_COMPARISONS) for op in node.ops)
-    if isinstance(node, gast.UnaryOp) and isinstance(node.op, gast.Not):
-        return is_plain_test(node.operand)
-    if isinstance(node, gast.BoolOp):
-        return all(is_plain_test(value) for value in node.values)
-    if isinstance(node, gast.Call) and isinstance(node.func, gast.Name):
-        return node.func.id in _PLAIN_CALLS
-    return False
-
-
-def truth_test(temp: str, value: Any, mode: Any = None) -> Any:
-    """Make the test that is entered if `value` is plain and true.
-
-    The value is kept in `temp`. A bool costs one comparison, a number a look-up of
-    its type, and only what is neither a call.
-    """
-    if mode is not None:
-        forced = build.call("forced", value, mode)
-        return build.identical(build.walrus(temp, forced), True)
-    return build.either(
-        build.identical(build.walrus(temp, value), True),
-        build.both(
-            build.differs(build.name(temp), False), _is_known(temp), build.name(temp)
-        ),
-    )
-
-
-def true_test(temp: str) -> Any:
-    """Make the test whether the value in `temp`, which is not False, is plain and true.
-
-    Its truth value is asked once.
-    """
-    is_plain_and_true = build.both(_is_known(temp), build.name(temp))
-    return build.either(build.identical(build.name(temp), True), is_plain_and_true)
-
-
-def false_test(temp: str, mode: Any = None) -> Any:
-    """Make the test, after `truth_test` failed, that the value was plain and false."""
-    is_false = build.identical(build.name(temp), False)
-    return is_false if mode is not None else build.either(is_false, _is_known(temp))
-
-
-def _is_known(temp: str) -> Any:
-    """Make the test whether something that is no bool is no array either."""
-    kind = gast.Attribute(build.name(temp), "__class__", gast.Load())
-    known = gast.Compare(kind, [gast.In()], [build.helper("plain_types")])
-    return build.either(known, build.call("is_plain", build.name(temp)))
 
 
 class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
@@ -157,15 +108,17 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         is_and = isinstance(node.op, gast.And)
         for position in range(1, len(node.values)):
             if self._is_conditional(node.values[position]):
+                if self._no_walrus:
+                    return self._combine_lazily_apart(node, is_and)
                 return self._combine_apart(node, is_and, position)
         values = [self.visit(value) for value in node.values]
         return self._combine(is_and, values)
 
     def _is_conditional(self, value: Any) -> bool:
         """Tell whether an operand must not run for those who don't get there."""
-        if self._no_walrus or has_suspension(value) or effects_of(value).writes:
+        if has_suspension(value):
             return False
-        return self.context.may_change_objects(value)
+        return bool(effects_of(value).writes) or self.context.may_change_objects(value)
 
     def _combine_apart(self, node: Any, is_and: bool, position: int) -> Any:
         """Combine the operands before a position with those from there on.
@@ -232,11 +185,21 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         lazy = [gast.Lambda(args=_no_arguments(), body=v) for v in values[1:]]
         return build.call(combine, values[0], *lazy)
 
+    def _combine_lazily_apart(self, node: Any, is_and: bool) -> Any:
+        """Do the same where what follows must run for those only who get there."""
+        first, *others = node.values
+        whole = gast.IfExp(first, gast.BoolOp(node.op, others), build.constant(None))
+        values = [self.visit(value) for value in node.values]
+        made = self._combine_lazily(is_and, values)
+        site = build.constant(self._site(build.located(whole, node))[1])
+        made.keywords.append(gast.keyword(arg="site", value=site))
+        return made
+
     def _is_plain(self, temp: str, value: Any) -> Any:
         return build.either(
             build.identical(build.walrus(temp, value), True),
             build.identical(build.name(temp), False),
-            _is_known(temp),
+            is_known(temp),
         )
 
     def _rewrite_UnaryOp(self, node: Any) -> Any:
@@ -255,10 +218,11 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     def _rewrite_Compare(self, node: Any) -> Any:
         if len(node.ops) == 1 or is_plain_test(node):
             return self._copy(node)
+        position = self._conditional_end(node)
         if self._no_walrus:
-            return self._chain_lazily(node)
-        if len(node.ops) == 2 and self._is_conditional(node.comparators[1]):
-            return self._chain_apart(node)
+            return self._chain_lazily(node, bool(position))
+        if position:
+            return self._chain_apart(node, position)
         links = []
         left = self.visit(node.left)
         for position, operator in enumerate(node.ops):
@@ -272,14 +236,21 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             left = build.duplicate(again)
         return self._combine_chain(links)
 
-    def _chain_apart(self, node: Any) -> Any:
+    def _conditional_end(self, node: Any) -> int:
+        """Return from where on operands of a chain must not run for all; 0: nowhere."""
+        ends = enumerate(node.comparators[1:], start=1)
+        return next((k for k, value in ends if self._is_conditional(value)), 0)
+
+    def _chain_apart(self, node: Any, position: int) -> Any:
         """Write `a < b < c` as `a < (t := b) and t < c`."""
         temp = self.context.new_name("t")
-        middle, last = node.comparators
-        first = gast.Compare(node.left, node.ops[:1], [build.walrus(temp, middle)])
-        second = gast.Compare(build.name(temp), node.ops[1:], [last])
+        before, after = node.comparators[:position], node.comparators[position:]
+        before[-1] = build.walrus(temp, before[-1])
+        first = gast.Compare(node.left, node.ops[:position], before)
+        second = gast.Compare(build.name(temp), node.ops[position:], after)
         links = [build.located(link, node) for link in (first, second)]
-        return self._rewrite_BoolOp(build.located(gast.BoolOp(gast.And(), links), node))
+        joined = build.located(gast.BoolOp(gast.And(), links), node)
+        return self._combine_apart(joined, True, 1)
 
     def _combine_chain(self, links: list[Any]) -> Any:
         # A link binds the operand that the next one reads, so that the links must
@@ -292,12 +263,22 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
                 result = self._combine_copied(True, result, link)
         return result
 
-    def _chain_lazily(self, node: Any) -> Any:
+    def _chain_lazily(self, node: Any, is_apart: bool) -> Any:
         """Pass the operands of a chain as functions of nothing."""
+        if is_apart:
+            reason = (
+                "a chain of comparisons whose end may change objects, in what a "
+                "comprehension iterates over,"
+            )
+            refusal = gast.Lambda(_no_arguments(), self.context.refusal(node, reason))
+            keywords = {"refuse": refusal}
+        else:
+            keywords = {}
         operators = [type(op).__name__ for op in node.ops]
         operands = [self.visit(v) for v in (node.left, *node.comparators)]
         lazy = [gast.Lambda(args=_no_arguments(), body=v) for v in operands]
-        return build.call("lazy_chain", build.constant(" ".join(operators)), *lazy)
+        names = build.constant(" ".join(operators))
+        return build.call("lazy_chain", names, *lazy, **keywords)
 
     def _rewrite_IfExp(self, node: Any) -> Any:
         if is_plain_test(node.test):
@@ -320,25 +301,50 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _site(self, node: Any) -> tuple[list[str], int]:
         effects = effects_of(node.body, node.orelse)
-        params = self.context.state_names(effects.reads)
+        params = self.context.state_names(effects.reads | effects.writes)
         for names in self._local_names:
             params += sorted((names & effects.reads) - set(params))
-        return params, self.context.branch_site(node, params)
+        bound = self.context.state_names(effects.writes)
+        return params, self.context.branch_site(node, params, bound)
 
     def _vectorized_choice(self, node: Any, temp: str) -> Any:
-        effects = effects_of(node.body, node.orelse)
-        if effects.writes or has_suspension(node):
-            reason = "an assignment (':=') or 'await' in a conditional expression"
+        writes = effects_of(node.body, node.orelse).writes
+        bound = self.context.state_names(writes)
+        if has_suspension(node):
+            return self.context.refusal(node, "'await' in a conditional expression")
+        if writes and (self._local_names or len(bound) < len(writes)):
+            where = "a comprehension" if self._local_names else "a global variable"
+            reason = f"an assignment (':=') for some elements, in {where},"
             return self.context.refusal(node, reason)
         params, site = self._site(node)
         functions = [
-            build.name(self.context.expression_function(part, params))
+            build.name(self.context.expression_function(part, params, bound))
             for part in (node.body, node.orelse)
         ]
-        values = build.pack([build.name(p) for p in params])
-        return build.call(
-            "choose", build.name(temp), values, *functions, build.constant(site)
+        known = [
+            self.context.value_or_none(p) if p in writes else build.name(p)
+            for p in params
+        ]
+        chosen = build.call(
+            "choose",
+            build.name(temp),
+            build.pack(known),
+            *functions,
+            build.constant(site),
         )
+        return self._binding(chosen, bound) if bound else chosen
+
+    def _binding(self, chosen: Any, bound: list[str]) -> Any:
+        """Bind variables to what follows the value in a tuple; return the value."""
+        temp = self.context.new_name("t")
+
+        def entry(whole: Any, position: int) -> Any:
+            return gast.Subscript(whole, build.constant(position), gast.Load())
+
+        parts = [build.walrus(temp, chosen)]
+        for position, name in enumerate(bound, start=1):
+            parts.append(build.walrus(name, entry(build.name(temp), position)))
+        return entry(entry(build.pack(parts), 0), 0)
 
     def _rewrite_Assert(self, node: Any) -> Any:
         # It stays an `assert`, for Python to raise or to leave out.

@@ -8,6 +8,8 @@ that is made again, if all answers are the same there.
 from __future__ import annotations
 
 import builtins
+import dataclasses
+import sys
 from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
@@ -17,11 +19,8 @@ from lumijit.syntax.hints import hint
 Path = tuple[str, ...]
 _MISSING: Final = object()
 _OURS: Final = "lumijit."
-# Modules of ours with functions that write to arrays or to the console.
-_WITH_EFFECTS: Final = frozenset(
-    f"{_OURS}{name}"
-    for name in ("functions.exchanges", "functions.scattering", "debug.output")
-)
+# Builtins that change their arguments, write, or call what they are given.
+_ACTING: Final = frozenset((next, setattr, delattr, exec, eval, print, map, filter))
 
 
 class Meanings:
@@ -64,12 +63,7 @@ class Meanings:
         value = self._value(root)
         for attribute in attributes:
             value = getattr(value, attribute, None)
-        found = isinstance(value, (BuiltinFunctionType, type))
-        # (Functions of compiled modules are of another type than Python's.)
-        if not found and hasattr(value, "__qualname__"):
-            module = getattr(value, "__module__", None) or ""
-            found = module.startswith(_OURS) and module not in _WITH_EFFECTS
-        return self._note("is_harmless", path, found)
+        return self._note("is_harmless", path, _is_harmless(value))
 
     def is_range(self, path: Path) -> bool:
         """Tell whether a name means Python's own `range`."""
@@ -89,3 +83,25 @@ class Meanings:
             if name in space:
                 return space[name]
         return _MISSING
+
+
+def _is_harmless(value: Any) -> bool:
+    module = getattr(value, "__module__", None) or ""
+    if isinstance(value, type):
+        is_generated = dataclasses.is_dataclass(value)
+        is_generated &= not hasattr(value, "__post_init__")
+        made_by_code = hasattr(getattr(value, "__init__", None), "__code__")
+        made_by_code &= not is_generated
+        return value not in _ACTING and (module.startswith(_OURS) or not made_by_code)
+    if isinstance(value, BuiltinFunctionType):
+        return value not in _ACTING
+    # (Functions of compiled modules are of another type than Python's.)
+    if not (module.startswith(_OURS) and hasattr(value, "__qualname__")):
+        return False
+    # What returns nothing is there for what it does, and what takes functions calls
+    # them. Modules with other functions that change something say so.
+    if getattr(sys.modules.get(module), "HAS_EFFECTS", False):
+        return False
+    types = getattr(value, "__annotations__", {})
+    takes_functions = any("Callable" in str(kind) for kind in types.values())
+    return str(types.get("return")) != "None" and not takes_functions

@@ -45,6 +45,8 @@ class Effects:
     captured: set[str] = field(default_factory=set)
     #: Names that inner functions rebind with `nonlocal`.
     rebound_inside: set[str] = field(default_factory=set)
+    #: Names whose object inner functions may change.
+    lent: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
     #: A marker that is present if anything is called.
@@ -285,7 +287,9 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         free = {name for name in free if not self._is_hidden(name)}
         self.effects.reads |= free
         self.effects.captured |= free
-        self.effects.passed |= (inner.passed | inner.changed) & free
+        lent = (inner.passed | inner.changed | inner.lent) & free
+        self.effects.passed |= lent
+        self.effects.lent |= lent
         outer = inner.nonlocal_names | inner.rebound_inside
         self.effects.rebound_inside |= outer
         self.effects.captured |= outer
@@ -318,6 +322,8 @@ class NameScope:
     shared: frozenset[str]
     #: Variables that an inner function rebinds with `nonlocal`.
     rebound_inside: frozenset[str]
+    #: Variables whose object an inner function may change.
+    lent: frozenset[str]
 
     @property
     def variables(self) -> frozenset[str]:
@@ -344,8 +350,9 @@ def scope_of(function: Any, free: tuple[str, ...]) -> NameScope:
         nonlocal_names=frozenset(effects.nonlocal_names),
         global_names=frozenset(effects.global_names),
         captured=frozenset(captured),
-        shared=frozenset(rebound | effects.nonlocal_names),
+        shared=frozenset(rebound | effects.nonlocal_names | (effects.lent & local)),
         rebound_inside=frozenset(effects.rebound_inside & local),
+        lent=frozenset(effects.lent & local),
     )
 
 

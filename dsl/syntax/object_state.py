@@ -97,17 +97,52 @@ class ObjectState:
         self.slots = tuple(slots)
         self.watch = watch
         self.before = self.read()
+        self._containers = Handed(dict(enumerate(self.before)))
 
     def run(
         self, function: Callable[..., Any], args: Iterable[Any], who: Callable[[], str]
     ) -> Any:
         """Call a function of the construct; it must leave other objects alone."""
-        watch = self.watch
-        if watch is None:
+        containers, watch = self._containers, self.watch
+        if watch is None and not containers.originals:
             return function(*args)
-        return targets.left_alone(
+
+        def entries() -> dict[Any, Any]:
+            return dict(enumerate(self.read()))
+
+        call = partial(function, *args)
+        if watch is not None:
+            call = partial(self._watched, watch, function, args, who)
+        return containers.during(call, entries(), lambda _: entries())
+
+    def _watched(
+        self,
+        watch: Any,
+        function: Callable[..., Any],
+        args: Iterable[Any],
+        who: Callable[[], str],
+    ) -> Any:
+        changed = self.standing_in(args)
+        result = targets.left_alone(
             watch, function, args, lambda: ("@syntax", who(), self.owned(), self._adopt)
         )
+        owned = self.owned()
+        for watcher, found in changed():
+            new = [
+                (place, *rest)
+                for place, *rest in found
+                if not any(place.owner is o and rest[0] == key for o, key in owned)
+            ]
+            if new:
+                self._adopt(watcher, new)
+        return result
+
+    def standing_in(self, args: Iterable[Any]) -> Callable[[], Any]:
+        """Return what tells where else arrays are that a function will have changed.
+
+        That is, arrays for which others stand in: in `args`, and in the slots.
+        """
+        return list
 
     @staticmethod
     def _adopt(watch: Any, found: list[tuple[Any, Any, str]]) -> None:
@@ -122,6 +157,14 @@ class ObjectState:
         """Assign all values."""
         for slot, value in zip(self.slots, values, strict=True):
             slot.write(value)
+
+    def finish(self, values: Iterable[Any]) -> None:
+        """Assign the final values; containers stay the objects that they were.
+
+        What this construct assigns itself comes last: it is newer than an entry of it.
+        """
+        for k, (slot, value) in enumerate(zip(self.slots, values, strict=True)):
+            slot.write(self._containers.bring_back(k, value))
 
     def labels_of_slots(self, taken: Iterable[str]) -> tuple[str, ...]:
         """Name the slots; a closure's variable may be called like one of here."""
@@ -149,14 +192,16 @@ class Handed:
     far as no function has put other objects in their place.
     """
 
-    def __init__(self, originals: dict[str, Any]) -> None:
+    def __init__(self, originals: dict[Any, Any]) -> None:
         self.originals = {k: v for k, v in originals.items() if targets.is_tree(v)}
-        self._paths: dict[str, set[Any]] = {}
+        self._paths: dict[Any, set[Any]] = {}
 
     def during(
-        self, run: Callable[[], Any], given: dict[str, Any], left: Callable[[Any], Any]
+        self, run: Callable[[], Any], given: dict[Any, Any], left: Callable[[Any], Any]
     ) -> Any:
         """Return `run()`; it gets `given`, and `left(result)` is what it leaves."""
+        if not self.originals:
+            return run()
         before = {name: targets.objects_in(given[name]) for name in self.originals}
         result = run()
         after = left(result)
@@ -165,7 +210,7 @@ class Handed:
             self._paths[name] = paths & self._paths.get(name, paths)
         return result
 
-    def bring_back(self, name: str, value: Any) -> Any:
+    def bring_back(self, name: Any, value: Any) -> Any:
         """Return the final value of a variable."""
         if name not in self._paths:
             return value

@@ -25,8 +25,8 @@ from lumijit.syntax.control_tree import (
     ends_in_jump,
     may_split,
 )
-from lumijit.syntax.expressions import false_test, is_plain_test, true_test, truth_test
 from lumijit.syntax.names import effects_of
+from lumijit.syntax.truth import false_test, is_plain_test, true_test, truth_test
 from lumijit.syntax.vectorized_code import RegionWriter
 
 SPLIT = build.PREFIX + "split"

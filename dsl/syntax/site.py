@@ -7,7 +7,7 @@ time (`SiteState`), including attributes that it assigns on objects that are no 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -142,6 +142,13 @@ class SiteState(ObjectState):
         self.write(entries[count:])
         return inputs
 
+    def standing_in(self, args: Iterable[Any]) -> Callable[[], Any]:
+        """Return what tells where else arrays are that a function will have changed."""
+        given = (tuple(args), self.read())
+        told: Callable[[], Any]
+        told = targets.standing_in(self.watch, (self.values, self.before), given)
+        return told
+
     def test(self, function: Any, entries: tuple[Any, ...]) -> Any:
         """Evaluate the condition with `entries` as state."""
         return self.run(
@@ -199,6 +206,8 @@ def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
             owner = values[site.ins.index(root)]
             if targets.is_tree(owner) or targets.is_array(owner):
                 continue
+            if type(owner) is Undefined:
+                continue  # An object to come: what becomes of it is found.
             with contextlib.suppress(AttributeError):
                 for attribute in path[:-1]:
                     owner = getattr(owner, attribute)

@@ -15,13 +15,14 @@ import gast
 from lumijit.syntax import build
 from lumijit.syntax.block_statements import Writer, write_block
 from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
-from lumijit.syntax.expressions import ExpressionRewriter, is_plain_test
+from lumijit.syntax.expressions import ExpressionRewriter
 from lumijit.syntax.hint_reader import Hints
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.syntax.names import Effects, NameScope, effects_of
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
 from lumijit.syntax.source import Source, SourcePlace, class_around, mangled
+from lumijit.syntax.truth import is_plain_test
 from lumijit.syntax.unsupported import find_obstacle, raising_in
 
 _DROPPED = build.PREFIX + "dropped"
@@ -56,23 +57,33 @@ class RegionWriter:
 
     # What expressions ask for.
 
-    def expression_function(self, node: Any, params: list[str]) -> str:
-        """Define a function that returns the expression `node`."""
+    def expression_function(
+        self, node: Any, params: list[str], bound: list[str]
+    ) -> str:
+        """Define a function that returns the expression `node` and what it binds."""
         key = (id(node), "value")
         if key not in self._known:
             self._known[key] = identifier = self.new_name(f"value{node.lineno}_")
-            result = gast.Return(value=self.rewriter.visit(node))
-            self._define(identifier, params, [result], node)
+            value = self.rewriter.visit(node)
+            if bound:
+                value = build.pack([value, *(self.value_or_none(n) for n in bound)])
+            result = gast.Return(value=value)
+            self._define(identifier, params, [result], node, set(bound))
         return self._known[key]
+
+    def value_or_none(self, name: str) -> Any:
+        """Make an expression for the value of a variable that may be without one."""
+        return self._value(name, set())
 
     def state_names(self, names: set[str]) -> list[str]:
         """Select the names that are variables, in a fixed order."""
         chosen = (n for n in names if self.is_variable(n))
         return sorted(chosen, key=lambda n: (n.startswith(build.PREFIX), n))
 
-    def branch_site(self, node: Any, params: list[str]) -> int:
-        """Register a conditional expression."""
-        return self._site(node, "conditional expression", params, ["value"])
+    def branch_site(self, node: Any, params: list[str], bound: list[str]) -> int:
+        """Register a conditional expression that binds variables."""
+        outs = ["value", *bound]
+        return self._site(node, "conditional expression", params, outs)
 
     def refusal(self, node: Any, reason: str) -> Any:
         """Make the call that raises the error for `node`."""
@@ -343,7 +354,8 @@ class RegionWriter:
         sure = {n for n in rebound if n in assignable or n.startswith(build.PREFIX)}
         sure |= effects.changed & own
         sure |= {n for n in hints.include if self.is_variable(n)}
-        maybe = (effects.passed & own) - sure
+        lent = self.scope.lent if effects.calls else frozenset()
+        maybe = ((effects.passed | lent) & own) - sure
         gone = hints.exclude
         outs = self.state_names((sure | maybe) - gone)
         return outs, [n for n in outs if n in maybe]

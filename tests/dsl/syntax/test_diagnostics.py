@@ -144,10 +144,10 @@ def f(x):
     assert syntax(define(text, total=7))(5) == 7
 
 
-def test_walrus_in_a_conditional_expression() -> None:
-    text = "def f(x):\n    y = (z := x) if x < 3 else 2\n    return y, z\n"
-    refused(text, "an assignment .':='. or 'await' in a conditional", "(z := x)")
-    assert syntax(define(text))(1) == (1, 1)
+def test_walrus_for_some_elements_in_a_comprehension() -> None:
+    text = "def f(x):\n    return [x > 1 and (z := x + k) > 2 for k in range(2)]\n"
+    refused(text, "an assignment .':='. for some elements, in a comprehension", "x > 1")
+    assert syntax(define(text))(1) == [False, False]
 
 
 def test_async_generators_are_plain() -> None:

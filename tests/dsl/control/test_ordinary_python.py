@@ -1,0 +1,426 @@
+"""Functions in ordinary Python, vectorized, against the same run element by element.
+
+Objects, closures and containers change under conditions and in loops, by methods and
+functions that know nothing of arrays. Gradients are compared with differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as lj
+from lumijit.llvm.ad import Float64, Int
+
+K = np.arange(13)
+X = np.array([0.3, -1.2, 2.5, 0.7, 1.9, -0.4, 3.3, 0.05, -2.2, 1.1, 0.9, 4.4, -0.8])
+Program = Callable[[Any, Any], Any]
+PROGRAMS: list[Program] = []
+
+
+def program(function: Program) -> Program:
+    PROGRAMS.append(function)
+    return function
+
+
+class Counter:
+    """Counts in a plain number, as a sampler counts dimensions."""
+
+    def __init__(self, seed: Any) -> None:
+        self.seed = seed
+        self.calls = 0
+
+    def next(self) -> Any:
+        self.calls += 1
+        return (self.seed * 75 + self.calls * 74) % 97
+
+
+class Path:
+    def __init__(self, x: Any) -> None:
+        self.throughput = x + 0
+        self.depth = 0
+        self.hits = [0, 0]
+
+    @property
+    def alive(self) -> Any:
+        return self.depth < 4
+
+    @lj.syntax
+    def bounce(self, k: Any) -> None:
+        if k % 2 == 0:
+            self.throughput *= 0.5
+            self.hits[0] += 1
+        else:
+            self.throughput = self.throughput + 1
+            self.hits[1] = self.hits[1] + 1
+        self.depth += 1
+
+
+@program
+def methods_that_change_numbers_and_lists(k: Any, x: Any) -> Any:
+    path = Path(x)
+    i = k * 0
+    while i < k and path.alive:
+        path.bounce(i)
+        i += 1
+    return path.throughput, path.depth, *path.hits, i
+
+
+@program
+def a_list_that_a_function_replaces(k: Any, x: Any) -> Any:
+    path = Path(x)
+
+    def note(i: Any) -> None:
+        path.hits = [path.hits[0] + i, path.hits[1] + 1]
+
+    for i in range(k):
+        note(i)
+    return path.hits
+
+
+class Node:
+    def __init__(self, depth: int) -> None:
+        self.value = depth
+        self.visits = 0
+        self.kids = [Node(depth - 1), Node(depth - 1)] if depth else []
+
+    @lj.syntax
+    def walk(self, k: Any) -> Any:
+        self.visits += 1
+        result = self.value
+        if k > self.value:
+            for kid in self.kids:
+                result += kid.walk(k - 1)
+        return result
+
+
+@program
+def trees_that_count_visits(k: Any, x: Any) -> Any:
+    tree = Node(2)
+    return tree.walk(k), tree.visits, tree.kids[0].visits, tree.kids[1].kids[0].visits
+
+
+class Base:
+    def __init__(self) -> None:
+        self.steps = 1
+
+    def step(self, k: Any) -> None:
+        self.steps += 1
+
+    def run(self, k: Any) -> Any:
+        self.step(k)
+        return self.steps
+
+
+class Derived(Base):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sum = 0
+
+    @lj.syntax
+    def step(self, k: Any) -> None:
+        if k > 3:
+            super().step(k)
+            self.sum += k
+        else:
+            self.sum -= 1
+
+
+@program
+def class_hierarchies(k: Any, x: Any) -> Any:
+    derived = Derived()
+    result = 0
+    for i in range(k):
+        result += derived.run(i)
+    return result, derived.steps, derived.sum
+
+
+class Guard:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Guard:
+        self.count += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.count += 10
+
+
+@program
+def with_statements(k: Any, x: Any) -> Any:
+    guard = Guard()
+    i = 0
+    while i < k:
+        with guard as entered:
+            entered.count += 100
+            if i > 5:
+                break
+            i += 2
+    return i, guard.count
+
+
+@program
+def operators_of_a_class(k: Any, x: Any) -> Any:
+    class Vector:
+        def __init__(self, a: Any) -> None:
+            self.a, self.changes = a, 0
+
+        def __iadd__(self, other: Any) -> Any:
+            self.a = self.a + other
+            self.changes += 1
+            return self
+
+    v = Vector(x)
+    i = 0
+    while i < k and v.a < 5:
+        v += 1.5
+        i += 1
+    return v.a, v.changes
+
+
+@program
+def objects_in_containers(k: Any, x: Any) -> Any:
+    counters = {"one": Counter(k), "two": Counter(k + 1)}
+    total = 0
+    for i in range(k):
+        for j, counter in enumerate(counters.values()):
+            if (i + j) % 3 == 0:
+                total += counter.next()
+    return total, counters["one"].calls, counters["two"].calls
+
+
+@program
+def dictionaries_that_an_inner_function_changes(k: Any, x: Any) -> Any:
+    counts = {"even": 0, "odd": x * 1}
+
+    def note() -> None:
+        counts["even"] += 1
+
+    for i in range(k):
+        if i % 2 == 0:
+            note()
+        else:
+            counts["odd"] = counts["odd"] + i
+    i = 0
+    while i < 9 and counts["even"] < 5:
+        note()
+        i += 1
+    return counts["even"], counts["odd"], i
+
+
+@dataclass
+class Pair:
+    a: Any
+    b: Any
+
+
+@program
+def structs_that_an_inner_function_changes(k: Any, x: Any) -> Any:
+    pair = Pair(x + 0, x * 2)
+    other = pair
+
+    def step() -> None:
+        other.a = other.a + 1
+        pair.b *= 0.5
+
+    i = 0
+    while i < k and pair.a < 5:
+        step()
+        i += 1
+    return pair.a, pair.b, other.b, i
+
+
+@program
+def conditions_that_bind(k: Any, x: Any) -> Any:
+    counter, u = Counter(k), 100
+    result = 0
+    if k > 5 or (v := counter.next()) % 2 == 0:
+        result = 1
+    else:
+        result = v
+    if k > 3 and (u := k * 2) > 10:
+        result += u
+    w = 5
+    both = (w := k * 3) if k > 4 else w + 1
+    return result, counter.calls, u, w, both
+
+
+@program
+def loops_whose_conditions_bind(k: Any, x: Any) -> Any:
+    counter = Counter(k)
+    total = 0
+    i = 0
+    while i < 5 and ((u := counter.next()) < 80 or k > 6):
+        total += u
+        i += 1
+    return total, i, counter.calls
+
+
+@program
+def long_chains_of_comparisons(k: Any, x: Any) -> Any:
+    counter = Counter(k)
+    four = 0 < k < counter.next() % 10 < counter.next() % 20
+    five = 1 < k < counter.next() % 30 + 2 < counter.next() % 70 < counter.next()
+    return (1 if four else 0), (1 if five else 0), counter.calls
+
+
+@program
+def comprehensions_with_conditions(k: Any, x: Any) -> Any:
+    counter = Counter(k)
+    first = [1 if k > j and counter.next() % 2 == 0 else 0 for j in range(4)]
+    values = [v for v in [k > 4 and counter.next() > 50, k < 2 or counter.next() > 9]]
+    return first, [1 if v else 0 for v in values], counter.calls
+
+
+@program
+def conditions_in_what_a_comprehension_iterates_over(k: Any, x: Any) -> Any:
+    counter = Counter(k)
+    found = [v for v in (k > 4 and counter.next() > 5, k < 2 or counter.next() > 9)]
+    return [1 if v else 0 for v in found], counter.calls
+
+
+@program
+def rays_through_spheres(k: Any, x: Any) -> Any:
+    class Sphere:
+        def __init__(self, center: float, radius: float) -> None:
+            self.center, self.radius = center, radius
+            self.tests = 0
+
+        @lj.syntax
+        def hit(self, origin: Any) -> Any:
+            self.tests += 1
+            d = origin - self.center
+            inside = self.radius * self.radius - d * d
+            if inside < 0:
+                return x * 0 - 1
+            return d * d + inside * 0.5
+
+    scene = [Sphere(0.0, 1.0), Sphere(1.0, 2.0), Sphere(-2.0, 0.5)]
+    total, origin = x * 0, x * 1
+    i = 0
+    while i < k:
+        best = x * 0 + 100
+        for sphere in scene:
+            t = sphere.hit(origin)
+            if t > 0 and t < best:
+                best = t
+        if best > 99:
+            break
+        total += best
+        origin = origin * 0.7 + best * 0.1
+        i += 1
+    return total, i, [sphere.tests for sphere in scene]
+
+
+@program
+def arrays_that_share_an_attribute(k: Any, x: Any) -> Any:
+    class Two:
+        def __init__(self) -> None:
+            self.a = self.b = x * 1
+
+    two = Two()
+    for _ in range(k):
+        two.a = two.a * 0.5 + two.b
+        if two.a > 6:
+            break
+    return two.a, two.b
+
+
+def entries(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for part in value for leaf in entries(part)]
+    return [value]
+
+
+def expected(function: Program, k: Any, x: Any) -> list[Any]:
+    return [float(v) for v in entries(function(int(k), float(x)))]
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
+def test_as_element_by_element(function: Program, symbolic: bool) -> None:
+    x = Float64(X)
+    lj.enable_grad(x)
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        found = entries(lj.syntax(function)(Int(K), x))
+        total = sum(v for v in found if isinstance(v, Float64))
+    want = [expected(function, *pair) for pair in zip(K, X, strict=True)]
+    for column, value in zip(zip(*want, strict=True), found, strict=True):
+        entry = value if isinstance(value, (int, float)) else value.numpy()
+        np.testing.assert_allclose(np.broadcast_to(entry, len(K)), column, rtol=1e-9)
+    if not lj.grad_enabled(total):
+        return
+    lj.backward(total)
+    floats = [k for k, v in enumerate(found) if isinstance(v, Float64)]
+    near = [
+        [sum(expected(function, k, y + h)[j] for j in floats) for h in (1e-6, -1e-6)]
+        for k, y in zip(K, X, strict=True)
+    ]
+    differences = [(up - down) / 2e-6 for up, down in near]
+    np.testing.assert_allclose(x.grad, differences, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
+def test_of_numbers_it_is_plain_python(function: Program) -> None:
+    decorated = lj.syntax(function)
+    for k, y in zip(K, X, strict=True):
+        assert expected(decorated, k, y) == expected(function, k, y)
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_an_array_in_two_attributes(symbolic: bool) -> None:
+    """In place, both change, in each turn."""
+
+    class Two:
+        def __init__(self, x: Any) -> None:
+            self.a = self.b = x
+
+    @lj.syntax
+    def attributes(k: Any, two: Any) -> None:
+        for _ in range(k):
+            two.a -= 1
+            two.a += two.b
+
+    @lj.syntax
+    def variable(k: Any, two: Any) -> None:
+        a = two.a
+        for _ in range(k):
+            a -= 1
+            a += two.b
+
+    for function in (attributes, variable):
+        two = Two(Float64(1, 2, 3, 4))
+        with lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic):
+            function(Int(0, 1, 2, 3), two)
+        assert two.a is two.b
+        assert list(two.a) == [1, 2, 6, 18]
+
+
+def test_other_values_that_functions_change_for_some_elements() -> None:
+    class Light:
+        mode = "off"
+
+        def switch(self) -> None:
+            self.mode = "on"
+
+    @lj.syntax
+    def program(x: Any, light: Any) -> None:
+        if x > 1:
+            light.switch()
+
+    light = Light()
+    light.mode = "off"
+    match = r"changes 'light.mode' \(it held .*off.*use a number in its place"
+    with pytest.raises(RuntimeError, match=match):
+        program(Float64(1, 2), light)
+    assert light.mode == "off"
+    program(Float64(2), light)
+    assert light.mode == "on"
