@@ -14,7 +14,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.control.bytecode import Inert
+from lumijit.control.bytecode import Inert, is_state
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Change, Outside, call_error
 from lumijit.control.reachability import WHOLE, Span
@@ -69,15 +69,26 @@ class Invocation:
         return self.parts.leaves
 
     def _surroundings(self) -> tuple[Outside | None, dict[int, Span]]:
-        """Remember the objects that the functions must leave as they are."""
+        """Remember the objects that the functions must leave as they are.
+
+        That includes those among the arguments that are no PyTrees.
+        """
         followed = Inert().others(self.callees)
-        if not followed:
+        objects = [] if self.is_flat else [v for v in self.values if not is_state(v)]
+        if not (followed or objects):
             return None, {}
         outside = Outside()
         for leaf in self.values:
             if is_array(leaf):
                 outside.reach.ignore(leaf)
-        spans = {id(c): outside.follow(c.roots) for c in followed}
+        start = outside.reach.mark()
+        if objects:
+            for name, value in zip(self.parts.names, self.values, strict=True):
+                if any(value is found for found in objects):
+                    outside.reach.follow(value, name)
+        given = Span(start, outside.reach.mark())
+        spans = {id(c): given for c in self.callees} if objects else {}
+        spans.update((id(c), outside.follow(c.roots)) for c in followed)
         return (None, {}) if outside.is_empty else (outside, spans)
 
     def check_surroundings(self) -> None:

@@ -270,6 +270,8 @@ def check_contents(construct: str, parts: Parts, before: list[tuple[Any, Any]]) 
     for value, old in before:
         if isinstance(old, np.ndarray):
             is_same = old.tobytes() == value.tobytes()
+        elif isinstance(old, deque):
+            is_same = len(old) == len(value) and all(map(same_object, old, value))
         else:
             is_same = old == value
         if not is_same:

@@ -327,3 +327,27 @@ def test_writes_of_arrays_without_entries(mode: str) -> None:
         match = "arrays without entries are written|incompatible sizes"
         with pytest.raises(RuntimeError, match=match):
             lj.if_stmt((x, target), x > 0, function, lambda x, t: (x, t), mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_objects_among_the_arguments_stay_as_they_are(mode: str) -> None:
+    class Source:
+        def __init__(self) -> None:
+            self.count = UInt(0)
+
+        def next(self) -> Any:
+            self.count += 1
+            return self.count
+
+    def draw(source: Any, x: Any) -> Any:
+        return source.next() + x
+
+    def look(source: Any, x: Any) -> Any:
+        return source.count + x
+
+    source, x = Source(), UInt(1, 2, 3, 4)
+    with pytest.raises(RuntimeError, match=r"changes 'args\[0\].count'"):
+        lj.switch(UInt(0, 1, 0, 1), [draw, look], source, x, mode=mode)
+    assert list(source.count) == [0]
+    found = lj.switch(UInt(0, 1, 0, 1), [look, look], source, x, mode=mode)
+    assert list(found) == [1, 2, 3, 4]

@@ -6,6 +6,7 @@ functions that know nothing of arrays. Gradients are compared with differences.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -424,3 +425,15 @@ def test_other_values_that_functions_change_for_some_elements() -> None:
     assert light.mode == "off"
     program(Float64(2), light)
     assert light.mode == "on"
+
+
+def test_a_deque_that_is_changed_for_some_elements() -> None:
+    @lj.syntax
+    def program(k: Any, x: Any) -> Any:
+        items = deque([x, x + 1])
+        if k > 1:
+            items[0] = items[0] + 1
+        return items[0]
+
+    with pytest.raises(RuntimeError, match=r"'items' .of type deque. was changed in"):
+        program(Int(1, 2), Float64(1, 2))
