@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import ndimage
 
 import lumijit as dr
@@ -15,6 +18,90 @@ from tests.dsl.tensors.common import MODULES, near, same
 
 IMAGE = np.random.default_rng(0).random((7, 9)).astype(np.float32)
 FILTERS = ["box", "linear", "hamming", "cubic", "lanczos", "gaussian"]
+
+
+BOUNDARIES = ["zero", "nearest", "wrap", "reflect", "mirror"]
+WEIGHTS: dict[str, tuple[float, Callable[[float], float]]] = {
+    "linear": (1, lambda x: 1 - x),
+    "hamming": (1, lambda x: np.sinc(x) * (0.54 + 0.46 * np.cos(np.pi * x))),
+    "cubic": (
+        2,
+        lambda x: (1.5 * x - 2.5) * x * x + 1 if x < 1 else cubic_tail(x),
+    ),
+    "lanczos": (3, lambda x: np.sinc(x) * np.sinc(x / 3)),
+}
+
+
+def cubic_tail(x: float) -> float:
+    return -0.5 * (((x - 5) * x + 8) * x - 4)
+
+
+def place(k: int, size: int, boundary: str) -> int:
+    """Return which entry stands for one beyond the ends, -1 for none."""
+    if boundary == "zero":
+        return k if 0 <= k < size else -1
+    if boundary == "nearest":
+        return min(max(k, 0), size - 1)
+    if boundary == "wrap":
+        return k % size
+    is_reflected = boundary == "reflect"
+    k %= 2 * size if is_reflected else max(2 * size - 2, 1)
+    return k if k < size else 2 * size - (1 if is_reflected else 2) - k
+
+
+def resampling(size: int, to: int, name: str, boundary: str) -> Any:
+    """Return the matrix that resamples rows, as the Python Imaging Library does."""
+    radius, weight = WEIGHTS[name]
+    scale = size / to
+    wide = max(scale, 1)
+    matrix = np.zeros((to, size + 1))
+    for row in range(to):
+        center = (row + 0.5) * scale
+        first, last = center - radius * wide, center + radius * wide
+        for k in range(int(np.floor(first)), int(np.ceil(last)) + 1):
+            x = abs(k + 0.5 - center) / wide
+            matrix[row, place(k, size, boundary)] += weight(x) if x < radius else 0
+    matrix = matrix[:, :size]
+    return matrix / matrix.sum(1, keepdims=True)
+
+
+def convolution(size: int, taps: list[float], boundary: str) -> Any:
+    """Return the matrix that convolves rows."""
+    matrix = np.zeros((size, size + 1))
+    for row in range(size):
+        for j, tap in enumerate(taps):
+            k = place(row + (len(taps) - 1) // 2 - j, size, boundary)
+            matrix[row, k] += tap
+    return matrix[:, :size]
+
+
+def along(data: Any, matrix: Any, axis: int) -> Any:
+    return np.moveaxis(np.tensordot(matrix, data, (1, axis)), 0, axis)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_any_sizes_and_boundaries(data: Any) -> None:
+    sizes = st.lists(st.sampled_from([1, 2, 3, 5, 8]), min_size=1, max_size=3)
+    shape = data.draw(sizes)
+    boundary = data.draw(st.sampled_from(BOUNDARIES))
+    x = np.random.default_rng(0).normal(size=shape)
+    taps = data.draw(st.lists(st.sampled_from([-1.0, 0.5, 2.0]), min_size=1))[:8]
+    axes = data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
+    expected = x
+    for axis in axes:
+        matrix = convolution(shape[axis], taps, boundary)
+        expected = along(expected, matrix, axis)
+    found = dr.convolve(ad.TensorXf64(x), taps, axis=tuple(axes), boundary=boundary)
+    near(found, expected, 1e-10)
+    to = [data.draw(st.sampled_from([n, 1, 2, 7])) for n in shape]
+    name = data.draw(st.sampled_from(sorted(WEIGHTS)))
+    expected = x
+    for axis, (size, new) in enumerate(zip(shape, to, strict=True)):
+        if size != new:
+            matrix = resampling(size, new, name, boundary)
+            expected = along(expected, matrix, axis)
+    near(dr.resample(ad.TensorXf64(x), to, name, boundary=boundary), expected, 1e-6)
 
 
 @MODULES
