@@ -9,7 +9,7 @@ of numbers count as well; elsewhere, they count how often Python runs a function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter, is_
@@ -29,6 +29,7 @@ from lumijit.control.bytecode import PLAIN, Inert, is_state
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe, same_object
+from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
 from lumijit.runtime.errors import StateError, message, where
 
@@ -367,8 +368,23 @@ def left_alone(
     return result
 
 
+def _pairs(
+    originals: Sequence[Any], given: Sequence[Any]
+) -> Iterator[tuple[int, FlatArray, Node]]:
+    """List arrays for which others stand in: which, those others, what they hold."""
+    for old, new in zip(originals, given, strict=True):
+        if old is new or type(old) is not type(new):
+            continue
+        if isinstance(old, FlatArray):
+            yield id(old), new, new._node
+        elif is_container(old) or isinstance(old, NestedArray):
+            leaves = Parts((old,)).leaves, Parts((new,)).leaves
+            if len(leaves[0]) == len(leaves[1]):
+                yield from _pairs(*leaves)
+
+
 def standing_in(
-    outside: Outside, originals: Any, given: Any
+    outside: Outside, originals: Sequence[Any], given: Sequence[Any]
 ) -> Callable[[], list[tuple[Outside, list[tuple[Location, Any, str]]]]]:
     """Note which arrays stand in for others while a body runs.
 
@@ -376,12 +392,7 @@ def standing_in(
         A function that lists, later, the places which hold originals of those that
         the body has changed in place, each with who watches it.
     """
-    both = zip(Parts(originals).leaves, Parts(given).leaves, strict=False)
-    pairs = [
-        (id(old), new, new._node)
-        for old, new in both
-        if new is not old and isinstance(old, FlatArray) and isinstance(new, FlatArray)
-    ]
+    pairs = list(_pairs(originals, given))
 
     def changed() -> list[tuple[Outside, list[tuple[Location, Any, str]]]]:
         found = []

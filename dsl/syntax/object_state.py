@@ -103,17 +103,17 @@ class ObjectState:
         self, function: Callable[..., Any], args: Iterable[Any], who: Callable[[], str]
     ) -> Any:
         """Call a function of the construct; it must leave other objects alone."""
-        containers, watch = self._containers, self.watch
-        if watch is None and not containers.originals:
-            return function(*args)
+        watch = self.watch
+        call = partial(function, *args)
+        if watch is not None:
+            call = partial(self._watched, watch, function, args, who)
+        if not self._containers.originals:
+            return call()
 
         def entries() -> dict[Any, Any]:
             return dict(enumerate(self.read()))
 
-        call = partial(function, *args)
-        if watch is not None:
-            call = partial(self._watched, watch, function, args, who)
-        return containers.during(call, entries(), lambda _: entries())
+        return self._containers.during(call, entries(), lambda _: entries())
 
     def _watched(
         self,
@@ -126,8 +126,8 @@ class ObjectState:
         result = targets.left_alone(
             watch, function, args, lambda: ("@syntax", who(), self.owned(), self._adopt)
         )
-        owned = self.owned()
         for watcher, found in changed():
+            owned = self.owned()
             new = [
                 (place, *rest)
                 for place, *rest in found
@@ -200,8 +200,6 @@ class Handed:
         self, run: Callable[[], Any], given: dict[Any, Any], left: Callable[[Any], Any]
     ) -> Any:
         """Return `run()`; it gets `given`, and `left(result)` is what it leaves."""
-        if not self.originals:
-            return run()
         before = {name: targets.objects_in(given[name]) for name in self.originals}
         result = run()
         after = left(result)

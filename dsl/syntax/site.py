@@ -144,9 +144,9 @@ class SiteState(ObjectState):
 
     def standing_in(self, args: Iterable[Any]) -> Callable[[], Any]:
         """Return what tells where else arrays are that a function will have changed."""
-        given = (tuple(args), self.read())
+        given = (*args, *self.read())
         told: Callable[[], Any]
-        told = targets.standing_in(self.watch, (self.values, self.before), given)
+        told = targets.standing_in(self.watch, (*self.values, *self.before), given)
         return told
 
     def test(self, function: Any, entries: tuple[Any, ...]) -> Any:
