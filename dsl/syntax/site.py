@@ -9,7 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 from lumijit.runtime.cached_properties import cached_property
@@ -197,6 +203,14 @@ class SiteState(ObjectState):
         ]
 
 
+def _runs_code(cls: type[Any], name: str) -> bool:
+    """Tell whether assigning an attribute calls code: what that changes is found."""
+    found = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
+    is_slot = found is None or isinstance(found, MemberDescriptorType)
+    is_own = hasattr(cls.__setattr__, "__code__")
+    return (not is_slot and hasattr(type(found), "__set__")) or is_own
+
+
 def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
     """Return what a run of a construct gets and assigns."""
 
@@ -211,6 +225,7 @@ def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
             with contextlib.suppress(AttributeError):
                 for attribute in path[:-1]:
                     owner = getattr(owner, attribute)
-                yield Attribute(owner, path[-1], ".".join([root, *path]))
+                if not _runs_code(type(owner), path[-1]):
+                    yield Attribute(owner, path[-1], ".".join([root, *path]))
 
     return Inputs(values, site.ins, site.own_names, attributes)

@@ -332,6 +332,71 @@ def arrays_that_share_an_attribute(k: Any, x: Any) -> Any:
     return two.a, two.b
 
 
+class Measured:
+    """Its attribute is a property, whose setter counts."""
+
+    def __init__(self) -> None:
+        self.inner, self.sets = 1, 0
+
+    @property
+    def value(self) -> Any:
+        return self.inner
+
+    @value.setter
+    def value(self, new: Any) -> None:
+        self.sets += 1
+        self.inner = new
+
+
+@program
+def properties_that_count(k: Any, x: Any) -> Any:
+    measured = Measured()
+    for i in range(k):
+        if i % 3 == 1:
+            measured.value = measured.value * 2
+        measured.value += 1
+    return measured.value, measured.sets
+
+
+class Recorded:
+    """Assigning an attribute runs code."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "held", {"v": 1, "sets": 0})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.held[name] = value
+        self.held["sets"] += 1
+
+    def __getattr__(self, name: str) -> Any:
+        return object.__getattribute__(self, "held")[name]
+
+
+@program
+def attributes_that_run_code(k: Any, x: Any) -> Any:
+    recorded = Recorded()
+    for i in range(k):
+        recorded.v = recorded.v + i
+        if i > 3:
+            recorded.v += 1
+    return recorded.v, recorded.sets
+
+
+@program
+def lists_of_lists(k: Any, x: Any) -> Any:
+    grid = [[0, 0], [0, 0]]
+    row = grid[1]
+
+    def mark(i: int, j: int, value: Any) -> None:
+        grid[i][j] = value
+
+    for i in range(k):
+        row[0] += 1
+        if i > 3:
+            mark(0, 1, i)
+    return grid, row
+
+
 def entries(value: Any) -> list[Any]:
     if isinstance(value, (tuple, list)):
         return [leaf for part in value for leaf in entries(part)]
