@@ -10,7 +10,7 @@ from typing import Any
 
 from lumijit import initialize, promotion
 from lumijit.enums import VarType
-from lumijit.runtime.dtypes import ALL, DType, same_bits
+from lumijit.runtime.dtypes import ALL, BOOL, UINT8, DType, same_bits
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import (
     DYNAMIC,
@@ -231,7 +231,10 @@ def _family(arg: Any, kind: str) -> type[Any]:
 
 def _same_width(arg: Any, kind: str) -> DType:
     dtype = dtype_of(arg)
-    if dtype is None or dtype.is_bool or (kind == "f" and dtype.bits == 8):
+    if dtype is BOOL and spec_of(arg) is not None:
+        # In memory, masks have bytes.
+        dtype = UINT8
+    if dtype is None or dtype is BOOL or (kind == "f" and dtype.bits == 8):
         raise ArrayTypeError(
             "type trait",
             f"there is no matching type as wide as {type_of(arg).__name__}",

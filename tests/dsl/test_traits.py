@@ -69,6 +69,8 @@ def test_properties():
         (dr.int64_array_t(llvm.Float), llvm.Int64),
         (dr.uint64_array_t(llvm.Float), llvm.UInt64),
         (dr.int_array_t(llvm.Float16), llvm.Int16),
+        (dr.int_array_t(llvm.Bool), llvm.Int8),
+        (dr.uint_array_t(llvm.Array3b), llvm.Array3u8),
         (dr.uint_array_t(llvm.Array2f64), llvm.Array2u64),
         (dr.float_array_t(llvm.Int), llvm.Float),
         (dr.replace_shape_t(scalar.Array3f, (2, 2)), scalar.Array22f),
@@ -85,7 +87,8 @@ def test_types_from_types(result, expected):
     ("call", "match"),
     [
         (lambda: dr.float_array_t(llvm.UInt8), "no matching type as wide"),
-        (lambda: dr.int_array_t(llvm.Bool), "no matching type as wide"),
+        (lambda: dr.int_array_t(bool), "no matching type as wide"),
+        (lambda: dr.float_array_t(llvm.Bool), "no matching type as wide"),
         (lambda: dr.replace_shape_t(llvm.Array3f, (9, -1)), "there is no array type"),
         (lambda: dr.replace_shape_t(llvm.Array3f, (3,)), "no vectorized dimension"),
         (lambda: dr.expr_t(), "there are no types"),

@@ -113,7 +113,6 @@ KNOWN = {
         4,
         "divided in the common type; Dr.Jit takes the reciprocal in half precision",
     ),
-    r"dr\.u?int_array_t\((Bool|Array3b)": (4, "masks have no width"),
     r"\[Complex2f.*imag": (1, "a quaternion's vector part; Dr.Jit gives zeros"),
     r"\[v := dr\.nn\.view": (2, "the text of a view; `A.T` for `A.transpose`"),
 }
