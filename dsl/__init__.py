@@ -3,7 +3,7 @@
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
-from lumijit.runtime import compiled as _compiled  # noqa: F401  (chooses modules)
+from lumijit.runtime import beginning as _beginning  # noqa: F401
 
 # isort: split
 from lumijit import auto as auto
@@ -253,7 +253,6 @@ from lumijit.functions.vectors import unit_angle as unit_angle
 from lumijit.instances import instance_array_t as instance_array_t
 from lumijit.runtime import version as _version
 from lumijit.runtime.buffers import flush_malloc_cache as flush_malloc_cache
-from lumijit.runtime.collector import relax as _relax_collector
 from lumijit.runtime.config import JitFlag as JitFlag
 from lumijit.runtime.config import flag as flag
 from lumijit.runtime.config import scoped_set_flag as scoped_set_flag
@@ -376,7 +375,6 @@ __version__ = _version.VERSION
 
 _install_control()
 _install_derivatives()
-_relax_collector()
 
 _MODULES = ("auto", "llvm", "opt", "pytree", "random", "scalar")
 # Where lumijit is used, nobody wants to see which modules it consists of.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -175,7 +174,9 @@ def _is_exact(a: Node, b: Node, product: Node) -> bool:
         return True
     if not math.isfinite(product.attr):
         return False
-    return Fraction(a.attr) * Fraction(b.attr) == Fraction(product.attr)
+    above, below = product.attr.as_integer_ratio()
+    (n, d), (m, e) = a.attr.as_integer_ratio(), b.attr.as_integer_ratio()
+    return bool(n * m * below == above * d * e)
 
 
 def _is_signed_zero(a: Node, b: Node) -> bool:

@@ -7,7 +7,6 @@ import struct
 import sys
 
 from lumijit.compiler.launch import named_kernels
-from lumijit.compiler.lower.collectives.pieces import head
 from lumijit.runtime import buffers, pool_layout, workers
 from lumijit.runtime.dtypes import INT64
 from lumijit.runtime.pool_ir import platform_for
@@ -45,6 +44,8 @@ class Mark:
 
 def _clock_ir(name: str, clock: int) -> str:
     """Write the time to memory. Slots: where the clock's address is; the memory."""
+    from lumijit.compiler.lower.collectives.pieces import head
+
     return f"""{head(name, "where to")}
   %clock = load ptr, ptr %where
   %missing = icmp eq ptr %clock, null

@@ -16,7 +16,6 @@ import numpy as np
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.launch import kernels, named_kernels
-from lumijit.compiler.lower.collectives.pieces import head
 from lumijit.runtime import device
 from lumijit.runtime.dtypes import DType
 
@@ -41,6 +40,8 @@ def compute(op: Op, t: DType, values: list[Any]) -> Any:
 
 def _write(name: str, op: Op, t: DType) -> str:
     """Write a kernel for one register; slots: operands, result."""
+    from lumijit.compiler.lower.collectives.pieces import head
+
     target = kernels.target()
     b = Builder(target.lanes_f32, target)
     assert op.lower is not None

@@ -6,10 +6,10 @@ import struct
 
 from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.launch import named_kernels, transfer
-from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan.program import Destination, interleaved_copies
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import DType
 
 
 class Private:
@@ -37,11 +37,9 @@ class Private:
     def merge_into(self, target: Buffer, started: list[int]) -> None:
         """Combine the copies into the target, in the order of the threads."""
         t = self.root.type
-        if self.copies == 1:
-            kind, write = "merge1", collectives.merge_vector_ir
-        else:
-            kind, write = "merge", collectives.merge_ir
-        kernel = named_kernels.get(f"{kind}_{self.op}_{t.short}", write, self.op, t)
+        kind = "merge1" if self.copies == 1 else "merge"
+        name = f"{kind}_{self.op}_{t.short}"
+        kernel = named_kernels.get(name, _merge_ir, kind, self.op, t)
         args = struct.pack(
             "<2Q3q",
             target.address,
@@ -53,3 +51,10 @@ class Private:
         named_kernels.launch(
             kernel, args, self.root.size, 1 << 14, writes=(target,), started=started
         )
+
+
+def _merge_ir(name: str, kind: str, op: str, t: DType) -> str:
+    from lumijit.compiler.lower.collectives import merge
+
+    write = merge.merge_vector_ir if kind == "merge1" else merge.merge_ir
+    return write(name, op, t)

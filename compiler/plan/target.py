@@ -134,7 +134,11 @@ class Target(ABC):
     name: str
     has_private_copies: bool
     has_streaming_stores: bool
-    collectives: Collectives
+
+    @property
+    @abstractmethod
+    def collectives(self) -> Collectives:
+        """The kernels for what isn't elementwise."""
 
     @abstractmethod
     def plan(self, program: Program, info: TargetInfo) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lumijit.control.bytecode import codes_in
 from lumijit.runtime.errors import is_internal
-from lumijit.syntax.build import PREFIX
+from lumijit.syntax.invented import PREFIX
 
 _STORES = ("STORE_ATTR", "DELETE_ATTR", "STORE_DEREF", "STORE_GLOBAL")
 _CHANGES = ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")

@@ -7,11 +7,11 @@ look. The closer look is up to `reachability`.
 from __future__ import annotations
 
 import dis
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -152,8 +152,8 @@ def _knows_arrays(module: str) -> bool:
     if module.partition(".")[0] in _LIBRARIES:
         return False
     namespace = vars(sys.modules.get(module, sys))
-    path = Path(namespace.get("__file__") or "")
-    if _INSTALLED.isdisjoint(path.parts):
+    path = os.path.normpath(namespace.get("__file__") or "")
+    if _INSTALLED.isdisjoint(path.split(os.sep)):
         return True
     values = list(namespace.values())
     names = {getattr(v, "__module__", None) or _name_of(v) for v in values}

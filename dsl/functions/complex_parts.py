@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 from typing import Any
 
@@ -100,5 +99,5 @@ def arg(z: Any, /) -> Array:
     if is_complex_v(z):
         return z._result(argument(parts_of(z)))
     if initialize.is_complex(z):
-        return cmath.phase(z)
+        return math.atan2(z.imag, z.real)
     return select(z >= 0, 0.0, math.pi)

@@ -7,12 +7,7 @@ from typing import Any
 
 import gast
 
-#: All names that rewriting invents start like this.
-PREFIX = "_lj_"
-#: The object that holds the runtime helpers.
-RUNTIME = "_lj"
-#: Flag and value of an early return.
-RETURNED, RESULT = PREFIX + "returned", PREFIX + "result"
+from lumijit.syntax.invented import RUNTIME
 
 
 def name(identifier: str, store: bool = False) -> Any:

@@ -18,9 +18,9 @@ from lumijit.syntax.bindings import targets
 from lumijit.syntax.conditions import Conditions, Forced
 from lumijit.syntax.nesting import entered
 from lumijit.syntax.object_state import Handed, Inputs, ObjectState, attempts
+from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
 from lumijit.syntax.site import Raising, Site, SiteState, inputs_of, labels_of
-from lumijit.syntax.source import syntax_error
 from lumijit.syntax.undefined import Undefined, fail
 
 

@@ -1,65 +1,16 @@
 """Making a function object from rewritten code.
 
-Owns compiling and the closure: the new code runs on the user's globals and on the
-very cells of the original function, with helpers added to the closure.
+The new code runs on the user's globals and on the very cells of the original function,
+with helpers added to the closure.
 """
 
 from __future__ import annotations
-import __future__
 
 import sys
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-import gast
-
-from lumijit.syntax import build
-from lumijit.syntax.source import class_around
-
-_OUTLINE = build.PREFIX + "outline"
-_FUTURE_FLAGS = 0
-for _name in __future__.all_feature_names:
-    _FUTURE_FLAGS |= getattr(__future__, _name).compiler_flag
-
-
-def outline(function: FunctionType, tree: Any, helpers: list[Any]) -> Any:
-    """Wrap the rewritten function so that its closure compiles to free variables."""
-    free = list(function.__code__.co_freevars)
-    names = [build.RUNTIME, *(h.name for h in helpers), *free]
-    body: list[Any] = [*helpers, tree]
-    owner = class_around(function.__qualname__)
-    if owner is not None and (_has_private_names(tree) or "__class__" in free):
-        # The class gives private names their prefix, and `__class__` its cell.
-        names = [n for n in names if n != "__class__"]
-        body = [
-            gast.ClassDef(
-                name=owner,
-                bases=[],
-                keywords=[],
-                body=body,
-                decorator_list=[],
-                type_params=[],
-            )
-        ]
-    elif tree.name not in free:
-        # The function's own name means what it means to the user, recursion or not.
-        body.insert(0, gast.Global(names=[tree.name]))
-    whole = build.function(_OUTLINE, names, body)
-    return gast.Module(body=[build.located(whole, tree)], type_ignores=[])
-
-
-def compiled(function: FunctionType, module: Any) -> dict[str, CodeType]:
-    """Compile an outline; return the code of the function and of its helpers."""
-    code = function.__code__
-    tree = gast.gast_to_ast(module)
-    flags = code.co_flags & _FUTURE_FLAGS
-    whole = compile(tree, code.co_filename, "exec", flags, dont_inherit=True)
-    # Tracebacks name the user's function, not its pieces.
-    names: dict[str, Any] = {"co_name": code.co_name}
-    if sys.version_info >= (3, 11):
-        names["co_qualname"] = function.__qualname__
-    found = _functions_in(whole)
-    return {name: found[name].replace(**names) for name in found}
+from lumijit.syntax.invented import PREFIX, RUNTIME
 
 
 def bound(
@@ -69,8 +20,8 @@ def bound(
     code = function.__code__
     closure = function.__closure__ or ()
     cells = dict(zip(code.co_freevars, closure, strict=True))
-    cells[build.RUNTIME] = CellType(runtime)
-    helpers = [n for n in codes if n.startswith(build.PREFIX)]
+    cells[RUNTIME] = CellType(runtime)
+    helpers = [n for n in codes if n.startswith(PREFIX)]
     cells |= {name: CellType() for name in helpers}
     for name in helpers:
         cells[name].cell_contents = _bind(codes[name], function, cells)
@@ -92,27 +43,3 @@ def _bind(
 ) -> FunctionType:
     closure = tuple(cells[name] for name in code.co_freevars)
     return FunctionType(code, original.__globals__, code.co_name, None, closure)
-
-
-def _functions_in(module: CodeType) -> dict[str, CodeType]:
-    """Find the code of the functions that stand directly in the outline."""
-    (whole,) = (c for c in module.co_consts if isinstance(c, CodeType))
-    found = {c.co_name: c for c in whole.co_consts if isinstance(c, CodeType)}
-    is_optimized = 1
-    if len(found) == 1:
-        (only,) = found.values()
-        if not only.co_flags & is_optimized:  # the body of a class
-            return {c.co_name: c for c in only.co_consts if isinstance(c, CodeType)}
-    return found
-
-
-def _has_private_names(tree: Any) -> bool:
-    names = (
-        getattr(node, key, None)
-        for node in gast.walk(tree)
-        for key in ("id", "attr", "name", "arg")
-    )
-    return any(
-        isinstance(n, str) and n.startswith("__") and not n.endswith("__")
-        for n in names
-    )

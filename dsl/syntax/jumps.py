@@ -15,7 +15,6 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.build import RESULT, RETURNED
 from lumijit.syntax.control_tree import (
     BREAK,
     CONTINUE,
@@ -31,6 +30,7 @@ from lumijit.syntax.control_tree import (
     is_true,
     jumps_of,
 )
+from lumijit.syntax.invented import RESULT, RETURNED
 
 
 @dataclass(frozen=True)

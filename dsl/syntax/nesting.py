@@ -12,8 +12,8 @@ from types import TracebackType
 from lumijit.runtime import errors
 from lumijit.runtime.contexts import Variable
 from lumijit.syntax.bindings import targets
+from lumijit.syntax.places import pointed_text
 from lumijit.syntax.site import Site
-from lumijit.syntax.source import pointed_text
 
 #: A construct nested this often in itself has to do with running out of stack.
 _SUSPICIOUS = 5

@@ -13,7 +13,6 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.build import RESULT, RETURNED
 from lumijit.syntax.control_tree import (
     Compound,
     For,
@@ -25,11 +24,12 @@ from lumijit.syntax.control_tree import (
     ends_in_jump,
     may_split,
 )
+from lumijit.syntax.invented import PREFIX, RESULT, RETURNED
 from lumijit.syntax.names import effects_of
 from lumijit.syntax.truth import false_test, is_plain_test, true_test, truth_test
 from lumijit.syntax.vectorized_code import RegionWriter
 
-SPLIT = build.PREFIX + "split"
+SPLIT = PREFIX + "split"
 
 
 class NativeWriter:

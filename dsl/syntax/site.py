@@ -20,9 +20,9 @@ from typing import Any
 
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.syntax.bindings import targets
-from lumijit.syntax.build import PREFIX, RESULT
+from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.object_state import Attribute, Handed, Inputs, ObjectState
-from lumijit.syntax.source import SourcePlace
+from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.undefined import Undefined
 
 #: Values that hold no arrays: where they are only read, they are no state.

@@ -1,15 +1,13 @@
-"""From a function object to its syntax tree, and errors that show the source.
+"""From a function object to its syntax tree.
 
-Owns finding and parsing the source text of a function and wording
-`SyntaxTransformError` with file, line and caret. What the tree means is the
-business of `names` and `tree`.
+Owns finding and parsing the source text of a function. What the tree means is the
+business of `names` and `control_tree`.
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
-import linecache
 import tokenize
 from dataclasses import dataclass
 from types import FunctionType
@@ -17,7 +15,7 @@ from typing import Any
 
 import gast
 
-from lumijit.runtime import errors
+from lumijit.syntax.places import SourcePlace, syntax_error
 
 _WRAPPER = "if 1:\n"
 
@@ -35,45 +33,6 @@ class Source:
         return syntax_error(
             self.filename, self.function, SourcePlace.of(node), problem, fix
         )
-
-
-@dataclass(frozen=True)
-class SourcePlace:
-    """A position in a source file: line counted from 1, column from 0."""
-
-    line: int
-    column: int
-
-    @staticmethod
-    def of(node: Any) -> SourcePlace:
-        """Take the position of a syntax node."""
-        return SourcePlace(getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-
-
-def pointed_text(
-    filename: str, function: str, place: SourcePlace, problem: str, fix: str = ""
-) -> str:
-    """Word a message that shows the source line and a caret below it."""
-    text = f"{filename}:{place.line} in {function}: @syntax: {problem}."
-    if fix:
-        text += f" Fix: {fix}"
-    line = linecache.getline(filename, place.line).rstrip("\n")
-    if line:
-        # The column counts UTF-8 bytes; tabs are kept so that the caret lines up.
-        before = line.encode()[: place.column].decode(errors="ignore")
-        pad = "".join("\t" if c == "\t" else " " for c in before)
-        text += f"\n    {line}\n    {pad}^"
-    return text
-
-
-def syntax_error(
-    filename: str, function: str, place: SourcePlace, problem: str, fix: str = ""
-) -> errors.SyntaxTransformError:
-    """Make the error for a place in a source file."""
-    text = pointed_text(filename, function, place, problem, fix)
-    error = errors.SyntaxTransformError(text)
-    error.filename, error.lineno, error.offset = filename, place.line, place.column + 1
-    return error
 
 
 def read_function(function: FunctionType) -> Source:

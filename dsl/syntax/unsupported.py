@@ -11,8 +11,8 @@ from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, Wh
 from lumijit.syntax.expressions import suspension_in
 from lumijit.syntax.liveness import EffectCache, children
 from lumijit.syntax.names import NameScope
+from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.site import Raising
-from lumijit.syntax.source import SourcePlace
 
 #: Characters of a condition that messages show.
 _SHOWN = 60

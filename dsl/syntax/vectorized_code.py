@@ -17,15 +17,17 @@ from lumijit.syntax.block_statements import Writer, write_block
 from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
 from lumijit.syntax.expressions import ExpressionRewriter
 from lumijit.syntax.hint_reader import Hints
+from lumijit.syntax.invented import PREFIX
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.syntax.names import Effects, NameScope, effects_of
+from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
-from lumijit.syntax.source import Source, SourcePlace, class_around, mangled
+from lumijit.syntax.source import Source, class_around, mangled
 from lumijit.syntax.truth import is_plain_test
 from lumijit.syntax.unsupported import find_obstacle, raising_in
 
-_DROPPED = build.PREFIX + "dropped"
+_DROPPED = PREFIX + "dropped"
 
 
 class RegionWriter:
@@ -78,7 +80,7 @@ class RegionWriter:
     def state_names(self, names: set[str]) -> list[str]:
         """Select the names that are variables, in a fixed order."""
         chosen = (n for n in names if self.is_variable(n))
-        return sorted(chosen, key=lambda n: (n.startswith(build.PREFIX), n))
+        return sorted(chosen, key=lambda n: (n.startswith(PREFIX), n))
 
     def branch_site(self, node: Any, params: list[str], bound: list[str]) -> int:
         """Register a conditional expression that binds variables."""
@@ -114,7 +116,7 @@ class RegionWriter:
 
     def is_variable(self, name: str) -> bool:
         """Tell whether a name can be state of this function."""
-        return name in self.scope.variables or name.startswith(build.PREFIX)
+        return name in self.scope.variables or name.startswith(PREFIX)
 
     def statements(self, nodes: list[Statement], bound: set[str]) -> list[Any]:
         """Write jump-free nodes; `bound` grows by what they surely bind."""
@@ -196,7 +198,7 @@ class RegionWriter:
         kind = "while" if isinstance(node.stmt, gast.While) else "for"
         # Others may be read after a loop that not all elements have entered.
         unsure = self.assigned.unsure_names
-        own = [n for n in outs if not n.startswith(build.PREFIX)]
+        own = [n for n in outs if not n.startswith(PREFIX)]
         lenient = [n for n in outs if n not in unsure or n not in own]
         site = self._site(node.stmt, kind, state, outs, optional, lenient, node)
         line = node.stmt.lineno
@@ -314,9 +316,9 @@ class RegionWriter:
         shared = sorted(self.scope.shared & (touched or set()))
         params = ins
         if shared:
-            params = [f"{build.PREFIX}in_{n}" if n in shared else n for n in ins]
+            params = [f"{PREFIX}in_{n}" if n in shared else n for n in ins]
             enter = [
-                build.assign(n, build.name(f"{build.PREFIX}in_{n}"))
+                build.assign(n, build.name(f"{PREFIX}in_{n}"))
                 for n in ins
                 if n in shared
             ]
@@ -339,8 +341,7 @@ class RegionWriter:
     ) -> Any:
         assignable = self.scope.local | self.scope.nonlocal_names
         targets = [
-            n if n in assignable or n.startswith(build.PREFIX) else _DROPPED
-            for n in outs
+            n if n in assignable or n.startswith(PREFIX) else _DROPPED for n in outs
         ]
         bound |= set(outs)
         return build.located(build.unpack(targets, value), node.stmt)
@@ -350,8 +351,8 @@ class RegionWriter:
     ) -> tuple[list[str], list[str]]:
         """Return the results of a construct and those that are so only if mutable."""
         assignable = self.scope.local | self.scope.nonlocal_names
-        own = {n for n in ins if not n.startswith(build.PREFIX)}
-        sure = {n for n in rebound if n in assignable or n.startswith(build.PREFIX)}
+        own = {n for n in ins if not n.startswith(PREFIX)}
+        sure = {n for n in rebound if n in assignable or n.startswith(PREFIX)}
         sure |= effects.changed & own
         sure |= {n for n in hints.include if self.is_variable(n)}
         lent = self.scope.lent if effects.calls else frozenset()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -162,13 +161,15 @@ def _double_fma_entry(x: float, y: float, z: float) -> float:
     rounded = float(x * y + z)
     if not all(map(math.isfinite, (x, y, z))):
         return rounded
-    exact = Fraction(x) * Fraction(y) + Fraction(z)
-    if exact == 0:
+    (a, b), (c, d), (e, f) = (value.as_integer_ratio() for value in (x, y, z))
+    above = a * c * f + e * b * d
+    if above == 0:
         return float(x * y) + z
     try:
-        return float(exact)
+        # (Quotients of Python's integers are rounded once.)
+        return above / (b * d * f)
     except OverflowError:
-        return math.inf if exact > 0 else -math.inf
+        return math.inf if above > 0 else -math.inf
 
 
 _double_fma = np.vectorize(_double_fma_entry, otypes=[np.float64])

@@ -16,11 +16,12 @@ from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan.program import Program
-from lumijit.compiler.plan.target import Code
+from lumijit.compiler.plan.target import Code, Collectives
 from lumijit.runtime.dtypes import DType
 
 # What GPUs have as memory of a thread.
 LOCAL_BYTES = 512 << 10
+_NVVM = cooperative.nvvm()
 
 # A grid has a limit: its threads go on with the elements behind it.
 _KERNEL = """
@@ -140,7 +141,11 @@ class PtxTarget(ThreadTarget):
     """Writes kernels for GPUs, as LLVM IR that `runtime.nvptx` translates."""
 
     name = "ptx"
-    collectives = cooperative.nvvm()
+
+    @property
+    def collectives(self) -> Collectives:
+        """The kernels for what isn't elementwise."""
+        return _NVVM
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted; of the processor, nothing is assumed."""

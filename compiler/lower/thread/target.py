@@ -14,7 +14,9 @@ from lumijit.compiler.lower.common.effort import Effort, effort
 from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.plan.program import Program
-from lumijit.compiler.plan.target import Code, Target
+from lumijit.compiler.plan.target import Code, Collectives, Target
+
+_EMULATED = cooperative.emulated()
 
 
 class ThreadPlan(NamedTuple):
@@ -31,7 +33,11 @@ class ThreadTarget(Target):
     name = "thread"
     has_private_copies = False
     has_streaming_stores = False
-    collectives = cooperative.emulated()
+
+    @property
+    def collectives(self) -> Collectives:
+        """The kernels for what isn't elementwise."""
+        return _EMULATED
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted."""

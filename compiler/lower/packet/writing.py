@@ -1,0 +1,44 @@
+"""From a program to the code of its kernel: what is found out first, and its text."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import NamedTuple
+
+from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.effort import Effort, effort
+from lumijit.compiler.lower.packet.kernel import PacketLowering
+from lumijit.compiler.lower.packet.uniform import Found, find_uniform
+from lumijit.compiler.lower.packet.width import choose_width
+from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.target import Code
+
+
+class PacketPlan(NamedTuple):
+    """What is found out about a program, and how many lanes packets have."""
+
+    demand: Demand
+    uniform: Found
+    work: Effort
+    width: int
+    info: TargetInfo
+
+
+def plan(program: Program, info: TargetInfo) -> PacketPlan:
+    """Find what is wanted and uniform, and choose the width."""
+    demand = Demand(program)
+    work = effort(program, demand)
+    uniform = find_uniform(program, demand)
+    width = choose_width(program, demand, uniform.nodes, work, info)
+    return PacketPlan(demand, uniform, work, width, info)
+
+
+def lower(program: Program, plan: PacketPlan, name: str) -> Code:
+    """Write a program's kernel."""
+    demand, uniform, work, width, info = plan
+    with closing(PacketLowering(program, demand, uniform, width, info)) as lowering:
+        ir = lowering.lower(name)
+        wide = tuple(lowering.literals.wide.values())
+        scratch_bytes = lowering.scratch.thread_bytes
+    return Code(ir, width, work.operations, work.cost, scratch_bytes, wide)
