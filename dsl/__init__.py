@@ -8,16 +8,11 @@ from lumijit.runtime import beginning as _beginning  # noqa: F401
 # isort: split
 from lumijit import auto as auto
 from lumijit import llvm as llvm
-from lumijit import opt as opt
 from lumijit import pytree as pytree
 from lumijit import random as random
 from lumijit import scalar as scalar
 from lumijit.backend import set_backend as set_backend
 from lumijit.base import ArrayBase as ArrayBase
-from lumijit.compiler.derive.checkpoints import checkpoint_memory as checkpoint_memory
-from lumijit.compiler.derive.checkpoints import (
-    set_checkpoint_memory as set_checkpoint_memory,
-)
 from lumijit.compiler.launch.evaluate import expand_threshold as expand_threshold
 from lumijit.compiler.launch.evaluate import (
     set_expand_threshold as set_expand_threshold,
@@ -58,27 +53,12 @@ from lumijit.control.install import install as _install_control
 from lumijit.debug.assertions import assert_equal as assert_equal
 from lumijit.debug.assertions import assert_false as assert_false
 from lumijit.debug.assertions import assert_true as assert_true
-from lumijit.debug.diagram import graphviz as graphviz
 from lumijit.debug.output import format as format
 from lumijit.debug.output import print as print
-from lumijit.debug.profile import profile_enable as profile_enable
-from lumijit.debug.profile import profile_mark as profile_mark
-from lumijit.debug.profile import profile_range as profile_range
-from lumijit.debug.run_lane import run_lane as run_lane
-from lumijit.debug.tracked import graphviz_ad as graphviz_ad
-from lumijit.debug.tracked import whos_ad as whos_ad
-from lumijit.debug.whos import whos as whos
-from lumijit.derivatives.custom import CustomOp as CustomOp
-from lumijit.derivatives.custom import custom as custom
-from lumijit.derivatives.functional import hvp as hvp
-from lumijit.derivatives.functional import jvp as jvp
-from lumijit.derivatives.functional import value_and_grad as value_and_grad
-from lumijit.derivatives.functional import vjp as vjp
 from lumijit.derivatives.giving import accum_grad as accum_grad
 from lumijit.derivatives.giving import clear_grad as clear_grad
 from lumijit.derivatives.giving import install as _install_derivatives
 from lumijit.derivatives.giving import set_grad as set_grad
-from lumijit.derivatives.gradcheck import gradcheck as gradcheck
 from lumijit.derivatives.gradients import detach as detach
 from lumijit.derivatives.gradients import disable_grad as disable_grad
 from lumijit.derivatives.gradients import enable_grad as enable_grad
@@ -87,16 +67,6 @@ from lumijit.derivatives.gradients import grad_enabled as grad_enabled
 from lumijit.derivatives.gradients import relative_grad as relative_grad
 from lumijit.derivatives.gradients import replace_grad as replace_grad
 from lumijit.derivatives.gradients import set_grad_enabled as set_grad_enabled
-from lumijit.derivatives.propagation import ADFlag as ADFlag
-from lumijit.derivatives.propagation import ADMode as ADMode
-from lumijit.derivatives.propagation import backward as backward
-from lumijit.derivatives.propagation import backward_from as backward_from
-from lumijit.derivatives.propagation import backward_to as backward_to
-from lumijit.derivatives.propagation import enqueue as enqueue
-from lumijit.derivatives.propagation import forward as forward
-from lumijit.derivatives.propagation import forward_from as forward_from
-from lumijit.derivatives.propagation import forward_to as forward_to
-from lumijit.derivatives.propagation import traverse as traverse
 from lumijit.derivatives.scopes import isolate_grad as isolate_grad
 from lumijit.derivatives.scopes import resume_grad as resume_grad
 from lumijit.derivatives.scopes import suspend_grad as suspend_grad
@@ -322,7 +292,46 @@ from lumijit.type_traits import value_t as value_t
 # What few programs use is imported by those that do: by module, here and below, where
 # type checkers read it. A test holds that both agree. The first are modules themselves.
 _LATER = {
-    "": ("cuda", "dda", "hashgrid", "nn"),
+    "": ("cuda", "dda", "hashgrid", "nn", "opt"),
+    "debug.diagram": ("graphviz",),
+    "debug.profile": (
+        "profile_enable",
+        "profile_mark",
+        "profile_range",
+    ),
+    "debug.run_lane": ("run_lane",),
+    "debug.tracked": (
+        "graphviz_ad",
+        "whos_ad",
+    ),
+    "debug.whos": ("whos",),
+    "derivatives.custom": (
+        "CustomOp",
+        "custom",
+    ),
+    "derivatives.functional": (
+        "hvp",
+        "jvp",
+        "value_and_grad",
+        "vjp",
+    ),
+    "derivatives.gradcheck": ("gradcheck",),
+    "derivatives.propagation": (
+        "ADFlag",
+        "ADMode",
+        "backward",
+        "backward_from",
+        "backward_to",
+        "enqueue",
+        "forward",
+        "forward_from",
+        "forward_to",
+        "traverse",
+    ),
+    "compiler.derive.checkpoints": (
+        "checkpoint_memory",
+        "set_checkpoint_memory",
+    ),
     "debug.ptx": ("ptx",),
     "functions.colors": (
         *("linear_srgb_to_oklab", "linear_to_srgb"),
@@ -376,7 +385,7 @@ __version__ = _version.VERSION
 _install_control()
 _install_derivatives()
 
-_MODULES = ("auto", "llvm", "opt", "pytree", "random", "scalar")
+_MODULES = ("auto", "llvm", "pytree", "random", "scalar")
 # Where lumijit is used, nobody wants to see which modules it consists of.
 __all__ = [
     _name

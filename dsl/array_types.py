@@ -56,7 +56,6 @@ from lumijit.spec import (
     require,
 )
 from lumijit.tensors.storage import TensorArray
-from lumijit.textures.texture import make_texture
 
 SUFFIXES: dict[DType, str] = {
     BOOL: "b",
@@ -89,6 +88,8 @@ _MEMBERS: dict[str, dict[str, ArraySpec]] = {}
 
 
 def _texture(dimensions: int, texels: str, namespace: str) -> type[Any]:
+    from lumijit.textures.texture import make_texture
+
     return make_texture(dimensions, _MEMBERS[namespace][texels])
 
 

@@ -11,9 +11,8 @@ through `promotion`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import copysign
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +39,7 @@ _KEPT: list[tuple[dict[Any, Node], list[Node | None]]] = []
 _LANES = trace.running_lanes
 
 
-@dataclass(frozen=True)
-class Binary:
+class Binary(NamedTuple):
     """A Python operator and the op it traces."""
 
     name: str

@@ -13,10 +13,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -27,8 +26,7 @@ from lumijit.runtime.dtypes import DType
 from lumijit.runtime.history import JitBackend
 
 
-@dataclass(frozen=True)
-class DeviceId:
+class DeviceId(NamedTuple):
     """Which device an array belongs to, whether it is there or not."""
 
     backend: str

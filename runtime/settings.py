@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 _T = TypeVar("_T")
 
@@ -35,8 +35,7 @@ class Settings:
     target: str = "packet"
 
 
-@dataclass(frozen=True)
-class EnvironmentVariable:
+class EnvironmentVariable(NamedTuple):
     """How a setting is overridden from outside, and what it may be."""
 
     setting: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.launch import kernels, named_kernels
@@ -22,7 +21,7 @@ def target_of(name: str) -> TargetInfo:
     host = kernels.target()
     if name in ("host", "thread", "device"):
         return host
-    return replace(host, has_masks=name == "masks", has_avx512=False)
+    return host._replace(has_masks=name == "masks", has_avx512=False)
 
 
 # As the processor is; without mask registers; with them, as AVX-512 has; code for

@@ -1,15 +1,14 @@
 """The border of a region: gradients of what lies outside of it, as code inside adds.
 
 They are added up in memory, or in local memory of a region around, and passed on once
-the region is over (`traversal.resume`).
+the region is over (`isolation.resume`).
 """
 
 from __future__ import annotations
 
-import threading
-
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.blocks import Outer
+from lumijit.compiler.derive.isolation import is_argument, outermost, postponed
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
@@ -22,11 +21,6 @@ from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import DerivativeError
 
 
-def is_argument(vertex: Vertex) -> bool:
-    """Tell whether a vertex is a loop's variable that was tracked before the loop."""
-    return vertex.op is None and isinstance(vertex.attr, Vertex)
-
-
 def note_use(argument: Vertex) -> Node:
     """Return the gradient of a loop's variable: that of what it was before the loop.
 
@@ -37,13 +31,6 @@ def note_use(argument: Vertex) -> Node:
         found = outermost(argument).grad or trace.literal(argument.type, 0.0)
         argument.grad = found
     return found
-
-
-def outermost(vertex: Vertex) -> Vertex:
-    """Return what a loop's variable was before the loop; others are that themselves."""
-    while is_argument(vertex):
-        vertex = vertex.attr
-    return vertex
 
 
 class Border:
@@ -108,16 +95,6 @@ def _local_buffer() -> DerivativeError:
     )
 
 
-class _Postponed(threading.local):
-    """Variables to which gradients were added inside of regions, with the sums."""
-
-    def __init__(self) -> None:
-        self.sums: dict[int, tuple[Vertex, Holder]] = {}
-
-
-postponed = _Postponed()
-
-
 def _sum_of(vertex: Vertex) -> Holder:
     """Return where regions inside add to a vertex: in memory, or local memory."""
     with regions.reopened(vertex.scope):
@@ -125,11 +102,6 @@ def _sum_of(vertex: Vertex) -> Holder:
         if vertex.scope is ROOT:
             return total.opened()
         return local.allocate(vertex.type, 1, total.complete())
-
-
-def is_outside(vertex: Vertex) -> bool:
-    """Tell whether a vertex lies outside of the region that is being traced."""
-    return trace.state.scope is not ROOT and Border().has(vertex)
 
 
 def add_outside(vertex: Vertex, gradient: Node) -> None:

@@ -7,8 +7,7 @@ rules for what moves values between elements, and how both are applied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.compiler.derive import elementwise, finite
 from lumijit.compiler.derive.adjoints import (
@@ -102,8 +101,7 @@ def needs_result(vertex: Vertex) -> bool:
     return type(vertex.op) is Op and type(vertex.op.derivative) is tuple
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """How derivatives pass an operation that moves values between elements."""
 
     pull: Pull

@@ -26,24 +26,29 @@ from lumijit.compiler.derive.adjoints import Adjoint, Places
 from lumijit.compiler.derive.border import (
     Border,
     begins_outside,
+    note_use,
+)
+from lumijit.compiler.derive.isolation import (
+    Found,
+    arrived,
+    current,
     is_argument,
     is_outside,
-    note_use,
+    isolating,
     postponed,
+    resume,
 )
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.record import local, regions
-from lumijit.compiler.record.local import Buffer
+from lumijit.compiler.record import regions
 from lumijit.runtime import collector
 from lumijit.runtime.contexts import Variable
-from lumijit.runtime.dtypes import UINT32, VOID
+from lumijit.runtime.dtypes import VOID
 from lumijit.runtime.errors import DerivativeError
 
-Found = dict[int, Vertex]
 rules.RULES.update(
     {
         BRANCH: branching.RULE,
@@ -63,52 +68,11 @@ class Clearing:
     interior: bool = True
 
 
-class Isolation:
-    """A boundary: vertices made before it take gradients, but don't pass them on.
-
-    What has arrived there goes on when the boundary is left.
-    """
-
-    def __init__(self) -> None:
-        self.start = vertices.next_serial()
-        self.postponed: Found = {}
-
-
-class isolated:
-    """Hold traversals back at what was computed before a `with` block.
-
-    Evaluated control flow runs in one, as regions are: a traversal in one turn must not
-    clear what the next ones go along.
-    """
-
-    def __init__(self, when: bool = True) -> None:
-        self._when = when
-
-    def __enter__(self) -> Isolation | None:
-        if not self._when:
-            return None
-        self._isolation = Isolation()
-        self._during = isolating(self._isolation)
-        self._during.__enter__()
-        return self._isolation
-
-    def __exit__(self, kind: Any, *error: Any) -> None:
-        if not self._when:
-            return
-        self._during.__exit__(kind, *error)
-        if kind is None and self._isolation.postponed:
-            _go_on(self._isolation.postponed)
-
-
 _queue: Variable[Found | None] = Variable("queue", None)
 # From where reverse mode was asked to go back since the last traversal.
 _starts: Variable[tuple[Vertex, ...]] = Variable("starts", ())
 # What isn't reached in forward direction, as it has been cleared before.
 _beyond: Variable[tuple[Vertex, ...]] = Variable("beyond", ())
-_isolation: Variable[Isolation | None] = Variable("isolation", None)
-# What nested traversals have left for the one that is running.
-_arrivals: Variable[Found | None] = Variable("arrivals", None)
-isolating = _isolation.during
 
 
 def _users(vertex: Vertex) -> Iterator[Vertex]:
@@ -152,7 +116,7 @@ def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
 def enqueue(seeds: list[Vertex], is_forward: bool, construct: str) -> None:
     """Have the vertices that can be reached from seeds take part in the next pass."""
     resume()
-    isolation = _isolation.get()
+    isolation = current.get()
     start = isolation.start if isolation is not None else 0
     found = _collect(seeds, is_forward, start)
     if is_forward:
@@ -254,45 +218,15 @@ def _forward(found: Found, clearing: Clearing) -> None:
 def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
     pushed = rules.push(Step(vertex), tangents)
     if isinstance(pushed, Node):
-        arrived = Adjoint(vertex, vertex.grad)
-        arrived.add(pushed)
-        pushed = arrived.complete()
+        total = Adjoint(vertex, vertex.grad)
+        total.add(pushed)
+        pushed = total.complete()
     vertex.grad = pushed
 
 
-def resume() -> None:
-    """Pass on the gradients that were added inside of regions, which are over.
-
-    Those by values of a region are passed on in the region, at its end at the latest.
-    """
-    sums = postponed.sums
-    if not sums:
-        return
-    scope = trace.state.scope
-    found = [(v, total) for v, total in sums.values() if v.scope is scope]
-    # Outside of all, those by values of regions that have failed are left.
-    gone = list(sums) if scope is ROOT else [v.serial for v, _ in found]
-    for serial in gone:
-        del sums[serial]
-    for vertex, total in found:
-        vertex.grad = total._node
-        if isinstance(total, Buffer):
-            place = trace.literal(UINT32, 0)
-            vertex.grad = local.read(total, place, trace.make_true(1))
-    if found:
-        _go_on({vertex.serial: vertex for vertex, _ in found})
-
-
-regions.before_the_end = resume
-
-
-def _go_on(found: Found) -> None:
-    """Have gradients that arrived somewhere passed on, by who is running if any."""
-    arrivals = _arrivals.get()
-    if arrivals is not None:
-        arrivals.update(found)
-        return
-    isolation = _isolation.get()
+def go_on(found: Found) -> None:
+    """Pass gradients on that have arrived somewhere."""
+    isolation = current.get()
     start = isolation.start if isolation is not None else 0
     # More may arrive later.
     clearing = Clearing(edges=False)
@@ -301,11 +235,11 @@ def _go_on(found: Found) -> None:
 
 
 def _backward(found: Found, clearing: Clearing) -> None:
-    isolation = _isolation.get()
+    isolation = current.get()
     start = isolation.start if isolation is not None else 0
     arrivals: Found = {}
     sure = vertices.sure(found) if clearing.edges else found
-    with _arrivals.during(arrivals):
+    with arrived.during(arrivals):
         places = Places()
         border = Border()
         seeds = {serial for serial, v in found.items() if v.grad is not None}
@@ -344,12 +278,6 @@ def _backward(found: Found, clearing: Clearing) -> None:
                     places.at(other)
                 arrivals.clear()
         border.settle()
-
-
-def is_earlier(vertex: Vertex) -> bool:
-    """Tell whether a vertex lies outside of the control flow that is evaluated."""
-    isolation = _isolation.get()
-    return isolation is not None and vertex.serial < isolation.start
 
 
 def gradient(node: Node) -> Node:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from lumijit.compiler.emit import conversions
 from lumijit.runtime.dtypes import (
@@ -38,8 +38,7 @@ from lumijit.runtime.dtypes import (
 Operand = str | int | float | bool
 
 
-@dataclass(frozen=True)
-class TargetInfo:
+class TargetInfo(NamedTuple):
     """What the lowering may know of the processor."""
 
     lanes_f32: int = 8

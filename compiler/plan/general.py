@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops import arithmetic as ar
@@ -57,8 +57,7 @@ class Remembered(Node):
     __slots__ = ()
 
 
-@dataclass(frozen=True)
-class General:
+class General(NamedTuple):
     """A program whose literals have one kind of use, and what its arguments are."""
 
     program: Program

@@ -12,7 +12,6 @@ loop that did it in the kernel would take 0.6 ms to compile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
@@ -30,8 +29,7 @@ _PRIVATE_CODE = "QqQQQ"
 PRIVATE_SLOTS = len(_PRIVATE_CODE)
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """What lies in the slots of a kernel.
 
     `inputs` are the types of literals, and None for addresses; `targets` tells for

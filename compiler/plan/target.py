@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lumijit.runtime import device
 from lumijit.runtime.device import away
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from lumijit.runtime.dtypes import DType
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """The text of a kernel and facts about it.
 
     `cost` is that of an element; `scratch_bytes` is memory that each thread needs, and

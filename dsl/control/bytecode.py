@@ -10,7 +10,6 @@ import dis
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import (
     BuiltinFunctionType,
@@ -19,7 +18,7 @@ from types import (
     MemberDescriptorType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.arrays import FlatArray
 from lumijit.nested import NestedArray
@@ -55,8 +54,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _IS_USERS: dict[str, bool] = {}
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What a function's code, and that of functions in it, does to outer objects.
 
     `names` are global names and attributes that it mentions. `rebinds` tells whether

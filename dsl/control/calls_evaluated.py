@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.derive.traversal import isolated
+from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import local_types, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node

@@ -6,7 +6,7 @@ from collections.abc import Set
 from functools import partial
 from typing import Any
 
-from lumijit.compiler.derive.traversal import resume
+from lumijit.compiler.derive.isolation import resume
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope

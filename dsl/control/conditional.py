@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.compiler.derive.traversal import isolated, resume
+from lumijit.compiler.derive.isolation import isolated, resume
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.compiler.derive.traversal import isolated
+from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace
 from lumijit.control.captured_state import watched
 from lumijit.control.foresight import memory_of

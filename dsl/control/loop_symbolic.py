@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from lumijit.base import ArrayBase
-from lumijit.compiler.derive.traversal import resume
+from lumijit.compiler.derive.isolation import resume
 from lumijit.compiler.ir import ranges, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lumijit.arrays import FlatArray
-from lumijit.compiler.derive.traversal import resume
+from lumijit.compiler.derive.isolation import resume
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.nodes import Node

@@ -7,7 +7,6 @@ stderr after the next evaluation, as there is nobody left to catch an exception.
 from __future__ import annotations
 
 import sys
-import traceback
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -210,6 +209,8 @@ def _message(template: Template, values: capture.Values, limit: int) -> str:
 
 def _backtrace(depth: int, skip: int) -> str:
     """Return the innermost lines of the user's program, as tracebacks show them."""
+    import traceback
+
     stack = traceback.extract_stack(user_frame())
     frames = [f for f in stack if not is_internal(f.filename)]
     chosen = frames[: len(frames) - skip][-depth:] if depth > 0 else []

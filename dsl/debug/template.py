@@ -6,16 +6,14 @@ Owns parsing and the look-up of arguments; how a value becomes text is in `text`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 THREAD_ID = "thread_id"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One replacement field: the argument's key, and text to write before it."""
 
     key: int | str

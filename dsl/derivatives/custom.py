@@ -9,7 +9,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.derive import custom as derive
-from lumijit.compiler.derive.traversal import isolated
+from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node

@@ -7,7 +7,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
-from lumijit.compiler.derive import border, cleared, traversal
+from lumijit.compiler.derive import cleared, isolation
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
@@ -47,7 +47,7 @@ def clear_grad(*args: Any) -> None:
 def _clear(vertex: Vertex, construct: str) -> None:
     """Take the gradients of those elements that take part."""
     is_changed = construct == "lumijit.set_grad" or _has_outer_gradient(vertex)
-    if is_changed and border.is_outside(vertex):
+    if is_changed and isolation.is_outside(vertex):
         raise _given_inside(construct)
     active = _active(vertex, construct)
     if active is None or vertex.grad is None:
@@ -59,7 +59,7 @@ def _clear(vertex: Vertex, construct: str) -> None:
 
 
 def _has_outer_gradient(vertex: Vertex) -> bool:
-    return border.outermost(vertex).grad is not None
+    return isolation.outermost(vertex).grad is not None
 
 
 def _given_inside(construct: str) -> DerivativeError:
@@ -125,7 +125,9 @@ def accum_grad(target: Any, source: Any) -> None:
     """
     for mine, theirs in _pairs(target, source):
         vertex, change = mine._node.vertex, trace.detached(theirs._node)
-        if border.is_outside(vertex):
+        if isolation.is_outside(vertex):
+            from lumijit.compiler.derive import border
+
             border.add_outside(vertex, _fitting(vertex, change))
         else:
             _add_gradient(vertex, change, _active(vertex, "lumijit.accum_grad"))
@@ -210,7 +212,7 @@ class starting:
         found = {leaf._node.vertex.serial: leaf._node.vertex for leaf in leaves}
         self._construct = construct
         self._before = [(vertex, vertex.grad) for vertex in found.values()]
-        self._outside = [v for v in found.values() if border.is_outside(v)]
+        self._outside = [v for v in found.values() if isolation.is_outside(v)]
 
     def __enter__(self) -> None:
         if any(_has_outer_gradient(vertex) for vertex in self._outside):
@@ -243,7 +245,7 @@ def _active(vertex: Vertex, construct: str) -> Node | None:
     mask = trace.current_mask()
     if mask is None:
         return None
-    is_earlier = traversal.is_earlier(vertex)
+    is_earlier = isolation.is_earlier(vertex)
     if is_earlier and vertex.size > 1 and trace.state.guard is not None:
         # The function runs for the elements that call it, which the array doesn't know.
         raise local.NeedsAllLanes

@@ -7,7 +7,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
-from lumijit.compiler.derive import tracking, traversal
+from lumijit.compiler.derive import tracking
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
@@ -162,7 +162,9 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
 def _gradient(node: Node) -> Node:
     if not node.type.is_float:
         return trace.literal(node.type, node.type.wrap(0), node.size)
-    return traversal.gradient(node)
+    from lumijit.compiler.derive.traversal import gradient
+
+    return gradient(node)
 
 
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumijit.compiler.derive import traversal
+from lumijit.compiler.derive import isolation
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Selection
 from lumijit.derivatives.gradients import tracked_leaves
@@ -104,4 +104,4 @@ def isolate_grad(when: bool = True) -> Any:
     >>> x.grad
     [12]
     """
-    return traversal.isolated(when)
+    return isolation.isolated(when)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.derive import custom as derive
-from lumijit.compiler.derive.traversal import isolated
+from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.runtime import errors
 
 
-@dataclass(frozen=True)
-class SourcePlace:
+class SourcePlace(NamedTuple):
     """A position in a source file: line counted from 1, column from 0."""
 
     line: int

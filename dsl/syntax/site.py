@@ -16,7 +16,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.syntax.bindings import targets
@@ -43,8 +43,7 @@ _CONSTANTS = (
 )
 
 
-@dataclass(frozen=True)
-class Raising:
+class Raising(NamedTuple):
     """A statement that raises an exception, and the condition that leads to it."""
 
     statement: str

@@ -9,9 +9,8 @@ fold. What subscripts mean is in `subscripts`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
@@ -31,8 +30,7 @@ OUTSIDE = 1 << 31
 _WRAP = 1 << 32
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Entries of a flat array: `start`, and the size and step of each dimension.
 
     A step is the distance of neighbours, or a flat array with an offset for each

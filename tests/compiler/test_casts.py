@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,7 +48,7 @@ PAIRS = [
 @pytest.fixture(params=[False, True], ids=["pieces", "whole"])
 def _each_form(request: pytest.FixtureRequest) -> Iterator[None]:
     """Convert long integers in pieces, and as with AVX-512."""
-    target = replace(kernels.target(), has_avx512=request.param)
+    target = kernels.target()._replace(has_avx512=request.param)
     with generating_for(target):
         yield
 

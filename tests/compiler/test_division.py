@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ IDS: dict[str, Any] = {"ids": lambda t: t.short}
 @pytest.fixture(autouse=True, params=[False, True], ids=["lanes", "doubles"])
 def _each_form(request: pytest.FixtureRequest) -> Iterator[None]:
     """Divide lane by lane, and by doubles as with AVX-512."""
-    with generating_for(replace(kernels.target(), has_avx512=request.param)):
+    with generating_for(kernels.target()._replace(has_avx512=request.param)):
         yield
 
 

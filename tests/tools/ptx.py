@@ -60,7 +60,12 @@ class Translating(ThreadTarget):
         self.picture = "kernel"
         self.files: list[Path] = []
         self.failures: list[str] = []
-        self.collectives = Collectives(self)
+        self._collectives = Collectives(self)
+
+    @property
+    def collectives(self) -> Collectives:
+        """The collective kernels, which are translated, too."""
+        return self._collectives
 
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel for the CPU, and a file for GPUs."""

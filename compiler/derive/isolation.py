@@ -1,0 +1,136 @@
+"""Where traversals stop: at evaluated control flow and at regions that surround them.
+
+Gradients that arrive there go on once the control flow, or the region, is over.
+Everything that traces asks this module; what passes gradients on is in `traversal`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import ROOT
+from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.record import local, regions
+from lumijit.compiler.record.local import Buffer
+from lumijit.runtime.contexts import Variable
+from lumijit.runtime.dtypes import UINT32
+
+Found = dict[int, Vertex]
+
+
+class Isolation:
+    """A boundary: vertices made before it take gradients, but don't pass them on.
+
+    What has arrived there goes on when the boundary is left.
+    """
+
+    def __init__(self) -> None:
+        self.start = vertices.next_serial()
+        self.postponed: Found = {}
+
+
+class isolated:
+    """Hold traversals back at what was computed before a `with` block.
+
+    Evaluated control flow runs in one, as regions are: a traversal in one turn must not
+    clear what the next ones go along.
+    """
+
+    def __init__(self, when: bool = True) -> None:
+        self._when = when
+
+    def __enter__(self) -> Isolation | None:
+        if not self._when:
+            return None
+        self._isolation = Isolation()
+        self._during = isolating(self._isolation)
+        self._during.__enter__()
+        return self._isolation
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        if not self._when:
+            return
+        self._during.__exit__(kind, *error)
+        if kind is None and self._isolation.postponed:
+            go_on(self._isolation.postponed)
+
+
+current: Variable[Isolation | None] = Variable("isolation", None)
+isolating = current.during
+# What nested traversals have left for the one that is running.
+arrived: Variable[Found | None] = Variable("arrivals", None)
+
+
+class _Postponed(threading.local):
+    """Variables to which gradients were added inside of regions, with the sums."""
+
+    def __init__(self) -> None:
+        self.sums: dict[int, tuple[Vertex, Holder]] = {}
+
+
+postponed = _Postponed()
+
+
+def is_argument(vertex: Vertex) -> bool:
+    """Tell whether a vertex is a loop's variable that was tracked before the loop."""
+    return vertex.op is None and isinstance(vertex.attr, Vertex)
+
+
+def outermost(vertex: Vertex) -> Vertex:
+    """Return what a loop's variable was before the loop; others are that themselves."""
+    while is_argument(vertex):
+        vertex = vertex.attr
+    return vertex
+
+
+def is_outside(vertex: Vertex) -> bool:
+    """Tell whether a vertex lies outside of the region that is being traced."""
+    depth = trace.state.scope.depth
+    return depth > 0 and (vertex.scope.depth < depth or is_argument(vertex))
+
+
+def is_earlier(vertex: Vertex) -> bool:
+    """Tell whether a vertex lies outside of the control flow that is evaluated."""
+    isolation = current.get()
+    return isolation is not None and vertex.serial < isolation.start
+
+
+def resume() -> None:
+    """Pass on the gradients that were added inside of regions, which are over.
+
+    Those by values of a region are passed on in the region, at its end at the latest.
+    """
+    sums = postponed.sums
+    if not sums:
+        return
+    scope = trace.state.scope
+    found = [(v, total) for v, total in sums.values() if v.scope is scope]
+    # Outside of all, those by values of regions that have failed are left.
+    gone = list(sums) if scope is ROOT else [v.serial for v, _ in found]
+    for serial in gone:
+        del sums[serial]
+    for vertex, total in found:
+        vertex.grad = total._node
+        if isinstance(total, Buffer):
+            place = trace.literal(UINT32, 0)
+            vertex.grad = local.read(total, place, trace.make_true(1))
+    if found:
+        go_on({vertex.serial: vertex for vertex, _ in found})
+
+
+regions.before_the_end = resume
+
+
+def go_on(found: Found) -> None:
+    """Have gradients that arrived somewhere passed on, by who is running if any."""
+    arrivals = arrived.get()
+    if arrivals is not None:
+        arrivals.update(found)
+        return
+    # (Few programs get here: what derivatives take isn't imported before.)
+    from lumijit.compiler.derive import traversal
+
+    traversal.go_on(found)
