@@ -43,18 +43,6 @@ from lumijit.constants import sqrt_pi as sqrt_pi
 from lumijit.constants import sqrt_two as sqrt_two
 from lumijit.constants import sqrt_two_pi as sqrt_two_pi
 from lumijit.constants import two_pi as two_pi
-from lumijit.control import Local as Local
-from lumijit.control import alloc_local as alloc_local
-from lumijit.control import dispatch as dispatch
-from lumijit.control import if_stmt as if_stmt
-from lumijit.control import switch as switch
-from lumijit.control import while_loop as while_loop
-from lumijit.control.install import install as _install_control
-from lumijit.debug.assertions import assert_equal as assert_equal
-from lumijit.debug.assertions import assert_false as assert_false
-from lumijit.debug.assertions import assert_true as assert_true
-from lumijit.debug.output import format as format
-from lumijit.debug.output import print as print
 from lumijit.derivatives.giving import accum_grad as accum_grad
 from lumijit.derivatives.giving import clear_grad as clear_grad
 from lumijit.derivatives.giving import install as _install_derivatives
@@ -238,6 +226,7 @@ from lumijit.runtime.workers import set_thread_count as set_thread_count
 from lumijit.runtime.workers import thread_count as thread_count
 from lumijit.syntax import hint as hint
 from lumijit.syntax import syntax as syntax
+from lumijit.syntax.decorator import import_by as _import_by
 from lumijit.tensors.subscripts import slice_index as slice_index
 from lumijit.traits import backend_v as backend_v
 from lumijit.traits import depth_v as depth_v
@@ -293,6 +282,15 @@ from lumijit.type_traits import value_t as value_t
 # type checkers read it. A test holds that both agree. The first are modules themselves.
 _LATER = {
     "": ("cuda", "dda", "hashgrid", "nn", "opt"),
+    "debug.output": (
+        "format",
+        "print",
+    ),
+    "debug.assertions": (
+        "assert_equal",
+        "assert_false",
+        "assert_true",
+    ),
     "debug.diagram": ("graphviz",),
     "debug.profile": (
         "profile_enable",
@@ -332,6 +330,7 @@ _LATER = {
         "checkpoint_memory",
         "set_checkpoint_memory",
     ),
+    "control": ("Local", "alloc_local", "dispatch", "if_stmt", "switch", "while_loop"),
     "debug.ptx": ("ptx",),
     "functions.colors": (
         *("linear_srgb_to_oklab", "linear_to_srgb"),
@@ -382,7 +381,7 @@ def __getattr__(name: str) -> object:
 
 __version__ = _version.VERSION
 
-_install_control()
+_import_by(lambda: _import_module("lumijit.control.install"))
 _install_derivatives()
 
 _MODULES = ("auto", "llvm", "pytree", "random", "scalar")

@@ -16,7 +16,6 @@ from typing import Any
 from lumijit import components, function_operators, operators
 from lumijit.arrays import FlatArray
 from lumijit.complex_arrays import ComplexNumbers
-from lumijit.control.recorded_loop import Loop, PlainLoop
 from lumijit.matrix_arrays import Matrices
 from lumijit.nested import NestedArray
 from lumijit.quaternion_arrays import Quaternions
@@ -93,10 +92,16 @@ def _texture(dimensions: int, texels: str, namespace: str) -> type[Any]:
     return make_texture(dimensions, _MEMBERS[namespace][texels])
 
 
+def _loop(namespace: str) -> type[Any]:
+    from lumijit.control.recorded_loop import Loop, PlainLoop
+
+    return PlainLoop if namespace == "scalar" else Loop
+
+
 # What a namespace has besides arrays, by name: how it is made for one.
 _OTHERS: dict[str, Callable[[str], Any]] = {
     "PCG32": lambda namespace: make_pcg32(_MEMBERS[namespace]["UInt64"]),
-    "Loop": lambda namespace: PlainLoop if namespace == "scalar" else Loop,
+    "Loop": _loop,
     **{
         f"Texture{n}{SUFFIXES[t]}": partial(_texture, n, f"TensorX{SUFFIXES[t]}")
         for n in (1, 2, 3)

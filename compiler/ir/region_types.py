@@ -25,7 +25,7 @@ from lumijit.runtime.dtypes import BOOL
 Nodes = tuple[Node, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Block:
     """Straight-line code of a region: nodes in order, then its results."""
 
@@ -43,7 +43,7 @@ class Block:
         return max(map(access_of, self.nodes), default=0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Region:
     """A loop, a branch or a call.
 

@@ -1,4 +1,7 @@
-"""Tells `syntax` which primitives and array operations its code uses."""
+"""Tells `syntax` which primitives and array operations its code uses.
+
+Imported with the first function that is decorated.
+"""
 
 from __future__ import annotations
 
@@ -119,28 +122,26 @@ def _snapshot(values: Any) -> Callable[[], None]:
     return restore
 
 
-def install() -> None:
-    """Point `@syntax` at the primitives of this package."""
-    targets.while_loop = run_loop
-    targets.if_stmt = run_if
-    targets.watch = watch
-    targets.left_alone = left_alone
-    targets.standing_in = standing_in
-    targets.snapshot = _snapshot
-    targets.objects_in = identity.objects_in
-    targets.kept = identity.kept
-    targets.brought_back = identity.brought_back
-    targets.is_array = _is_array
-    targets.holds = _holds
-    targets.is_idle = is_idle
-    targets.known = lambda condition: known_condition(node_of(condition))
-    targets.runs_plain = _runs_plain
-    targets.plain_range = _plain_range
-    targets.is_integer_array = _is_integer_array
-    targets.is_zero_step = _is_zero_step
-    targets.logical_and = lambda a, b: _operand(a) & _operand(b)
-    targets.logical_or = lambda a, b: _operand(a) | _operand(b)
-    targets.logical_not = _logical_not
-    targets.select = select
-    targets.checks = is_checked
-    targets.check = check_statement
+targets.while_loop = run_loop
+targets.if_stmt = run_if
+targets.watch = watch
+targets.left_alone = left_alone
+targets.standing_in = standing_in
+targets.snapshot = _snapshot
+targets.objects_in = identity.objects_in
+targets.kept = identity.kept
+targets.brought_back = identity.brought_back
+targets.is_array = _is_array
+targets.holds = _holds
+targets.is_idle = is_idle
+targets.known = lambda condition: known_condition(node_of(condition))
+targets.runs_plain = _runs_plain
+targets.plain_range = _plain_range
+targets.is_integer_array = _is_integer_array
+targets.is_zero_step = _is_zero_step
+targets.logical_and = lambda a, b: _operand(a) & _operand(b)
+targets.logical_or = lambda a, b: _operand(a) | _operand(b)
+targets.logical_not = _logical_not
+targets.select = select
+targets.checks = is_checked
+targets.check = check_statement

@@ -15,7 +15,6 @@ import numpy as np
 from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
-from lumijit.control.loop import while_loop
 from lumijit.functions.bits import reinterpret_array, rotr
 from lumijit.functions.creation import arange
 from lumijit.functions.elementwise import minimum
@@ -197,6 +196,8 @@ class PCG32Base:
             new = rng._draw(bits, active)
             drawn = select(active, new, drawn)
             return rng.state, drawn, active & (drawn < first)
+
+        from lumijit.control.loop import while_loop
 
         self.state, drawn, _ = while_loop(
             state=(self.state, drawn, rejected),

@@ -53,7 +53,7 @@ def _is_tree(value: Any) -> bool:
     )
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False, repr=False)
 class Targets:
     """The operations that rewritten code calls.
 

@@ -1,21 +1,15 @@
 """The `@syntax` decorator: from a function to its rewritten twin.
 
-Owns what has been rewritten already. How that is done is up to `rewriting`.
+Imports `rewriting`, which does the work, and control flow with the first function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from lumijit.runtime import errors
-from lumijit.syntax.entry_points import Runtime
-from lumijit.syntax.function_object import bound
-from lumijit.syntax.meanings import Meanings
-
-if TYPE_CHECKING:
-    from lumijit.syntax.rewriting import Code
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,24 +88,22 @@ def syntax(
         raise errors.SyntaxTransformError("@syntax", problem, fix)
     if hasattr(f, _MARK):
         return f
-    meanings = Meanings(f)
-    key = (f.__code__, f.__code__.co_filename, f.__qualname__, recursive)
-    known = _known.get(key)
-    # To be refused, or shown.
-    is_asked = hasattr(f, "__wrapped__") or print_ast or print_code
-    if known is None or is_asked or not meanings.agree_with(known.answers):
-        from lumijit.syntax.rewriting import rewrite
+    _import_primitives()
+    from lumijit.syntax.rewriting import decorated
 
-        known = rewrite(f, meanings, recursive, print_ast, print_code)
-        # (Other threads may add some meanwhile.)
-        for oldest in list(_known)[: max(0, len(_known) + 1 - _KEPT)]:
-            _known.pop(oldest, None)
-        _known[key] = known
-    result = bound(f, known.codes, Runtime(known.sites))
+    result = decorated(f, recursive, print_ast, print_code)
     setattr(result, _MARK, True)
     return result
 
 
-# Nested functions are made, and decorated, again and again.
-_known: dict[tuple[object, ...], Code] = {}
-_KEPT = 1024
+def _no_primitives() -> None:
+    pass
+
+
+_import_primitives: Callable[[], object] = _no_primitives
+
+
+def import_by(how: Callable[[], object]) -> None:
+    """Say how the primitives are imported that rewritten code calls."""
+    global _import_primitives
+    _import_primitives = how

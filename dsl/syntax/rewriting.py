@@ -1,6 +1,6 @@
 """From a function to its rewritten code: what `@syntax` does with the source.
 
-Imported with the first function that is decorated.
+Owns what has been rewritten already.
 
 The rewritten module looks like this, for `def f(x): while x < 3: x += 1`::
 
@@ -37,6 +37,8 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.control_tree import Simple, Statement, TreeBuilder, ends_in_jump
+from lumijit.syntax.entry_points import Runtime
+from lumijit.syntax.function_object import bound
 from lumijit.syntax.hint_reader import HintReader
 from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.jumps import JumpRemover
@@ -61,7 +63,30 @@ class Code(NamedTuple):
     answers: dict[tuple[str, Path], bool]
 
 
-def rewrite(
+# Nested functions are made, and decorated, again and again.
+_known: dict[tuple[object, ...], Code] = {}
+_KEPT = 1024
+
+
+def decorated(
+    f: FunctionType, recursive: bool, print_ast: bool, print_code: bool
+) -> FunctionType:
+    """Return the twin of a function; what has been rewritten before is known."""
+    meanings = Meanings(f)
+    key = (f.__code__, f.__code__.co_filename, f.__qualname__, recursive)
+    known = _known.get(key)
+    # To be refused, or shown.
+    is_asked = hasattr(f, "__wrapped__") or print_ast or print_code
+    if known is None or is_asked or not meanings.agree_with(known.answers):
+        known = _rewrite(f, meanings, recursive, print_ast, print_code)
+        # (Other threads may add some meanwhile.)
+        for oldest in list(_known)[: max(0, len(_known) + 1 - _KEPT)]:
+            _known.pop(oldest, None)
+        _known[key] = known
+    return bound(f, known.codes, Runtime(known.sites))
+
+
+def _rewrite(
     f: FunctionType,
     meanings: Meanings,
     recursive: bool,

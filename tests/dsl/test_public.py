@@ -6,6 +6,8 @@ import doctest
 import importlib
 import importlib.metadata
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -92,3 +94,17 @@ def test_what_is_imported_later_is_found():
             assert found is (getattr(module, name) if home else module)
     with pytest.raises(AttributeError, match="no attribute 'sinus'"):
         dr.sinus  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_leaves_for_later_what_not_every_program_needs() -> None:
+    wanted = "['gast', 'llvmlite', 'lumijit.compiler.lower.packet.kernel', "
+    wanted += "'lumijit.compiler.derive.traversal', 'lumijit.control.install']"
+    code = f"import lumijit, sys; print([m for m in {wanted} if m in sys.modules])"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_what_is_imported_later_is_there_whichever_comes_first() -> None:
+    code = "import lumijit as dr; dr.while_loop; dr.Local; assert callable(dr.syntax)"
+    subprocess.run([sys.executable, "-c", code], check=True)

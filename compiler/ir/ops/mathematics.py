@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.emit.mathlib import FUNCTIONS
-from lumijit.compiler.emit.mathlib.power import half_power
 from lumijit.compiler.ir.ops.arithmetic import RSQRT
 from lumijit.compiler.ir.ops.record import Op, Partial, define, widened
 from lumijit.runtime.dtypes import FLOATS, DType
@@ -85,6 +83,9 @@ def _function(
     arity = len(partials)
 
     def lower(b: Builder, t: DType, *args: str) -> str:
+        # (Imported with the first kernel that needs it.)
+        from lumijit.compiler.emit.mathlib import FUNCTIONS
+
         return str(FUNCTIONS[name](b, t, *args))
 
     return define(
@@ -111,6 +112,8 @@ def _by_exponent(r: Any, x: Any) -> Any:
 
 
 def _half_power(b: Builder, t: DType, x: str, twice: int) -> str:
+    from lumijit.compiler.emit.mathlib.power import half_power
+
     return widened(lambda b, t, x: half_power(b, t, x, twice))(b, t, x)
 
 

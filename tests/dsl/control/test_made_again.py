@@ -10,7 +10,7 @@ import pytest
 import lumijit as dr
 from lumijit.llvm import Float, Int
 from lumijit.runtime.errors import SyntaxTransformError
-from lumijit.syntax import decorator, syntax
+from lumijit.syntax import rewriting, syntax
 
 
 def scaled(factor: Any, **options: Any) -> Callable[[Any], Any]:
@@ -54,7 +54,7 @@ def looped(hint: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("is_hint_first", [False, True])
 def test_names_may_mean_something_else(is_hint_first: bool) -> None:
-    decorator._known.clear()
+    rewriting._known.clear()
     labels: list[str] = []
 
     def own(condition: Any, label: str) -> Any:
@@ -91,7 +91,7 @@ def left(test: Any) -> Callable[[Any], Any]:
 
 
 def test_conditions_that_may_change_something_are_evaluated_once() -> None:
-    decorator._known.clear()
+    rewriting._known.clear()
     assert list(left(lambda x: x < 5)(Int(1, 5))) == [4, 5]
     for start, calls in ((1, 3), (4, 2)):
         test = Counting()
@@ -117,9 +117,9 @@ def test_code_that_is_known_is_refused_behind_another_decorator() -> None:
 def test_what_is_kept_is_bounded(
     bound: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decorator._known.clear()
-    monkeypatch.setattr(decorator, "_KEPT", bound)
+    rewriting._known.clear()
+    monkeypatch.setattr(rewriting, "_KEPT", bound)
     for make in (lambda: scaled(2), lambda: looped(dr.hint), lambda: left(Counting())):
         make()
-    assert len(decorator._known) == kept
+    assert len(rewriting._known) == kept
     assert scaled(2)(1) == 32
