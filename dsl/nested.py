@@ -46,6 +46,10 @@ class NestedArray(ArrayBase):
         return wrap(cls, [row[0]._map(op, *row[1:]) for row in rows])
 
     def _select(self, mask: Array, other: Array) -> Array:
+        """Take own entries where a mask, also one for all components, is set."""
+        if not isinstance(mask, NestedArray):
+            pairs = _rows("select", [self._items, other._items])
+            return wrap(type(self), [a._select(mask, b) for a, b in pairs])
         rows = _rows("select", [mask._items, self._items, other._items])
         return wrap(type(self), [a._select(m, b) for m, a, b in rows])
 

@@ -8,9 +8,9 @@ class for one. The classes are made by `array_types`, when somebody asks for the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import BOOL, FLOATS, VALUES, DType
@@ -115,8 +115,7 @@ def plain_kind(outer: tuple[int, ...]) -> Kind:
     return STATIC if outer[0] >= 0 else ANY_LENGTH
 
 
-@dataclass(frozen=True)
-class ArraySpec:
+class ArraySpec(NamedTuple):
     """The facts about one array class.
 
     `outer` are the dimensions before the one that a JIT backend vectorizes over:
@@ -168,7 +167,7 @@ class ArraySpec:
         key = (self, *changes.items())
         found = _REPLACED.get(key)
         if found is None:
-            found = replace(self, **changes)
+            found = self._replace(**changes)
             is_listed = (found.outer, found.dtype) in found.kind.types
             if not is_listed and not changes.keys().isdisjoint(("dtype", "outer")):
                 found = found.plain()
@@ -177,7 +176,7 @@ class ArraySpec:
 
     def plain(self) -> ArraySpec:
         """Return the facts about ordinary arrays of these entries and dimensions."""
-        return replace(self, kind=plain_kind(self.outer))
+        return self._replace(kind=plain_kind(self.outer))
 
     def flat(self, dtype: DType) -> ArraySpec:
         """Return the facts about flat arrays of the same namespace."""

@@ -5,7 +5,6 @@ All take an instance or a type. `traits` answers questions about types.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from lumijit import initialize, promotion
@@ -90,7 +89,7 @@ def matrix_t(arg: Any, /) -> type[Any] | None:
     spec = spec_of(arg)
     if spec is None or not spec.outer or spec.kind not in (STATIC, MATRIX):
         return None
-    return find(replace(spec, outer=(spec.outer[0],) * 2, kind=MATRIX))
+    return find(spec._replace(outer=(spec.outer[0],) * 2, kind=MATRIX))
 
 
 def quaternion_t(arg: Any, /) -> type[Any] | None:
@@ -101,7 +100,7 @@ def quaternion_t(arg: Any, /) -> type[Any] | None:
     (<class 'lumijit.llvm.Quaternion4f'>, None)
     """
     spec = spec_of(arg)
-    return None if spec is None else find(replace(spec, outer=(4,), kind=QUATERNION))
+    return None if spec is None else find(spec._replace(outer=(4,), kind=QUATERNION))
 
 
 def tensor_t(arg: Any, /) -> type[Any]:

@@ -58,6 +58,8 @@ cpdef Node emit3(Op op, Node a, Node b, Node c)
 
 cpdef Node under_mask(Node mask)
 
+cpdef Node make_true(Py_ssize_t size)
+
 cpdef Node cast_to(Node node, object dtype)
 
 cpdef Node select(Node mask, Node a, Node b)

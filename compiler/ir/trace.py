@@ -23,6 +23,7 @@ from lumijit.compiler.ir.ops.structural import (
     LITERAL,
     UNDEFINED,
 )
+from lumijit.compiler.ir.value_numbering import literals
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import During, Variable
@@ -170,13 +171,13 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
         key = (dtype, str(value), size)
         if value != value:
             value = math.nan
-    entry = value_numbering.literals.get(key)
+    entry = literals.get(key)
     if entry is not None:
         node = entry()
         if node is not None and node.op is LITERAL:
             return node
     node = make_root(LITERAL, dtype, size, value)
-    value_numbering.literals.remember(key, node)
+    literals.remember(key, node)
     return node
 
 
@@ -185,11 +186,11 @@ def counter(size: int) -> Node:
     if size == 1:
         return literal(UINT32, 0)
     key = (COUNTER, size)
-    entry = value_numbering.literals.get(key)
+    entry = literals.get(key)
     node = entry() if entry is not None else None
     if node is None or node.op is not COUNTER:
         node = make_root(COUNTER, UINT32, size)
-        value_numbering.literals.remember(key, node)
+        literals.remember(key, node)
     return node
 
 
@@ -419,7 +420,11 @@ def detached(node: Node) -> Node:
 
 def make_true(size: int) -> Node:
     """Return a mask of `size` set entries."""
-    return literal(BOOL, True, size)
+    return _always if size == 1 and _always.op is LITERAL else literal(BOOL, True, size)
+
+
+# What most accesses ask for needn't be made again. (An evaluated one is of no use.)
+_always: Node = literal(BOOL, True)
 
 
 def select(mask: Node, a: Node, b: Node) -> Node:

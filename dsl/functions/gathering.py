@@ -33,7 +33,6 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     SizeError,
 )
-from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
 
 # How many combinations of types are remembered.
@@ -81,9 +80,11 @@ def gather(
     [[1, 2],
      [3, 4]]
     """
-    check_mode(mode, "lumijit.gather")
+    if mode is not ReduceMode.Auto:
+        check_mode(mode, "lumijit.gather")
     if shape is not None and _is_shaped(dtype, source, shape):
-        result = _gather_flat(dtype, source, index, active, 1, tuple(shape[:-1]))
+        outer = tuple(shape[:-1])
+        result = _gather_flat(dtype, source, index, active, 1, outer)
     else:
         result = _gather(dtype, source, index, active, 1)
     if mode is not ReduceMode.Auto and vertices.variables:
@@ -120,6 +121,8 @@ def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) 
 
     Parts of one entry have it everywhere, if `width` says that others have more.
     """
+    if issubclass(source.__class__, FlatArray):
+        return _gather_flat(dtype, source, index, active, width)
     if is_container(source):
         if dtype is not type(source):
             raise _wrong_source(dtype, source)
@@ -136,9 +139,7 @@ def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) 
         width = max(width, _width(source))
         items = [_gather(type(v), v, index, active, width) for v in source]
         return wrap_nested(dtype, items)
-    if isinstance(source, HostArray):
-        return _gather_host(dtype, source, index, active)
-    return _gather_flat(dtype, source, index, active, width)
+    return _gather_host(dtype, source, index, active)
 
 
 def _width(tree: Any) -> int:
@@ -155,35 +156,41 @@ def _gather_flat(
     width: int,
     outer: tuple[int, ...] | None = None,
 ) -> Array:
-    if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
-        raise _wrong_source(dtype, source)
-    if outer is None:
-        outer = dtype._spec.outer
-    facts = _read_facts(dtype._spec, source._spec, outer)
+    is_type = isinstance(dtype, type)
+    facts = _read_facts(dtype, source.__class__, outer) if is_type else None
     if facts is None:
         raise _wrong_source(dtype, source)
-    like, count = facts
-    node, wide = source._node, None
+    like, count, outer, is_diff = facts
+    holder = source
+    node, wide = holder._node, None
     size = node.size
     if size == 1 and count == 1 and width > 1:
         size = wide = width
     place, mask = access_nodes("lumijit.gather", like, index, active, size, count)
     position, mask = memory.place(node, place, mask, "gather", count, wide)
-    return _gather_parts(dtype, node, position, mask, 0, outer)
+    if outer:
+        return _gather_parts(dtype, node, position, mask, 0, outer)
+    return _entries(dtype, node, position, mask, 0, is_diff)
 
 
 @lru_cache(_REMEMBERED)
 def _read_facts(
-    wanted: ArraySpec, spec: ArraySpec, outer: tuple[int, ...]
-) -> tuple[ArraySpec, int] | None:
-    """Return the namespace of a read by types, and the entries that it takes, if any.
+    dtype: Any, source: type[Any], outer: tuple[int, ...] | None
+) -> tuple[ArraySpec, int, tuple[int, ...], bool] | None:
+    """Return what types tell of a read, or None if one can't be read from the other.
 
-    None if one type can't be read from the other.
+    That is the namespace, the number of entries that it takes and their dimensions
+    (`outer`, if given), and whether derivatives are tracked.
     """
+    if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
+        return None
+    wanted, spec = dtype._spec, source._spec
+    if outer is None:
+        outer = wanted.outer
     if not wanted.is_jit or wanted.dtype is not spec.dtype or DYNAMIC in outer:
         return None
     like = promotion.joined_namespace(wanted, spec, "lumijit.gather")
-    return like, math.prod(outer)
+    return like, math.prod(outer), outer, wanted.is_diff
 
 
 def _gather_parts(
@@ -196,14 +203,21 @@ def _gather_parts(
 ) -> Array:
     """Read the parts of an array that begin at `position + offset`."""
     if not outer:
-        node = memory.entries(source, position, mask, offset)
-        return wrap_flat(dtype, node if dtype._spec.is_diff else trace.detached(node))
+        return _entries(dtype, source, position, mask, offset, dtype._spec.is_diff)
     step = math.prod(outer[1:])
     items = [
         _gather_parts(dtype._item, source, position, mask, offset + k * step, outer[1:])
         for k in range(outer[0])
     ]
     return wrap_nested(dtype, items)
+
+
+def _entries(
+    dtype: type[Any], source: Node, position: Node, mask: Node, offset: int, diff: bool
+) -> Array:
+    """Read the entries of a flat array that begin at `position + offset`."""
+    node = memory.entries(source, position, mask, offset)
+    return wrap_flat(dtype, node if diff else trace.detached(node))
 
 
 def gather_run(
@@ -275,11 +289,15 @@ def access_nodes(
     an array of the wanted namespace.
     """
     own_index, own_mask = _access_facts(like, index.__class__, construct)
-    place = index._node if own_index else index_node(like, index, construct)
+    if own_index:
+        holder = index
+        place = holder._node
+    else:
+        place = index_node(like, index, construct)
     if active is not True:
         is_own = type(active) is own_mask
-        mask = active if is_own else mask_array(like, active, construct)
-        return place, mask._node
+        holder = active if is_own else mask_array(like, active, construct)
+        return place, holder._node
     position = known_place(place)
     if position is not None and not flags.debug:
         rows = size // count

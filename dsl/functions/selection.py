@@ -15,6 +15,7 @@ from lumijit.base import Array, ArrayBase, Composed
 from lumijit.compiler.ir.effects import wrap
 from lumijit.functions.apply import by_parts, not_numeric
 from lumijit.functions.elementwise import abs as abs_
+from lumijit.nested import NestedArray
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
 from lumijit.runtime.errors import ArrayTypeError, SizeError
@@ -42,9 +43,10 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     >>> dr.select(Bool(True, False), Float(1, 2), 0)
     [1, 0]
     """
-    cls = _SELECTED.get((type(mask), type(a), type(b)))
-    if cls is not None:
-        wide = mask if type(mask) is cls._mask else cls._mask(mask)
+    known = _SELECTED.get((type(mask), type(a), type(b)))
+    if known is not None:
+        cls, fits = known
+        wide = mask if fits else cls._mask(mask)
         return _converted(cls, a)._select(wide, _converted(cls, b))
     composed = Composed.map(select, (mask, a, b))
     if composed is not None:
@@ -101,14 +103,16 @@ def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
         wanted = shape.replaced(dtype=spec.dtype)
     cls = require(wanted, construct)
     kinds = type(mask), type(a), type(b)
+    is_common = issubclass(cls, NestedArray) and isinstance(mask, FlatArray)
+    fits = type(mask) is cls._mask or is_common
     if all(promotion.is_told_by_type(kind) for kind in kinds):
-        _SELECTED[kinds] = cls
-    wide = mask if type(mask) is cls._mask else cls._mask(mask)
+        _SELECTED[kinds] = cls, fits
+    wide = mask if fits else cls._mask(mask)
     return _converted(cls, a)._select(wide, _converted(cls, b))
 
 
-# The class of the result for types met before.
-_SELECTED: dict[tuple[type[Any], ...], type[Any]] = {}
+# The class of the result for types met before, and whether its masks are of that type.
+_SELECTED: dict[tuple[type[Any], ...], tuple[type[Any], bool]] = {}
 
 
 def _converted(cls: type[Any], value: Any) -> Array:
