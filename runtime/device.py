@@ -13,9 +13,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from threading import get_ident
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import ref
 
 import numpy as np
@@ -26,7 +27,8 @@ from lumijit.runtime.dtypes import DType
 from lumijit.runtime.history import JitBackend
 
 
-class DeviceId(NamedTuple):
+@dataclass(frozen=True)
+class DeviceId:
     """Which device an array belongs to, whether it is there or not."""
 
     backend: str
