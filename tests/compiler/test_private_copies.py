@@ -130,3 +130,36 @@ def test_updates_stand_in_blocks_of_their_own(capfd: Any) -> None:
     for k in (0, 2, 4, 6):
         counts += (k + 1) * np.bincount(np.arange(20_000) * (k + 3) % 4096)
     np.testing.assert_array_equal(targets[0].numpy(), counts)
+
+
+RUNS = {
+    "forwards": lambda c, n: c + 3,
+    "backwards": lambda c, n: n + 2 - c,
+    "rows": lambda c, n: c // 1001 * 1003 + c % 1001 + 1,
+    "scattered": lambda c, n: (c * 7919) % n,
+}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("dtype", [Float, Float16, Int, UInt64])
+@pytest.mark.parametrize("op", [dr.ReduceOp.Add, dr.ReduceOp.Max, dr.ReduceOp.Mul])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_runs_are_combined_as_single_entries_are(
+    kind: str, dtype: Any, op: dr.ReduceOp, is_masked: bool
+) -> None:
+    count, entries = 70_003, 70_500
+    index = RUNS[kind](np.arange(count), count)
+    values = (np.arange(count) * 13 % 3).astype(dtype(0).numpy().dtype)
+    mask = np.arange(count) % 97 > 0 if is_masked else np.ones(count, bool)
+    wanted = np.ones(entries, values.dtype)
+    how = {dr.ReduceOp.Add: np.add, dr.ReduceOp.Max: np.maximum}
+    how.get(op, np.multiply).at(wanted, index[mask], values[mask])
+
+    target, c = dr.ones(dtype, entries), dr.arange(UInt, count)
+    dr.eval(target)
+    place = RUNS[kind](c, dr.opaque(UInt, count))
+    active = c % 97 > 0 if is_masked else Bool(True)
+    for _ in range(2):
+        copied = dtype(target)
+        dr.scatter_reduce(op, copied, dtype(values), place, active)
+        np.testing.assert_array_equal(copied.numpy(), wanted)

@@ -23,6 +23,7 @@ from lumijit.compiler.lower.common.atomics import (
 )
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
+from lumijit.compiler.lower.packet.runs import load_run, run_address, store_run
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write
 from lumijit.compiler.lower.packet.uniform import Uniform
@@ -46,7 +47,7 @@ class Access:
         self._gathers = gathers
         self._stores = stores
         self._uniform = uniform
-        self.private: dict[int, tuple[str, str, str]] = {}
+        self.private: dict[int, tuple[str, str, str, str]] = {}
 
     def bind_target(self, target: Destination, slot: int) -> None:
         """Load a target's arguments from `slot` on."""
@@ -66,9 +67,10 @@ class Access:
             low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
             for k in (2, 3, 4)
         )
+        is_one = low.in_entry(f"icmp eq i32 {low.load_slot(slot + 2, 'i32')}, 1")
         with low.writing_entry():
             lane_copy = b.binary("and", UINT32, low.lane_numbers(), ring)
-        self.private[key] = (copies, lane_copy, dummy)
+        self.private[key] = (copies, lane_copy, dummy, is_one)
 
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""
@@ -90,8 +92,7 @@ class Access:
         active = low.under_mask(low.values[mask_node])
         mask = b.narrow(active)
         if id(root) in self.private:
-            is_one = self._uniform.scalar(index_node) is not None
-            self._private_update(reduction.op, t, id(root), value, index, mask, is_one)
+            self._private_update(node, value, index, active)
         elif reduction.mode == "no_conflicts":
             old = self._gathers.read_target(node, base, active)
             new = combine(b, reduction.op, t, ty, old, value)
@@ -101,28 +102,22 @@ class Access:
             merge = reduction.mode not in ("direct", "apart")
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)
 
-    def _private_update(
-        self,
-        op: str,
-        t: DType,
-        key: int,
-        value: str,
-        index: str,
-        mask: str,
-        is_one: bool,
-    ) -> None:
+    def _private_update(self, node: Node, value: str, index: str, active: str) -> None:
         """Update this thread's copy lane by lane; idle lanes hit a dummy entry.
 
-        Lanes that all hit one entry (`is_one`) are combined first. Each update stands
-        in blocks of its own, as LLVM's time for a block grows faster than that.
+        Lanes that all hit one entry are combined first; a run of entries is updated at
+        once, if copies aren't interleaved. Each update stands in blocks of its own, as
+        LLVM's time for a block grows faster than that.
         """
-        b = self.b
-        copies, lane_copy, dummy = self.private[key]
+        b, op, root = self.b, node.attr.op, target_root(node.deps[0])
+        key, t = id(root), root.type
+        copies, lane_copy, dummy, is_one = self.private[key]
         element = t.memory_llvm
         ty = f"<{b.width} x {element}>"
+        mask = b.narrow(active)
         spread = b.add(UINT32, b.mul(UINT32, index, copies), lane_copy)
         indices = b.type(UINT32)
-        if is_one:
+        if self._uniform.scalar(node.deps[2]) is not None:
             item = combine_lanes(b, op, t, ty, value, mask)
             first, idle = (lane_of(b, indices, v, 0) for v in (spread, dummy))
             at = b.emit(f"select i1 {b.any_lane(mask)}, i32 {first}, i32 {idle}")
@@ -133,6 +128,19 @@ class Access:
         some, done = b.label("some"), b.label("updated")
         b.branch_if(b.any_lane(mask), some, done)
         b.block(some)
+        runs = self._stores.runs
+        run = runs.found.get(node.deps[2])
+        if run is not None and run.step:
+            alone, packed, apart = (b.label(s) for s in ("alone", "packed", "apart"))
+            b.branch_if(is_one, alone, apart)
+            b.block(alone)
+            runs.test(index, run, active, packed, apart)
+            b.block(packed)
+            where = run_address(b, element, self.low.bases[key], index, 0, run.step)
+            old = load_run(b, t, where, run.step)
+            store_run(b, element, combine(b, op, t, ty, old, value), where, run.step)
+            b.branch(done)
+            b.block(apart)
         for lane in range(b.width):
             at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
             self._private_entry(op, t, key, at, item)
