@@ -54,6 +54,8 @@ ENTRIES_PER_VALUE = 16
 LOOP_TURNS = 16
 # Up to so many entries, a thread's copy is four interleaved ones.
 COPIES_LIMIT = 1 << 14
+# For which modes copies are made.
+_COPIED = frozenset({"auto", "apart", "expand", "permute"})
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
 
 
@@ -244,7 +246,8 @@ class Program:
         size = self.size * (LOOP_TURNS if self.has_loops else 1)
         for key, target in self.targets.items():
             found = uses.get(key, [])
-            target.private_op = private_op(target, found, size, self.expand_limit)
+            limit = self.expand_limit
+            target.private_op = private_op(target, found, size, limit, self.has_loops)
 
     def _make_key(self) -> Any:
         """Describe the nodes by local indices.
@@ -337,28 +340,40 @@ def iterate_all(nodes: Any) -> Any:
                 stack.append(iter(block.nodes))
 
 
+def is_lone(writes: list[Any], is_repeated: bool) -> bool:
+    """Tell whether no two elements of all that is written to a target meet there."""
+    lone = writes[0] if len(writes) == 1 and not is_repeated else None
+    return isinstance(lone, Reduction) and lone.mode == "permute"
+
+
 def private_op(
-    target: Destination, writes: list[Any], size: int, expand_limit: int
+    target: Destination,
+    writes: list[Any],
+    size: int,
+    expand_limit: int,
+    is_repeated: bool = False,
 ) -> str | None:
     """Return the reduction for which a target gets private copies, if it does.
 
     All writes to it must be that reduction. Copies are worth their entries, which are
-    filled and merged, from so many values on.
+    filled and merged, from so many values on. A single write whose elements hit
+    different entries needs none.
 
     Args:
         target: what is written to.
         writes: the attributes of the effects that do so.
         size: how often each runs. (How often a loop turns isn't known.)
         expand_limit: the most entries of a target for which copies are made.
+        is_repeated: whether a loop may carry them out several times.
     """
-    if not targets.in_use().has_private_copies:
+    if not targets.in_use().has_private_copies or is_lone(writes, is_repeated):
         return None
     ops = set()
     is_forced = False
     values = 0
     for found in writes:
         is_one = isinstance(found, Reduction) and found.op != "identity"
-        if not is_one or found.mode not in ("auto", "apart", "expand"):
+        if not is_one or found.mode not in _COPIED:
             return None
         ops.add(found.op)
         is_forced |= found.mode == "expand"

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from operator import is_not
 
-from lumijit.compiler.ir.effects import Reduction
+from lumijit.compiler.ir.effects import Reduction, joins
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
@@ -251,7 +251,11 @@ def _may_share_kernel(first: Node, second: Node) -> bool:
     b: Reduction = second.attr
     if a.op == "identity" or b.op == "identity":
         return a.op == b.op and a.group == b.group and a.group != 0
-    return a.op == b.op and a.mode == b.mode
+    if a.op != b.op or a.mode != b.mode:
+        return False
+    # These don't wait for what other elements do to an entry.
+    is_apart = a.mode == "no_conflicts"
+    return not is_apart or first.deps[2] is second.deps[2] or joins(second)
 
 
 def plan(wanted: Iterable[Node]) -> Plan:

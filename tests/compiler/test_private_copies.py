@@ -163,3 +163,56 @@ def test_runs_are_combined_as_single_entries_are(
         copied = dtype(target)
         dr.scatter_reduce(op, copied, dtype(values), place, active)
         np.testing.assert_array_equal(copied.numpy(), wanted)
+
+
+def kernels_of(write: Any) -> tuple[list[str], Any]:
+    """Return the kinds of kernels that two writes take, and what is left."""
+    target = dr.opaque(Float, 0, 50_000)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        write(target)
+        dr.eval(target)
+        found = [entry["type"].name for entry in dr.kernel_history()]
+    return found, target.numpy()
+
+
+@pytest.mark.parametrize("is_same", [False, True])
+def test_writes_without_conflicts_of_their_own_may_meet(is_same: bool) -> None:
+    i = dr.arange(UInt, 50_000)
+    j = i if is_same else 49_999 - i
+
+    def write(target: Float) -> None:
+        for place, value in ((i, 1), (j, 2)):
+            dr.scatter_add(target, value, place, mode=dr.ReduceMode.NoConflicts)
+
+    kinds, left = kernels_of(write)
+    assert kinds.count("JIT") == (1 if is_same else 2)
+    np.testing.assert_array_equal(left, 3)
+
+
+@pytest.mark.packets("threads make no private copies")
+@pytest.mark.parametrize("count", [1, 2])
+def test_permutations_take_copies_only_where_they_may_meet(count: int) -> None:
+    i = dr.arange(UInt, 50_000)
+
+    def write(target: Float) -> None:
+        for place in (49_999 - i, i)[:count]:
+            dr.scatter_add(target, 1, place, mode=dr.ReduceMode.Permute)
+
+    kinds, left = kernels_of(write)
+    assert len(kinds) == (1 if count == 1 else 3)
+    np.testing.assert_array_equal(left, count)
+
+
+def test_turns_of_a_loop_may_meet_where_one_turn_permutes() -> None:
+    i = dr.arange(UInt, 50_000)
+
+    def write(target: Float) -> None:
+        def body(k: UInt) -> tuple[UInt]:
+            place = (i + k) % 50_000
+            dr.scatter_add(target, 1, place, mode=dr.ReduceMode.Permute)
+            return (k + 1,)
+
+        dr.while_loop((UInt(0),), lambda k: k < 5, body)
+
+    np.testing.assert_array_equal(kernels_of(write)[1], 5)

@@ -15,6 +15,7 @@ from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.structural import SCATTER
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,
@@ -27,7 +28,7 @@ from lumijit.compiler.lower.packet.runs import load_run, run_address, store_run
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write
 from lumijit.compiler.lower.packet.uniform import Uniform
-from lumijit.compiler.plan.program import Destination, target_root
+from lumijit.compiler.plan.program import Destination, is_lone, target_root
 from lumijit.runtime.dtypes import (
     BOOL,
     INT32,
@@ -47,6 +48,8 @@ class Access:
         self._gathers = gathers
         self._stores = stores
         self._uniform = uniform
+        # The reductions by their targets, once somebody asks.
+        self._writes: dict[int, list[Reduction]] | None = None
         self.private: dict[int, tuple[str, str, str, str]] = {}
 
     def bind_target(self, target: Destination, slot: int) -> None:
@@ -93,14 +96,25 @@ class Access:
         mask = b.narrow(active)
         if id(root) in self.private:
             self._private_update(node, value, index, active)
-        elif reduction.mode == "no_conflicts":
+        elif reduction.mode == "no_conflicts" or self._is_lone(root):
             old = self._gathers.read_target(node, base, active)
             new = combine(b, reduction.op, t, ty, old, value)
             self._stores.add(node, root, Write(element, new, base, index))
             self._stores.flush()
         else:
-            merge = reduction.mode not in ("direct", "apart")
+            merge = reduction.mode not in ("direct", "apart", "permute")
             self._atomic_update(reduction.op, t, base, value, index, mask, merge)
+
+    def _is_lone(self, root: Node) -> bool:
+        """Tell whether elements that write to an array surely don't meet there."""
+        program = self.low.program
+        if self._writes is None:
+            self._writes = {}
+            for node in program.all_nodes():
+                if node.op is SCATTER:
+                    target = id(target_root(node.deps[0]))
+                    self._writes.setdefault(target, []).append(node.attr)
+        return is_lone(self._writes[id(root)], program.has_loops)
 
     def _private_update(self, node: Node, value: str, index: str, active: str) -> None:
         """Update this thread's copy lane by lane; idle lanes hit a dummy entry.
