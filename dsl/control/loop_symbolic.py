@@ -21,6 +21,7 @@ from lumijit.control.aliases import (
     Carried,
     arguments_in,
     besides,
+    changing,
     is_same,
     shape_of,
 )
@@ -309,14 +310,13 @@ class SymbolicLoop(Knowledge):
         if cond_node.op is not LITERAL:
             reached = arguments_in([cond_node], inner)
             used = [k for k, arg in args.items() if id(arg) in reached]
-            if any(outputs[k] is not args[k] for k in used):
+            changes = changing(used, args, outputs, self.parts.leaves)
+            if changes or local.decides(inner, reached):
                 return
-            if local.decides(inner, reached):
-                return
-            names = ", ".join(f"'{self.parts.names[k]}'" for k in used)
+            names = [self.parts.names[k] for k in used if outputs[k] is args[k]]
             reason = "depends on nothing that the body changes"
             if names:
-                reason += f" (only on {names})"
+                reason += f" (only on {', '.join(map(repr, names))})"
         elif not cond_node.attr:
             return
         raise never_ends(self.name, reason)

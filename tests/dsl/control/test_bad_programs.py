@@ -323,3 +323,29 @@ def test_single_writes_beside_wide_state(mode: str) -> None:
     in_a_loop(X, bins)
     in_a_branch(X, bins, one == 1)
     assert list(bins) == [12, 4]
+
+
+def is_low(x):
+    return x * 2 < 10
+
+
+def test_a_condition_by_a_function_of_the_users_that_never_changes():
+    @lj.syntax
+    def endless(x):
+        i = Int(0)
+        while is_low(x):
+            i += 1
+        return i
+
+    @lj.syntax
+    def ends(x):
+        i = Int(0)
+        while is_low(x):
+            x = x + 1
+            i += 1
+        return i
+
+    match = "would never end: its condition depends on nothing that the body changes"
+    with pytest.raises(StateError, match=match):
+        endless(Int(1, 7))
+    assert list(ends(Int(1, 7))) == [4, 0]
