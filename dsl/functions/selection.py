@@ -13,7 +13,7 @@ from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, Composed
 from lumijit.compiler.ir.effects import wrap
-from lumijit.functions.apply import by_parts, not_numeric
+from lumijit.functions.apply import not_numeric
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.nested import NestedArray
 from lumijit.pytree import is_container, tree_map
@@ -135,7 +135,6 @@ def _shape_only(value: Any) -> Any:
     return value if isinstance(value, (ArrayBase, list, tuple)) else 0
 
 
-@by_parts
 def isnan(arg: Any, /) -> Any:
     """Test for NaN.
 
@@ -151,10 +150,9 @@ def isnan(arg: Any, /) -> Any:
     """
     if isinstance(arg, ArrayBase):
         return arg != arg
-    return math.isnan(_number(arg, "lumijit.isnan"))
+    return _of_others(isnan, math.isnan, arg)
 
 
-@by_parts
 def isinf(arg: Any, /) -> Any:
     """Test for positive or negative infinity.
 
@@ -174,10 +172,9 @@ def isinf(arg: Any, /) -> Any:
             return reduce(operator.or_, map(isinf, arg))
         arg = arg.array if arg._spec.kind.is_special else arg
         return abs_(arg) == math.inf if arg._spec.dtype.is_float else arg != arg
-    return math.isinf(_number(arg, "lumijit.isinf"))
+    return _of_others(isinf, math.isinf, arg)
 
 
-@by_parts
 def isfinite(arg: Any, /) -> Any:
     """Test for values that are neither infinite nor NaN.
 
@@ -197,13 +194,17 @@ def isfinite(arg: Any, /) -> Any:
             return reduce(operator.and_, map(isfinite, arg))
         arg = arg.array if arg._spec.kind.is_special else arg
         return abs_(arg) < math.inf if arg._spec.dtype.is_float else arg == arg
-    return math.isfinite(_number(arg, "lumijit.isfinite"))
+    return _of_others(isfinite, math.isfinite, arg)
 
 
-def _number(arg: Any, construct: str) -> Any:
-    if not initialize.is_number(arg):
-        raise not_numeric(construct, (arg,))
-    return arg
+def _of_others(function: Any, of_number: Any, arg: Any) -> Any:
+    """Apply a test to a number, or to what is composed of arrays."""
+    if initialize.is_number(arg):
+        return of_number(arg)
+    found = Composed.map(function, (arg,))
+    if found is None:
+        raise not_numeric(f"lumijit.{function.__name__}", (arg,))
+    return found
 
 
 _TOLERANCES = {FLOAT16: (1e-2, 1e-2), FLOAT64: (1e-5, 1e-8)}
