@@ -32,8 +32,9 @@ from lumijit.runtime.dtypes import from_numpy as dtype_of
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 simplify.native_folding = native_folding.compute
-_lock = threading.RLock()
-workers.hold_while_forking(_lock)
+#: Held while nodes are made into a kernel, or turned into evaluated ones.
+lock = threading.RLock()
+workers.hold_while_forking(lock)
 
 
 _expand_threshold = 1 << 22
@@ -123,7 +124,7 @@ def evaluate(nodes: Iterable[Node]) -> bool:
             if reports:
                 wanted += delivery.nodes()
             if wanted:
-                with _lock:
+                with lock:
                     if placement.used:
                         _run_by_device(wanted)
                     else:
@@ -160,7 +161,7 @@ def _run_apart(wanted: list[Node]) -> None:
         rest = [n for n in half if n.op is not EVALUATED]
         try:
             if rest:
-                with _lock:
+                with lock:
                     _run_by_device(rest)
         except Exception:
             _run_apart(rest)

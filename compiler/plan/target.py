@@ -127,9 +127,11 @@ class Target(ABC):
 
     `has_private_copies`: reductions can go to a copy per thread, merged afterwards.
     `has_streaming_stores`: large outputs can be written past the caches.
+    `has_folds`: there are kernels that combine what they compute.
     """
 
     name: str
+    has_folds = False
     has_private_copies: bool
     has_streaming_stores: bool
 
@@ -145,6 +147,10 @@ class Target(ABC):
     @abstractmethod
     def lower(self, program: Program, plan: Any, name: str) -> Code:
         """Write a program's kernel as a module of LLVM IR."""
+
+    def fold(self, program: Program, info: TargetInfo, op: str, name: str) -> str:
+        """Write the kernel that combines what a program computes, block by block."""
+        raise self.lacks("reductions of what is computed")
 
     def code(self, program: Program, name: str, info: TargetInfo) -> Code:
         """Plan and lower a program for a processor."""

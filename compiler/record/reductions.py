@@ -21,7 +21,7 @@ from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
-from lumijit.compiler.record import memory
+from lumijit.compiler.record import folds, memory
 from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
@@ -58,16 +58,19 @@ def reduce(op: str, node: Node) -> Node:
         return trace.cast_to(reduce(op, trace.cast_to(node, FLOAT32)), FLOAT16)
     if placement.used and placement.is_elsewhere(node):
         return placement.run_there(reduce, op, node)
-    source = evaluated(node)
     collectives = targets.collectives()
     kernel = named_kernels.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
-    blocks = -(-node.size // collectives.REDUCE_BLOCK)
+    block = collectives.REDUCE_BLOCK
+    blocks = -(-node.size // block)
     result = device.allocate(t.size_bytes)
     if blocks == 1:
-        _reduce_launch(kernel, source, result, node.size, node.size)
+        _reduce_launch(kernel, evaluated(node), result, node.size, node.size)
     else:
         partial = device.allocate(t.size_bytes * blocks)
-        _reduce_launch(kernel, source, partial, node.size, collectives.REDUCE_BLOCK)
+        if folds.is_folded(node):
+            folds.fold(op, node, partial, block)
+        else:
+            _reduce_launch(kernel, evaluated(node), partial, node.size, block)
         _reduce_launch(kernel, partial, result, blocks, blocks)
     return from_buffer(t, result, 1)
 

@@ -71,7 +71,8 @@ def reduce(
         axis: axis or axes, negative ones from the end; None for all. By default, all
             of a tensor and the outermost of everything else.
         mode: how the vectorized dimension is reduced. "evaluated" computes the
-            array and runs a reduction kernel, in a fixed order. "symbolic" reduces
+            array and runs a reduction kernel, in a fixed order (one kernel does both
+            for what few operations make of few arrays). "symbolic" reduces
             with `scatter_reduce`, in the kernel that computes the array, which
             never lies in memory; floats are rounded in an order that may differ
             from run to run. None takes "evaluated" unless the array isn't in memory

@@ -31,10 +31,12 @@ def programs() -> dict[str, tuple[Program, Program]]:
     x, p, c, q = TensorXf(a), TensorXf(points), TensorXf(cube), TensorXf(square)
     i, row, column = Int(rows), TensorXf(a[0]), TensorXf(a[:, :1])
     mask, wide = a > 0.5, x > 0.5
+    nothing, none = a > 2, x > 2
     half = SIDE // 2
+    back, every = slice(None, None, -1), slice(None)
     y, b = TensorXf(a[:half]), a[:half].copy()
     inner, d = TensorXf(a[1:-1, 1:-1]), a[1:-1, 1:-1].copy()
-    dr.eval(x, p, c, q, i, row, column, wide, y, inner)
+    dr.eval(x, p, c, q, i, row, column, wide, none, y, inner)
 
     def assign(key: Any, value: Any) -> Program:
         target = TensorXf(a.copy())
@@ -49,14 +51,23 @@ def programs() -> dict[str, tuple[Program, Program]]:
         target = a.copy()
         return lambda: target.__setitem__(key, value)
 
-    def add_to_inner() -> Any:
-        z[1:-1] += 1
-        return z
+    def add(key: Any) -> Program:
+        target = TensorXf(a.copy())
 
-    def add_to_inner_there() -> None:
-        e[1:-1] += 1
+        def program() -> Any:
+            target[key] += 1
+            return target
 
-    z, e = TensorXf(a.copy()), a.copy()
+        return program
+
+    def add_there(key: Any) -> Program:
+        target = a.copy()
+
+        def program() -> None:
+            target[key] += 1
+
+        return program
+
     flat, line, count = x.array, a.ravel(), SIDE * SIDE
     n = dr.arange(UInt32, count)
 
@@ -78,6 +89,17 @@ def programs() -> dict[str, tuple[Program, Program]]:
         "sum of points, axis 0": (lambda: dr.sum(p, 0), lambda: points.sum(0)),
         "sum of points, axis 1": (lambda: dr.sum(p, 1), lambda: points.sum(1)),
         "sum of a cube, axis 1": (lambda: dr.sum(c, 1), lambda: cube.sum(1)),
+        "count": (lambda: dr.count(wide), lambda: np.count_nonzero(mask)),
+        "count, axis 1": (lambda: dr.count(wide, 1), lambda: np.count_nonzero(mask, 1)),
+        "any, axis 1": (lambda: dr.any(none, 1), lambda: nothing.any(1)),
+        "count(x > 0.5)": (lambda: dr.count(x > 0.5), lambda: (a > 0.5).sum()),
+        "argmin": (lambda: dr.argmin(x, None), lambda: a.argmin()),
+        "argmax, axis 0": (lambda: dr.argmax(x, 0), lambda: a.argmax(0)),
+        "argmax, axis 1": (lambda: dr.argmax(x, 1), lambda: a.argmax(1)),
+        "dot": (lambda: dr.dot(flat, flat), lambda: np.dot(line, line)),
+        "norm": (lambda: dr.norm(flat), lambda: np.linalg.norm(line)),
+        "std": (lambda: dr.std(x), lambda: a.std()),
+        "cumsum": (lambda: dr.cumsum(flat), lambda: line.cumsum()),
         "x[::2]": (lambda: x[::2], lambda: a[::2].copy()),
         "x[:, ::2]": (lambda: x[:, ::2], lambda: a[:, ::2].copy()),
         "x[1:-1, 1:-1]": (lambda: x[1:-1, 1:-1], lambda: a[1:-1, 1:-1].copy()),
@@ -101,7 +123,13 @@ def programs() -> dict[str, tuple[Program, Program]]:
             set_item((slice(None), slice(None, None, 2)), 1),
         ),
         "x[rows] = y": (assign(i, x), set_item(rows, a)),
-        "x[1:-1] += 1": (add_to_inner, add_to_inner_there),
+        "x[1:-1] += 1": (add(within), add_there(within)),
+        "x[::-1] + 0": (lambda: x[::-1] + 0, lambda: a[::-1] + 0),
+        "x[:, ::-1] + 0": (lambda: x[:, ::-1] + 0, lambda: a[:, ::-1] + 0),
+        "x[:, ::-1] = 1": (assign((every, back), 1), set_item((every, back), 1)),
+        "x[:, ::-1] = y": (assign((every, back), x), set_item((every, back), a)),
+        "x[::-1] += 1": (add(back), add_there(back)),
+        "x[:, ::-1] += 1": (add((every, back)), add_there((every, back))),
         "a[n - 1] + a[n + 1]": (stencil, stencil_there),
         "matmul, 1024": (lambda: q @ q, lambda: square @ square),
     }

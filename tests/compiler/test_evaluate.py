@@ -28,7 +28,7 @@ def test_forks_wait_for_the_evaluations_of_other_threads() -> None:
         from lumijit.llvm import Float
         from lumijit.runtime import cpu
         warnings.simplefilter("ignore")  # there is another thread
-        for lock in (evaluate._lock, workers._start_lock, cpu.build_lock):
+        for lock in (evaluate.lock, workers._start_lock, cpu.build_lock):
             held = threading.Event()
             def hold():
                 with lock:
@@ -57,7 +57,7 @@ def test_ctrl_c_while_a_fork_waits_for_a_lock_comes_after_it() -> None:
         warnings.simplefilter("ignore")  # there is another thread
         held = threading.Event()
         def hold():
-            with evaluate._lock:
+            with evaluate.lock:
                 held.set()
                 time.sleep(0.6)
         threading.Thread(target=hold).start()
@@ -68,7 +68,7 @@ def test_ctrl_c_while_a_fork_waits_for_a_lock_comes_after_it() -> None:
                 os._exit(0)
             time.sleep(10)
         except KeyboardInterrupt:
-            assert evaluate._lock.acquire(timeout=5)
+            assert evaluate.lock.acquire(timeout=5)
         else:
             raise SystemExit("not interrupted")
         """

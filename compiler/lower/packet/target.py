@@ -20,6 +20,7 @@ class PacketTarget(Target):
     name = "packet"
     has_private_copies = True
     has_streaming_stores = True
+    has_folds = True
 
     @property
     def collectives(self) -> Collectives:
@@ -39,6 +40,12 @@ class PacketTarget(Target):
         from lumijit.compiler.lower.packet import writing
 
         return writing.lower(program, plan, name)
+
+    def fold(self, program: Program, info: TargetInfo, op: str, name: str) -> str:
+        """Write the kernel that combines what a program computes, block by block."""
+        from lumijit.compiler.lower.packet import writing
+
+        return writing.fold(program, info, op, name)
 
 
 TARGET = PacketTarget()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, effort
+from lumijit.compiler.lower.packet.fold import Fold
 from lumijit.compiler.lower.packet.kernel import PacketLowering
 from lumijit.compiler.lower.packet.uniform import Found, find_uniform
 from lumijit.compiler.lower.packet.width import choose_width
@@ -42,3 +43,9 @@ def lower(program: Program, plan: PacketPlan, name: str) -> Code:
         wide = tuple(lowering.literals.wide.values())
         scratch_bytes = lowering.scratch.thread_bytes
     return Code(ir, width, work.operations, work.cost, scratch_bytes, wide)
+
+
+def fold(program: Program, info: TargetInfo, op: str, name: str) -> str:
+    """Write the kernel that combines what a program computes, block by block."""
+    with closing(Fold(program, info)) as lowering:
+        return lowering.fold(name, op)
