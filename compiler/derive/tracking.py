@@ -7,18 +7,22 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
-from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.ops.structural import EVALUATED, UNDEFINED, WRITTEN
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import exposed
 from lumijit.compiler.record.writes import claim
 from lumijit.runtime import workers
 
+# Nobody makes the same node of these again.
+_ALONE = frozenset({EVALUATED, UNDEFINED, WRITTEN})
+
 
 def enable(holder: Holder) -> None:
     """Make what a holder stands for a variable, for itself alone.
 
-    Literals become a computed value, so that what is made of them isn't folded. Memory
-    that NumPy can write to is copied, as that would change what is recorded of it.
+    What isn't in memory yet is copied: value numbering finds the same operation again,
+    and folds literals. So is memory that NumPy can write to, as that would change what
+    is recorded of it.
     A value made of a loop's variables passes derivatives on to these, besides, as they
     may turn out to depend on what is tracked.
     """
@@ -28,7 +32,7 @@ def enable(holder: Holder) -> None:
             holder._rehouse(with_derivatives_of(node, node))
             vertices.keep_gradient(holder._node.vertex)
         return
-    if node.op is LITERAL or trace.state.scope is not ROOT:
+    if node.op not in _ALONE or trace.state.scope is not ROOT:
         holder._rehouse(_copy(node))
     elif (buffer := node.buffer) is not None and exposed.is_exposed(buffer):
         copy = _copy(node)

@@ -181,3 +181,32 @@ def test_memory_of_our_own_is_not_copied() -> None:
         dr.enable_grad(x)
         dr.eval(x)
         assert dr.kernel_history() == []
+
+
+TABLE = Float64(range(9))
+VALUES = {
+    "a counter": lambda: dr.arange(Float64, 5),
+    "points": lambda: dr.linspace(Float64, 0, 1, 5),
+    "a literal": lambda: dr.full(Float64, 2, 5),
+    "an expression": lambda: dr.sin(dr.arange(Float64, 5) * 3),
+    "entries": lambda: dr.gather(
+        Float64, dr.opaque(Float64, 2, 9), dr.arange(UInt32, 5)
+    ),
+    "memory": lambda: dr.opaque(Float64, 2, 5),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_equal_values_that_are_made_again_are_no_variables(kind: str) -> None:
+    make = VALUES[kind]
+    x = make()
+    dr.enable_grad(x)
+    constant, other = make(), make()
+    dr.enable_grad(other)
+    assert not dr.grad_enabled(constant)
+    dr.backward(x * constant)
+    np.testing.assert_array_equal(dr.grad(x).numpy(), constant.numpy())
+    np.testing.assert_array_equal(dr.grad(other).numpy(), 0)
+    dr.backward(other * 3)
+    np.testing.assert_array_equal(dr.grad(other).numpy(), 3)
+    np.testing.assert_array_equal(dr.grad(x).numpy(), constant.numpy())
