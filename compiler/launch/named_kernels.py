@@ -29,7 +29,9 @@ class SpecialKernel:
         self.is_disk_hit = False
 
 
-# By device or target, and name.
+# By device or target, and name. Beyond so many, the older half is forgotten: code goes
+# when no launch uses it, and stays on disk.
+_MOST = 512
 _KERNELS: dict[tuple[str, str], SpecialKernel] = {}
 
 
@@ -61,6 +63,9 @@ def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
     kernel = SpecialKernel(name, hash_, cache.stored(hash_, build, load))
     kernel.is_disk_hit = not was_compiled
     _KERNELS[key] = kernel
+    if len(_KERNELS) > _MOST:
+        for oldest in list(_KERNELS)[: _MOST // 2]:
+            _KERNELS.pop(oldest, None)
     return kernel
 
 

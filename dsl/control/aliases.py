@@ -195,7 +195,7 @@ def _is_again(initial: Node, output: Node, before: dict[int, Node]) -> bool:
             continue
         seen.add((id(old), id(new)))
         is_alike = old.attr is new.attr or (
-            isinstance(old.attr, (int, float, str)) and old.attr == new.attr
+            old.attr.__class__ in (int, float, str) and old.attr == new.attr
         )
         is_alike &= (old.op, old.type) == (new.op, new.type)
         if not (is_alike and 0 < len(old.deps) == len(new.deps)):

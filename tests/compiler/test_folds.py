@@ -11,6 +11,7 @@ import pytest
 
 import lumijit as dr
 from lumijit import llvm
+from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.record import folds
 from lumijit.enums import VarState
 from lumijit.llvm import Bool, Float, Float64, UInt32, ad
@@ -159,3 +160,22 @@ def test_recorded_functions() -> None:
         y, b = numbers(folds.MIN_SIZE, "Float", seed + 9)
         wanted = (a.astype(np.float64) * b).sum() * factor
         np.testing.assert_allclose(weighted(x, y, factor)[0], wanted, rtol=1e-5)
+
+
+def test_kernels_are_forgotten_once_there_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(named_kernels, "_MOST", 6)
+    x, a = numbers(folds.MIN_SIZE, "Float64", 3)
+    makes: list[Callable[[Any], Any]] = [
+        lambda v: v * 2,
+        lambda v: v + v * v,
+        lambda v: v * v * v,
+        lambda v: abs(v) - v,
+        lambda v: 1 - v,
+        lambda v: v * v - 3,
+    ]
+    for _ in range(2):
+        for make in makes:
+            np.testing.assert_allclose(dr.sum(make(x))[0], make(a).sum(), rtol=1e-9)
+            assert len(named_kernels._KERNELS) <= 6
