@@ -321,7 +321,12 @@ class Runtime(Conditions):
             for k, (name, i) in enumerate(zip(where.outs, places, strict=True))
             if name not in where.lenient and type(inputs[i]) is Undefined
         ]
-        is_entered = not late or targets.holds(cond(*inputs))
+        is_entered = True
+        if late:
+            test = cond(*inputs)
+            if targets.known(test) is False:
+                return tuple([state[i] for i in places])
+            is_entered = targets.holds(test)
         final: tuple[Any, ...] = attempts(
             inputs_of(where, inputs),
             (cond, body),
