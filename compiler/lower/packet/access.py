@@ -10,12 +10,14 @@ entries are stored is in `stores`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import SCATTER
+from lumijit.compiler.ir.ops.structural import REGIONS
+from lumijit.compiler.ir.roles import written_deps
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,
@@ -48,8 +50,8 @@ class Access:
         self._gathers = gathers
         self._stores = stores
         self._uniform = uniform
-        # The reductions by their targets, once somebody asks.
-        self._writes: dict[int, list[Reduction]] | None = None
+        # What is written to each target, once somebody asks.
+        self._writes: dict[int, list[Any]] | None = None
         self.private: dict[int, tuple[str, str, str, str]] = {}
 
     def bind_target(self, target: Destination, slot: int) -> None:
@@ -111,8 +113,8 @@ class Access:
         if self._writes is None:
             self._writes = {}
             for node in program.all_nodes():
-                if node.op is SCATTER:
-                    target = id(target_root(node.deps[0]))
+                for dep in () if node.op in REGIONS else written_deps(node):
+                    target = id(target_root(dep))
                     self._writes.setdefault(target, []).append(node.attr)
         return is_lone(self._writes[id(root)], program.has_loops)
 
