@@ -322,16 +322,18 @@ class Runtime(Conditions):
             if name not in where.lenient and type(inputs[i]) is Undefined
         ]
         is_entered = True
+        final: tuple[Any, ...] | None = None
         if late:
             test = cond(*inputs)
-            if targets.known(test) is False:
-                return tuple([state[i] for i in places])
             is_entered = targets.holds(test)
-        final: tuple[Any, ...] = attempts(
-            inputs_of(where, inputs),
-            (cond, body),
-            partial(self._vector_loop, where, inputs, cond, body, hints),
-        )
+            if targets.known(test) is False:
+                final = tuple([state[i] for i in places])
+        if final is None:
+            final = attempts(
+                inputs_of(where, inputs),
+                (cond, body),
+                partial(self._vector_loop, where, inputs, cond, body, hints),
+            )
         if is_entered:
             return final
         left = list(final)
