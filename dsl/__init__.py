@@ -278,84 +278,51 @@ from lumijit.type_traits import uint64_array_t as uint64_array_t
 from lumijit.type_traits import uint_array_t as uint_array_t
 from lumijit.type_traits import value_t as value_t
 
-# What few programs use is imported by those that do: by module, here and below, where
-# type checkers read it. A test holds that both agree. The first are modules themselves.
+# What few programs use is imported by those that do: by module. A test holds that these
+# have it (type checkers read the stub). The first are modules themselves.
 _LATER = {
     "": ("cuda", "dda", "hashgrid", "nn", "opt"),
-    "debug.output": (
-        "format",
-        "print",
-    ),
-    "debug.assertions": (
-        "assert_equal",
-        "assert_false",
-        "assert_true",
-    ),
+    "compiler.derive.checkpoints": ("checkpoint_memory", "set_checkpoint_memory"),
+    "control": ("Local", "alloc_local", "dispatch", "if_stmt", "switch", "while_loop"),
+    "debug.assertions": ("assert_equal", "assert_false", "assert_true"),
     "debug.diagram": ("graphviz",),
-    "debug.profile": (
-        "profile_enable",
-        "profile_mark",
-        "profile_range",
-    ),
+    "debug.output": ("format", "print"),
+    "debug.profile": ("profile_enable", "profile_mark", "profile_range"),
+    "debug.ptx": ("ptx",),
     "debug.run_lane": ("run_lane",),
-    "debug.tracked": (
-        "graphviz_ad",
-        "whos_ad",
-    ),
+    "debug.tracked": ("graphviz_ad", "whos_ad"),
     "debug.whos": ("whos",),
-    "derivatives.custom": (
-        "CustomOp",
-        "custom",
-    ),
-    "derivatives.functional": (
-        "hvp",
-        "jvp",
-        "value_and_grad",
-        "vjp",
-    ),
+    "derivatives.custom": ("CustomOp", "custom"),
+    "derivatives.functional": ("hvp", "jvp", "value_and_grad", "vjp"),
     "derivatives.gradcheck": ("gradcheck",),
     "derivatives.propagation": (
-        "ADFlag",
-        "ADMode",
-        "backward",
-        "backward_from",
-        "backward_to",
-        "enqueue",
-        "forward",
-        "forward_from",
-        "forward_to",
-        "traverse",
+        *("ADFlag", "ADMode", "backward", "backward_from", "backward_to", "enqueue"),
+        *("forward", "forward_from", "forward_to", "traverse"),
     ),
-    "compiler.derive.checkpoints": (
-        "checkpoint_memory",
-        "set_checkpoint_memory",
-    ),
-    "control": ("Local", "alloc_local", "dispatch", "if_stmt", "switch", "while_loop"),
-    "debug.ptx": ("ptx",),
     "functions.colors": (
-        *("linear_srgb_to_oklab", "linear_to_srgb"),
-        *("oklab_to_linear_srgb", "srgb_to_linear"),
+        *("linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb"),
+        *("srgb_to_linear",),
     ),
     "functions.comparison": ("assert_allclose",),
     "functions.elliptic": (
-        *("comp_ellint_1", "comp_ellint_2", "comp_ellint_3"),
-        *("ellint_1", "ellint_2", "ellint_3"),
+        *("comp_ellint_1", "comp_ellint_2", "comp_ellint_3", "ellint_1", "ellint_2"),
+        *("ellint_3",),
     ),
     "functions.exchanges": ("scatter_cas", "scatter_exch"),
     "functions.harmonics": ("sh_eval",),
     "functions.likeness": ("empty_like", "ones_like", "opaque_width", "zeros_like"),
-    "interop.bridge": ("wrap",),
     "functions.products": ("mul_hi", "mul_wide"),
-    "replay.decorator": ("freeze", "kernel"),
     "functions.rotations": (
         *("euler_to_quat", "matrix_to_quat", "quat_apply", "quat_to_euler"),
-        *("quat_to_matrix", "rotate", "slerp"),
-        *("transform_compose", "transform_decompose"),
+        *("quat_to_matrix", "rotate", "slerp", "transform_compose"),
+        *("transform_decompose",),
     ),
     "functions.sorting": ("argmax", "argmin", "argsort", "median", "sort"),
     "functions.statistics": ("std", "var"),
     "functions.tuning": ("flush_thread", "func", "reorder_threads"),
+    "interop.bridge": ("wrap",),
     "random.generator": ("rng",),
+    "replay.decorator": ("freeze", "kernel"),
     "tensors.filters": ("convolve", "resample", "upsample"),
     "tensors.joining": (
         *("array_split", "column_stack", "dstack", "hstack", "row_stack", "split"),

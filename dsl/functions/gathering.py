@@ -175,14 +175,14 @@ def _gather_flat(
 
 @lru_cache(_REMEMBERED)
 def _read_facts(
-    dtype: Any, source: type[Any], outer: tuple[int, ...] | None
+    dtype: type[Any], source: type[Any], outer: tuple[int, ...] | None
 ) -> tuple[ArraySpec, int, tuple[int, ...], bool] | None:
     """Return what types tell of a read, or None if one can't be read from the other.
 
     That is the namespace, the number of entries that it takes and their dimensions
     (`outer`, if given), and whether derivatives are tracked.
     """
-    if not (isinstance(dtype, type) and issubclass(dtype, ArrayBase)):
+    if not issubclass(dtype, ArrayBase):
         return None
     wanted, spec = dtype._spec, source._spec
     if outer is None:
