@@ -26,7 +26,6 @@ from lumijit.compiler.lower.common.atomics import (
 )
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
-from lumijit.compiler.lower.packet.runs import load_run, run_address, store_run
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write
 from lumijit.compiler.lower.packet.uniform import Uniform
@@ -80,32 +79,31 @@ class Access:
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""
         low, b = self.low, self.b
-        target, value_node, index_node, mask_node = node.deps
+        target, value_node, index_node, _ = node.deps
         reduction: Reduction = node.attr
         root = target_root(target)
         t = root.type
         value = low.values[value_node]
-        index = low.values[index_node]
         base = self.low.bases[id(root)]
         element = t.memory_llvm
         ty = b.memory_type(t)
         value = b.to_memory(t, value)
         if reduction.op == "identity":
-            self._stores.add(node, root, Write(element, value, base, index))
+            self._stores.add(node, root, Write(element, value, base, index_node))
             return
         self._stores.flush()
-        active = low.under_mask(low.values[mask_node])
-        mask = b.narrow(active)
         if id(root) in self.private:
-            self._private_update(node, value, index, active)
+            self._private_update(node, value)
         elif reduction.mode == "no_conflicts" or self._is_lone(root):
-            old = self._gathers.read_target(node, base, active)
+            old = self._gathers.read_target(node, base)
             new = combine(b, reduction.op, t, ty, old, value)
-            self._stores.add(node, root, Write(element, new, base, index))
+            self._stores.add(node, root, Write(element, new, base, index_node))
             self._stores.flush()
         else:
             merge = reduction.mode not in ("direct", "apart", "permute")
-            self._atomic_update(reduction.op, t, base, value, index, mask, merge)
+            index, mask = (self._stores.runs.vector(n) for n in node.deps[2:])
+            active = b.narrow(low.under_mask(mask))
+            self._atomic_update(reduction.op, t, base, value, index, active, merge)
 
     def _is_lone(self, root: Node) -> bool:
         """Tell whether elements that write to an array surely don't meet there."""
@@ -118,7 +116,7 @@ class Access:
                     self._writes.setdefault(target, []).append(node.attr)
         return is_lone(self._writes[id(root)], program.has_loops)
 
-    def _private_update(self, node: Node, value: str, index: str, active: str) -> None:
+    def _private_update(self, node: Node, value: str) -> None:
         """Update this thread's copy lane by lane; idle lanes hit a dummy entry.
 
         Lanes that all hit one entry are combined first; a run of entries is updated at
@@ -130,37 +128,42 @@ class Access:
         copies, lane_copy, dummy, is_one = self.private[key]
         element = t.memory_llvm
         ty = f"<{b.width} x {element}>"
-        mask = b.narrow(active)
-        spread = b.add(UINT32, b.mul(UINT32, index, copies), lane_copy)
         indices = b.type(UINT32)
-        if self._uniform.scalar(node.deps[2]) is not None:
-            item = combine_lanes(b, op, t, ty, value, mask)
-            first, idle = (lane_of(b, indices, v, 0) for v in (spread, dummy))
-            at = b.emit(f"select i1 {b.any_lane(mask)}, i32 {first}, i32 {idle}")
-            self._private_entry(op, t, key, at, item)
-            return
-        place = b.select(UINT32, mask, spread, dummy)
-        self.low.cross_mask()
-        some, done = b.label("some"), b.label("updated")
-        b.branch_if(b.any_lane(mask), some, done)
-        b.block(some)
+        _, _, index_node, mask_node = node.deps
         runs = self._stores.runs
-        run = runs.found.get(node.deps[2])
-        if run is not None and run.step:
-            alone, packed, apart = (b.label(s) for s in ("alone", "packed", "apart"))
-            b.branch_if(is_one, alone, apart)
-            b.block(alone)
-            runs.test(index, run, active, packed, apart)
+        done = b.label("updated")
+        line = runs.line(index_node)
+        if line is not None:
+            held = runs.hold([index_node], [mask_node])
+            self.low.cross_mask()
+            packed, apart = b.label("packed"), b.label("apart")
+            b.branch_if(b.emit(f"and i1 {is_one}, {held}"), packed, apart)
             b.block(packed)
-            where = run_address(b, element, self.low.bases[key], index, 0, run.step)
-            old = load_run(b, t, where, run.step)
-            store_run(b, element, combine(b, op, t, ty, old, value), where, run.step)
+            base = self.low.bases[key]
+            old = runs.load(t, base, index_node)
+            new = combine(b, op, t, ty, old, value)
+            runs.store(element, new, base, index_node)
             b.branch(done)
             b.block(apart)
-        for lane in range(b.width):
-            at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
-            self._private_entry(op, t, key, at, item)
-        b.branch(done)
+        with runs.aside():
+            index = runs.vector(index_node)
+            mask = b.narrow(self.low.under_mask(runs.vector(mask_node)))
+            spread = b.add(UINT32, b.mul(UINT32, index, copies), lane_copy)
+            if self._uniform.scalar(index_node) is not None:
+                item = combine_lanes(b, op, t, ty, value, mask)
+                first, idle = (lane_of(b, indices, v, 0) for v in (spread, dummy))
+                at = b.emit(f"select i1 {b.any_lane(mask)}, i32 {first}, i32 {idle}")
+                self._private_entry(op, t, key, at, item)
+                return
+            place = b.select(UINT32, mask, spread, dummy)
+            self.low.cross_mask()
+            some = b.label("some")
+            b.branch_if(b.any_lane(mask), some, done)
+            b.block(some)
+            for lane in range(b.width):
+                at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
+                self._private_entry(op, t, key, at, item)
+            b.branch(done)
         b.block(done)
 
     def _private_entry(self, op: str, t: DType, key: int, at: str, item: str) -> None:

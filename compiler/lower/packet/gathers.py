@@ -18,7 +18,7 @@ from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
-from lumijit.compiler.lower.packet.runs import Run, Runs, load_run, run_address
+from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
 from lumijit.compiler.plan.program import target_root
@@ -69,7 +69,7 @@ class Gathers:
             if is_wanted and node.type.size_bytes in _WORDS:
                 self.families.setdefault(_family(node), []).append(node)
         # What runs read apart is in a block of its own, where values serve no others.
-        anywhere = [f for f in self.families.values() if f[0].deps[1] not in runs.found]
+        anywhere = [f for f in self.families.values() if not runs.late.is_run(f[0])]
         self.pairs = _pairs(anywhere)
 
     def lower(self, node: Node) -> None:
@@ -78,11 +78,12 @@ class Gathers:
             return
         family = self.families.get(_family(node), [node])
         near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
-        run = self.runs.found.get(node.deps[1])
         if is_table(node.deps[0]) and not self.b.target.has_masks:
             self._read_table(family)
-        elif run is not None:
-            self._read_run(family, run)
+        elif node in self.runs.late.groups:
+            self._read_runs(self.runs.late.groups[node])
+        elif self.runs.late.is_run(node):
+            self.low.values[node] = self._load_run(node)
         else:
             self._read_apart(node, near)
 
@@ -150,71 +151,58 @@ class Gathers:
         raw = self._read_lanes(t.llvm, base, index)
         return low.cleared(b.type(t), raw, node.deps[2])
 
-    def _read_run(self, nodes: list[Node], run: Run) -> None:
+    def _read_runs(self, nodes: list[Node]) -> None:
         """Read entries of which those of all lanes probably follow each other.
 
-        Where that is sure and they go on, the processor leaves out lanes that aren't
-        active. Else the packets in which it holds, and all lanes read, have code of
-        their own.
+        The packets in which they do, and all lanes read, have code of their own.
         """
-        low, b = self.low, self.b
-        first = nodes[0]
-        active = self._active(first)
-        index = low.values[first.deps[1]]
-        is_word = first.type.size_bytes in _WORDS and first.type is not BOOL
-        if run.step > 0 and run.is_sure and is_word:
-            for node in nodes:
-                low.values[node] = self._load_run(node, index, active)
-            return
-        low.cross_mask()
+        b = self.b
         values = self.runs.read(
-            index,
-            run,
-            active,
-            b.mask_type if first.type is BOOL else b.type(first.type),
-            lambda: self._load_runs(nodes, run.step),
+            [node.deps[1] for node in nodes],
+            [node.deps[2] for node in nodes],
+            [b.mask_type if n.type is BOOL else b.type(n.type) for n in nodes],
+            lambda: self._load_runs(nodes),
             lambda: self._load_apart(nodes),
         )
         for node, value in zip(nodes, values, strict=True):
-            low.values[node] = b.note_wide(value) if node.type is BOOL else value
+            self.low.values[node] = b.note_wide(value) if node.type is BOOL else value
 
-    def read_target(self, node: Node, base: str, active: str) -> str:
+    def read_target(self, node: Node, base: str) -> str:
         """Read the entries that a write combines with, as they are in memory.
 
         Lanes that aren't active get any.
         """
-        b = self.b
+        b, runs = self.b, self.runs
         t = target_root(node.deps[0]).type
-        index = self.low.values[node.deps[2]]
-        run = self.runs.found.get(node.deps[2])
+        index, mask = node.deps[2:]
+        line = runs.line(index)
 
         def apart() -> str:
-            if b.target.has_masks and not self._is_stream(t, node.deps[2]):
-                return self._gather(t, base, index, active)
-            place = self._safe_index(index, active)
+            active = self.low.under_mask(runs.vector(mask))
+            if b.target.has_masks and not self._is_stream(t, index):
+                return self._gather(t, base, runs.vector(index), active)
+            place = self._safe_index(runs.vector(index), active)
             return self._read_lanes(t.memory_llvm, base, place)
 
-        if run is None or not run.step:
+        if line is None:
             return apart()
-        place = run_address(b, t.memory_llvm, base, index, 0, run.step)
-        if run.step > 0 and run.is_sure and t.size_bytes in _WORDS:
-            return self._load(t, place, active)
-        self.low.cross_mask()
-        (found,) = self.runs.read(
-            index,
-            run,
-            active,
-            b.memory_type(t),
-            lambda: [load_run(b, t, place, run.step)],
+        if line.is_sure and line.step > 0 and t.size_bytes in _WORDS:
+            place = runs.address(t.memory_llvm, base, index)
+            return self._load(t, place, self.low.under_mask(runs.vector(mask)))
+        (found,) = runs.read(
+            [index],
+            [mask],
+            [b.memory_type(t)],
+            lambda: [runs.load(t, base, index)],
             lambda: [apart()],
         )
         return found
 
-    def _load_run(self, node: Node, index: str, active: str) -> str:
+    def _load_run(self, node: Node) -> str:
         """Load a run of entries; lanes that aren't active get zero."""
-        base = self.low.addresses[node.deps[0]]
-        place = run_address(self.b, node.type.llvm, base, index, _offset(node))
-        return self._load(node.type, place, active)
+        base, index = self.low.addresses[node.deps[0]], node.deps[1]
+        place = self.runs.address(node.type.llvm, base, index, _offset(node))
+        return self._load(node.type, place, self._active(node))
 
     def _load(self, t: DType, place: str, active: str) -> str:
         """Load a packet of words."""
@@ -230,33 +218,33 @@ class Gathers:
             f"{masks} {b.narrow(active)}, {ty} zeroinitializer)"
         )
 
-    def _load_runs(self, nodes: list[Node], step: int) -> list[str]:
+    def _load_runs(self, nodes: list[Node]) -> list[str]:
         """Load runs in which all lanes are active, or what all of them read."""
-        low, b = self.low, self.b
+        b = self.b
         found = []
         for node in nodes:
-            t = node.type
-            element, index = t.memory_llvm, low.values[node.deps[1]]
-            base = low.addresses[node.deps[0]]
-            place = run_address(b, element, base, index, _offset(node), step)
-            if step:
-                raw = load_run(b, t, place, step)
-            else:
-                entry = b.emit(f"load {element}, ptr {place}")
-                raw = b.spread(element, entry)
-            value = b.from_memory(t, raw)
-            found.append(b.wide(value) if t is BOOL else value)
+            base = self.low.addresses[node.deps[0]]
+            raw = self.runs.load(node.type, base, node.deps[1], _offset(node))
+            value = b.from_memory(node.type, raw)
+            found.append(b.wide(value) if node.type is BOOL else value)
         return found
 
     def _load_apart(self, nodes: list[Node]) -> list[str]:
         """Read entries lane by lane."""
         low, b = self.low, self.b
         for node in nodes:
+            for dep in node.deps[1:]:
+                self.runs.vector(dep)
+        for node in nodes:
             if node not in low.values:
-                near = [n for n in nodes if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
+                family = [n for n in nodes if _family(n) == _family(node)]
+                near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
                 self._read_apart(node, near)
         values = [low.values.pop(node) for node in nodes]
-        return [b.wide(v) for v in values] if nodes[0].type is BOOL else values
+        return [
+            b.wide(value) if node.type is BOOL else value
+            for node, value in zip(nodes, values, strict=True)
+        ]
 
     def _read_masks(self, node: Node, base: str, index: str) -> str:
         """Read bytes into lanes of 32 bits, where masks live."""

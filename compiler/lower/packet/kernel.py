@@ -57,7 +57,7 @@ class PacketLowering(PacketState):
     ) -> None:
         super().__init__(program, demand, width, target)
         self.literals = Literals(self)
-        runs = Runs(self, uniform.nodes)
+        self.runs = runs = Runs(self, uniform.nodes)
         self.stores = Stores(self, runs)
         self.gathers = Gathers(self, runs)
         self.uniform = Uniform(self, uniform, self.gathers)
@@ -142,12 +142,13 @@ class PacketLowering(PacketState):
 
     def block(self, block: Block) -> None:
         """Lower the nodes of a block."""
-        super().block(block)
-        self.stores.flush()
+        with self.runs.ends.inside():
+            super().block(block)
+            self.stores.flush()
 
     def node(self, node: Node) -> None:
         """Lower one node, whose operands have been lowered."""
-        if node not in self.demand.wanted:
+        if node not in self.demand.wanted or node in self.runs.late.nodes:
             return
         if self.stores.waiting:
             self.stores.before(node)

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.logic import SELECT
+from lumijit.compiler.ir.ops.structural import BITCAST, CAST
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.lowering import Lowering
 from lumijit.compiler.plan.program import Program
@@ -23,7 +26,46 @@ class PacketState(Lowering):
         self.mask: str | None = None
         #: The lanes that are elements: one at least.
         self.tail_mask = ""
+        #: What nodes are in every active lane, by those for which it is known.
+        self.scalars: dict[Node, str] = {}
+        self.scalar_builder = Builder(0, target)
+        self.scalar_builder.declarations = self.b.declarations
         self._stack: dict[tuple[str, str], str] = {}
+        self._order: dict[Node, int] = {}
+
+    @property
+    def order(self) -> dict[Node, int]:
+        """The places of arguments (their slots) and nodes in the program."""
+        if not self._order:
+            nodes = (*self.program.arguments, *self.program.all_nodes())
+            self._order = {node: k for k, node in enumerate(dict.fromkeys(nodes))}
+        return self._order
+
+    def compute(self, node: Node) -> None:
+        """Lower a node, whose operands have been lowered, wherever it is wanted."""
+        super().node(node)
+
+    def compute_scalar(self, node: Node, args: list[str]) -> str:
+        """Compute what an operation or a conversion is in one lane, or in all."""
+        b, outer, op = self.scalar_builder, self.b, node.op
+        b.lines, b._next = outer.lines, outer._next
+        operand_type = node.type if op is SELECT else node.deps[0].type
+        if op is CAST:
+            result = b.cast(operand_type, args[0], node.type)
+        elif op is BITCAST:
+            result = b.bitcast(operand_type, args[0], node.type)
+        else:
+            assert op.lower is not None
+            attr = () if node.attr is None else (node.attr,)
+            result = op.lower(b, operand_type, *args, *attr)
+        outer._next = b._next
+        return result
+
+    def is_full_packet(self) -> str:
+        """Return whether all lanes are elements."""
+        b = self.b
+        left = b.emit(f"sub i64 %end, {self.index_name}")
+        return b.emit(f"icmp uge i64 {left}, {b.width}")
 
     def under_mask(self, mask: str) -> str:
         """Combine a mask with the active lanes."""

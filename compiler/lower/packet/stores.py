@@ -19,23 +19,19 @@ from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
-from lumijit.compiler.lower.packet.runs import Run, Runs, run_address, store_run
+from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.state import PacketState
-from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.dtypes import UINT32
 
 
 @dataclass
 class Write:
-    """One write of a packet: `value` (entries as in memory) goes to `base[index]`.
-
-    The index may be a `run`.
-    """
+    """One write of a packet: `value` (entries as in memory) goes to `base[index]`."""
 
     element: str
     value: str
     base: str
-    index: str
-    run: Run | None = None
+    index: Node
 
 
 class Stores:
@@ -46,9 +42,8 @@ class Stores:
         self.runs = runs
         self.waiting: list[Write] = []
         self.targets: set[Node] = set()
-        self.mask = ""
-        # What tells the mask: the write's own, and that of the active lanes.
-        self.masks: tuple[str, str | None] = ("", None)
+        # The mask of the writes that wait, and that of the active lanes.
+        self.masks: tuple[Node | None, str | None] = (None, None)
 
     def before(self, node: Node) -> None:
         """Write what waits, unless lowering a node can't notice that it does."""
@@ -59,75 +54,101 @@ class Stores:
     def add(self, node: Node, target: Node, write: Write) -> None:
         """Append the write of a scatter, given the first version of its target."""
         low = self.low
-        mask = low.values[node.deps[3]]
+        mask = node.deps[3]
         # Two writes to one entry must stay in order, also those of other lanes.
         is_apart = target not in self.targets or joins(node)
         if self.masks != (mask, low.mask) or not is_apart:
             self.flush()
-        if not self.waiting:
-            self.masks = (mask, low.mask)
-            self.mask = low.under_mask(mask)
-        run = self.runs.found.get(node.deps[2])
-        write.run = run if run is not None and run.step else None
+        self.masks = (mask, low.mask)
         self.waiting.append(write)
         self.targets.add(target)
 
     def flush(self) -> None:
         """Write what waits; of lanes with one index the last one stays."""
-        writes = self.waiting
-        if not writes:
+        writes, mask = self.waiting, self.masks[0]
+        if not writes or mask is None:
             return
-        low = self.low
-        b = low.b
         self.waiting = []
         self.targets = set()
-        low.cross_mask()
-        bits = mask_bits(b, b.narrow(self.mask))
-        is_short = all(w.run is not None and w.run.is_sure for w in writes)
-        if low.program.has_loops and low.loop_depth == 0 and not is_short:
-            self._by_lane(writes, bits)
-        else:
-            packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
-            is_full = b.emit(f"icmp eq i{b.width} {bits}, -1")
-            b.branch_if(is_full, packed, some)
-            b.block(packed)
+        b, runs = self.low.b, self.runs
+        places = [w.index for w in writes if runs.line(w.index) is not None]
+        is_short = len(places) == len(writes) and all(
+            runs.found[place].is_sure for place in places
+        )
+        if self.low.program.has_loops and self.low.loop_depth == 0 and not is_short:
+            self.low.cross_mask()
+            self._by_lane(writes, mask)
+            return
+        packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
+        held = runs.hold(places, (mask,))
+        self.low.cross_mask()
+        b.branch_if(held, packed, some)
+        b.block(packed)
+        with runs.aside():
             for write in writes:
                 self._all_lanes(write)
-            b.branch(done)
-            b.block(some)
-            self._by_lane(writes, bits)
-            b.branch(done)
-            b.block(done)
+        b.branch(done)
+        b.block(some)
+        with runs.aside():
+            if is_short or not places:
+                self._by_lane(writes, mask)
+            else:
+                self._apart(writes, mask)
+        b.branch(done)
+        b.block(done)
 
     def _all_lanes(self, write: Write) -> None:
-        """Write all lanes, which are active."""
-        b, run = self.low.b, write.run
-        if run is None:
-            _store_lanes(b, write)
-        elif run.is_sure:
-            _store_run(b, write)
+        """Write all lanes, which are active, and on runs where it goes to one."""
+        if self.runs.line(write.index) is None:
+            self._lanes(write)
         else:
-            packed, apart, stored = (b.label(s) for s in ("run", "apart", "stored"))
-            self.runs.test(write.index, run, b.const(BOOL, True), packed, apart)
-            for label, store in ((packed, _store_run), (apart, _store_lanes)):
-                b.block(label)
-                store(b, write)
-                b.branch(stored)
-            b.block(stored)
+            self.runs.store(write.element, write.value, write.base, write.index)
 
-    def _by_lane(self, writes: list[Write], bits: str) -> None:
-        """Write the lanes that are set in an integer of bits, one by one."""
+    def _apart(self, writes: list[Write], mask: Node) -> None:
+        """Write lanes that may all be active, to any entries."""
         b = self.low.b
-        known: dict[str, str] = {}
+        active = b.narrow(self._active(mask))
+        is_full = b.emit(f"icmp eq i{b.width} {mask_bits(b, active)}, -1")
+        for write in writes:
+            self.runs.vector(write.index)
+        apart, some, stored = (b.label(s) for s in ("apart", "some", "stored"))
+        self.low.cross_mask()
+        b.branch_if(is_full, apart, some)
+        b.block(apart)
+        for write in writes:
+            self._lanes(write)
+        b.branch(stored)
+        b.block(some)
+        self._by_lane(writes, mask)
+        b.branch(stored)
+        b.block(stored)
+
+    def _active(self, mask: Node) -> str:
+        return self.low.under_mask(self.runs.vector(mask))
+
+    def _lanes(self, write: Write) -> None:
+        """Write one entry after the other."""
+        b = self.low.b
+        index = self.runs.vector(write.index)
+        for lane in range(b.width):
+            at = lane_of(b, b.type(UINT32), index, lane)
+            item = lane_of(b, f"<{b.width} x {write.element}>", write.value, lane)
+            _store(b, write.element, item, write.base, at)
+
+    def _by_lane(self, writes: list[Write], mask: Node) -> None:
+        """Write the lanes that are active, one by one."""
+        b = self.low.b
+        active = self._active(mask)
+        known: dict[Node, str] = {}
         vectors = []
         for k, write in enumerate(writes):
             if write.index not in known:
-                role = f"places{len(known)}"
-                known[write.index] = self._put(role, b.type(UINT32), write.index)
+                role, index = f"places{len(known)}", self.runs.vector(write.index)
+                known[write.index] = self._put(role, b.type(UINT32), index)
             ty = f"<{b.width} x {write.element}>"
             vectors.append(self._put(f"items{k}", ty, write.value))
-        is_set = b.origin(self.mask) == self.low.tail_mask
-        loop = LaneLoop(b, bits, is_set)
+        is_set = b.origin(active) == self.low.tail_mask
+        loop = LaneLoop(b, mask_bits(b, b.narrow(active)), is_set)
         lane = loop.lane
         places = {key: _entry(b, "i32", at, lane) for key, at in known.items()}
         for write, vector in zip(writes, vectors, strict=True):
@@ -140,20 +161,6 @@ class Stores:
         address = self.low.on_stack(role, ty)
         self.low.b.line(f"store {ty} {vector}, ptr {address}, align 32")
         return address
-
-
-def _store_lanes(b: Builder, write: Write) -> None:
-    for lane in range(b.width):
-        at = lane_of(b, b.type(UINT32), write.index, lane)
-        item = lane_of(b, f"<{b.width} x {write.element}>", write.value, lane)
-        _store(b, write.element, item, write.base, at)
-
-
-def _store_run(b: Builder, write: Write) -> None:
-    assert write.run is not None
-    step = write.run.step
-    place = run_address(b, write.element, write.base, write.index, 0, step)
-    store_run(b, write.element, write.value, place, step)
 
 
 def _entry(b: Builder, element: str, address: str, lane: str) -> str:

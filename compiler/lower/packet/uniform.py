@@ -21,9 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.nodes import Node, reached
-from lumijit.compiler.ir.ops.logic import SELECT
 from lumijit.compiler.ir.ops.record import Role
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
@@ -66,9 +64,7 @@ class Uniform:
         self.needed = found.nodes
         # Results of branches that lanes in a loop go on with: as what they leave.
         self.passed = found.passed
-        self.scalars: dict[Node, str] = {}
-        self._builder = Builder(0, low.b.target)
-        self._builder.declarations = low.b.declarations
+        self.scalars = low.scalars
 
     def scalar(self, node: Node) -> str | None:
         """Return what a node is in every active lane, or None if they differ."""
@@ -106,7 +102,7 @@ class Uniform:
             return False
         if op is LITERAL:
             if is_baked(node):
-                self.scalars[node] = self._builder.const(node.type, node.attr)
+                self.scalars[node] = self.low.scalar_builder.const(node.type, node.attr)
             return False
         if op is PROJECT:
             self.scalars[node] = self.scalars[node.deps[0].attr.args[node.attr]]
@@ -116,26 +112,11 @@ class Uniform:
         return True
 
     def _compute(self, node: Node) -> str:
-        op = node.op
-        if op is GATHER:
+        if node.op is GATHER:
             _, index, mask = node.deps
             entry = self.scalars[index], self.scalars[mask]
             return self._gathers.read_one(node, *entry)
-        b, outer = self._builder, self.low.b
-        b.lines, b._next = outer.lines, outer._next
-        args = [self.scalars[dep] for dep in node.deps]
-        operand_type = node.type if op is SELECT else node.deps[0].type
-        if op is CAST:
-            result = b.cast(operand_type, args[0], node.type)
-        elif op is BITCAST:
-            result = b.bitcast(operand_type, args[0], node.type)
-        else:
-            assert op.lower is not None
-            if node.attr is not None:
-                args.append(node.attr)
-            result = op.lower(b, operand_type, *args)
-        outer._next = b._next
-        return result
+        return self.low.compute_scalar(node, [self.scalars[dep] for dep in node.deps])
 
     def within(self, scalar: str, last: int) -> str:
         """Return an index that is at most `last`."""

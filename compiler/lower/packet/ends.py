@@ -1,0 +1,160 @@
+"""Computes integers for the first and the last lane of a packet, as scalars.
+
+What these tell of the lanes between is in `lines`. A scalar is written where it is
+first wanted, and serves the rest of that block and the blocks inside.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
+from lumijit.compiler.ir.roles import is_true
+from lumijit.compiler.lower.packet.lanes import lane_of, mask_bits
+from lumijit.compiler.lower.packet.lines import Kind, Line, Lines, Test
+from lumijit.compiler.lower.packet.state import PacketState
+from lumijit.compiler.plan.program import is_baked
+from lumijit.runtime.dtypes import BOOL
+
+
+class Ends:
+    """The scalars of one kernel at the ends of a packet, and tests of them."""
+
+    def __init__(self, low: PacketState, lines: Lines) -> None:
+        self.low = low
+        self.lines = lines.found
+        self._known: ChainMap[object, str] = ChainMap()
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Forget at the end what is written in a block that isn't always run."""
+        self._known = self._known.new_child()
+        yield
+        self._known = self._known.parents
+
+    def first(self, node: Node) -> str:
+        """Return what a node is in the first lane."""
+        return self._at(node, 0)
+
+    def hold(self, lines: Iterable[Line], masks: Iterable[Node]) -> str:
+        """Return whether lines hold in this packet, and all lanes are active.
+
+        `masks` are those of accesses; that of the active lanes is added.
+        """
+        tests: dict[Test, None] = {}
+        parts = [self._all_run()]
+        for mask in masks:
+            line = self.lines.get(mask)
+            if is_true(mask):
+                continue
+            if line is None:
+                parts.append(self._is_full(self.low.values[mask]))
+            else:
+                tests.update(dict.fromkeys(line.tests))
+                parts.append(self.first(mask))
+        for line in lines:
+            tests.update(dict.fromkeys(line.tests))
+        # In an order that doesn't depend on where nodes are in memory.
+        order = self.low.order
+        wanted = sorted(tests, key=lambda t: (order[t.node], t.kind.name, t.step))
+        parts += [self._test(test) for test in wanted]
+        result = ""
+        for part in dict.fromkeys(filter(None, parts)):
+            result = self.low.b.emit(f"and i1 {result}, {part}") if result else part
+        return result or "true"
+
+    def _all_run(self) -> str:
+        """Return whether all lanes are elements, and active here; nothing if so."""
+        low = self.low
+        if low.mask is not None and low.b.origin(low.mask) != low.tail_mask:
+            return self._is_full(low.mask)
+        if "full" not in self._known:
+            self._known["full"] = low.is_full_packet()
+        return self._known["full"]
+
+    def _is_full(self, mask: str) -> str:
+        b = self.low.b
+        bits = mask_bits(b, b.narrow(mask))
+        return b.emit(f"icmp eq i{b.width} {bits}, -1")
+
+    def _test(self, test: Test) -> str:
+        known = self._known.get(test)
+        if known is None:
+            known = self._known[test] = self._compare(test)
+        return known
+
+    def _compare(self, test: Test) -> str:
+        b, node = self.low.b, test.node
+        ty, last = node.type.llvm, b.width - 1
+        if test.kind is Kind.ONES:
+            ones = self.first(node)
+            more = b.emit(f"add {ty} {ones}, 1")
+            return b.emit(f"icmp eq {ty} {b.emit(f'and {ty} {ones}, {more}')}, 0")
+        ends = self._at(node, 0), self._at(node, last)
+        if test.kind is Kind.GROWN:
+            growth = b.emit(f"sub {ty} {ends[1]}, {ends[0]}")
+            return b.emit(f"icmp eq {ty} {growth}, {test.step * last}")
+        predicate = "eq"
+        if test.kind is Kind.ORDERED:
+            order = "le" if test.step > 0 else "ge"
+            predicate = ("s" if node.type.is_signed else "u") + order
+        return b.emit(f"icmp {predicate} {ty} {ends[0]}, {ends[1]}")
+
+    def _at(self, node: Node, lane: int) -> str:
+        """Return what a node is in a lane, after its operands."""
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            if (top, lane) in self._known:
+                stack.pop()
+                continue
+            deps = self._made_of(top, lane)
+            missing = [d for d in deps if (d, lane) not in self._known]
+            if missing:
+                stack += missing
+            else:
+                self._known[top, lane] = self._scalar(top, lane)
+                stack.pop()
+        return self._known[node, lane]
+
+    def _made_of(self, node: Node, lane: int) -> tuple[Node, ...]:
+        """Return the operands that a scalar is computed from."""
+        line = self.lines.get(node)
+        if node in self.low.scalars or (lane and line is not None and line.is_sure):
+            return ()
+        is_computed = node.op.lower is not None or node.op in (CAST, BITCAST)
+        is_integer = all(d.type.is_int or d.type.is_bool for d in node.deps)
+        return node.deps if is_computed and is_integer else ()
+
+    def _scalar(self, node: Node, lane: int) -> str:
+        low, b = self.low, self.low.b
+        ty, line = node.type.llvm, self.lines.get(node)
+        found = low.scalars.get(node)
+        if found is not None:
+            return found
+        if lane and line is not None and line.is_sure:
+            first = self._at(node, 0)
+            if not line.step:
+                return first
+            return b.emit(f"add {ty} {first}, {line.step * lane}")
+        if node.op is COUNTER:
+            return b.emit(f"trunc i64 {low.index_name} to i32")
+        if node.op is LITERAL:
+            if is_baked(node):
+                return low.scalar_builder.const(node.type, node.attr)
+            return self._argument(node)
+        if self._made_of(node, lane):
+            return low.compute_scalar(node, [self._known[d, lane] for d in node.deps])
+        vector = low.values[node]
+        if node.type is BOOL:
+            return lane_of(b, b.type(BOOL), b.narrow(vector), lane)
+        return lane_of(b, b.type(node.type), vector, lane)
+
+    def _argument(self, node: Node) -> str:
+        """Load a number in the kernel's entry."""
+        low = self.low
+        low.scalars[node] = low.load_slot(low.order[node], node.type.llvm)
+        return low.scalars[node]
