@@ -11,6 +11,7 @@ from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives.pieces import fold_lanes, lanes, neutral
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.kernel import PacketLowering
+from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.uniform import find_uniform
 from lumijit.compiler.plan.program import Program
 
@@ -21,7 +22,9 @@ class Fold(PacketLowering):
     def __init__(self, program: Program, target: TargetInfo) -> None:
         demand = Demand(program)
         width = lanes(program.outputs[0].type)
-        super().__init__(program, demand, find_uniform(program, demand), width, target)
+        uniform = find_uniform(program, demand)
+        late = Late(program, demand.wanted, uniform.nodes)
+        super().__init__(program, demand, uniform, late, width, target)
 
     def fold(self, name: str, op: str) -> str:
         """Combine the entries of a block to dst[begin / block].

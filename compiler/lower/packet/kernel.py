@@ -32,6 +32,7 @@ from lumijit.compiler.lower.packet.access import Access
 from lumijit.compiler.lower.packet.calls import lower_call
 from lumijit.compiler.lower.packet.divergence import Divergence
 from lumijit.compiler.lower.packet.gathers import Gathers
+from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.literals import Literals
 from lumijit.compiler.lower.packet.loops import lower_loop
 from lumijit.compiler.lower.packet.matrices import Matrices
@@ -52,12 +53,13 @@ class PacketLowering(PacketState):
         program: Program,
         demand: Demand,
         uniform: Found,
+        late: Late,
         width: int,
         target: TargetInfo,
     ) -> None:
         super().__init__(program, demand, width, target)
         self.literals = Literals(self)
-        self.runs = runs = Runs(self, uniform.nodes)
+        self.runs = runs = Runs(self, late)
         self.stores = Stores(self, runs)
         self.gathers = Gathers(self, runs)
         self.uniform = Uniform(self, uniform, self.gathers)

@@ -23,7 +23,7 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER,
 )
 from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.lower.packet.lines import Line, Tests
+from lumijit.compiler.lower.packet.lines import Line, Lines, Tests
 from lumijit.compiler.lower.packet.tables import is_table
 from lumijit.compiler.plan.program import Program
 
@@ -34,19 +34,16 @@ MAX_GROUP = 8
 class Late:
     """What of a program is computed late, and the groups of its reads of runs.
 
-    `lines` are positions that grow by 1, 0 or -1, `fixed` what is computed as scalars.
+    `fixed` is what is computed as scalars.
     """
 
     def __init__(
-        self,
-        program: Program,
-        wanted: Collection[Node],
-        lines: dict[Node, Line],
-        fixed: Collection[Node],
+        self, program: Program, wanted: Collection[Node], fixed: Collection[Node]
     ) -> None:
+        self.lines = Lines(program, fixed)
         self.groups: dict[Node, list[Node]] = {}
         self.nodes: set[Node] = set()
-        self._lines = lines
+        self._lines = self.lines.found
         self._fixed = fixed
         self._wanted = wanted
         self._home: dict[Node, tuple[int, int]] = {}

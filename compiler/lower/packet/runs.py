@@ -15,7 +15,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.lower.packet.ends import Ends
 from lumijit.compiler.lower.packet.late import Late
-from lumijit.compiler.lower.packet.lines import Line, Lines
+from lumijit.compiler.lower.packet.lines import Line
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import is_baked
 from lumijit.runtime.dtypes import DType
@@ -24,13 +24,12 @@ from lumijit.runtime.dtypes import DType
 class Runs:
     """The runs of one kernel, and the vectors of their positions."""
 
-    def __init__(self, low: PacketState, uniform: Collection[Node]) -> None:
+    def __init__(self, low: PacketState, late: Late) -> None:
         self.low = low
-        lines = Lines(low.program, uniform)
-        self.found: dict[Node, Line] = lines.found
-        self.strided = lines.strided(low.program)
-        self.ends = Ends(low, lines)
-        self.late = Late(low.program, low.demand.wanted, lines.found, uniform)
+        self.late = late
+        self.found: dict[Node, Line] = late.lines.found
+        self.strided = late.lines.strided(low.program)
+        self.ends = Ends(low, late.lines)
         self._aside: list[Node] = []
 
     def line(self, index: Node) -> Line | None:

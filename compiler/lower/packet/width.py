@@ -10,11 +10,22 @@ from collections.abc import Collection
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import CALL, GATHER, LOOP
+from lumijit.compiler.ir.ops.structural import (
+    CALL,
+    COUNTER,
+    EVALUATED,
+    GATHER,
+    LITERAL,
+    LOOP,
+    REGIONS,
+)
+from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, wanted_nodes
+from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.shape import Shape, is_innermost, shape
 from lumijit.compiler.plan.program import Program
+from lumijit.runtime.dtypes import BOOL, FLOAT16
 
 MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
@@ -26,10 +37,14 @@ def choose_width(
     program: Program,
     demand: Demand,
     uniform: Collection[Node],
+    late: Late,
     work: Effort,
     target: TargetInfo,
 ) -> int:
     """Pick the packet width: two registers; four for lean loops; one for fat ones.
+
+    These are registers of numbers of 32 bits. Where none has more than 16, they are two
+    of those.
 
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
     it only makes the build longer. Programs with most of their code outside of loops
@@ -45,13 +60,40 @@ def choose_width(
     found = [n for n in program.all_nodes() if n.op is LOOP]
     loops = [n for n in found if n in demand.wanted]
     if not loops:
-        has_calls = any(n.op is CALL for n in program.nodes)
-        return lanes if has_calls else 2 * lanes
+        if any(n.op is CALL for n in program.nodes):
+            return lanes
+        narrow = _is_narrow(program, demand, uniform, late, target)
+        return lanes * (4 if narrow else 2)
     if _is_mostly_outside(loops, count, demand):
         return lanes
     inner = [loop for loop in loops if is_innermost(loop, demand)]
     shapes = [shape(loop, demand, uniform) for loop in inner]
     return lanes * min(_registers_a_value(s, target) for s in shapes)
+
+
+def _is_narrow(
+    program: Program,
+    demand: Demand,
+    uniform: Collection[Node],
+    late: Late,
+    target: TargetInfo,
+) -> bool:
+    """Tell whether all that packets compute has 16 bits or less, but for positions."""
+    for node in program.nodes:
+        if node not in demand.wanted or node in late.nodes or node in uniform:
+            continue
+        if node.op in REGIONS or node.op is COUNTER:
+            return False
+        if node.op in (LITERAL, EVALUATED):
+            continue
+        deps = [dep for dep in value_deps(node) if dep not in late.nodes]
+        types = {n.type for n in (node, *deps) if n.op is not LITERAL}
+        # Halves are computed in single precision, and masks may be words.
+        is_wide = node.op.lower is not None and FLOAT16 in types
+        is_wide |= BOOL in types and not target.has_masks
+        if is_wide or any(t.size_bytes > 2 for t in types):
+            return False
+    return True
 
 
 def _rows(program: Program, demand: Demand) -> int:

@@ -10,6 +10,7 @@ from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, effort
 from lumijit.compiler.lower.packet.fold import Fold
 from lumijit.compiler.lower.packet.kernel import PacketLowering
+from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.uniform import Found, find_uniform
 from lumijit.compiler.lower.packet.width import choose_width
 from lumijit.compiler.plan.program import Program
@@ -21,6 +22,7 @@ class PacketPlan(NamedTuple):
 
     demand: Demand
     uniform: Found
+    late: Late
     work: Effort
     width: int
     info: TargetInfo
@@ -31,14 +33,16 @@ def plan(program: Program, info: TargetInfo) -> PacketPlan:
     demand = Demand(program)
     work = effort(program, demand)
     uniform = find_uniform(program, demand)
-    width = choose_width(program, demand, uniform.nodes, work, info)
-    return PacketPlan(demand, uniform, work, width, info)
+    late = Late(program, demand.wanted, uniform.nodes)
+    width = choose_width(program, demand, uniform.nodes, late, work, info)
+    return PacketPlan(demand, uniform, late, work, width, info)
 
 
 def lower(program: Program, plan: PacketPlan, name: str) -> Code:
     """Write a program's kernel."""
-    demand, uniform, work, width, info = plan
-    with closing(PacketLowering(program, demand, uniform, width, info)) as lowering:
+    demand, uniform, late, work, width, info = plan
+    parts = demand, uniform, late, width, info
+    with closing(PacketLowering(program, *parts)) as lowering:
         ir = lowering.lower(name)
         wide = tuple(lowering.literals.wide.values())
         scratch_bytes = lowering.scratch.thread_bytes
