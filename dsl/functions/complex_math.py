@@ -126,11 +126,12 @@ def square_root(x: Parts) -> Parts:
     choose = _scales(x)
     factor, back = choose(2.0**-4, 2.0**54, 1), choose(2.0**2, 2.0**-27, 1)
     a, b = x[0] * factor, x[1] * factor
-    root = sqrt((magnitude((a, b)) + abs_(a)) * 0.5)
-    other = select(root == 0, b, b / (root * 2))
     is_right = (a >= 0) | isnan(a)
-    re = select(is_right, root, abs_(other)) * back
-    im = select(is_right, other, copysign(root, b)) * back
+    side = copysign(1.0, b)
+    root = sqrt((magnitude((a, b)) + select(is_right, a, -a)) * 0.5)
+    other = select(root == 0, b, b / (root * 2))
+    re = select(is_right, root, other * side) * back
+    im = select(is_right, other, root * side) * back
     is_far = isinf(x[1])
     # Without a real part, zero divides nothing.
     is_zero = (x[0] == 0) & (x[1] == 0)
@@ -158,15 +159,23 @@ def _rotated(rule: Callable[[Parts], Parts]) -> Callable[[Parts], Parts]:
     return lambda x: _turned_back(rule(_turned(x)))
 
 
+def _kept(zero: Any, value: Any) -> Any:
+    """Return a value, but where it is lost to infinity or NaN the zero it is made of.
+
+    Elsewhere the value stays: its derivative isn't that of the zero.
+    """
+    return select((zero == 0) & isnan(value), zero, value)
+
+
 def _scaled(exponential: Callable[[Any], Any], a: Any, angle: Parts) -> Parts:
     """e^a times (cos, sin), as two factors that overflow no earlier than the result."""
     half = exponential(a * 0.5)
     re, im = half * angle[0] * half, half * angle[1] * half
     # Of e^-inf nothing is left, wherever it points to; a real number stays real.
     is_gone = a == -math.inf
-    re = select(is_gone, select(isnan(re), 0.0, re), re)
-    im = select(is_gone, select(isnan(im), 0.0, im), im)
-    return re, select(angle[1] == 0, angle[1], im)
+    re = select(is_gone & isnan(re), 0.0, re)
+    im = select(is_gone & isnan(im), 0.0, im)
+    return re, _kept(angle[1], im)
 
 
 def exponential(x: Parts) -> Parts:
@@ -241,13 +250,16 @@ def raise_to(x: Parts, y: Parts) -> Parts:
     is_zero, is_one = size == 0, (c == 0) & (d == 0)
     re = select(is_zero, select(c > 0, 0.0, math.nan), scale * cosine)
     im = select(is_zero, select(c > 0, 0.0, math.nan), scale * sine)
+    # Elsewhere 1 is what comes out, with a derivative by y.
+    is_one &= isnan(re) | isnan(im)
     return select(is_one, 1.0, re), select(is_one, 0.0, im)
 
 
 def _times(x: Any, y: Any) -> Any:
     """Return a product in which zero beats infinity and NaN."""
     zero = copysign(0.0, x) * copysign(1.0, y)
-    return select((x == 0) | (y == 0), zero, x * y)
+    product = x * y
+    return select(((x == 0) | (y == 0)) & isnan(product), zero, product)
 
 
 def sine(x: Parts) -> Parts:
@@ -278,9 +290,9 @@ def hyperbolic_tangent(x: Parts) -> Parts:
     vanishing = sin(b) * cos(b) * 4.0 * exp(abs_(a) * -2.0)
     is_gone = isinf(a)
     vanishing = select(is_gone & isnan(vanishing), copysign(0.0, b), vanishing)
-    re = select(is_far, copysign(1.0, a), select(a == 0, a, re))
+    re = select(is_far, copysign(1.0, a), _kept(a, re))
     im = select(is_far, vanishing, tangent / divisor)
-    return re, select(b == 0, b, im)
+    return re, _kept(b, im)
 
 
 def _roots(x: Parts) -> tuple[Parts, Parts, Any, Any]:
@@ -323,12 +335,15 @@ def inverse_cosine(x: Parts) -> Parts:
 def inverse_hyperbolic_cosine(x: Parts) -> Parts:
     """Inverse hyperbolic cosine; a cut along the real axis below 1."""
     re, im = inverse_cosine(x)
-    return abs_(im), copysign(re, x[1])
+    side = copysign(1.0, x[1])
+    return im * -side, re * side
 
 
 def inverse_hyperbolic_tangent(x: Parts) -> Parts:
     """Inverse hyperbolic tangent; cuts along the real axis beyond -1 and 1."""
-    a, b = abs_(x[0]), x[1]
+    # The absolute value has no derivative at zero, an odd function does.
+    side = copysign(1.0, x[0])
+    a, b = x[0] * side, x[1]
     rest = 1.0 - a
     re = _log1p(a * 4.0 / fma(b, b, rest * rest)) * 0.25
     im = atan2(b * 2.0, fma(-b, b, rest * (1.0 + a))) * 0.5
@@ -338,7 +353,7 @@ def inverse_hyperbolic_tangent(x: Parts) -> Parts:
     small = select(isinf(a) | isinf(b), 0.0, small)
     re = select(is_far, small, re)
     im = select(is_far, copysign(math.pi / 2, b), im)
-    return copysign(re, x[0]), im
+    return re * side, im
 
 
 RULES: dict[Op, Callable[..., Any]] = {
