@@ -28,6 +28,7 @@ from lumijit.replay.numbers import Number
 from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.spec import TENSOR
 
 
 class FlatArray(Holder, ArrayBase):
@@ -229,6 +230,8 @@ def _array_node(cls: type[Any], value: Array) -> Node:
         return _converted(value, cls)
     if not spec.is_jit and len(spec.outer) == 1:
         return _host_node(cls, value._view())
+    if spec.kind is TENSOR and len(value.shape) == 1:
+        return _array_node(cls, value.array)
     raise ArrayTypeError(
         cls.__name__,
         f"can't be made from the nested array type {type(value).__name__}",

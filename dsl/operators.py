@@ -28,7 +28,7 @@ from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.trace import emit2
 from lumijit.direct import RESULTS, apply_flat
 from lumijit.nested import NestedArray, new_vector
-from lumijit.runtime.dtypes import BOOL, UINT8, DType
+from lumijit.runtime.dtypes import BOOL, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import require
 
@@ -112,9 +112,18 @@ def combine(binary: Binary, a: Any, b: Any) -> Array:
     if binary.is_comparison and binary.op not in (lo.EQ, lo.NE):
         spec = promotion.common_spec((a, b), construct)
         if spec.dtype is BOOL:
-            cls = require(spec.replaced(dtype=UINT8), construct)
-            return apply(binary.op, construct, cls(a), cls(b))
+            cls = require(spec, construct)
+            return _ORDER_OF_MASKS[binary.op](cls(a), cls(b))
     return apply(binary.op, construct, a, b)
+
+
+#: False comes before True.
+_ORDER_OF_MASKS: dict[Op, Callable[[Any, Any], Any]] = {
+    lo.LT: lambda a, b: ~a & b,
+    lo.LE: lambda a, b: ~a | b,
+    lo.GT: lambda a, b: a & ~b,
+    lo.GE: lambda a, b: a | ~b,
+}
 
 
 def _is_array_and_mask(a: Any, b: Any) -> bool:

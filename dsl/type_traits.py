@@ -169,7 +169,7 @@ def replace_shape_t(arg: Any, shape: tuple[int, ...], /) -> type[Any]:
 
     Args:
         arg: array or array type.
-        shape: dimensions as `size_v` gives them, the vectorized one included.
+        shape: dimensions as `size_v` or `shape` give them, the vectorized one included.
 
     Raises:
         ArrayTypeError: if there is no such type.
@@ -183,7 +183,7 @@ def replace_shape_t(arg: Any, shape: tuple[int, ...], /) -> type[Any]:
         return type_of(arg)
     outer = tuple(shape)
     if spec.is_jit:
-        if not outer or outer[-1] != DYNAMIC:
+        if not outer:
             raise ArrayTypeError(
                 "lumijit.replace_shape_t",
                 f"the shape {outer} has no vectorized dimension",

@@ -12,6 +12,7 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.functions.apply import promoted
+from lumijit.functions.creation import zeros
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.functions.selection import select
@@ -156,6 +157,8 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
     if not isinstance(arg, ArrayBase):
         is_number = issubclass(arg.__class__, (int, float))
         return type(arg)(0) if is_number else arg
+    if not arg._spec.is_jit:
+        return zeros(type(arg), arg.shape)
     return mapped(arg, _gradient, preserve_type)
 
 

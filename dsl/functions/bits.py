@@ -19,6 +19,8 @@ from lumijit.promotion import joined_namespace
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.scalar_arrays import wrap as wrap_host
+from lumijit.spec import TENSOR
+from lumijit.type_traits import array_t
 
 
 def _count(op: Op, construct: str, arg: Any) -> Array:
@@ -183,6 +185,10 @@ def reinterpret_array(dtype: type[Any], value: Array, /) -> Array:
     if mine.outer != theirs.outer or mine.is_jit != theirs.is_jit or not same_width:
         raise _not_reinterpretable(dtype, value)
     joined_namespace(mine, theirs, "lumijit.reinterpret_array")
+    if mine.kind is TENSOR or theirs.kind is TENSOR:
+        if mine.kind is not theirs.kind:
+            raise _not_reinterpretable(dtype, value)
+        return dtype(reinterpret_array(array_t(dtype), value.array), value.shape)
     if isinstance(value, FlatArray):
         return wrap_flat(dtype, trace.bitcast_to(value._node, mine.dtype))
     if isinstance(value, HostArray):

@@ -168,6 +168,7 @@ def fma(a: Any, b: Any, c: Any, /) -> Array:
     return apply(ar.FMA, "lumijit.fma", a, b, c)
 
 
+@by_parts
 def clip(value: Any, min: Any, max: Any) -> Array:
     """Limit values to an interval.
 
@@ -177,12 +178,17 @@ def clip(value: Any, min: Any, max: Any) -> Array:
         max: upper end, number or array.
 
     Returns:
-        The limited values; NaN stays NaN.
+        The limited values; NaN stays NaN. The derivative is 1 at both ends.
 
     >>> import lumijit as dr
     >>> dr.clip(dr.llvm.Float(1, 5, 9), 2, 8)
     [2, 5, 8]
     """
+    if any(isinstance(v, ArrayBase) for v in (value, min, max)):
+        value, min, max = promoted("lumijit.clip", value, min, max)
+        if value._spec.dtype.is_float and not value._spec.kind.is_special:
+            # As `minimum`, but at the end the derivative is that of the value.
+            return maximum(min, max._select(value > max, value))
     return maximum(min, minimum(max, value))
 
 
@@ -212,7 +218,8 @@ def lerp(a: Any, b: Any, t: Any) -> Array:
 def _negated(a: Any) -> Any:
     if isinstance(a, (list, tuple)):
         raise not_numeric("lumijit.lerp", (a,))
-    return -a
+    # Masks have no sign, but count as 0 and 1 among numbers.
+    return 0 - a if isinstance(a, ArrayBase) and a._spec.dtype.is_bool else -a
 
 
 @by_parts

@@ -137,12 +137,14 @@ def all_nested(value: Any, /) -> Any:
         value: PyTree of masks.
 
     Returns:
-        A mask of one entry, or a bool.
+        A mask of one entry (of a tensor, a tensor), or a bool.
 
     >>> import lumijit as dr
     >>> dr.all_nested([True, (True, False)])
     False
     """
+    if isinstance(value, ArrayBase):
+        return all(value, None)
     return all([all(v, None) for v in _nested(value)])
 
 
@@ -159,6 +161,8 @@ def any_nested(value: Any, /) -> Any:
     >>> dr.any_nested([True, (True, False)])
     True
     """
+    if isinstance(value, ArrayBase):
+        return any(value, None)
     return any([any(v, None) for v in _nested(value)])
 
 
@@ -175,4 +179,6 @@ def none_nested(value: Any, /) -> Any:
     >>> dr.none_nested([False, (False,)])
     True
     """
+    if isinstance(value, ArrayBase):
+        return none(value, None)
     return none([any(v, None) for v in _nested(value)])

@@ -142,6 +142,12 @@ def reduced(
     return _fold_sequence(construct, op, value, axis, mode)
 
 
+def as_entries(value: Any) -> Any:
+    """Return complex numbers, quaternions and matrices as arrays of their entries."""
+    is_special = isinstance(value, ArrayBase) and value._spec.kind.is_special
+    return value.array if is_special else value
+
+
 def _of_tensor(
     op: ReduceOp, value: Any, axes: set[int], mode: Any, keepdims: bool
 ) -> Any:

@@ -96,13 +96,13 @@ def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
         )
     if not isinstance(value, ArrayBase) or count == 1:
         return value
+    if DYNAMIC not in value._spec.shape:
+        return value
     if isinstance(value, NestedArray):
         items = [_spread(construct, v, count, position) for v in value]
         return wrap_nested(type(value), items)
     size = len(value)
     if isinstance(value, HostArray):
-        if value._spec.outer[0] != DYNAMIC:
-            raise not_numeric(construct, (value,))
         return type(value)(value._data[position(np.arange(size * count), max(size, 1))])
     if size == 0 or count == 0:
         return type(value)()

@@ -123,6 +123,10 @@ def _prefix(
     if value._spec.kind is TENSOR:
         return along_axis(value, axis, scanned)
     if not isinstance(value, NestedArray):
+        if value._spec.kind.is_special:
+            entries = value.array
+            found = _prefix(construct, op, entries, axis, exclusive, reverse)
+            return type(value)(*found)
         return scanned(value, len(value))
     items = list(value)
     if axis == 0:

@@ -42,11 +42,11 @@ def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
     [1, 3, 4, 5]
     """
     first, last = operator.index(start), operator.index(end)
-    if not 0 <= first <= last:
+    if first > last:
         raise ArrayValueError(
             "lumijit.binary_search",
             f"the range goes from {first} to {last}",
-            "pass 0 <= start <= end.",
+            "pass start <= end.",
         )
     low: Any = first
     high: Any = last

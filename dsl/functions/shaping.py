@@ -20,7 +20,7 @@ from lumijit.functions.gathering import gather, gather_run
 from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import is_container, tree_map
+from lumijit.pytree import children, is_container, rebuild, tree_map
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -113,7 +113,7 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
 
     Args:
         dtype: array class of the result.
-        array: flat array with the same entries.
+        array: flat array; its entries are converted to those of `dtype`.
         order: "F" (the default, "A"): components alternate. "C": all x, then all y.
 
     Returns:
@@ -131,13 +131,16 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
     ordering = _order(order, construct)
     is_array = isinstance(array, ArrayBase) and array._spec.shape == (DYNAMIC,)
     is_type = isinstance(dtype, type) and issubclass(dtype, ArrayBase)
-    if not is_array or not is_type or dtype._spec.dtype is not array._spec.dtype:
+    if not is_array or not is_type or array._spec.kind is TENSOR:
         raise ArrayTypeError(
             construct,
             f"can't read {getattr(dtype, '__name__', dtype)} from "
             f"{type(array).__name__}",
-            "pass a flat array with the same entries.",
+            "pass a flat array.",
         )
+    if dtype._spec.dtype is not array._spec.dtype:
+        flat_spec = array._spec.replaced(dtype=dtype._spec.dtype)
+        array = require(flat_spec, construct)(array)
     outer = dtype._spec.outer
     components = math.prod(outer) if DYNAMIC not in outer else 0
     if dtype._spec.shape == (DYNAMIC,):
@@ -304,15 +307,19 @@ def slice(value: Any, index: Any = 0) -> Any:
 
     Returns:
         For an int, arrays of the scalar namespace or Python numbers; else the same
-        types as in `value`.
+        types as in `value`. Tensors, and arrays of the scalar namespace that have no
+        such dimension, are returned as they are.
 
     >>> import lumijit as dr
     >>> dr.slice(dr.llvm.Array2f([1, 2], [3, 4]), 1)
     [2, 4]
     """
-    if is_container(value):
-        return tree_map(lambda v: slice(v, index), value)
-    if not isinstance(value, ArrayBase):
+    if isinstance(value, ArrayBase):
+        if value._spec.kind is TENSOR or DYNAMIC not in value._spec.shape:
+            return value
+    elif is_container(value):
+        return rebuild(value, [slice(v, index) for _, v in children(value)])
+    else:
         return value
     if isinstance(index, ArrayBase):
         return gather(type(value), value, index)

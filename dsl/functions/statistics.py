@@ -8,7 +8,7 @@ from typing import Any
 from lumijit.base import ArrayBase
 from lumijit.functions.axes import Axis
 from lumijit.functions.elementwise import sqrt, square
-from lumijit.functions.reductions import entry_count, mean
+from lumijit.functions.reductions import as_entries, entry_count, mean
 from lumijit.functions.reductions import sum as sum_
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.traits import is_tensor_v
@@ -46,6 +46,7 @@ def var(
     """
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
+    value = as_entries(value)
     center = mean(value, axis, mode, is_tensor_v(value))
     if isinstance(value, list):
         distances: Any = [square(v - center) for v in value]

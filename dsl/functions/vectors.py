@@ -16,7 +16,7 @@ from lumijit.functions.apply import apply, not_numeric, promoted
 from lumijit.functions.axes import Axis
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import fma, minimum, rsqrt, sqrt, square
-from lumijit.functions.reductions import sum
+from lumijit.functions.reductions import as_entries, sum
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import asin, sincos
 from lumijit.nested import NestedArray
@@ -54,10 +54,10 @@ def dot(a: Any, b: Any, /) -> Any:
                 return _dot_any(_items(a, b), _items(b, a))
             a, b = promoted("lumijit.dot", a, b)
         if isinstance(a, NestedArray):
+            if a._spec.outer[0] is DYNAMIC and 1 in (len(a), len(b)):
+                return sum(a * b, 0)
             return dot_items(a._items, b._items)
-        if a._spec.kind.is_number:
-            a, b = a.array, b.array
-        return sum(a * b, 0)
+        return sum(as_entries(a) * as_entries(b), 0)
     if initialize.is_number(a) and initialize.is_number(b):
         return a * b
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -83,7 +83,11 @@ def _is_uniform(value: Any) -> bool:
 
 def _items(value: Any, other: Any) -> Sequence[Any]:
     """Return the items of an operand, which are as many as the other's."""
-    return [value] * len(other) if _is_uniform(value) else list(value)
+    if _is_uniform(value):
+        return [value] * len(other)
+    items = list(value)
+    is_single = value._spec.outer == (DYNAMIC,) and len(items) == 1
+    return items * len(other) if is_single else items
 
 
 def dot_items(a: Sequence[Any], b: Sequence[Any]) -> Any:
@@ -156,7 +160,7 @@ def squared_norm(
     is_tensor = isinstance(arg, ArrayBase) and arg._spec.kind is TENSOR
     if axis is Ellipsis and mode is None and not keepdims and not is_tensor:
         return dot(arg, arg)
-    return sum(square(arg), axis, mode, keepdims)
+    return sum(square(as_entries(arg)), axis, mode, keepdims)
 
 
 def norm(

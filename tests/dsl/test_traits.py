@@ -90,7 +90,7 @@ def test_types_from_types(result, expected):
         (lambda: dr.int_array_t(bool), "no matching type as wide"),
         (lambda: dr.float_array_t(llvm.Bool), "no matching type as wide"),
         (lambda: dr.replace_shape_t(llvm.Array3f, (9, -1)), "there is no array type"),
-        (lambda: dr.replace_shape_t(llvm.Array3f, (3,)), "no vectorized dimension"),
+        (lambda: dr.replace_shape_t(llvm.Array3f, ()), "no vectorized dimension"),
         (lambda: dr.expr_t(), "there are no types"),
         (lambda: dr.expr_t(llvm.Float, str), "can't be made"),
         (lambda: dr.epsilon(llvm.Int), "holds no floats"),
