@@ -15,6 +15,7 @@ from lumijit.functions.elementwise import clip as limited
 from lumijit.functions.elementwise import fma, mulsign
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import cbrt, power
+from lumijit.runtime.errors import ArrayTypeError
 
 
 @by_parts
@@ -93,28 +94,50 @@ def linear_srgb_to_oklab(value: Any) -> Array:
     """Convert linear sRGB to Oklab: lightness, and two coordinates of hue and chroma.
 
     Args:
-        value: array of three components, such as `Array3f`.
+        value: array of three components, such as `Array3f`; a fourth one (alpha)
+            stays as it is.
+
+    Raises:
+        ArrayTypeError: if there are other numbers of components.
 
     >>> import lumijit as dr
     >>> dr.linear_srgb_to_oklab(dr.llvm.Array3f(0.1, 0.5, 0.9))
     [[0.757296, -0.0675829, -0.101862]]
     """
-    cones = [cbrt(c) for c in _mixed(_TO_CONES, value)]
-    return type(value)(_mixed(_TO_OKLAB, cones))
+    color, alpha = _parts("lumijit.linear_srgb_to_oklab", value)
+    cones = [cbrt(c) for c in _mixed(_TO_CONES, color)]
+    return type(value)(_mixed(_TO_OKLAB, cones) + alpha)
 
 
 def oklab_to_linear_srgb(value: Any) -> Array:
     """Convert Oklab to linear sRGB.
 
     Args:
-        value: array of three components, such as `Array3f`.
+        value: array of three components, such as `Array3f`; a fourth one (alpha)
+            stays as it is.
+
+    Raises:
+        ArrayTypeError: if there are other numbers of components.
 
     >>> import lumijit as dr
     >>> dr.oklab_to_linear_srgb(dr.llvm.Array3f(0.5, 0.1, 0))
     [[0.280158, 0.0662489, 0.119061]]
     """
-    cones = [c * c * c for c in _mixed(_FROM_OKLAB, value)]
-    return type(value)(_mixed(_FROM_CONES, cones))
+    color, alpha = _parts("lumijit.oklab_to_linear_srgb", value)
+    cones = [c * c * c for c in _mixed(_FROM_OKLAB, color)]
+    return type(value)(_mixed(_FROM_CONES, cones) + alpha)
+
+
+def _parts(construct: str, value: Any) -> tuple[list[Any], list[Any]]:
+    """Return the components of a color, and what is no part of it (alpha)."""
+    parts = list(value)
+    if len(parts) not in (3, 4):
+        raise ArrayTypeError(
+            construct,
+            f"the color has {len(parts)} components (expected 3, or 4 with alpha)",
+            "pass an array such as Array3f or Array4f.",
+        )
+    return parts[:3], parts[3:]
 
 
 def _mixed(weights: tuple[tuple[float, ...], ...], value: Any) -> list[Any]:

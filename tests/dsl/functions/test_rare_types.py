@@ -125,3 +125,13 @@ def test_types_of_shapes_that_arrays_have() -> None:
 def test_searches_below_zero() -> None:
     assert dr.binary_search(-5, 10, lambda i: i < -2) == -2
     assert dr.binary_search(-5, -1, lambda i: i < 0) == -1
+
+
+def test_colors_with_alpha() -> None:
+    for function in (dr.linear_srgb_to_oklab, dr.oklab_to_linear_srgb):
+        found: Any = function(llvm.Array4f(0.1, 0.2, 0.3, 0.5))
+        assert type(found) is llvm.Array4f
+        wanted = entries(function(Array3f(0.1, 0.2, 0.3)))
+        assert entries(found) == [*wanted, 0.5]
+        with pytest.raises(dr.runtime.errors.ArrayTypeError, match="has 2 components"):
+            function(Array2f(1, 2))
