@@ -210,16 +210,14 @@ def lerp(a: Any, b: Any, t: Any) -> Array:
     >>> dr.lerp(1.0, 3.0, dr.llvm.Float(0, 0.5, 1))
     [1, 2, 3]
     """
-    if not any(isinstance(v, ArrayBase) for v in (a, b, t)):
-        a = float(a) if initialize.is_number(a) else a
-    return fma(b, t, fma(_negated(a), t, a))
-
-
-def _negated(a: Any) -> Any:
     if isinstance(a, (list, tuple)):
         raise not_numeric("lumijit.lerp", (a,))
-    # Masks have no sign, but count as 0 and 1 among numbers.
-    return 0 - a if isinstance(a, ArrayBase) and a._spec.dtype.is_bool else -a
+    if not any(isinstance(v, ArrayBase) for v in (a, b, t)):
+        a = float(a) if initialize.is_number(a) else a
+    elif isinstance(a, ArrayBase) and not a._spec.dtype.is_float:
+        # Of an unsigned number or mask there is no opposite.
+        a, b, t = promoted("lumijit.lerp", a, b, t)
+    return fma(b, t, fma(-a, t, a))
 
 
 @by_parts

@@ -133,7 +133,7 @@ def _derivatives() -> Iterator[str]:
         yield f"[{value}, y := dr.{name}(x, z), dr.backward(y), x.grad, z.grad]"
 
 
-def written() -> list[str]:
+def written(file: str = "interface.txt") -> list[str]:
     """List the expressions that are written down one by one."""
-    lines = Path(__file__).with_name("interface.txt").read_text().splitlines()
+    lines = Path(__file__).with_name(file).read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]

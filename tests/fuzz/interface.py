@@ -9,20 +9,19 @@ on purpose is in `KNOWN`, with number and reason: `docs/differences.md` lists it
 from __future__ import annotations
 
 import argparse
-import importlib
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from enum import Enum
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tests.fuzz.drawn import Expression, drawn, in_doubles
 from tests.fuzz.expressions import expressions
+from tests.fuzz.judged import is_right
+from tests.fuzz.systems import ENDED, both, is_better, is_refused, is_same
 
-_NUMBER = r"(Complex2f|Quaternion4f)\("
-_UNSIGNED = r"(UInt|Array3u|Bool|Array3b)\("
+_NUMBER = r"(Complex2f|Quaternion4f)\d*\("
+_MATRIX = r"Matrix\df\d*"
+_UNSIGNED = r"(UInt\d*|\w*[\dX]u\d*|Bool|\w*[\dX]b|True|False)\(?"
 #: What differs on purpose: patterns of expressions, with how many differ, and why.
 #: Another number than this is printed: what differs by accident hides under no pattern.
 KNOWN = {
@@ -35,7 +34,7 @@ KNOWN = {
         "of real numbers only, as the reference says; Dr.Jit acts on each part",
     ),
     rf"dr\.safe_\w+\({_NUMBER}": (12, "such numbers have no order to be clipped by"),
-    r"dr\.safe_a\w+\(Matrix3f": (
+    rf"dr\.safe_a\w+\({_MATRIX}": (
         2,
         "each entry, as `asin`; Dr.Jit clears those that aren't on the diagonal",
     ),
@@ -44,11 +43,15 @@ KNOWN = {
         4,
         "q ** 0 and 1 ** q are 1; Dr.Jit gives NaN",
     ),
-    r"dr\.power\(Matrix3f|Matrix3f.* \*\* |dr\.power\(.*, Matrix3f|.* \*\* Matrix3f": (
+    rf"dr\.power\({_MATRIX}|{_MATRIX}.* \*\* |dr\.power\(.*, {_MATRIX}"
+    rf"|.* \*\* {_MATRIX}": (
         51,
         "a matrix has whole powers only; Dr.Jit mixes products of matrices and entries",
     ),
-    r"Matrix3f.* / Array3f": (1, "a quotient of a matrix and a vector has no meaning"),
+    rf"{_MATRIX}.* / Array\df": (
+        1,
+        "a quotient of a matrix and a vector has no meaning",
+    ),
     r"dr\.(a?(cos|sin|tan)h?|sincosh?)\(Quaternion4f": (
         26,
         "functions of the whole number; Dr.Jit acts on each part",
@@ -58,8 +61,8 @@ KNOWN = {
         "the common type, as `a * sign(b)` has; Dr.Jit's that of `a`",
     ),
     rf"dr\.copysign\((.*, )?{_UNSIGNED}": (16, "unsigned numbers have no sign"),
-    r"dr\.copysign\(Matrix3f": (4, "at 0, the derivative is that of `abs`, 0"),
-    r".* (//|%) (Bool|Array3b)\(": (
+    rf"dr\.copysign\({_MATRIX}": (4, "at 0, the derivative is that of `abs`, 0"),
+    r".* (//|%) (Bool|\w*[\dX]b|True|False)\b": (
         12,
         "a mask counts as 0 and 1; division by 0 gives 0",
     ),
@@ -68,18 +71,18 @@ KNOWN = {
         "takes masks, as the reference says; Dr.Jit counts what isn't 0 in nested "
         "arrays, and refuses others",
     ),
-    r"dr\.isinf\(Matrix3f": (1, "Dr.Jit tests for infinity wrongly at 0"),
-    r"dr\.sign\((Bool|Array3b|True)": (3, "masks have no sign"),
-    r"dr\.erfinv\((Matrix3f|True)": (3, "erfinv(1) is infinite; Dr.Jit gives NaN"),
-    r"dr\.arg\((0\.5|3|True)\)": (3, "a float, also of a whole number"),
-    r"Array22f\((ArrayXf|Complex2f)": (
+    r"dr\.isinf\(Matrix\df": (1, "Dr.Jit tests for infinity wrongly at 0"),
+    r"dr\.sign\((Bool|\w*[\dX]b|True|False)": (3, "masks have no sign"),
+    r"dr\.erfinv\(.*\b(1|True)\b": (3, "erfinv(1) is infinite; Dr.Jit gives NaN"),
+    r"dr\.arg\(([-\d.e]+|True|False)\)": (3, "a float, also of a whole number"),
+    r"(Array22|Matrix\d)f\d*\((ArrayX|Complex2f)": (
         2,
         "a row for each row, as of an Array2f in both",
     ),
     r"dr\.has_backend\(|\[dr\.has_backend": (1, "a Python bool"),
-    r"dr\.grad\(True\)": (1, "the type of the value"),
-    r"dr\.is_half_v\((0\.5|float)\)": (2, "a Python float isn't of half precision"),
-    r"dr\.(size_v|depth_v)\(TensorXf": (
+    r"dr\.grad\((True|False|-?\d+)\)": (1, "the type of the value"),
+    r"dr\.is_half_v\((-?\d\S*|float)\)": (2, "a Python float isn't of half precision"),
+    r"dr\.(size_v|depth_v)\(TensorX": (
         4,
         "one dynamic dimension, as its entries have",
     ),
@@ -87,14 +90,20 @@ KNOWN = {
         4,
         "a Python number's type has counterparts, too",
     ),
-    r"dr\.opaque_width\(Array3b": (1, "the width of the whole array; Dr.Jit's of `x`"),
-    r"dr\.cross\(Array3u": (1, "computed in the common type; Dr.Jit's negation wraps"),
-    r"dr\.unit_angle\(.*(Int|UInt|Int64|Array3u)\(": (
+    r"dr\.opaque_width\((Array|Matrix|Complex|Quaternion)": (
+        1,
+        "the width of the whole array; Dr.Jit's of `x`",
+    ),
+    r"dr\.cross\(.*\w*[\dX]u": (
+        1,
+        "computed in the common type; Dr.Jit's negation wraps",
+    ),
+    r"dr\.unit_angle\(": (
         20,
-        "pi where rounding leaves the domain; Dr.Jit gives NaN",
+        "0 or pi where vectors aren't of length 1; Dr.Jit gives NaN",
     ),
     r"dr\.sphdir\(": (5, "the common type; Dr.Jit's that of the first"),
-    r"dr\.meshgrid\(Float\(1, 2\)\)": (1, "a tuple, as the reference says"),
+    r"dr\.meshgrid\(\w+\([^()]*\)\)": (1, "a tuple, as the reference says"),
     r"dr\.width\(\[\]\)": (1, "1 without arrays, as the reference says"),
     r"dr\.reshape\((Array3f, TensorXf|Array3f, Float\(range\(6\)\), -1)": (
         2,
@@ -109,7 +118,7 @@ KNOWN = {
         13,
         "components of one entry stay so; Dr.Jit gives them the vector's width",
     ),
-    r"(Array22f|Complex2f|Quaternion4f|Matrix3f).* / Float16": (
+    r"(Array\d\df|Complex2f|Quaternion4f|Matrix\df).* / (Float16|\w+f16)": (
         4,
         "divided in the common type; Dr.Jit takes the reciprocal in half precision",
     ),
@@ -118,115 +127,196 @@ KNOWN = {
 }
 
 
+_FLAT = r"(U?Int\d*|Float\d*|Bool)\("
+_WHOLE = r"(U?Int\d*|\w*[\dX][ui]\d*)"
+_FLOATS = r"(Float|\w*[\dX]f)\d*\("
+_REFUSED = r".*= \['!'"
+#: The same of drawn values, where it shows only there: forms of `namespace: expression
+#: = our result`. NumPy and double precision are asked first.
+DRAWN = {
+    r".*\b(nan|inf)\b.* = ": "at infinities and NaN as NumPy, also of complex numbers",
+    r".*\de-(3[89]|4\d|30\d|5)\b.* = ": "denormals aren't cleared",
+    r".*dr\.backward.* = .*\b(nan|inf)": (
+        "no derivative outside of the domain and at poles, where Dr.Jit has numbers"
+    ),
+    rf"\S+: {_WHOLE}\({_FLOATS}|.*dr\.unravel\({_WHOLE}, {_FLOATS}": (
+        "conversions to integers saturate"
+    ),
+    r".*(<<|>>|[lr]shift)": "all bits are moved out by shifts as wide as the type",
+    r".*(//|%|floordiv|mod\().*\b(0|False)\b.* = ": "division by 0 gives 0",
+    r".*(dr\.power\(|pow\().*-.* = |.* \*\* .*-.* = |.*-.* \*\* ": (
+        "powers of negative numbers; Dr.Jit gives tiny numbers in place of NaN"
+    ),
+    r".*(dr\.erfinv|next_float64_normal|dr\.lgamma).*64": (
+        "double precision; Dr.Jit is off by 1e-7 (erfinv) and 5e-12 (lgamma)"
+    ),
+    r".*dr\.(quat_to_euler|slerp|quat_to_matrix|quat_apply)\((?!dr\.normalize)": (
+        "of quaternions of length 1 only"
+    ),
+    r".*dr\.(quat_to_euler|matrix_to_quat|slerp|euler_to_quat)\(.*f(16|64)": (
+        "the common type of the arguments; Dr.Jit's is of single precision"
+    ),
+    r".*(power|pow)\((Quaternion.*\b0(\.0)?\)|\w+\(.*Quaternion)": (
+        "q ** 0 and 1 ** q are 1; Dr.Jit gives NaN, and other powers of reals wrongly"
+    ),
+    r".*Complex2.*dr\.a(cos|sin|tan)h?\(x\), dr\.backward": (
+        "the slope of the function also where a part is 0 or 1"
+    ),
+    r".*dr\.reshape\(\w+, TensorX": "of the type that is asked for",
+    r".*dr\.take\(.*\(\d+\)(, axis=\d)?\)": "an array of one index keeps the axis",
+    r".*prefix_reduce\(.*exclusive=True": "the first entry is the neutral one",
+    r".*dr\.switch\(.*TensorX": "tensors keep their shapes",
+    r".*dr\.mul_wide\(TensorX": "of twice the width, also of tensors",
+    r".*dr\.(clip|clamp)\(": (
+        "where the ends are in wrong order, the first one counts; derivatives are 1 at "
+        "both ends"
+    ),
+    r".*(prefix_(reduce|sum)|cumsum)\(.*reverse=True": (
+        "results keep their places; Dr.Jit reverses components"
+    ),
+    r".*Texture\df(16|64)": "of the texture's entries; Dr.Jit's have single precision",
+    rf".*{_FLAT}.* @ |.*matmul\(.*{_FLAT}": (
+        "of flat arrays, the sum of products; Dr.Jit reads other memory"
+    ),
+    r".*dr\.(std|var)\(.*ddof=": "where nothing is left to divide by, as NumPy",
+    r".*dr\.(std|var|norm|squared_norm)\(.*(Complex|Quaternion|Matrix).*axis=": (
+        "of the parts of numbers and the entries of matrices; Dr.Jit multiplies these"
+    ),
+    r".*dr\.allclose\(.*U": "distances of unsigned numbers don't wrap",
+    r".*dr\.ravel\(x\), dr\.backward": "of a number for all lanes, a sum over lanes",
+    r"scalar: .*(Matrix3|Array33)": "rows of three; Dr.Jit shows four entries of each",
+    r"scalar: .*(//|%|prod|sum|dot|matmul|mul|pow|power)\W": (
+        "integers wrap and divide as on other backends; Dr.Jit's as Python's"
+    ),
+    r"scalar: dr\.(width|\w+_t|argm\w+|\w+_v)\(": (
+        "static arrays have no vectorized dimension, and entries are Python's numbers"
+    ),
+    r".*type_t\((float|int|bool)": "also of a Python number's type",
+    rf".*dr\.block_{_REFUSED}": "a block that isn't full is an error",
+    rf".*(zyx|\.x) ={_REFUSED[2:]}": "a component that isn't there is an error",
+    rf".*axis=.*{_REFUSED}": "an axis or index that isn't there is an error",
+    rf".*(__setitem__|dr\.scatter){_REFUSED}": (
+        "values that would lose digits, and masks of other shapes, are errors"
+    ),
+    rf".*dr\.(reshape|reinterpret_array|unravel)\({_REFUSED}": (
+        "types of other shapes or widths are errors"
+    ),
+    rf".*Matrix\df\d*\((Quaternion|Complex|Array){_REFUSED}": (
+        "a matrix is made of a number or of all its entries"
+    ),
+    rf".*dr\.(sh_eval|euler_to_quat|quat_apply|take_interp|transform_compose|nn\.){_REFUSED}": (
+        "of floats only"
+    ),
+    rf".*dr\.(abs_)?dot\(.*TensorX{_REFUSED}": "tensors are summed with tensors",
+    rf".*Xb.* [-+*] {_REFUSED}": "masks aren't added",
+}
+
 _DERIVATIVE = re.compile(r"\[x := (.*?\)), (z := (.*?\)), )?dr\.en.*?y := ([\w.]*)\(")
-
-
-def described(value: Any) -> Any:
-    """Return type, shape and entries of a result."""
-    if isinstance(value, (type, Enum)):
-        return value.__name__ if isinstance(value, type) else value.name
-    if isinstance(value, (tuple, list)):
-        return [described(part) for part in value]
-    if isinstance(value, dict):
-        return {str(key): described(part) for key, part in value.items()}
-    if hasattr(value, "numpy"):
-        data = value.numpy()
-        entries = [str(complex(v)) for v in data.ravel().tolist()]
-        return [type(value).__name__, list(data.shape), entries]
-    if isinstance(value, (bool, int, float)):
-        return [type(value).__name__, [], [str(complex(value))]]
-    return re.sub(r"drjit|lumijit| object at \w+", "", repr(value))
-
-
-def evaluate(first: int) -> Iterator[Any]:
-    """Evaluate expressions from some on with the system that is installed here."""
-    try:
-        import lumijit as dr
-        import lumijit.llvm.ad as types
-    except ImportError:
-        import drjit as dr  # type: ignore[import-not-found, no-redef]
-        import drjit.llvm.ad as types  # type: ignore[import-not-found, no-redef]
-    importlib.import_module(f"{dr.__name__}.nn")
-    own = {"dr": dr, "ReduceOp": dr.ReduceOp, "VarType": dr.VarType}
-    names = {cls: getattr(types, cls) for cls in dir(types) if cls[0].isupper()} | own
-    for text in expressions()[first:]:
-        try:
-            yield described(eval(text, dict(names)))
-        except Exception as error:
-            yield ["!", type(error).__name__]
-
-
-def evaluated_by(python: str) -> list[Any]:
-    """Have another Python evaluate all expressions; some end its process."""
-    found: list[Any] = []
-    count = len(expressions())
-    while len(found) < count:
-        command = [python, "-m", "tests.fuzz.interface", "--evaluate", str(len(found))]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        found += map(json.loads, run.stdout.splitlines())
-        if len(found) < count:
-            found.append(["!", "the process ended"])
-    return found
-
-
-def is_same(ours: Any, theirs: Any, tolerance: float = 2e-5) -> bool:
-    """Compare two results; errors are alike whatever their types."""
-    if isinstance(ours, list) and isinstance(theirs, list) and ours and theirs:
-        if ours[0] == "!" or theirs[0] == "!":
-            return bool(ours[0] == theirs[0])
-        if len(ours) != len(theirs):
-            return False
-        if "f16" in str(ours[0]) or "Float16" in str(ours[0]):
-            tolerance = 2e-3
-        return all(is_same(a, b, tolerance) for a, b in zip(ours, theirs, strict=True))
-    try:
-        a, b = complex(ours), complex(theirs)
-    except (TypeError, ValueError):
-        return bool(ours == theirs)
-    if a != a or b != b:
-        return a != a and b != b
-    return a == b or abs(a - b) <= tolerance * max(1, abs(a), abs(b))
 
 
 def main() -> None:
     """Compare both systems, and print the differences."""
     parser = argparse.ArgumentParser(prog="tests.fuzz.interface", description=__doc__)
-    parser.add_argument("--peer-python", help="a Python that has the peer")
-    parser.add_argument("--evaluate", type=int, help="print results, from some on")
-    parser.add_argument("--all", action="store_true", help="print these, too")
+    words = parser.add_argument
+    words("--peer-python", required=True, help="a Python that has the peer")
+    words("--count", type=int, default=0, help="draw as many expressions at random")
+    words("--seed", type=int, default=1, help="of what is drawn")
+    words("--all", action="store_true", help="print these, too")
     options = parser.parse_args()
-    if options.evaluate is not None:
-        for result in evaluate(options.evaluate):
-            print(json.dumps(result), flush=True)
-        return
+    if options.count:
+        compare_drawn(options.peer_python, drawn(options.seed, options.count))
+    else:
+        compare_listed(options.peer_python, options.all)
+
+
+def compare_listed(peer_python: str, prints_all: bool) -> None:
+    """Compare the expressions that are listed, and how many differ in each form."""
     texts = expressions()
-    theirs = dict(zip(texts, evaluated_by(options.peer_python), strict=True))
-    ours = dict(zip(texts, evaluated_by(sys.executable), strict=True))
+    found = both(peer_python, [("llvm.ad", text) for text in texts])
+    ours, theirs = (dict(zip(texts, results, strict=True)) for results in found)
     differing = [text for text in ours if not is_same(ours[text], theirs[text])]
-    refused = [text for text in differing if theirs[text][:1] == ["!"]]
-    forms = {text: _form(text) for text in differing if text not in refused}
+    refused = [text for text in differing if is_refused(theirs[text])]
+    forms = {text: _form(text, KNOWN) for text in differing if text not in refused}
     counts = Counter(forms.values())
     changed = {form for form, (count, _) in KNOWN.items() if counts[form] != count}
     for text, form in forms.items():
-        if not form or form in changed or options.all:
+        if not form or form in changed or prints_all:
             print(f"{text}\n    {ours[text]}\n    {theirs[text]}\n    {form}")
     for form in sorted(changed):
         print(f"{counts[form]} of {form} differ, not {KNOWN[form][0]}")
     known = sum(map(bool, forms.values()))
-    ended = sum(theirs[text] == ["!", "the process ended"] for text in refused)
+    ended = sum(theirs[text] == ENDED for text in refused)
     print(
         f"{len(ours)} expressions, {len(differing)} differ: {len(refused)} are refused "
         f"there ({ended} end the process), {known} differ on purpose"
     )
 
 
-def _form(text: str) -> str:
+def compare_drawn(peer_python: str, asked: list[Expression]) -> None:
+    """Compare expressions that are drawn; print what differs and isn't known."""
+    results = list(_compared(peer_python, asked))
+    differing = [(e, ours, theirs) for e, kind, ours, theirs in results if not kind]
+    counts = Counter(kind for _, kind, _, _ in results if kind)
+    # Most differ in some lanes only.
+    lanes = [lane for expression, _, _ in differing for lane in expression.lanes()]
+    smaller = {
+        lane: (lane, ours, theirs)
+        for lane, kind, ours, theirs in _compared(peer_python, lanes)
+        if not kind
+    }
+    for found in differing:
+        parts = [smaller[e] for e in found[0].lanes() if e in smaller] or [found]
+        reasons = {_reason(e, ours): (e, ours, theirs) for e, ours, theirs in parts}
+        counts[min(reasons) or "new"] += 1
+        if "" in reasons:
+            expression, ours, theirs = reasons[""]
+            print(f"{expression.namespace}: {expression}\n    {ours}\n    {theirs}")
+    print(f"{len(asked)} expressions: {dict(counts)}")
+
+
+def _compared(
+    peer_python: str, asked: list[Expression]
+) -> Iterator[tuple[Expression, str, Any, Any]]:
+    """Say of each expression how results agree; "" where they don't."""
+    found = both(peer_python, [(e.namespace, str(e)) for e in asked])
+    results = list(zip(asked, *found, strict=True))
+    kinds = [_kind(ours, theirs) for _, ours, theirs in results]
+    apart = [r for r, kind in zip(results, kinds, strict=True) if not kind]
+    wide = both(peer_python, [(e.namespace, in_doubles(str(e))) for e, _, _ in apart])
+    better = {
+        expression
+        for (expression, *results_), *exact in zip(apart, *wide, strict=True)
+        if is_better(*results_, *exact)
+    }
+    for (expression, ours, theirs), kind in zip(results, kinds, strict=True):
+        if expression in better:
+            kind = "less precise there"
+        yield expression, kind, ours, theirs
+
+
+def _kind(ours: Any, theirs: Any) -> str:
+    if is_same(ours, theirs, floor=0):
+        return "refused" if is_refused(ours) else "same"
+    return "refused there" if is_refused(theirs) else ""
+
+
+def _reason(expression: Expression, ours: Any) -> str:
+    """Return why a result may differ, if it may."""
+    verdict = is_right(expression, ours)
+    if verdict is not None:
+        return "wrong there" if verdict else ""
+    text = f"{expression.namespace}: {expression} = {ours}"
+    is_known = _form(str(expression), KNOWN) or _form(text, DRAWN)
+    return "on purpose" if is_known else ""
+
+
+def _form(text: str, forms: Iterable[str]) -> str:
     """Return the form of what differs on purpose; derivatives do where values do."""
     found = _DERIVATIVE.match(text)
     if found:
         first, _, second, call = found.groups()
         text = f"{call}({first}{f', {second}' if second else ''})"
-    return next((form for form in KNOWN if re.match(form, text)), "")
+    return next((form for form in forms if re.match(form, text)), "")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ DERIVATIVES: dict[str, Callable[[complex], complex]] = {
     "rcp": lambda z: -1 / z / z,
     "square": lambda z: 2 * z,
 }
-PARTS = (0.0, -0.0, 0.5, -0.5, 2.0, -2.0, 1e-3)
+PARTS = (0.0, -0.0, 0.5, -0.5, 1.0, 2.0, -2.0, 1e-3)
 POINTS = [complex(a, b) for a in PARTS for b in PARTS if a != 0 or b != 0]
 
 
@@ -59,6 +59,8 @@ def gradient(function: Any, z: complex, weight: complex) -> complex:
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_on_the_axes(name: str) -> None:
     for z in POINTS:
+        if z in (1, 1j, -1j) and name.startswith("a"):
+            continue  # Here are poles.
         slope = DERIVATIVES[name](z)
         for weight in (1, 1j):
             found = gradient(getattr(dr, name), z, weight)

@@ -98,6 +98,8 @@ def test_products_with_one_item() -> None:
 
 def test_masks_as_numbers() -> None:
     assert entries(dr.lerp(Bool(True), Bool(False), Float(0.25))) == [0.75]
+    assert entries(dr.lerp(UInt(5), Float(1), Float(0.5))) == [3]
+    assert entries(dr.lerp(UInt(5), 1, Float(0.5))) == [3]
     assert entries(dr.lerp(Array3b(True), Float(2), Int(6))) == [7, 7, 7]
     a = Array22b([[False, True], [True, False]])
     b = Array22b([[True, True], [False, False]])
