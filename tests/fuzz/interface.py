@@ -204,9 +204,8 @@ DRAWN = {
     rf".*Matrix\df\d*\((Quaternion|Complex|Array){_REFUSED}": (
         "a matrix is made of a number or of all its entries"
     ),
-    rf".*dr\.(sh_eval|euler_to_quat|quat_apply|take_interp|transform_compose|nn\.){_REFUSED}": (
-        "of floats only"
-    ),
+    r".*dr\.(sh_eval|euler_to_quat|quat_apply|take_interp|transform_compose|nn\.)"
+    rf"{_REFUSED}": "of floats only",
     rf".*dr\.(abs_)?dot\(.*TensorX{_REFUSED}": "tensors are summed with tensors",
     rf".*Xb.* [-+*] {_REFUSED}": "masks aren't added",
 }
