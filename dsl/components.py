@@ -66,7 +66,8 @@ def _swizzle(positions: tuple[int, ...]) -> property:
         if result is not None:
             return wrap_nested(result, [self._items[p]._copy() for p in positions])
         _check(self, max(positions))
-        cls: Any = require(self._spec.replaced(outer=(count,)), f".{name}")
+        outer = (count, *self._spec.outer[1:])
+        cls: Any = require(self._spec.replaced(outer=outer), f".{name}")
         if isinstance(self, NestedArray) and cls._item is self._item:
             results[type(self)] = cls
         return cls(*[self[p] for p in positions])

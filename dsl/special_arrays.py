@@ -60,7 +60,7 @@ class SpecialArray(ArrayBase):
 
     @classmethod
     def _by_entry(cls, op: Op, construct: str, operands: tuple[Any, ...]) -> Any:
-        if not cls._acts_by_entry(op):
+        if not cls._acts_by_entry(op) or cls._spec.dtype not in op.accepts:
             raise ArrayTypeError(
                 construct,
                 f"not defined for {cls._spec.kind.name} arrays ({cls.__name__})",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumijit.base import Array
+from lumijit.base import Array, ArrayBase
 from lumijit.functions.apply import by_parts
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import clip as limited
 from lumijit.functions.elementwise import fma, mulsign
+from lumijit.functions.repetition import concat
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import cbrt, power
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.spec import TENSOR
 
 
 @by_parts
@@ -94,8 +96,8 @@ def linear_srgb_to_oklab(value: Any) -> Array:
     """Convert linear sRGB to Oklab: lightness, and two coordinates of hue and chroma.
 
     Args:
-        value: array of three components, such as `Array3f`; a fourth one (alpha)
-            stays as it is.
+        value: array of three components, such as `Array3f`, or a tensor whose last
+            axis has as many; a fourth one (alpha) stays as it is.
 
     Raises:
         ArrayTypeError: if there are other numbers of components.
@@ -106,15 +108,15 @@ def linear_srgb_to_oklab(value: Any) -> Array:
     """
     color, alpha = _parts("lumijit.linear_srgb_to_oklab", value)
     cones = [cbrt(c) for c in _mixed(_TO_CONES, color)]
-    return type(value)(_mixed(_TO_OKLAB, cones) + alpha)
+    return _joined(value, _mixed(_TO_OKLAB, cones) + alpha)
 
 
 def oklab_to_linear_srgb(value: Any) -> Array:
     """Convert Oklab to linear sRGB.
 
     Args:
-        value: array of three components, such as `Array3f`; a fourth one (alpha)
-            stays as it is.
+        value: array of three components, such as `Array3f`, or a tensor whose last
+            axis has as many; a fourth one (alpha) stays as it is.
 
     Raises:
         ArrayTypeError: if there are other numbers of components.
@@ -125,19 +127,31 @@ def oklab_to_linear_srgb(value: Any) -> Array:
     """
     color, alpha = _parts("lumijit.oklab_to_linear_srgb", value)
     cones = [c * c * c for c in _mixed(_FROM_OKLAB, color)]
-    return type(value)(_mixed(_FROM_CONES, cones) + alpha)
+    return _joined(value, _mixed(_FROM_CONES, cones) + alpha)
 
 
 def _parts(construct: str, value: Any) -> tuple[list[Any], list[Any]]:
     """Return the components of a color, and what is no part of it (alpha)."""
-    parts = list(value)
+    if _is_tensor(value):
+        count = value.shape[-1] if value.shape else 0
+        parts = [value[..., k : k + 1] for k in range(count)]
+    else:
+        parts = list(value) if hasattr(value, "__iter__") else [value]
     if len(parts) not in (3, 4):
         raise ArrayTypeError(
             construct,
             f"the color has {len(parts)} components (expected 3, or 4 with alpha)",
-            "pass an array such as Array3f or Array4f.",
+            "pass an array such as Array3f or Array4f, or a tensor of such rows.",
         )
     return parts[:3], parts[3:]
+
+
+def _joined(value: Any, parts: list[Any]) -> Any:
+    return concat(parts, -1) if _is_tensor(value) else type(value)(parts)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._spec.kind is TENSOR
 
 
 def _mixed(weights: tuple[tuple[float, ...], ...], value: Any) -> list[Any]:

@@ -189,6 +189,8 @@ def reverse(value: Any, axis: int = 0) -> Any:
         raise ArrayValueError(
             "lumijit.reverse", f"axis {axis} isn't supported", "use axis 0."
         )
+    if isinstance(value, ArrayBase) and value._spec.kind.is_number:
+        return type(value)(*list(value)[::-1])
     if isinstance(value, (ArrayBase, list, tuple)):
         return value[::-1]
     raise not_numeric("lumijit.reverse", (value,))

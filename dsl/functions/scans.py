@@ -366,7 +366,8 @@ def compress(arg: Array, /) -> Array:
     """
     construct = "lumijit.compress"
     spec = getattr(arg, "_spec", None)
-    if spec is None or spec.dtype is not BOOL or len(spec.shape) != 1:
+    is_flat = spec is not None and len(spec.shape) == 1 and spec.kind is not TENSOR
+    if spec is None or spec.dtype is not BOOL or not is_flat:
         raise ArrayTypeError(
             construct,
             f"the argument has type {type(arg).__name__!r} (expected a flat mask)",

@@ -246,6 +246,10 @@ def _reshape(
         return tree_map(lambda v: _reshape(type(v), v, shape, order, shrink), value)
     if not isinstance(value, ArrayBase):
         return value
+    if not issubclass(dtype, ArrayBase):
+        raise ArrayTypeError(
+            construct, f"the type is {dtype.__name__!r}", "pass a type of arrays."
+        )
     wanted = (shape,) if issubclass(shape.__class__, int) else tuple(shape)
     if shrink and value._spec.kind is TENSOR:
         flat = _shrunk(value.array, math.prod(wanted), construct)

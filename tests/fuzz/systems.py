@@ -49,6 +49,14 @@ def _entry(value: Any) -> str:
     )
 
 
+def scope(dr: Any, namespace: str) -> dict[str, Any]:
+    """Return the names that expressions know."""
+    types = importlib.import_module(f"{dr.__name__}.{namespace}")
+    found = {name: getattr(types, name) for name in dir(types) if name[0].isupper()}
+    found |= {"dr": dr, "ReduceOp": dr.ReduceOp, "VarType": dr.VarType}
+    return found | {"nan": math.nan, "inf": math.inf, "operator": operator}
+
+
 def evaluate(path: str, first: int) -> Iterator[Any]:
     """Evaluate a file's expressions from some on with the system installed here."""
     try:
@@ -56,14 +64,9 @@ def evaluate(path: str, first: int) -> Iterator[Any]:
     except ImportError:
         import drjit as dr  # type: ignore[import-not-found, no-redef]
     importlib.import_module(f"{dr.__name__}.nn")
-    own = {"dr": dr, "ReduceOp": dr.ReduceOp, "VarType": dr.VarType}
-    own |= {"nan": math.nan, "inf": math.inf, "operator": operator}
-    scopes: dict[str, dict[str, Any]] = {}
-    for namespace, text in json.loads(Path(path).read_text())[first:]:
-        if namespace not in scopes:
-            types = importlib.import_module(f"{dr.__name__}.{namespace}")
-            found = {c: getattr(types, c) for c in dir(types) if c[0].isupper()}
-            scopes[namespace] = found | own
+    asked = json.loads(Path(path).read_text())[first:]
+    scopes = {name: scope(dr, name) for name, _ in asked}
+    for namespace, text in asked:
         try:
             yield described(eval(text, dict(scopes[namespace])))
         except Exception as error:
@@ -170,7 +173,7 @@ def _is_near(a: float, b: float, slack: float) -> bool:
 
 
 def _tolerance(cls: str, otherwise: float) -> float:
-    found = re.search(r"(Float|f)(16|32|64)?$|^float$", cls)
+    found = re.search(r"(Float|f)(16|32|64)?$", cls)
     return _TOLERANCES[found[2]] if found else otherwise
 
 

@@ -137,3 +137,31 @@ def test_colors_with_alpha() -> None:
         assert entries(found) == [*wanted, 0.5]
         with pytest.raises(dr.runtime.errors.ArrayTypeError, match="has 2 components"):
             function(Array2f(1, 2))
+        rows: Any = function(TensorXf([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.7, 0, 1]]))
+        assert rows.shape == (3, 3)
+        assert entries(rows)[:3] == pytest.approx(wanted)
+
+
+def test_components_of_nested_arrays_and_numbers() -> None:
+    rows: Any = llvm.Array33f([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    assert type(rows.zyx) is llvm.Array33f
+    assert entries(rows.zyx) == [7, 8, 9, 4, 5, 6, 1, 2, 3]
+    assert type(rows.zyx.x) is Array3f
+    for space in (llvm, scalar):
+        found: Any = dr.reverse(space.Complex2f(1, 2))
+        assert type(found) is space.Complex2f
+        assert complex(np.ravel(found.numpy())[0]) == 2 + 1j
+
+
+def test_what_matrices_tensors_and_numbers_are_refused() -> None:
+    matrix: Any = Matrix2f([1, 2], 2, 3, 4)
+    for call, match in (
+        (lambda: matrix >> matrix, "operator >>: not defined for matrix arrays"),
+        (lambda: matrix & matrix, "operator &: not defined for matrix arrays"),
+        (lambda: dr.mul_hi(Float(1), matrix), "mul_hi: not defined for matrix"),
+        (lambda: dr.compress(TensorXb([[True]])), "expected a flat mask"),
+        (lambda: dr.reshape(int, Float(1, 2), 2), "reshape: the type is 'int'"),
+        (lambda: dr.linear_srgb_to_oklab(0.5), "has 1 components"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(dr.runtime.errors.ArrayTypeError, match=match):
+            call()
