@@ -376,7 +376,7 @@ class Writer:
             low, high = choose(((0, 1), (0, 1), (-1, 1), (1, 5), (-10, 10)))
             number = self._random.uniform(low, high)
             number = round(number * 32) / 32 if self._random.random() < 0.8 else number
-        return repr(float(dtype(number)))
+        return repr(float(np.asarray(number).astype(dtype)))
 
 
 _LINES = expressions.written()

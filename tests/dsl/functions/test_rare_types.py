@@ -161,7 +161,7 @@ def test_what_matrices_tensors_and_numbers_are_refused() -> None:
         (lambda: dr.mul_hi(Float(1), matrix), "mul_hi: not defined for matrix"),
         (lambda: dr.compress(TensorXb([[True]])), "expected a flat mask"),
         (lambda: dr.reshape(int, Float(1, 2), 2), "reshape: the type is 'int'"),
-        (lambda: dr.linear_srgb_to_oklab(0.5), "has 1 components"),  # type: ignore[arg-type]
+        (lambda: dr.linear_srgb_to_oklab(0.5), "has 1 components"),  # type: ignore[type-var]
     ):
         with pytest.raises(dr.runtime.errors.ArrayTypeError, match=match):
             call()
