@@ -15,7 +15,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.complex_math import RULES, TAKE_REALS
 from lumijit.runtime.dtypes import FLOAT64
-from lumijit.special_arrays import SpecialArray, is_real
+from lumijit.special_arrays import SpecialArray, is_real, without_tensor
 
 
 class ComplexNumbers(SpecialArray):
@@ -30,6 +30,7 @@ class ComplexNumbers(SpecialArray):
 
     def __init__(self, *args: Any) -> None:
         """Make an array of one value (a real one, too), or of the two parts."""
+        args = without_tensor(type(self), args)
         if len(args) == 1:
             args = _arguments(args[0])
         super().__init__(*args)

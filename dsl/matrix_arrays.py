@@ -24,7 +24,13 @@ from lumijit.functions.matrix_math import (
 from lumijit.recipes import carry_out
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import MATRIX
-from lumijit.special_arrays import SpecialArray, is_real, joined, parts_of
+from lumijit.special_arrays import (
+    SpecialArray,
+    is_real,
+    joined,
+    parts_of,
+    without_tensor,
+)
 
 
 class Matrices(SpecialArray):
@@ -39,7 +45,7 @@ class Matrices(SpecialArray):
 
         A matrix of another size is cut, or becomes part of an identity matrix.
         """
-        super().__init__(*_rows(type(self), args))
+        super().__init__(*_rows(type(self), without_tensor(type(self), args)))
 
     @classmethod
     def _operand(cls, value: Any, op: Op) -> tuple[Any, ...]:

@@ -16,7 +16,13 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.quaternion_math import RULES, TAKE_REALS, conjugate
 from lumijit.recipes import carry_out
 from lumijit.spec import require
-from lumijit.special_arrays import SpecialArray, is_real, joined, parts_of
+from lumijit.special_arrays import (
+    SpecialArray,
+    is_real,
+    joined,
+    parts_of,
+    without_tensor,
+)
 
 
 class Quaternions(SpecialArray):
@@ -31,6 +37,7 @@ class Quaternions(SpecialArray):
 
     def __init__(self, *args: Any) -> None:
         """Make an array of one value (a real one, too), or of the parts x, y, z, w."""
+        args = without_tensor(type(self), args)
         if len(args) == 1 and is_real(args[0]):
             args = (0, 0, 0, args[0])
         super().__init__(*args)

@@ -25,7 +25,7 @@ from lumijit.runtime.dtypes import FLOAT16, FLOAT32, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.scalar_arrays import wrap as wrap_host
-from lumijit.spec import DYNAMIC, find, require
+from lumijit.spec import COMPLEX, DYNAMIC, TENSOR, find, require
 
 Parts = tuple[Any, ...]
 _LEAVES: dict[type[Any], type[Any]] = {}
@@ -98,6 +98,18 @@ class SpecialArray(ArrayBase):
         """The entries as an ordinary array."""
         cls: Any = find(self._spec.plain())
         return cls(self)
+
+
+def without_tensor(cls: type[Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of a constructor, a tensor as an ordinary array."""
+    value = args[0] if len(args) == 1 else None
+    if not isinstance(value, ArrayBase) or value._spec.kind is not TENSOR:
+        return args
+    if len(value.shape) != len(cls._spec.shape):
+        return args
+    # As in NumPy, the parts of complex numbers are next to each other.
+    value = value.T if cls._spec.kind is COMPLEX else value
+    return (require(cls._spec.plain(), cls.__name__)(value),)
 
 
 def leaf_class(cls: type[Any]) -> type[Any]:

@@ -174,8 +174,10 @@ DRAWN = {
     r".*\be\+(3\d|30\d)\b.* = |.*\de\+(3\d|30\d)\b.* = ": (
         "large numbers as NumPy, without overflow on the way"
     ),
+    r".*dr\.copysign\(x, z\), dr\.backward": "at 0, as of `abs`, 0",
+    r".*dr\.prod\(x\), dr\.backward": "also where a factor is 0",
     r".*dr\.cross\(.*Array33": "vectors of rows; Dr.Jit mixes rows and columns",
-    r".*dr\.lerp\(.*U?Int": "the opposite of an unsigned number doesn't wrap",
+    r".*dr\.s?lerp\(.*U?Int": "the opposite of an unsigned number doesn't wrap",
     r".*dr\.reduce\(ReduceOp\.(Or|And)": "reduced, as the reference says",
     r".*dr\.(clip|clamp)\(": (
         "where the ends are in wrong order, the first one counts; derivatives are 1 at "

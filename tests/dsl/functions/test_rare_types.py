@@ -76,6 +76,10 @@ def test_slices_tiles_and_gradients_of_what_has_no_such_dimension() -> None:
 def test_flat_arrays_of_other_types() -> None:
     assert entries(Float(TensorXi([1, 2]))) == [1, 2]
     assert entries(Bool(TensorXb([True, False]))) == [True, False]
+    assert entries(Complex2f(TensorXf([[1, 2], [3, 4]]))) == [1 + 2j, 3 + 4j]
+    assert entries(Quaternion4f(TensorXi([[1], [2], [3], [4]]))) == [1, 2, 3, 4]
+    assert entries(Matrix2f(TensorXf([[[1], [2]], [[3], [4]]]))) == [1, 2, 3, 4]
+    assert entries(scalar.Matrix2f(scalar.TensorXf([[1, 2], [3, 4]]))) == [1, 2, 3, 4]
     found: Any = dr.unravel(Array2f, Int(1, 2, 3, 4))
     assert type(found) is Array2f
     assert entries(found) == [1, 3, 2, 4]
