@@ -12,9 +12,8 @@ from contextlib import contextmanager
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
-from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.lower.packet.lanes import lane_of, mask_bits
-from lumijit.compiler.lower.packet.lines import Kind, Line, Lines, Test
+from lumijit.compiler.lower.packet.lines import Kind, Line, Lines, Test, Tests
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import is_baked
 from lumijit.runtime.dtypes import BOOL
@@ -26,6 +25,8 @@ class Ends:
     def __init__(self, low: PacketState, lines: Lines) -> None:
         self.low = low
         self.lines = lines.found
+        self._truth = lines.truth
+        self._premises = lines.premises
         self._known: ChainMap[object, str] = ChainMap()
 
     @contextmanager
@@ -37,7 +38,7 @@ class Ends:
 
     def first(self, node: Node) -> str:
         """Return what a node is in the first lane."""
-        return self._at(node, 0)
+        return self._at(node, 0, frozenset())
 
     def hold(self, lines: Iterable[Line], masks: Iterable[Node]) -> str:
         """Return whether lines hold in this packet, and all lanes are active.
@@ -47,20 +48,21 @@ class Ends:
         tests: dict[Test, None] = {}
         parts = [self._all_run()]
         for mask in masks:
-            line = self.lines.get(mask)
-            if is_true(mask):
-                continue
-            if line is None:
+            truth = self._truth(mask)
+            if truth is None:
                 parts.append(self._is_full(self.low.values[mask]))
             else:
-                tests.update(dict.fromkeys(line.tests))
-                parts.append(self.first(mask))
+                tests.update(dict.fromkeys(truth))
         for line in lines:
             tests.update(dict.fromkeys(line.tests))
         # In an order that doesn't depend on where nodes are in memory.
         order = self.low.order
         wanted = sorted(tests, key=lambda t: (order[t.node], t.kind.name, t.step))
         parts += [self._test(test) for test in wanted]
+        return self.every(parts)
+
+    def every(self, parts: Iterable[str]) -> str:
+        """Return whether all of some scalars are true."""
         result = ""
         for part in dict.fromkeys(filter(None, parts)):
             result = self.low.b.emit(f"and i1 {result}, {part}") if result else part
@@ -93,7 +95,9 @@ class Ends:
             ones = self.first(node)
             more = b.emit(f"add {ty} {ones}, 1")
             return b.emit(f"icmp eq {ty} {b.emit(f'and {ty} {ones}, {more}')}, 0")
-        ends = self._at(node, 0), self._at(node, last)
+        ends = self.first(node), self._at(node, last, self._premises[test])
+        if test.kind is Kind.TRUE:
+            return b.emit(f"and i1 {ends[0]}, {ends[1]}")
         if test.kind is Kind.GROWN:
             growth = b.emit(f"sub {ty} {ends[1]}, {ends[0]}")
             return b.emit(f"icmp eq {ty} {growth}, {test.step * last}")
@@ -103,51 +107,54 @@ class Ends:
             predicate = ("s" if node.type.is_signed else "u") + order
         return b.emit(f"icmp {predicate} {ty} {ends[0]}, {ends[1]}")
 
-    def _at(self, node: Node, lane: int) -> str:
-        """Return what a node is in a lane, after its operands."""
+    def _at(self, node: Node, lane: int, premises: Tests) -> str:
+        """Return what a node is in a lane if `premises` hold, after its operands."""
         stack = [node]
         while stack:
             top = stack[-1]
-            if (top, lane) in self._known:
-                stack.pop()
-                continue
-            deps = self._made_of(top, lane)
-            missing = [d for d in deps if (d, lane) not in self._known]
-            if missing:
-                stack += missing
-            else:
-                self._known[top, lane] = self._scalar(top, lane)
-                stack.pop()
-        return self._known[node, lane]
+            key = top, lane, premises
+            if key not in self._known:
+                deps = self._made_of(top, lane, premises)
+                keys = [(d, lane, premises) for d in deps]
+                missing = [d for d in keys if d not in self._known]
+                if missing:
+                    stack += [d for d, _, _ in missing]
+                    continue
+                self._known[key] = self._scalar(
+                    top, lane, [self._known[k] for k in keys]
+                )
+            stack.pop()
+        return self._known[node, lane, premises]
 
-    def _made_of(self, node: Node, lane: int) -> tuple[Node, ...]:
+    def _made_of(self, node: Node, lane: int, premises: Tests) -> tuple[Node, ...]:
         """Return the operands that a scalar is computed from."""
         line = self.lines.get(node)
-        if node in self.low.scalars or (lane and line is not None and line.is_sure):
+        is_near = lane and line is not None and line.tests <= premises
+        if node in self.low.scalars or is_near:
             return ()
         is_computed = node.op.lower is not None or node.op in (CAST, BITCAST)
         is_integer = all(d.type.is_int or d.type.is_bool for d in node.deps)
         return node.deps if is_computed and is_integer else ()
 
-    def _scalar(self, node: Node, lane: int) -> str:
+    def _scalar(self, node: Node, lane: int, args: list[str]) -> str:
         low, b = self.low, self.low.b
         ty, line = node.type.llvm, self.lines.get(node)
         found = low.scalars.get(node)
         if found is not None:
             return found
-        if lane and line is not None and line.is_sure:
-            first = self._at(node, 0)
-            if not line.step:
-                return first
-            return b.emit(f"add {ty} {first}, {line.step * lane}")
-        if node.op is COUNTER:
-            return b.emit(f"trunc i64 {low.index_name} to i32")
+        if args:
+            return low.compute_scalar(node, args)
         if node.op is LITERAL:
             if is_baked(node):
                 return low.scalar_builder.const(node.type, node.attr)
             return self._argument(node)
-        if self._made_of(node, lane):
-            return low.compute_scalar(node, [self._known[d, lane] for d in node.deps])
+        if lane and line is not None:
+            # It grows steadily, or this is tested.
+            first = self.first(node)
+            step = line.step * lane
+            return b.emit(f"add {ty} {first}, {step}") if step else first
+        if node.op is COUNTER:
+            return b.emit(f"trunc i64 {low.index_name} to i32")
         vector = low.values[node]
         if node.type is BOOL:
             return lane_of(b, b.type(BOOL), b.narrow(vector), lane)

@@ -10,6 +10,9 @@ of a texel) become one wide load per lane and a transposition (`columns`). Reads
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.type_names import bits_of, mangled
 from lumijit.compiler.ir.checked_reads import is_checked, split
@@ -18,6 +21,7 @@ from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
+from lumijit.compiler.lower.packet.lines import Tests
 from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
@@ -25,6 +29,8 @@ from lumijit.compiler.plan.program import target_root
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 
 MAX_SPAN = 4
+# Reads that more tests than this decide are all made apart if one doesn't hold.
+MANY_PARTS = 4
 _WORDS = (4, 8)
 Key = tuple[int, ...]
 
@@ -154,17 +160,38 @@ class Gathers:
     def _read_runs(self, nodes: list[Node]) -> None:
         """Read entries of which those of all lanes probably follow each other.
 
-        The packets in which they do, and all lanes read, have code of their own.
+        The packets in which they do, and all lanes read, have code of their own. Of the
+        others, those reads are made apart that have to be.
         """
+        runs = self.runs
+        parts: dict[Tests, list[Node]] = {}
+        for node in nodes:
+            parts.setdefault(runs.found[node.deps[1]].tests, []).append(node)
+        held = [
+            runs.hold([n.deps[1] for n in part], [n.deps[2] for n in part])
+            for part in parts.values()
+        ]
+
+        def by_part() -> list[str]:
+            for node in nodes:
+                for dep in node.deps[1:]:
+                    runs.vector(dep)
+            for part, condition in zip(parts.values(), held, strict=True):
+                self._read_either(part, condition, partial(self._load_apart, part))
+            return [self.low.values.pop(node) for node in nodes]
+
+        is_cut = 1 < len(parts) <= MANY_PARTS
+        apart = by_part if is_cut else partial(self._load_apart, nodes)
+        self._read_either(nodes, runs.ends.every(held), apart)
+
+    def _read_either(
+        self, nodes: list[Node], held: str, apart: Callable[[], list[str]]
+    ) -> None:
+        """Read runs if something holds, else apart."""
         b = self.b
-        values = self.runs.read(
-            [node.deps[1] for node in nodes],
-            [node.deps[2] for node in nodes],
-            [b.mask_type if n.type is BOOL else b.type(n.type) for n in nodes],
-            lambda: self._load_runs(nodes),
-            lambda: self._load_apart(nodes),
-        )
-        for node, value in zip(nodes, values, strict=True):
+        types = [b.mask_type if n.type is BOOL else b.type(n.type) for n in nodes]
+        found = self.runs.read(held, types, partial(self._load_runs, nodes), apart)
+        for node, value in zip(nodes, found, strict=True):
             self.low.values[node] = b.note_wide(value) if node.type is BOOL else value
 
     def read_target(self, node: Node, base: str) -> str:
@@ -190,8 +217,7 @@ class Gathers:
             place = runs.address(t.memory_llvm, base, index)
             return self._load(t, place, self.low.under_mask(runs.vector(mask)))
         (found,) = runs.read(
-            [index],
-            [mask],
+            runs.hold([index], [mask]),
             [b.memory_type(t)],
             lambda: [runs.load(t, base, index)],
             lambda: [apart()],

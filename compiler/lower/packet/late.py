@@ -2,8 +2,8 @@
 
 Reads of runs take the scalars of their first lanes (`ends`). The vectors of positions
 are needed only where reads or writes are made lane by lane, so they are computed late:
-there. Reads of a block that the same tests decide are made together: in one block, or
-apart, from positions that share their code.
+there. Reads of a block are made together: one test serves most packets, and those that
+have to be made apart share what their positions are computed from.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
     SCATTER,
 )
-from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.lower.packet.lines import Line, Lines, Tests
+from lumijit.compiler.lower.packet.lines import Line, Lines, Test
 from lumijit.compiler.lower.packet.tables import is_table
 from lumijit.compiler.plan.program import Program
 
 # Values that are read at once take registers until they are used.
-MAX_GROUP = 8
+MAX_GROUP = 12
+# Reads with more tests than these, of each and besides, don't look for runs.
+TESTS_OF_READ = 3
+MORE_TESTS = 64
 
 
 class Late:
@@ -46,6 +48,7 @@ class Late:
         self._lines = self.lines.found
         self._fixed = fixed
         self._wanted = wanted
+        self._dear: set[Node] = set()
         self._home: dict[Node, tuple[int, int]] = {}
         self._users: dict[Node, list[Node]] = {}
         self._kept: set[Node] = {*program.outputs}
@@ -60,15 +63,34 @@ class Late:
                 if node in wanted:
                     for dep in node.deps:
                         self._users.setdefault(dep, []).append(node)
+        self._choose(program, blocks)
+        while dear := [
+            node for node, group in self.groups.items() if self._is_dear(group)
+        ]:
+            self._dear.update(dear)
+            self._choose(program, blocks)
+
+    def _choose(self, program: Program, blocks: Iterable[Iterable[Node]]) -> None:
+        self.nodes.clear()
+        self.groups.clear()
         for node in reversed(program.all_nodes()):
-            if node in wanted and self._is_late(node):
+            if node in self._wanted and self._is_late(node):
                 self.nodes.add(node)
         for nodes in blocks:
             self._group(nodes)
 
+    def _is_dear(self, group: list[Node]) -> bool:
+        """Tell whether tests of reads cost more than reading lane by lane."""
+        tests: set[Test] = set()
+        for node in group:
+            _, index, mask = node.deps
+            tests |= self._lines[index].tests
+            tests |= self.lines.truth(mask) or set()
+        return len(tests) > TESTS_OF_READ * len(group) + MORE_TESTS
+
     def is_run(self, node: Node) -> bool:
         """Tell whether the lanes of a read probably read a run."""
-        if node.op is not GATHER or node in self._fixed:
+        if node.op is not GATHER or node in self._fixed or node in self._dear:
             return False
         return node.deps[1] in self._lines and not is_table(node.deps[0])
 
@@ -99,17 +121,19 @@ class Late:
         if user.op is SCATTER:
             _, value, index, mask = user.deps
             is_run = index in self._lines and self._lines[index].step != 0
-            is_known = mask is not node or node in self._lines
+            is_known = mask is not node or self.lines.truth(node) is not None
             return is_run and value is not node and is_known
         if not self.is_run(user):
             return False
         _, index, mask = user.deps
-        is_asked = node in self._lines and not is_direct(user, self._lines[index])
-        return mask is not node or is_asked
+        if mask is not node:
+            return True
+        is_asked = not is_direct(user, self._lines[index])
+        return is_asked and self.lines.truth(node) is not None
 
     def _group(self, nodes: Iterable[Node]) -> None:
         """Put reads together that nothing stands between."""
-        open_groups: dict[tuple[Tests, Node | None], list[Node]] = {}
+        open_groups: dict[Node | None, list[Node]] = {}
         for node in nodes:
             if node.op in REGIONS:
                 open_groups.clear()
@@ -119,8 +143,7 @@ class Late:
             if is_direct(node, self._lines[index]):
                 continue
             # Lanes that data chooses are asked for their reads only.
-            chosen = None if is_true(mask) or mask in self._lines else mask
-            key = self._lines[index].tests, chosen
+            key = None if self.lines.truth(mask) is not None else mask
             group = open_groups.get(key, [])
             is_open = 0 < len(group) < MAX_GROUP
             if not is_open or not self._is_there(node, group):

@@ -44,6 +44,7 @@ class Kind(Enum):
     GROWN = "they differ by as much as without limits"
     ORDERED = "it didn't wrap around between them"
     ONES = "it is a power of two minus 1"
+    TRUE = "both are true"
 
 
 class Test(NamedTuple):
@@ -111,6 +112,8 @@ class Lines:
 
     def __init__(self, program: Program, uniform: Collection[Node]) -> None:
         self.found: dict[Node, Line] = {}
+        #: What has to hold for a test to tell anything: it comes with these.
+        self.premises: dict[Test, Tests] = {}
         self._rises: dict[Node, Rise] = {}
         for node in program.all_nodes():
             if node in uniform or _is_single(node):
@@ -131,6 +134,27 @@ class Lines:
             if all(dep in self.found or dep in strided for dep in deps):
                 strided.add(node)
         return strided
+
+    def truth(self, mask: Node) -> Tests | None:
+        """Return the tests that a mask is true in all lanes, if there are any."""
+        tests: set[Test] = set()
+        stack = [mask]
+        while stack:
+            part = stack.pop()
+            line = self.found.get(part)
+            if part.op is lo.AND:
+                stack += part.deps
+            elif line is None:
+                return None
+            elif not is_true(part):
+                same = Test(Kind.SAME, part)
+                premises = self.premises.get(same, line.tests)
+                place = self.found.get(part.deps[0]) if part.op is lo.INSIDE else None
+                if place is not None:
+                    # If it wrapped around between, one of the ends wouldn't be inside.
+                    premises = place.tests
+                tests |= self._with(premises, Test(Kind.TRUE, part))
+        return frozenset(tests)
 
     def _look(self, node: Node) -> None:
         line = self._line(node)
@@ -186,7 +210,11 @@ class Lines:
         if rise.is_ordered:
             return rise.tests
         step = 1 if rise.most > 0 else -1
-        return rise.tests | {Test(Kind.ORDERED, node, step)}
+        return self._with(rise.tests, Test(Kind.ORDERED, node, step))
+
+    def _with(self, premises: Tests, test: Test) -> Tests:
+        self.premises[test] = premises
+        return premises | {test}
 
     def _line(self, node: Node) -> Line | None:
         op = node.op
@@ -227,7 +255,7 @@ class Lines:
         )
         ordered = self._ordered(moving[0]) if is_one else None
         if ordered is not None:
-            return Line(0, ordered | {Test(Kind.SAME, node)})
+            return Line(0, self._with(ordered, Test(Kind.SAME, node)))
         if len(known) < len(node.deps) or any(line.step for line in known):
             return None
         return Line(0, frozenset().union(*(line.tests for line in known)))
@@ -239,15 +267,19 @@ class Lines:
             rise, step = self._rise(node), sum(steps)
             if rise is None or rise[:2] != (min(step, 0), max(step, 0)):
                 return None
-            return Line(step, rise.tests | {Test(Kind.GROWN, node, step)})
+            return Line(step, self._with(rise.tests, Test(Kind.GROWN, node, step)))
         if node.op not in (ar.MOD, lo.AND) or steps[1]:
             return None
-        grown = tests | {Test(Kind.GROWN, node, steps[0])}
+        premises: Tests | None
         if node.op is lo.AND:
             # Remainders of powers of two need not be of what doesn't wrap around.
-            return Line(steps[0], grown | {Test(Kind.ONES, node.deps[1])})
-        ordered = self._ordered(node.deps[0])
-        return None if ordered is None else Line(steps[0], grown | ordered)
+            premises = self._with(tests, Test(Kind.ONES, node.deps[1]))
+        else:
+            premises = self._ordered(node.deps[0])
+        if premises is None:
+            return None
+        grown = Test(Kind.GROWN, node, steps[0])
+        return Line(steps[0], self._with(premises | tests, grown))
 
     def _entry(self, node: Node) -> Line | None:
         """Look at an entry that all lanes read."""
@@ -257,7 +289,7 @@ class Lines:
         if line is None or active is None or line.step or active.step:
             return None
         # Never sure: what the first lane has read is nothing if it isn't active.
-        return Line(0, line.tests | active.tests | {Test(Kind.SAME, node)})
+        return Line(0, self._with(line.tests | active.tests, Test(Kind.SAME, node)))
 
 
 def _is_single(node: Node) -> bool:

@@ -72,8 +72,7 @@ class Runs:
 
     def read(
         self,
-        indices: Collection[Node],
-        masks: Iterable[Node],
+        held: str,
         types: Iterable[str],
         packed: Callable[[], list[str]],
         apart: Callable[[], list[str]],
@@ -81,17 +80,15 @@ class Runs:
         """Return values that are read in one of two ways.
 
         Args:
-            indices: runs.
-            masks: those of the reads.
+            held: whether all lanes are active, and on runs (see `hold`).
             types: how the values are spelled.
             packed: reads where all lanes are active and on runs.
             apart: reads elsewhere.
         """
         b = self.low.b
-        held = self.hold(indices, masks)
         self.low.cross_mask()
         labels = [b.label(s) for s in ("packed", "apart", "read")]
-        b.branch_if(held, *labels[:2])
+        self.decide(held, *labels[:2])
         sides: list[tuple[str, list[str]]] = []
         for label, values in zip(labels, (packed, apart), strict=False):
             b.block(label)
@@ -105,6 +102,12 @@ class Runs:
             b.emit(f"phi {ty} [ {one}, %{left} ], [ {other}, %{right} ]")
             for ty, one, other in zip(types, ones, others, strict=True)
         ]
+
+    def decide(self, held: str, packed: str, apart: str) -> None:
+        """Go to one of two blocks by what `hold` returned."""
+        # Else LLVM makes a jump of each test, which takes long to compile.
+        hint = ", !unpredictable !0"
+        self.low.b.line(f"br i1 {held}, label %{packed}, label %{apart}{hint}")
 
     def hold(self, indices: Collection[Node], masks: Iterable[Node]) -> str:
         """Return whether all lanes are active under some masks, and on runs.

@@ -82,7 +82,7 @@ class Stores:
         packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
         held = runs.hold(places, (mask,))
         self.low.cross_mask()
-        b.branch_if(held, packed, some)
+        runs.decide(held, packed, some)
         b.block(packed)
         with runs.aside():
             for write in writes:
