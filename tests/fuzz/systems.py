@@ -105,7 +105,8 @@ def is_refused(result: Any) -> bool:
 def is_same(ours: Any, theirs: Any, floor: float = 1, tolerance: float = 2e-5) -> bool:
     """Compare two results; errors are alike whatever their types.
 
-    Entries below `floor` may differ by as much as this may.
+    Entries below `floor` may differ by as much as this may. At 1, doubles may differ by
+    as much as singles.
     """
     if is_refused(ours) or is_refused(theirs):
         return is_refused(ours) and is_refused(theirs)
@@ -113,7 +114,7 @@ def is_same(ours: Any, theirs: Any, floor: float = 1, tolerance: float = 2e-5) -
         if len(ours) != len(theirs):
             return False
         if isinstance(ours[0], str):
-            tolerance = _tolerance(ours[0], tolerance)
+            tolerance = _tolerance(ours[0], tolerance, floor)
         pairs = zip(ours, theirs, strict=True)
         return all(is_same(a, b, floor, tolerance) for a, b in pairs)
     if ours == theirs:
@@ -158,7 +159,7 @@ def _distance(found: Any, exact: Any, tolerance: float = 2e-5) -> float:
         ]
     except ValueError:
         return 0 if found == exact else math.inf
-    scale = max(abs(b) for _, b in pairs) * _tolerance(found[0], tolerance)
+    scale = max(abs(b) for _, b in pairs) * _tolerance(found[0], tolerance, 0)
     errors = [
         0 if _is_near(a.real, b.real, 0) and _is_near(a.imag, b.imag, 0) else abs(a - b)
         for a, b in pairs
@@ -172,13 +173,15 @@ def _is_near(a: float, b: float, slack: float) -> bool:
     return a == b or (a != a and b != b)
 
 
-def _tolerance(cls: str, otherwise: float) -> float:
+def _tolerance(cls: str, otherwise: float, floor: float) -> float:
+    """Return how much entries of a type may differ, relatively."""
     found = re.search(r"(Float|f)(16|32|64)?$", cls)
-    return _TOLERANCES[found[2]] if found else otherwise
-
-
-#: How much entries may differ, relatively, by the width of their type.
-_TOLERANCES = {"16": 5e-3, "32": 2e-5, None: 2e-5, "64": 1e-12}
+    if found and found[2] == "16":
+        return 5e-3
+    # What is compared loosely is so in double precision, too.
+    if found and found[2] == "64" and floor < 1:
+        return 1e-12
+    return 2e-5 if found else otherwise
 
 
 if __name__ == "__main__":
