@@ -72,6 +72,9 @@ class Literals:
     def widen(self, offset: int) -> None:
         """Choose which late numbers the block has as packets, from `offset` on."""
         width = self.low.b.width
+        if self.low.b.target.has_avx512:
+            # An operand in memory can be one number for all lanes.
+            return
         for bits in (32, 64):
             slots = [s for n, s in self.late.items() if n.type.bits == bits]
             # What else is in the range does no harm.
