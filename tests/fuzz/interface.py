@@ -176,6 +176,12 @@ DRAWN = {
         "large numbers as NumPy, without overflow on the way"
     ),
     r".*dr\.copysign\(x, z\), dr\.backward": "at 0, as of `abs`, 0",
+    rf".*{_MATRIX}.*dr\.safe_\w+\(x\), dr\.backward": (
+        "no slope where the argument is clipped; Dr.Jit has NaN in matrices"
+    ),
+    r".*(power|pow)\(.*\b0(\.0)?\b.* = |.* \*\* .*\b(0|False)\b.* = ": (
+        "x ** 0 is 1, as of C and NumPy"
+    ),
     r".*dr\.prod\(x\), dr\.backward": "also where a factor is 0",
     r".*dr\.cross\(.*Array33": "vectors of rows; Dr.Jit mixes rows and columns",
     r".*dr\.s?lerp\(.*U?Int": "the opposite of an unsigned number doesn't wrap",
@@ -201,7 +207,7 @@ DRAWN = {
         "three entries; Dr.Jit shows or reads four"
     ),
     r"scalar: dr\.(lzcnt|log2i|brev|popcnt|tzcnt)\(\w+8": "eight bits, not 32",
-    r"scalar: .*(//|%|prod|sum|dot|matmul|mul|pow|power)\W": (
+    r"scalar: .*(//|%|prod|sum|nested|dot|matmul|mul|pow|power)\W": (
         "integers wrap and divide as on other backends; Dr.Jit's as Python's"
     ),
     r"scalar: dr\.(width|\w+_t|argm\w+|\w+_v)\(": (
@@ -220,11 +226,13 @@ DRAWN = {
     rf".*Matrix\df\d*\((Quaternion|Complex|Array){_REFUSED}": (
         "a matrix is made of a number or of all its entries"
     ),
-    r".*dr\.(sh_eval|euler_to_quat|quat_apply|take_interp|transform_compose|nn\.)"
+    r".*dr\.(norm|sh_eval|euler_to_quat|quat_apply|take_interp|transform_compose|nn\.)"
     rf"{_REFUSED}": "of floats only",
     rf".*dr\.(abs_)?dot\({_REFUSED}": "as many items on both sides",
     rf".*(len|dr\.reverse)\(TensorX\w+\([^[]*{_REFUSED}": "no dimensions, as NumPy",
-    rf".*\[[^[]*\(.*\]{_REFUSED}": "a flat array has one dimension, a number none",
+    rf".*(\[[^[]*\(.*|\)\[-?\d)\]{_REFUSED}": (
+        "a flat array has one dimension, a number none, and indices are within"
+    ),
     rf".*Xb.* [-+*] {_REFUSED}": "masks aren't added",
 }
 
@@ -238,7 +246,7 @@ def main() -> None:
     words("--peer-python", required=True, help="a Python that has the peer")
     words("--count", type=int, default=0, help="draw as many expressions at random")
     words("--seed", type=int, default=1, help="of what is drawn")
-    words("--all", action="store_true", help="print these, too")
+    words("--all", action="store_true", help="print known differences, too")
     options = parser.parse_args()
     if options.count:
         asked = drawn(options.seed, options.count)
