@@ -8,6 +8,8 @@ refused (`control.state`), since the change would be lost.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
+from types import MemberDescriptorType
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -16,10 +18,28 @@ from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 
 
+@cache
+def slots_of(cls: Any) -> dict[str, Any]:
+    """Return the descriptors of the attributes of a class that have slots."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, item in vars(base).items():
+            if isinstance(item, MemberDescriptorType):
+                found[name] = item
+            else:
+                found.pop(name, None)
+    return found
+
+
 def undeclared(value: Any, fields: Collection[str]) -> dict[str, Any]:
     """Return the attributes of an object that are none of its class's fields."""
     found: dict[str, Any] = getattr(value, "__dict__", {})
-    if len(found) <= len(fields) and all(name in fields for name in found):
+    cls: Any = type(value)
+    slots = slots_of(cls)
+    if slots and not all(name in fields for name in slots):
+        others = [name for name in slots if name not in fields and hasattr(value, name)]
+        found = {**found, **{name: getattr(value, name) for name in others}}
+    elif len(found) <= len(fields) and all(name in fields for name in found):
         return {}
     return {name: item for name, item in found.items() if name not in fields}
 
@@ -27,7 +47,7 @@ def undeclared(value: Any, fields: Collection[str]) -> dict[str, Any]:
 def bring(result: Any, like: Any, fields: Collection[str]) -> None:
     """Give an object what another one has besides its fields."""
     for name, item in undeclared(like, fields).items():
-        result.__dict__[name] = _own(item)
+        object.__setattr__(result, name, _own(item))
 
 
 def differs(before: Any, after: Any) -> bool:

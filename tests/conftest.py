@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -75,12 +76,23 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", choices=targets.NAMES, default="host")
+    parser.addoption("--order", type=int, help="seed of a random order of all tests")
 
 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Skip what asks how packets are written, or about the host's memory, elsewhere."""
+    """Skip what asks how packets are written, or about the host's memory, elsewhere.
+
+    With `--order`, modules, and tests in each, come in a random order: what one leaves
+    behind may break another.
+    """
+    seed = config.getoption("--order")
+    if seed is not None:
+        numbers = random.Random(seed)
+        modules = {item.nodeid.split("::")[0]: numbers.random() for item in items}
+        places = {item.nodeid: numbers.random() for item in items}
+        items.sort(key=lambda i: (modules[i.nodeid.split("::")[0]], places[i.nodeid]))
     kinds = {config.getoption("--target"), settings.target}
     for name, others in (("packets", {"thread", "device"}), ("host", {"device"})):
         if kinds & others:

@@ -32,6 +32,7 @@ from lumijit.control.state import (
     same_object,
     zeros_like,
 )
+from lumijit.control.twins import common_twins
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.errors import StateError
@@ -219,8 +220,8 @@ class Merge:
         self._enter(None, *parts, yes.kept, no.kept)
         for holder, a, b in sides.changed(yes, no):
             label = (sides.held.parts.name_of(holder),)
-            parts = Parts((a,), label), Parts((b,), label)
-            self._enter(holder, *parts, yes.keep(parts[0]), no.keep(parts[1]))
+            both = Parts((a,), label), Parts((b,), label)
+            self._enter(holder, *both, yes.keep(both[0]), no.keep(both[1]))
         self.finals: list[Any] = []
         self.types: dict[int, type[Any]] = {}
         self.pairs: dict[int, tuple[Node, Node]] = {}
@@ -230,10 +231,13 @@ class Merge:
         self.repeated: dict[int, int] = {}
         self.computed: dict[int, Node] = {}
         known: dict[tuple[int, int], int] = {}
+        twins = common_twins(*parts)
         for k, (yes_leaf, no_leaf) in enumerate(zip(self.yes, self.no, strict=True)):
             final = None
             a, b = yes_leaf.original, no_leaf.original
-            if is_array(a) and is_array(b):
+            if k in twins:
+                self.repeated[k] = twins[k]
+            elif is_array(a) and is_array(b):
                 known_k = known.setdefault((id(a), id(b)), k)
                 if known_k != k:
                     self.repeated[k] = known_k

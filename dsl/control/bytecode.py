@@ -197,6 +197,8 @@ class Inert:
             found = self.codes[id(code)] = self._look_at_globals(function)
         if defaults and not PLAIN.issuperset(map(type, defaults)):
             return _LEAVES
+        if has_attributes(function):
+            return _LEAVES
         if closure:
             facts = _FACTS.get(id(code)) or facts_of(code)
             if facts.rebinds:
@@ -277,6 +279,12 @@ class Inert:
         else:
             is_left = is_foreign(kind) or kind is partial
         return _LEAVES if is_left else 0
+
+
+def has_attributes(function: FunctionType) -> bool:
+    """Tell whether a function has attributes; one that decorators leave is none."""
+    space = function.__dict__
+    return bool(space) and (len(space) > 1 or "__wrapped__" not in space)
 
 
 def is_state(value: Any) -> bool:

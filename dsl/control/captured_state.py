@@ -90,7 +90,8 @@ class Outside:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to watch."""
-        return not self.reach.places and (self.around is None or self.around.is_empty)
+        is_empty = not (self.reach.places or self.reach.is_shared)
+        return is_empty and (self.around is None or self.around.is_empty)
 
     def leave(self, values: Sequence[Any], labels: Sequence[str]) -> None:
         """Leave what is state, or an argument, to the construct.
@@ -99,8 +100,7 @@ class Outside:
         functions reach them otherwise: their changes would be no state's.
         """
         parts = Parts(values, labels)
-        seen = self.reach.seen
-        seen.update(map(id, parts.containers))
+        self.reach.leave(parts.containers)
         if not all(
             type(leaf) in PLAIN or isinstance(leaf, FlatArray) for leaf in parts.leaves
         ):

@@ -19,6 +19,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.record import local
 from lumijit.control.state import is_array
+from lumijit.control.twins import twins
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory
 
@@ -84,6 +85,7 @@ class Knowledge:
 
     def __init__(self, parts: Parts, width: int, memory: Memory) -> None:
         self.parts = parts
+        self.twins = twins(parts)
         # The number of elements, as far as known.
         self.width = width
         # The sizes of the arguments, where the initial value is of size 1.
@@ -116,9 +118,15 @@ class Knowledge:
         self.constant.update(found.constant)
         self.variable.update(found.variable)
         self.indexed.update(found.indexed)
-        leaves = self.parts.leaves
         for k, cls in found.numbers.items():
-            self.numbers[k], leaves[k] = leaves[k], cls(leaves[k])
+            self.promote(k, cls)
+
+    def promote(self, k: int, cls: type[Any]) -> None:
+        """Make a number an array, or an array of another type."""
+        leaves = self.parts.leaves
+        number = self.numbers.setdefault(k, leaves[k])
+        twin = leaves[self.twins.get(k, k)]
+        leaves[k] = twin if type(twin) is cls else cls(number)
 
     def begin_anew(self, parts: Parts | None = None) -> None:
         """Forget what was found out; `parts`: the state, if it is another one now."""
@@ -127,6 +135,7 @@ class Knowledge:
             buffer.width = 1
         if parts is not None:
             self.parts, self._first = parts, None
+            self.twins = twins(parts)
         elif self._first is not None:
             self.parts.leaves[:] = self._first
         for known in (self.indexed, self.constant, self.variable, self.separate):
@@ -161,7 +170,8 @@ class Knowledge:
         if self.foreseen is None:
             return True
         numbers = self.foreseen.numbers
-        if any(k not in args or outputs[k] is args[k] for k in numbers):
+        own = [k for k in numbers if k not in self.twins]
+        if any(k not in args or outputs[k] is args[k] for k in own):
             return False
         expected = {args[k]: outputs[k] for k in self.foreseen.sizes if k in args}
         return not expected or _grow(expected, [*outputs.values()], inner)

@@ -1,67 +1,184 @@
 """Containers stay the objects that they are when control flow changes their contents.
 
 A primitive hands copies of PyTrees to its functions and returns new ones. Plain Python
-would have changed the caller's object, which others may refer to. Owns finding out
-which containers a function only changed, and bringing the results back into the
-caller's. Primitives return the caller's arrays themselves where they stayed.
+would have changed the caller's object, which others may refer to. Owns listing the
+containers in a value, bringing contents back into the caller's, and letting these stand
+for copies; which of these a result stands for is up to `syntax.handed`. Primitives
+return the caller's arrays themselves where they stayed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import is_
 from typing import Any
 
 from lumijit import pytree
+from lumijit.base import ArrayBase
+from lumijit.undeclared import slots_of
 
 Path = tuple[Any, ...]
-Objects = dict[Path, Any]
+Entries = list[tuple[Any, Any]]
 
 
-def objects_in(value: Any) -> Objects:
-    """Return the mutable containers in a value by their paths."""
-    found: Objects = {}
+def objects_in(value: Any) -> dict[Path, tuple[Any, Entries]]:
+    """Return the mutable containers in a value by their paths, with their entries."""
+    found: dict[Path, tuple[Any, Entries]] = {}
     _collect(value, (), found)
     return found
 
 
-def _collect(value: Any, path: Path, found: Objects) -> None:
+def _collect(value: Any, path: Path, found: dict[Path, tuple[Any, Entries]]) -> None:
     if pytree.is_container(value):
+        entries = list(pytree.children(value))
         if not isinstance(value, tuple):
-            found[path] = value
-        for key, child in pytree.children(value):
+            found[path] = value, entries
+        for key, child in entries:
             _collect(child, (*path, key), found)
 
 
-def kept(before: Objects, value: Any) -> set[Path]:
-    """Return where a value has the containers that it had before."""
-    now = objects_in(value)
-    return {path for path, item in now.items() if before.get(path) is item}
+def has_changed(value: Any, entries: Entries) -> bool:
+    """Tell whether a container has other entries than it had."""
+    now = list(pytree.children(value))
+    return len(now) != len(entries) or any(
+        child is not before or key != old
+        for (key, child), (old, before) in zip(now, entries, strict=True)
+    )
 
 
-def brought_back(original: Any, new: Any, paths: set[Path], path: Path = ()) -> Any:
-    """Give containers of `original`, those at `paths`, the contents of `new`.
+def brought_back(new: Any, originals: dict[Path, Any], path: Path = ()) -> Any:
+    """Give the caller's containers the contents that they have in `new`.
 
-    Return the final value. What hasn't changed stays the object that it was.
+    Args:
+        new: the final value, as a primitive has made it.
+        originals: the caller's containers, by where they are in the value.
+        path: where the value is.
+
+    Returns:
+        The final value, which has the caller's containers.
     """
-    if original is new or type(original) is not type(new):
-        return new
     kind = pytree.container_kind(new)
-    if kind is None or (path not in paths and not isinstance(new, tuple)):
+    if kind is None or not originals:
         return new
-    before = dict(pytree.children(original))
-    items = [
-        brought_back(before.get(key, child), child, paths, (*path, key))
-        for key, child in pytree.children(new)
-    ]
+    entries = list(pytree.children(new))
+    items = [brought_back(v, originals, (*path, key)) for key, v in entries]
     if isinstance(new, tuple):
         return pytree.rebuild(new, items)
+    target = originals.get(path, new)
+    before = dict(pytree.children(target))
+    changed = [
+        (key, item)
+        for (key, _), item in zip(entries, items, strict=True)
+        if key not in before or before[key] is not item
+    ]
     if isinstance(new, list):
-        original[:] = items
+        target[:] = items
     elif isinstance(new, dict):
-        entries = pytree.rebuild(new, items)
-        original.clear()
-        original.update(entries)
+        found = pytree.rebuild(new, items)
+        target.clear()
+        target.update(found)
     else:
-        for key, item in zip(kind.keys(new), items, strict=True):
-            if before[key] is not item:
-                object.__setattr__(original, str(key), item)
-    return original
+        for key, item in changed:
+            object.__setattr__(target, str(key), item)
+    return target
+
+
+class Exchange:
+    """Objects of the caller stand for their copies while a function runs.
+
+    So it finds the same objects whichever way it gets at them. Contents change places.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Take originals and copies."""
+        self._pairs = [
+            (original, copy)
+            for original, copy in pairs
+            if original is not copy and not isinstance(original, ArrayBase)
+        ]
+        self._originals = {id(copy): original for original, copy in self._pairs}
+        self._copies = {id(original): copy for original, copy in self._pairs}
+        self._is_on = False
+
+    def begin(self, values: Any) -> Any:
+        """Return values with originals in the place of copies."""
+        self._is_on = True
+        known: dict[int, Any] = {}
+        for original, copy in self._pairs:
+            _swap(original, copy)
+            _replace(original, self._originals, known)
+        return _with(values, self._originals, known)
+
+    def end(self, values: Any = None) -> Any:
+        """Return values with copies in the place of originals; only once."""
+        if not self._is_on:
+            return values
+        self._is_on = False
+        known: dict[int, Any] = {}
+        result = _with(values, self._copies, known)
+        for original, _ in self._pairs:
+            _replace(original, self._copies, known)
+        for original, copy in self._pairs:
+            _swap(original, copy)
+        return result
+
+
+def _with(value: Any, others: dict[int, Any], known: dict[int, Any]) -> Any:
+    """Return a value with other containers in the place of some."""
+    key = id(value)
+    if key in others:
+        return others[key]
+    if not pytree.is_container(value) or isinstance(value, ArrayBase):
+        return value
+    if key not in known:
+        children = [child for _, child in pytree.children(value)]
+        items = [_with(child, others, known) for child in children]
+        is_same = all(map(is_, items, children))
+        known[key] = value, value if is_same else pytree.rebuild(value, items)
+    return known[key][1]
+
+
+def _replace(value: Any, others: dict[int, Any], known: dict[int, Any]) -> None:
+    """Put other containers in the place of some that a container has."""
+    for key, child in list(pytree.children(value)):
+        other = _with(child, others, known)
+        if other is child:
+            continue
+        if isinstance(value, (list, dict)):
+            value[key] = other
+        else:
+            object.__setattr__(value, str(key), other)
+
+
+def _swap(a: Any, b: Any) -> None:
+    """Exchange the contents of two containers of one class."""
+    if isinstance(a, list):
+        a[:], b[:] = b[:], a[:]
+        return
+    one, other = (
+        v if isinstance(v, dict) else getattr(v, "__dict__", {}) for v in (a, b)
+    )
+    entries = dict(one)
+    for space, new in ((one, dict(other)), (other, entries)):
+        space.clear()
+        space.update(new)
+    if not isinstance(a, dict):
+        cls: Any = type(a)
+        for slot in slots_of(cls).values():
+            held = [slot.__get__(v) if _has(slot, v) else _MISSING for v in (a, b)]
+            for target, new in ((a, held[1]), (b, held[0])):
+                if new is not _MISSING:
+                    slot.__set__(target, new)
+                elif _has(slot, target):
+                    slot.__delete__(target)
+
+
+_MISSING: Any = object()
+
+
+def _has(slot: Any, value: Any) -> bool:
+    try:
+        slot.__get__(value)
+    except AttributeError:
+        return False
+    return True

@@ -124,12 +124,14 @@ def _snapshot(values: Any) -> Callable[[], None]:
 
 targets.while_loop = run_loop
 targets.if_stmt = run_if
+targets.loop_mode = lambda: "symbolic" if flags.symbolic_loops else "evaluated"
 targets.watch = watch
 targets.left_alone = left_alone
 targets.standing_in = standing_in
 targets.snapshot = _snapshot
 targets.objects_in = identity.objects_in
-targets.kept = identity.kept
+targets.has_changed = identity.has_changed
+targets.exchange = identity.Exchange
 targets.brought_back = identity.brought_back
 targets.is_array = _is_array
 targets.holds = _holds

@@ -80,7 +80,7 @@ class Invocation:
         outside = Outside()
         for leaf in self.values:
             if is_array(leaf):
-                outside.reach.ignore(leaf)
+                outside.reach.seen.add(id(leaf))
         start = outside.reach.mark()
         if objects:
             for name, value in zip(self.parts.names, self.values, strict=True):

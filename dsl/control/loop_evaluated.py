@@ -43,6 +43,7 @@ from lumijit.control.state import (
     wrong_width,
     zeros_like,
 )
+from lumijit.control.twins import common_twins
 from lumijit.control.write_rules import check_writes
 from lumijit.instance_registry import opaque
 from lumijit.pytree import Parts
@@ -82,8 +83,10 @@ class EvaluatedLoop:
         self.name = name
         self.strict = strict
         self.mask_type: type[Any] = object
-        # What the condition was computed from, and how often it was the same.
+        # What the condition was computed from, and how often it was the same; what
+        # active elements have of the state that the last turn changed.
         self.sources: dict[int, Node] = {}
+        self.returned: dict[int, Node] = {}
         self.repeated = 0
         self.iteration = 0
         # The arrays that the last iteration changed in place, by id.
@@ -117,7 +120,7 @@ class EvaluatedLoop:
         self.iteration += 1
         if self.iteration % _LOOKED_AT != 1:
             return
-        sources = _sources(condition, trace.state.mask)
+        sources = _sources(condition, trace.state.mask, self.returned)
         self.repeated = self.repeated + _LOOKED_AT if sources == self.sources else 0
         self.sources = sources
         if self.repeated >= MAX_REPEATED:
@@ -203,6 +206,7 @@ class EvaluatedLoop:
         """
         old = Parts(state, self.labels)
         held, objects, others = Held(old), contents(old), loose(old)
+        self.returned.clear()
         try:
             with writes.watched() as found, trace.masked_only(active):
                 given = pytree.copied(state)
@@ -228,8 +232,11 @@ class EvaluatedLoop:
         merged: list[Any] = []
         results: list[Result] = []
         known: dict[tuple[int, int], Any] = {}
+        twins = common_twins(old, new)
         for k, (before, value) in enumerate(zip(old.leaves, new.leaves, strict=True)):
-            if value is not before:
+            if k in twins:
+                value = merged[twins[k]]
+            elif value is not before:
                 # One array under two names stays one. (Equal numbers are none.)
                 pair = id(before), id(value)
                 joined = known.get(pair)
@@ -309,16 +316,25 @@ class EvaluatedLoop:
         if value._node.size not in (1, active.size) and active.size != 1:
             raise wrong_width(self.name, name(), before, value, active.size)
         blended = trace.select(active, value._node, before._node)
+        if blended is not value._node:
+            self.returned[id(blended)] = value._node
         return wrap(type(value), blended)
 
 
-def _sources(root: Node, mask: Node | None) -> dict[int, Node]:
+def _sources(
+    root: Node, mask: Node | None, returned: dict[int, Node]
+) -> dict[int, Node]:
     """Return the data that a node is computed from, by id; this keeps it alive.
 
-    The mask of the active elements, which indexing takes part in, doesn't count.
+    The mask of the active elements, which indexing takes part in, doesn't count, nor
+    does what others have than was `returned` by the body.
     """
-    found = reached(
-        [] if root is mask else [root],
-        lambda node: [dep for dep in node.deps if dep is not mask],
-    )
-    return {id(node): node for node in found if not node.deps}
+
+    def operands(node: Node) -> list[Node]:
+        found = returned.get(id(node))
+        return [found] if found else [dep for dep in node.deps if dep is not mask]
+
+    found = reached([] if root is mask else [root], operands)
+    return {
+        id(node): node for node in found if not node.deps and id(node) not in returned
+    }

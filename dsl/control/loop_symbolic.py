@@ -421,7 +421,7 @@ class SymbolicLoop(Knowledge):
         number = self.numbers.get(k, before)
         cls = common_type(number, value, self.mask_type)
         if cls is not None:
-            self.numbers[k], self.parts.leaves[k] = number, cls(number)
+            self.promote(k, cls)
         return cls is not None
 
     def _constant_leaf(

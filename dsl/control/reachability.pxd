@@ -13,6 +13,8 @@ cdef class Reach:
     cdef public list holders
     cdef public list functions
     cdef public set seen
+    cdef public set state
+    cdef public object is_shared
     cdef public object _known
     cdef public set _namespaces
     cdef public set _mentioned

@@ -10,7 +10,7 @@ of the places is up to `captured_state`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from types import (
     FunctionType,
@@ -26,6 +26,7 @@ import numpy as np
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control.bytecode import (
@@ -33,6 +34,7 @@ from lumijit.control.bytecode import (
     Facts,
     facts_of,
     globals_of,
+    has_attributes,
     is_foreign,
     is_users,
 )
@@ -104,14 +106,16 @@ class Reach:
         self.holders: list[Location] = []
         self.functions: list[FunctionType] = []
         self.seen: set[int] = set() if around is None else set(around.seen)
+        # Containers of the construct's state; whether others hold one of them.
+        self.state: set[int] = set()
+        self.is_shared: bool = around is not None and around.is_shared
         self._known = None if known is None else known.seen
         self._namespaces: set[int] = set()
         # Names in functions found so far, and methods that none has mentioned.
         self._mentioned: set[str] = set()
         self._methods: dict[str, list[FunctionType]] = {}
         self._looks: dict[type[Any], Look | None] = {}
-        # How many of the places have been followed.
-        self._followed = 0
+        self._followed = 0  # So many of the places.
         self._left_out: list[tuple[str, Any, Facts]] = []
         if around is not None:
             for name, cell, facts in around._left_out:
@@ -125,7 +129,7 @@ class Reach:
         """Find what is reached from an object or function."""
         if isinstance(root, FunctionType):
             self._namespaces.add(id(root.__globals__))
-        places, seen, looks = self.places, self.seen, self._looks
+        places, seen, state, looks = self.places, self.seen, self.state, self._looks
         arrays, nodes, holders = self.arrays, self.nodes, self.holders
         self._visit(root, None, label)
         while self._followed < len(places):
@@ -133,7 +137,10 @@ class Reach:
             self._followed += 1
             for value in place.followed():
                 kind = type(value)
-                if kind in PLAIN or id(value) in seen:
+                if kind in PLAIN:
+                    continue
+                if id(value) in seen:
+                    self.is_shared |= id(value) in state
                     continue
                 if looks.get(kind) is not _is_array:
                     self._visit(value, place, "")
@@ -144,9 +151,12 @@ class Reach:
                 nodes.append(value._node)
                 holders.append(place)
 
-    def ignore(self, value: Any) -> None:
-        """Leave an object out, as something else takes care of it."""
-        self.seen.add(id(value))
+    def leave(self, containers: Sequence[Any]) -> None:
+        """Leave containers out, as they are state; note if others hold one of them."""
+        keys = {id(v) for v in containers if not isinstance(v, ArrayBase) and v != ()}
+        self.is_shared |= not self.seen.isdisjoint(keys - self.state)
+        self.state |= keys
+        self.seen.update(map(id, containers))
 
     def changed(self, span: Span) -> list[Location]:
         """List the places that don't hold the very objects that they held."""
@@ -158,6 +168,7 @@ class Reach:
         """Find what a value leads to, unless that has been done."""
         kind = type(value)
         if kind in PLAIN or id(value) in self.seen:
+            self.is_shared |= id(value) in self.state
             return
         try:
             look = self._looks[kind]
@@ -229,6 +240,8 @@ class Reach:
         if is_followed and (id(namespace) in self._namespaces or is_users(name)):
             self.seen.add(id(code))
             self._mention(facts, namespace)
+        if has_attributes(function):
+            self.add(Attributes(function, None, code.co_name, function.__dict__))
         if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
             self._visit(function.__defaults__, None, function.__name__)
         if function.__kwdefaults__:
@@ -240,6 +253,7 @@ class Reach:
             return
         if name in self.own_names:
             self._left_out.append((name, cell, facts))
+            self.is_shared |= id(Variable(cell, None, name).held(name)) in self.state
             return
         self.seen.add(id(cell))
         variable = Variable(cell, None, name)

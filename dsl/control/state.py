@@ -35,6 +35,7 @@ from lumijit.syntax.undefined import Undefined
 from lumijit.undeclared import differs, undeclared
 
 NUMBERS = (bool, int, float)
+_WITHOUT = (list, tuple, dict)
 _MUTABLE = (set, bytearray, deque, np.ndarray)
 MODES = ("scalar", "symbolic", "evaluated", None)
 State = tuple[Any, ...]
@@ -290,9 +291,8 @@ def _beside_fields(value: Any) -> dict[str, Any]:
 
     Those of a tensor are what its field stands for.
     """
-    if isinstance(value, ArrayBase):
-        return {}
-    kind = kind_of(type(value)) if getattr(value, "__dict__", None) else None
+    cls = type(value)
+    kind = None if cls in _WITHOUT or isinstance(value, ArrayBase) else kind_of(cls)
     return {} if kind is None else undeclared(value, kind.keys(value))
 
 

@@ -20,15 +20,19 @@ def _never(_value: Any) -> bool:
     return False
 
 
+def _never_with(_value: Any, _entries: Any) -> bool:
+    return False
+
+
 def _nothing(*_args: Any) -> Any:
     return None
 
 
-def _no_paths(_before: Any, _value: Any) -> set[Any]:
-    return set()
+def _no_objects(_value: Any) -> dict[Any, Any]:
+    return {}
 
 
-def _new_value(_original: Any, new: Any, _paths: set[Any]) -> Any:
+def _new_value(new: Any, _originals: dict[Any, Any]) -> Any:
     return new
 
 
@@ -45,9 +49,10 @@ def _not_now() -> bool:
 
 
 def _is_tree(value: Any) -> bool:
-    """Tell whether `value` is a container whose entries may be replaced."""
+    """Tell whether `value` is or has a container whose entries may be replaced."""
     return (
         isinstance(value, (list, dict))
+        or (isinstance(value, tuple) and any(map(_is_tree, value)))
         or hasattr(type(value), "DRJIT_STRUCT")
         or (dataclasses.is_dataclass(value) and not isinstance(value, type))
     )
@@ -63,6 +68,7 @@ class Targets:
             is the site's, for what one run finds out for the next.
         if_stmt: The primitive for branches. Where one branch returns an
             `Undefined` object, the result is the other branch's value.
+        loop_mode: Returns the mode of vectorized loops without a hint.
         watch: Remembers what a construct's functions reach that is no state.
         left_alone: `left_alone(watch, function, args, describe)` calls a body and
             refuses its changes of that, or has them adopted.
@@ -70,9 +76,12 @@ class Targets:
             tells, later, where else originals are that others in `given` stand for,
             if these have been changed in place: who watches it, and the places.
         snapshot: Returns a function that undoes changes of PyTrees in place.
-        objects_in: Lists the mutable objects in a value, by their paths.
-        kept: Returns at which of these paths a value still has the same objects.
-        brought_back: Gives an original value's objects the contents of a new value's.
+        objects_in: Lists the mutable objects in a value, by their paths, with entries.
+        has_changed: Tells whether an object has other entries than it had.
+        exchange: `exchange(pairs)` has a method `begin`, which lets originals stand for
+            copies, and one, `end`, which ends that.
+        brought_back: `brought_back(value, originals)` gives original objects, by their
+            paths, the contents that they have in a value, and makes these part of it.
         is_array: Tells whether a condition must be vectorized.
         holds: Tells whether a condition is known to hold for all elements.
         known: Returns what a vectorized condition is, if all elements share it and
@@ -96,13 +105,15 @@ class Targets:
 
     while_loop: Callable[..., Any] = _no_primitive
     if_stmt: Callable[..., Any] = _no_primitive
+    loop_mode: Callable[[], str | None] = _nothing
     watch: Callable[..., Any] = _nothing
     left_alone: Callable[..., Any] = _no_primitive
     standing_in: Callable[..., Callable[[], Any]] = _no_places
     snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
-    objects_in: Callable[[Any], Any] = _nothing
-    kept: Callable[[Any, Any], set[Any]] = _no_paths
-    brought_back: Callable[[Any, Any, set[Any]], Any] = _new_value
+    objects_in: Callable[[Any], dict[Any, Any]] = _no_objects
+    has_changed: Callable[[Any, Any], bool] = _never_with
+    exchange: Callable[[Any], Any] = _no_primitive
+    brought_back: Callable[[Any, dict[Any, Any]], Any] = _new_value
     is_array: Callable[[Any], bool] = _never
     holds: Callable[[Any], bool] = _never
     known: Callable[[Any], bool | None] = _nothing

@@ -8,7 +8,7 @@ primitives themselves are reached through `hooks.targets`.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -16,12 +16,16 @@ from lumijit.runtime import errors
 from lumijit.runtime.tracebacks import hides_frames
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.conditions import Conditions, Forced
+from lumijit.syntax.handed import Parted
 from lumijit.syntax.nesting import entered
-from lumijit.syntax.object_state import Handed, Inputs, ObjectState, attempts
+from lumijit.syntax.object_state import Inputs, ObjectState, attempts
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
 from lumijit.syntax.site import Raising, Site, SiteState, inputs_of, labels_of
 from lumijit.syntax.undefined import Undefined, fail
+
+#: So often may the first turn of a loop be another one than those that follow.
+_MOST_PARTED = 3
 
 
 class Runtime(Conditions):
@@ -64,19 +68,17 @@ class Runtime(Conditions):
         who = f"a side of '{where.kind}' (line {where.place.line})"
 
         def attempt(state: ObjectState) -> Any:
-            handed = Handed(dict(zip(labels, values, strict=True)))
+            state.hand(dict(zip(labels, values, strict=True)), {}, where)
             names = state.labels_of_slots((*labels, *where.outs))
-            changing = tuple(handed.originals)
+            changing = tuple(n for n in labels if n in state.handed.originals)
 
             def side(function: Callable[..., Any]) -> Callable[..., Any]:
                 def run(*args: Any) -> tuple[Any, ...]:
                     state.write(args[len(values) :])
                     inputs = args[: len(values)]
                     given = dict(zip(labels, inputs, strict=True))
-                    value = handed.during(
-                        lambda: state.run(function, inputs, lambda: who),
-                        given,
-                        lambda _: given,
+                    value = state.run(
+                        function, inputs, lambda: who, given, lambda _: given
                     )
                     results = value if count > 1 else (value,)
                     return (*results, *(given[n] for n in changing), *state.read())
@@ -95,7 +97,7 @@ class Runtime(Conditions):
                 )
             changed = merged[count:]
             for name, value in zip(changing, changed, strict=False):
-                handed.bring_back(name, value)
+                state.handed.bring_back(name, value)
             state.finish(changed[len(changing) :])
             return merged[:count] if count > 1 else merged[0]
 
@@ -329,11 +331,8 @@ class Runtime(Conditions):
             if targets.known(test) is False:
                 final = tuple([state[i] for i in places])
         if final is None:
-            final = attempts(
-                inputs_of(where, inputs),
-                (cond, body),
-                partial(self._vector_loop, where, inputs, cond, body, hints),
-            )
+            functions = cond, body
+            final = self._turns(site, inputs, functions, hints, None, _MOST_PARTED)
         if is_entered:
             return final
         left = list(final)
@@ -345,16 +344,74 @@ class Runtime(Conditions):
             )
         return tuple(left)
 
+    def _turns(
+        self,
+        site: int,
+        values: tuple[Any, ...],
+        functions: tuple[Callable[..., Any], Callable[..., tuple[Any, ...]]],
+        hints: dict[str, Any],
+        outside: Collection[int] | None,
+        left: int,
+    ) -> tuple[Any, ...]:
+        """Run a vectorized loop.
+
+        If names have other objects after the first turn, which are changed, that turn
+        is a branch around those that follow; `left` is how often. `outside` has the
+        ids of objects that others may see.
+        """
+        where = self.sites[site]
+        run = partial(self._vector_loop, where, values, functions, hints, outside)
+        try:
+            result: tuple[Any, ...] = attempts(inputs_of(where, values), functions, run)
+            return result
+        except Parted:
+            if not left:
+                raise self._parted(where) from None
+        places = [where.ins.index(n) for n in where.outs]
+        cond, body = functions
+        originals = targets.objects_in(values)
+
+        def first(*entries: Any) -> tuple[Any, ...]:
+            inner = {
+                id(copy)
+                for path, (copy, _) in targets.objects_in(entries).items()
+                if outside is None or id(originals[path][0]) in outside
+            }
+            state = list(entries)
+            for i, value in zip(places, body(*entries), strict=True):
+                state[i] = value
+            return self._turns(site, tuple(state), functions, hints, inner, left - 1)
+
+        def none(*entries: Any) -> tuple[Any, ...]:
+            return tuple([entries[i] for i in places])
+
+        mode = hints.get("mode") or targets.loop_mode()
+        return self.if_stmt(cond(*values), values, first, none, site, mode=mode)
+
+    @staticmethod
+    def _parted(where: Site) -> errors.SyntaxTransformError:
+        return syntax_error(
+            where.filename,
+            where.function,
+            where.place,
+            "the variables of this loop exchange objects in each turn, and the body "
+            "changes these in place, so which object is changed differs from turn to "
+            "turn",
+            "assign the contents of the objects (a.x = b.x) in place of the objects "
+            "(a = b), or make new objects in place of changing them.",
+        )
+
     @staticmethod
     def _vector_loop(
         where: Site,
         values: tuple[Any, ...],
-        cond: Callable[..., Any],
-        body: Callable[..., tuple[Any, ...]],
+        functions: tuple[Callable[..., Any], Callable[..., tuple[Any, ...]]],
         hints: dict[str, Any],
+        outside: Collection[int] | None,
         slots: ObjectState,
     ) -> tuple[Any, ...]:
-        state = SiteState(where, values, slots)
+        cond, body = functions
+        state = SiteState(where, values, slots, True, outside)
 
         def run_cond(*entries: Any) -> Any:
             return state.test(cond, entries)

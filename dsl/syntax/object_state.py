@@ -8,13 +8,16 @@ changed, and where, is found by `targets.left_alone`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from lumijit.runtime.contexts import Variable, apart, on_error
 from lumijit.syntax.bindings import targets
+from lumijit.syntax.handed import Handed, Parted, Reports
+from lumijit.syntax.places import syntax_error
 from lumijit.syntax.undefined import Undefined
 
 
@@ -60,7 +63,26 @@ class Found:
         self.place.put(self.key, value)
 
 
-Slot = Attribute | Found
+class Whole:
+    """An object that a construct changes where no variable names it in the end."""
+
+    key = None
+
+    def __init__(self, owner: Any, label: str) -> None:
+        self.owner = owner
+        self.label = label
+        self._copy = owner
+
+    def read(self) -> Any:
+        """Return the copy that the running function has."""
+        return self._copy
+
+    def write(self, value: Any) -> None:
+        """Take another copy."""
+        self._copy = value
+
+
+Slot = Attribute | Found | Whole
 
 
 class Changed(BaseException):
@@ -97,35 +119,87 @@ class ObjectState:
         self.slots = tuple(slots)
         self.watch = watch
         self.before = self.read()
-        self._containers = Handed(dict(enumerate(self.before)))
+        self.hand({}, {})
+
+    def hand(
+        self,
+        variables: dict[str, Any],
+        read: dict[str, Any],
+        where: Any = None,
+        is_loop: bool = False,
+        outside: Collection[int] | None = None,
+    ) -> None:
+        """Hand variables to functions of a site, besides slots; see `Handed`."""
+        self._where = where
+        self._is_exchanged = self.watch is not None and self.watch.reach.is_shared
+        values: dict[Any, Any] = {**variables, **dict(enumerate(self.before))}
+        reports = Reports(self._part if is_loop else self._hand_on, self._share)
+        self.handed = Handed(values, read, reports, is_loop, outside)
+
+    def _part(self, lost: list[tuple[Any, Any]]) -> None:
+        raise Parted
+
+    def _hand_on(self, lost: list[tuple[Any, Any]]) -> None:
+        """Hand objects on that will have other contents."""
+        found = [Whole(item, f"{self._label_of(name)} (before)") for name, item in lost]
+        raise Changed(self.watch, [*found])
+
+    def _share(self, one: Any, other: Any) -> None:
+        """Refuse to change an object that names have in some elements only."""
+        where = self._where
+        names = " and ".join(repr(self._label_of(name)) for name in (one, other))
+        raise syntax_error(
+            where.filename,
+            where.function,
+            where.place,
+            f"{names} are one object in some elements, not in others, and the "
+            f"{where.kind!r} here changes it, which both would see",
+            "assign the contents of an object (a.x = b.x) in place of the object (a = "
+            "b), or make new objects in place of changing them.",
+        )
+
+    def _label_of(self, name: Any) -> str:
+        return name if isinstance(name, str) else self.slots[name].label
 
     def run(
-        self, function: Callable[..., Any], args: Iterable[Any], who: Callable[[], str]
-    ) -> Any:
-        """Call a function of the construct; it must leave other objects alone."""
-        watch = self.watch
-        call = partial(function, *args)
-        if watch is not None:
-            call = partial(self._watched, watch, function, args, who)
-        if not self._containers.originals:
-            return call()
-
-        def entries() -> dict[Any, Any]:
-            return dict(enumerate(self.read()))
-
-        return self._containers.during(call, entries(), lambda _: entries())
-
-    def _watched(
         self,
-        watch: Any,
         function: Callable[..., Any],
         args: Iterable[Any],
         who: Callable[[], str],
+        given: Mapping[str, Any] = MappingProxyType({}),
+        left: Callable[[Any], Mapping[str, Any]] = lambda _: {},
     ) -> Any:
-        changed = self.standing_in(args)
-        result = targets.left_alone(
-            watch, function, args, lambda: ("@syntax", who(), self.owned(), self._adopt)
-        )
+        """Call a function of the construct; it must leave other objects alone.
+
+        Args:
+            function: the function.
+            args: its arguments.
+            who: returns what an error calls it.
+            given: the variables that it gets.
+            left: tells from its result what it leaves in these.
+        """
+        handed, entries = self.handed, self.read()
+        known: dict[Any, Any] = {**given, **dict(enumerate(entries))}
+        changed = self.standing_in(args) if self.watch is not None else list
+
+        def call(values: tuple[Any, Any]) -> tuple[Any, Any]:
+            if self._is_exchanged:
+                self.write(values[1])
+            result = self._watched(function, values[0], who)
+            return result, self.read()
+
+        def after(found: tuple[Any, Any]) -> dict[Any, Any]:
+            return {**left(found[0]), **dict(enumerate(found[1]))}
+
+        values = tuple(args), entries
+        if handed.originals:
+            result, entries = handed.during(
+                call, known, after, values, self._is_exchanged
+            )
+            if self._is_exchanged:
+                self.write(entries)
+        else:
+            result, _ = call(values)
         for watcher, found in changed():
             owned = self.owned()
             new = [
@@ -136,6 +210,17 @@ class ObjectState:
             if new:
                 self._adopt(watcher, new)
         return result
+
+    def _watched(
+        self, function: Callable[..., Any], args: Iterable[Any], who: Callable[[], str]
+    ) -> Any:
+        if self.watch is None:
+            return function(*args)
+
+        def describe() -> tuple[Any, ...]:
+            return "@syntax", who(), self.owned(), self._adopt
+
+        return targets.left_alone(self.watch, function, args, describe)
 
     def standing_in(self, args: Iterable[Any]) -> Callable[[], Any]:
         """Return what tells where else arrays are that a function will have changed.
@@ -164,7 +249,7 @@ class ObjectState:
         What this construct assigns itself comes last: it is newer than an entry of it.
         """
         for k, (slot, value) in enumerate(zip(self.slots, values, strict=True)):
-            slot.write(self._containers.bring_back(k, value))
+            slot.write(self.handed.bring_back(k, value))
 
     def labels_of_slots(self, taken: Iterable[str]) -> tuple[str, ...]:
         """Name the slots; a closure's variable may be called like one of here."""
@@ -183,36 +268,6 @@ class ObjectState:
     def restore_on_error(self) -> None:
         """Leave no value of one branch behind when the primitive fails."""
         on_error(lambda: self.write(self.before))
-
-
-class Handed:
-    """PyTrees that a construct hands to its functions, which may change them.
-
-    Each function gets copies; `bring_back` gives the caller's objects the results, as
-    far as no function has put other objects in their place.
-    """
-
-    def __init__(self, originals: dict[Any, Any]) -> None:
-        self.originals = {k: v for k, v in originals.items() if targets.is_tree(v)}
-        self._paths: dict[Any, set[Any]] = {}
-
-    def during(
-        self, run: Callable[[], Any], given: dict[Any, Any], left: Callable[[Any], Any]
-    ) -> Any:
-        """Return `run()`; it gets `given`, and `left(result)` is what it leaves."""
-        before = {name: targets.objects_in(given[name]) for name in self.originals}
-        result = run()
-        after = left(result)
-        for name, objects in before.items():
-            paths = targets.kept(objects, after[name])
-            self._paths[name] = paths & self._paths.get(name, paths)
-        return result
-
-    def bring_back(self, name: Any, value: Any) -> Any:
-        """Return the final value of a variable."""
-        if name not in self._paths:
-            return value
-        return targets.brought_back(self.originals[name], value, self._paths[name])
 
 
 class Running(NamedTuple):
@@ -265,6 +320,13 @@ def attempts(
             [(slot.label, slot.read()) for slot in slots],
             outer.watch,
         )
+        if watch is not None and watch.reach.is_shared:
+            # Constructs inside get at them, too. What they hold is no slot besides.
+            pairs = zip(inputs.values, inputs.labels, strict=True)
+            whole = [Whole(v, name) for v, name in pairs if targets.is_tree(v)]
+            state = watch.reach.state
+            own = (s for s in slots if type(s) is Whole or id(s.owner) not in state)
+            slots = _without_repetition(tuple(own), whole)
         if watch is not None and restore is None:
             restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
@@ -272,7 +334,8 @@ def attempts(
             attempt = partial(run, ObjectState(slots, watch))
             return apart(attempt, (_running, Running(around, slots)))
         except Changed as change:
-            if restore is None or change.watch is not watch:
+            if change.watch is not watch:
                 raise
-            restore()
+            if restore is not None:
+                restore()
             slots = _without_repetition(slots, change.slots)

@@ -7,8 +7,9 @@ time (`SiteState`), including attributes that it assigns on objects that are no 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
-from lumijit.syntax.object_state import Attribute, Handed, Inputs, ObjectState
+from lumijit.syntax.object_state import Attribute, Inputs, ObjectState
 from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.undefined import Undefined
 
@@ -118,7 +119,14 @@ def _label_of(name: str) -> str:
 class SiteState(ObjectState):
     """The inputs of one run of a construct."""
 
-    def __init__(self, site: Site, values: tuple[Any, ...], slots: ObjectState) -> None:
+    def __init__(
+        self,
+        site: Site,
+        values: tuple[Any, ...],
+        slots: ObjectState,
+        is_loop: bool = False,
+        outside: Collection[int] | None = None,
+    ) -> None:
         """Divide `values`, which belong to `site.ins`; `slots` change besides."""
         self.site = site
         self.values = values
@@ -132,8 +140,14 @@ class SiteState(ObjectState):
         ]
         super().__init__(slots.slots, slots.watch)
         self.attribute_labels = self.labels_of_slots(self.original)
-        outs = [n for n in site.outs if n not in site.rebound and n in self.original]
-        self.handed = Handed({n: self.original[n] for n in outs})
+        original = self.original
+        outs = {n: original[n] for n in site.outs if n in original}
+        read = {
+            n: v
+            for n, v in original.items()
+            if n not in outs and n not in site.excluded
+        }
+        self.hand(outs, read, site, is_loop, outside)
         #: What is passed to the primitive, and under which names.
         self.entries = (*(values[i] for i in self._kept), *self.before)
         self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
@@ -156,9 +170,10 @@ class SiteState(ObjectState):
 
     def test(self, function: Any, entries: tuple[Any, ...]) -> Any:
         """Evaluate the condition with `entries` as state."""
-        return self.run(
-            function, self.enter(entries), lambda: self._who("the condition")
-        )
+        inputs = self.enter(entries)
+        given = dict(zip(self.site.ins, inputs, strict=True))
+        who = partial(self._who, "the condition")
+        return self.run(function, inputs, who, given, lambda _: given)
 
     def call(
         self, function: Any, entries: tuple[Any, ...], part: str
@@ -169,14 +184,13 @@ class SiteState(ObjectState):
         """
         site = self.site
         inputs = self.enter(entries)
+        given = dict(zip(site.ins, inputs, strict=True))
 
-        def outputs() -> dict[str, Any]:
-            values = self.run(function, inputs, lambda: self._who(part))
+        def outputs(values: Any) -> dict[str, Any]:
             return dict(zip(site.outs, values, strict=True))
 
-        given = dict(zip(site.ins, inputs, strict=True))
-        result: dict[str, Any] = self.handed.during(outputs, given, lambda found: found)
-        return result
+        who = partial(self._who, part)
+        return outputs(self.run(function, inputs, who, given, outputs))
 
     def _who(self, part: str) -> str:
         return f"{part} of '{self.site.kind}' (line {self.site.place.line})"

@@ -203,7 +203,7 @@ DRAWN = {
     ),
     r".*dr\.allclose\(.*U": "distances of unsigned numbers don't wrap",
     r".*dr\.ravel\(x\), dr\.backward": "of a number for all lanes, a sum over lanes",
-    r"scalar: .*(Matrix3|Array33|Array3b)": (
+    r"scalar: .*(Matrix3|Array33|Array3b\(Array)": (
         "three entries; Dr.Jit shows or reads four"
     ),
     r"scalar: dr\.(lzcnt|log2i|brev|popcnt|tzcnt)\(\w+8": "eight bits, not 32",
@@ -213,7 +213,7 @@ DRAWN = {
     r"scalar: dr\.(width|\w+_t|argm\w+|\w+_v)\(": (
         "static arrays have no vectorized dimension, and entries are Python's numbers"
     ),
-    r".*(type_t|identity)\((float|int|bool)": "also of a Python number's type",
+    r".*type_t\((float|int|bool)": "also of a Python number's type",
     rf".*dr\.block_{_REFUSED}": "a block that isn't full is an error",
     r".*(zyx|\.x) = \['!'": "a component that isn't there is an error",
     rf".*axis={_REFUSED}": "an axis or index that isn't there is an error",
@@ -233,8 +233,6 @@ DRAWN = {
     rf".*(\[[^[]*\(.*|\)\[-?\d)\]{_REFUSED}": (
         "a flat array has one dimension, a number none, and indices are within"
     ),
-    rf".*dr\.gather\({_REFUSED}": "an index that is known to be outside is an error",
-    rf".*dr\.matmul\(Array{_REFUSED}": "a vector isn't multiplied with rows",
     rf".*Xb.* [-+*] {_REFUSED}": "masks aren't added",
 }
 

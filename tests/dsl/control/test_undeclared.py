@@ -33,6 +33,17 @@ class Data:
     step = Declared.step
 
 
+class Slotted:
+    __slots__ = ("factor", "offset", "rate", "unset", "x")
+
+    DRJIT_STRUCT = {"x": Float}
+
+    def __init__(self, x: Any = 0.0) -> None:
+        self.x = x
+
+    step = Declared.step
+
+
 def made(cls: type[Any]) -> Any:
     ball = cls() if cls is Declared else cls(Float(0))
     ball.x = Float(0)
@@ -66,7 +77,7 @@ EXPECTED = {loop: [1, 2, 4], branch: [1, 1, 1], switch: [1, 1, 1]}
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
-@pytest.mark.parametrize("cls", [Declared, Data])
+@pytest.mark.parametrize("cls", [Declared, Data, Slotted])
 @pytest.mark.parametrize("construct", EXPECTED)
 def test_they_are_found(construct: Any, cls: type[Any], mode: str) -> None:
     """They had the values that the constructor gives them."""
@@ -96,7 +107,7 @@ CHANGES = {"rate": (more, other), "offset": (component,), "factor": (number,)}
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
-@pytest.mark.parametrize("cls", [Declared, Data])
+@pytest.mark.parametrize("cls", [Declared, Data, Slotted])
 @pytest.mark.parametrize("construct", EXPECTED)
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_are_refused(

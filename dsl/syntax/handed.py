@@ -1,0 +1,253 @@
+"""PyTrees that a construct hands to its functions, which may change them.
+
+Functions get copies. Owns telling which objects of the caller the results stand for,
+and bringing contents back to them; and finding out where that isn't enough: an object
+has changed that no result stands for, names part or join in a loop, or two names have
+one object in some elements only.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from lumijit.runtime.contexts import on_error
+from lumijit.syntax.bindings import targets
+
+Path = tuple[Any, ...]
+
+
+class Parted(BaseException):
+    """The first turn of a loop is another one than those after it.
+
+    The body gives a name another object, and changes one of those that it had, or will
+    have in the next turn.
+    """
+
+
+class Reports(NamedTuple):
+    """What is called, and raises, where results don't suffice.
+
+    Attributes:
+        lost: gets names and objects that have changed where no result stands for them.
+        shared: gets names that have one object in some elements, which has changed.
+    """
+
+    lost: Callable[[list[tuple[Any, Any]]], None]
+    shared: Callable[[Any, Any], None]
+
+
+class Handed:
+    """What the functions of one construct are handed, by name.
+
+    Each result stands for the caller's object if it is that object's copy whatever
+    function has run: in a loop, also if none has.
+    """
+
+    def __init__(
+        self,
+        originals: dict[Any, Any],
+        read: dict[Any, Any],
+        reports: Reports,
+        is_loop: bool = False,
+        outside: Collection[int] | None = None,
+    ) -> None:
+        """Hand out copies of `originals`.
+
+        Args:
+            originals: the caller's values.
+            read: others, which functions don't change.
+            reports: what is called where results don't suffice.
+            is_loop: whether a function may run several times, or not at all.
+            outside: the ids of the objects that others may see; None means all.
+        """
+        self.originals = {k: v for k, v in originals.items() if targets.is_tree(v)}
+        self._read = read
+        self._reports = reports
+        self._is_loop = is_loop
+        self._outside = outside
+        self._start = {
+            name: {path: item for path, (item, _) in targets.objects_in(value).items()}
+            for name, value in self.originals.items()
+        }
+        # Which objects the results stand for, as far as it is known; and for which
+        # ones in some elements.
+        self._final = dict(self._start) if is_loop else {}
+        self._met: dict[Any, dict[Path, dict[int, Any]]] = {}
+        self._changed: dict[int, tuple[Any, Any]] = {}
+
+    def during(
+        self,
+        run: Callable[[Any], Any],
+        given: dict[Any, Any],
+        left: Callable[[Any], Any],
+        values: Any,
+        is_exchanged: bool,
+    ) -> Any:
+        """Return `run(values)`.
+
+        Args:
+            run: the function.
+            given: what it gets, by name.
+            left: tells from the result what it leaves, by name.
+            values: what it gets.
+            is_exchanged: whether the caller's objects are to stand for their copies.
+        """
+        start = self._final if self._is_loop else self._start
+        before = {n: targets.objects_in(given[n]) for n in start if n in given}
+        if not before:
+            return run(values)
+        owners: dict[int, tuple[Any, Any]] = {}
+        copies: dict[int, tuple[Any, Any]] = {}
+        for name, path, (item, _) in _entries(before):
+            owner = start[name].get(path)
+            if owner is not None:
+                owners.setdefault(id(item), (name, owner))
+                copies.setdefault(id(owner), (name, item))
+        shared = list(self._shared(given, copies)) if _merged else []
+        if is_exchanged:
+            items = {id(item): item for _, _, (item, _) in _entries(before)}
+            exchange = targets.exchange((owners[k][1], items[k]) for k in owners)
+            on_error(exchange.end)
+            try:
+                result = run(exchange.begin(values))
+                result = exchange.end(result)
+            finally:
+                exchange.end()
+        else:
+            result = run(values)
+        self._compare(before, owners, left(result), shared)
+        return result
+
+    def _compare(
+        self,
+        before: dict[Any, Any],
+        owners: dict[int, tuple[Any, Any]],
+        after: dict[Any, Any],
+        shared: list[tuple[tuple[Any, Any], tuple[Any, Any]]],
+    ) -> None:
+        """Find out what a function has done to what it was given."""
+        changed = {
+            id(item)
+            for _, _, (item, entries) in _entries(before)
+            if targets.has_changed(item, entries)
+        }
+        self._changed.update((id(owners[k][1]), owners[k]) for k in changed & {*owners})
+        ends = {
+            name: {p: item for p, (item, _) in targets.objects_in(after[name]).items()}
+            if name in after
+            else {}
+            for name in before
+        }
+        for name, end in ends.items():
+            self._note(name, end, owners)
+        for (one, first), (other, second) in shared:
+            if changed & {id(first), id(second)}:
+                self._reports.shared(one, other)
+        if self._is_loop and changed:
+            self._check_turns(before, ends, changed)
+        kept = {id(v) for found in self._final.values() for v in found.values()}
+        lost = [
+            (name, item)
+            for key, (name, item) in self._changed.items()
+            if key not in kept and (self._outside is None or key in self._outside)
+        ]
+        if lost:
+            self._reports.lost(lost)
+
+    def _shared(
+        self, given: dict[Any, Any], copies: dict[int, tuple[Any, Any]]
+    ) -> Iterator[tuple[tuple[Any, Any], tuple[Any, Any]]]:
+        """List copies of objects of which one stands for the other in some elements."""
+        for name in given.keys() & self._read.keys():
+            now = targets.objects_in(given[name])
+            for path, (item, _) in targets.objects_in(self._read[name]).items():
+                if path in now:
+                    copies = {id(item): (name, now[path][0]), **copies}
+        for key, (name, copy) in copies.items():
+            found = [copies[id(v)] for v in _sources_of(key) if id(v) in copies]
+            if found:
+                _merge(copy, [source for _, source in found])
+                yield from (((name, copy), other) for other in found)
+
+    def _note(
+        self, name: Any, end: dict[Path, Any], owners: dict[int, tuple[Any, Any]]
+    ) -> None:
+        """Note which objects the parts of a result stand for after one more run."""
+        known = self._final.get(name)
+        found: dict[Path, Any] = {}
+        for path, item in end.items():
+            for source in (item, *_sources_of(id(item))):
+                if id(source) in owners:
+                    owner = owners[id(source)][1]
+                    met = self._met.setdefault(name, {}).setdefault(path, {})
+                    met[id(owner)] = owner
+            owner = owners.get(id(item), (name, None))[1]
+            if owner is not None and (known is None or known.get(path) is owner):
+                found[path] = owner
+        self._final[name] = found
+
+    def _check_turns(
+        self, before: dict[Any, Any], ends: dict[Any, Any], changed: set[int]
+    ) -> None:
+        """See to it that the next turn of a loop changes what this one changes."""
+        # Which names have one object must be the same at the end of each turn.
+        ahead: dict[int, int] = {}
+        back: dict[int, int] = {}
+        places: dict[int, list[tuple[Any, int]]] = {}
+        for name, path, (item, _) in _entries(before):
+            if path not in ends[name]:
+                continue
+            first, last = id(item), id(ends[name][path])
+            places.setdefault(last, []).append((name, first))
+            is_same = ahead.setdefault(first, last) == last
+            is_same &= back.setdefault(last, first) == first
+            if not is_same and changed & {first, last, ahead[first], back[last]}:
+                raise Parted
+        for name, path, end in _entries(ends):
+            for source in _sources_of(id(end)):
+                for other, given in places.get(id(source), ()):
+                    own = before[name].get(path)
+                    if changed & {given, id(source), own and id(own[0])}:
+                        self._reports.shared(name, other)
+
+    def bring_back(self, name: Any, value: Any) -> Any:
+        """Return the final value of a variable."""
+        found = self._final.get(name, {})
+        result = targets.brought_back(value, found) if found else value
+        met = self._met.get(name, {})
+        if any(path not in found for path in met):
+            for path, (item, _) in targets.objects_in(result).items():
+                if path in met and path not in found:
+                    if self._is_loop and path in self._start[name]:
+                        owner = self._start[name][path]
+                        met[path][id(owner)] = owner
+                    _merge(item, met[path].values())
+        return result
+
+
+def _entries(found: dict[Any, dict[Path, Any]]) -> Iterator[tuple[Any, Path, Any]]:
+    for name, entries in found.items():
+        for path, entry in entries.items():
+            yield name, path, entry
+
+
+#: Objects that a construct has joined from several ones, by id, with these.
+_merged: dict[int, tuple[Any, list[Any]]] = {}
+
+
+def _merge(item: Any, sources: Iterable[Any]) -> None:
+    """Note that an object stands for others in some elements each."""
+    key = id(item)
+    try:
+        own = weakref.ref(item, lambda _: _merged.pop(key, None))
+        _merged[key] = own, [weakref.ref(source) for source in sources]
+    except TypeError:
+        pass  # Lists and dictionaries have no weak references.
+
+
+def _sources_of(key: int) -> list[Any]:
+    """Return what a living object stands for in some elements each, if that lives."""
+    _, references = _merged.get(key, (None, ()))
+    return [source for source in (r() for r in references) if source is not None]
