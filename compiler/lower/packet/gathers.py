@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.emit.type_names import bits_of, mangled
 from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
@@ -22,6 +20,7 @@ from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.lines import Tests
+from lumijit.compiler.lower.packet.masked import gather_call, load_call
 from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
@@ -33,32 +32,6 @@ MAX_SPAN = 4
 MANY_PARTS = 4
 _WORDS = (4, 8)
 Key = tuple[int, ...]
-
-
-def gather_call(
-    b: Builder,
-    element: str,
-    ty: str,
-    base: str,
-    index: str,
-    mask: str,
-    step: str = "",
-) -> str:
-    """Write a masked gather; lanes that the mask leaves out get zero.
-
-    Indices count entries, or what else `step` says.
-    """
-    w = b.width
-    step = step or element
-    pointers = b.emit(f"getelementptr {step}, ptr {base}, {b.type(UINT32)} {index}")
-    name = f"llvm.masked.gather.v{w}{mangled(element)}.v{w}p0"
-    masks = b.type(BOOL)
-    b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
-    align = max(1, bits_of(step) // 8)
-    return b.emit(
-        f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
-        f"{masks} {mask}, {ty} zeroinitializer)"
-    )
 
 
 class Gathers:
@@ -233,16 +206,9 @@ class Gathers:
     def _load(self, t: DType, place: str, active: str) -> str:
         """Load a packet of words."""
         b = self.b
-        ty, element, align = b.type(t), t.llvm, t.size_bytes
         if active == b.const(BOOL, True):
-            return b.emit(f"load {ty}, ptr {place}, align {align}")
-        name = f"llvm.masked.load.v{b.width}{mangled(element)}.p0"
-        masks = b.type(BOOL)
-        b.declarations[name] = f"declare {ty} @{name}(ptr, i32, {masks}, {ty})"
-        return b.emit(
-            f"call {ty} @{name}(ptr {place}, i32 {align}, "
-            f"{masks} {b.narrow(active)}, {ty} zeroinitializer)"
-        )
+            return b.emit(f"load {b.type(t)}, ptr {place}, align {t.size_bytes}")
+        return load_call(b, t.llvm, b.type(t), place, b.narrow(active))
 
     def _load_runs(self, nodes: list[Node]) -> list[str]:
         """Load runs in which all lanes are active, or what all of them read."""

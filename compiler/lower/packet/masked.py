@@ -1,0 +1,45 @@
+"""Instructions that read memory in some lanes only; the others get zero."""
+
+from __future__ import annotations
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.type_names import bits_of, mangled
+from lumijit.runtime.dtypes import BOOL, UINT32
+
+
+def load_call(b: Builder, element: str, ty: str, place: str, mask: str) -> str:
+    """Write a masked load of a packet of entries."""
+    name = f"llvm.masked.load.v{b.width}{mangled(element)}.p0"
+    masks = b.type(BOOL)
+    b.declarations[name] = f"declare {ty} @{name}(ptr, i32, {masks}, {ty})"
+    align = bits_of(element) // 8
+    return b.emit(
+        f"call {ty} @{name}(ptr {place}, i32 {align}, "
+        f"{masks} {mask}, {ty} zeroinitializer)"
+    )
+
+
+def gather_call(
+    b: Builder,
+    element: str,
+    ty: str,
+    base: str,
+    index: str,
+    mask: str,
+    step: str = "",
+) -> str:
+    """Write a masked gather.
+
+    Indices count entries, or what else `step` says.
+    """
+    w = b.width
+    step = step or element
+    pointers = b.emit(f"getelementptr {step}, ptr {base}, {b.type(UINT32)} {index}")
+    name = f"llvm.masked.gather.v{w}{mangled(element)}.v{w}p0"
+    masks = b.type(BOOL)
+    b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
+    align = max(1, bits_of(step) // 8)
+    return b.emit(
+        f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
+        f"{masks} {mask}, {ty} zeroinitializer)"
+    )
