@@ -9,7 +9,7 @@ return the caller's arrays themselves where they stayed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import Any
 
@@ -18,32 +18,39 @@ from lumijit.base import ArrayBase
 from lumijit.undeclared import slots_of
 
 Path = tuple[Any, ...]
-Entries = list[tuple[Any, Any]]
+#: Keys and entries of a container.
+Entries = tuple[Sequence[Any], Sequence[Any]]
 
 
 def objects_in(value: Any) -> dict[Path, tuple[Any, Entries]]:
     """Return the mutable containers in a value by their paths, with their entries."""
     found: dict[Path, tuple[Any, Entries]] = {}
-    _collect(value, (), found)
+    kind = pytree.container_kind(value)
+    if kind is not None:
+        _collect(value, kind, (), found)
     return found
 
 
-def _collect(value: Any, path: Path, found: dict[Path, tuple[Any, Entries]]) -> None:
-    if pytree.is_container(value):
-        entries = list(pytree.children(value))
-        if not isinstance(value, tuple):
-            found[path] = value, entries
-        for key, child in entries:
-            _collect(child, (*path, key), found)
+def _collect(
+    value: Any, kind: Any, path: Path, found: dict[Path, tuple[Any, Entries]]
+) -> None:
+    keys = kind.keys(value)
+    entries = tuple(kind.parts(value, keys))
+    if not isinstance(value, tuple):
+        found[path] = value, (keys, entries)
+    for key, child in zip(keys, entries, strict=True):
+        inner = pytree.container_kind(child)
+        if inner is not None:
+            _collect(child, inner, (*path, key), found)
 
 
 def has_changed(value: Any, entries: Entries) -> bool:
     """Tell whether a container has other entries than it had."""
-    now = list(pytree.children(value))
-    return len(now) != len(entries) or any(
-        child is not before or key != old
-        for (key, child), (old, before) in zip(now, entries, strict=True)
-    )
+    kind = pytree.container_kind(value)
+    assert kind is not None
+    before, children = entries
+    keys = kind.keys(value)
+    return keys != before or not all(map(is_, kind.parts(value, keys), children))
 
 
 def brought_back(new: Any, originals: dict[Path, Any], path: Path = ()) -> Any:

@@ -117,29 +117,29 @@ class Handed:
                 exchange.end()
         else:
             result = run(values)
-        self._compare(before, owners, left(result), shared)
+        changed = {
+            id(item)
+            for _, _, (item, entries) in _entries(before)
+            if targets.has_changed(item, entries)
+        }
+        after = left(result)
+        ends = {
+            name: {p: item for p, (item, _) in found.items()}
+            for name, found in _left(given, before, after, bool(changed))
+        }
+        self._compare(before, owners, ends, changed, shared)
         return result
 
     def _compare(
         self,
         before: dict[Any, Any],
         owners: dict[int, tuple[Any, Any]],
-        after: dict[Any, Any],
+        ends: dict[Any, Any],
+        changed: set[int],
         shared: list[tuple[tuple[Any, Any], tuple[Any, Any]]],
     ) -> None:
         """Find out what a function has done to what it was given."""
-        changed = {
-            id(item)
-            for _, _, (item, entries) in _entries(before)
-            if targets.has_changed(item, entries)
-        }
         self._changed.update((id(owners[k][1]), owners[k]) for k in changed & {*owners})
-        ends = {
-            name: {p: item for p, (item, _) in targets.objects_in(after[name]).items()}
-            if name in after
-            else {}
-            for name in before
-        }
         for name, end in ends.items():
             self._note(name, end, owners)
         for (one, first), (other, second) in shared:
@@ -225,6 +225,22 @@ class Handed:
                         met[path][id(owner)] = owner
                     _merge(item, met[path].values())
         return result
+
+
+def _left(
+    given: dict[Any, Any],
+    before: dict[Any, Any],
+    after: dict[Any, Any],
+    is_changed: bool,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the objects that a function leaves, by names and paths."""
+    for name, objects in before.items():
+        if name not in after:
+            yield name, {}
+        elif after[name] is given[name] and not is_changed:
+            yield name, objects
+        else:
+            yield name, targets.objects_in(after[name])
 
 
 def _entries(found: dict[Any, dict[Path, Any]]) -> Iterator[tuple[Any, Path, Any]]:

@@ -119,7 +119,15 @@ class ObjectState:
         self.slots = tuple(slots)
         self.watch = watch
         self.before = self.read()
-        self.hand({}, {})
+        self._handed: Handed | None = None
+
+    @property
+    def handed(self) -> Handed:
+        """What the functions are handed; slots only if nothing was said."""
+        if self._handed is None:
+            self.hand({}, {})
+        assert self._handed is not None
+        return self._handed
 
     def hand(
         self,
@@ -134,7 +142,7 @@ class ObjectState:
         self._is_exchanged = self.watch is not None and self.watch.reach.is_shared
         values: dict[Any, Any] = {**variables, **dict(enumerate(self.before))}
         reports = Reports(self._part if is_loop else self._hand_on, self._share)
-        self.handed = Handed(values, read, reports, is_loop, outside)
+        self._handed = Handed(values, read, reports, is_loop, outside)
 
     def _part(self, lost: list[tuple[Any, Any]]) -> None:
         raise Parted
@@ -178,9 +186,35 @@ class ObjectState:
             given: the variables that it gets.
             left: tells from its result what it leaves in these.
         """
-        handed, entries = self.handed, self.read()
-        known: dict[Any, Any] = {**given, **dict(enumerate(entries))}
+        handed = self.handed
         changed = self.standing_in(args) if self.watch is not None else list
+        if handed.originals:
+            result = self._handing(handed, function, args, who, given, left)
+        else:
+            result = self._watched(function, args, who)
+        for watcher, found in changed():
+            owned = self.owned()
+            new = [
+                (place, *rest)
+                for place, *rest in found
+                if not any(place.owner is o and rest[0] == key for o, key in owned)
+            ]
+            if new:
+                self._adopt(watcher, new)
+        return result
+
+    def _handing(
+        self,
+        handed: Handed,
+        function: Callable[..., Any],
+        args: Iterable[Any],
+        who: Callable[[], str],
+        given: Mapping[str, Any],
+        left: Callable[[Any], Mapping[str, Any]],
+    ) -> Any:
+        """Call a function that gets containers."""
+        entries = self.read()
+        known: dict[Any, Any] = {**given, **dict(enumerate(entries))}
 
         def call(values: tuple[Any, Any]) -> tuple[Any, Any]:
             if self._is_exchanged:
@@ -191,24 +225,11 @@ class ObjectState:
         def after(found: tuple[Any, Any]) -> dict[Any, Any]:
             return {**left(found[0]), **dict(enumerate(found[1]))}
 
+        is_exchanged = self._is_exchanged
         values = tuple(args), entries
-        if handed.originals:
-            result, entries = handed.during(
-                call, known, after, values, self._is_exchanged
-            )
-            if self._is_exchanged:
-                self.write(entries)
-        else:
-            result, _ = call(values)
-        for watcher, found in changed():
-            owned = self.owned()
-            new = [
-                (place, *rest)
-                for place, *rest in found
-                if not any(place.owner is o and rest[0] == key for o, key in owned)
-            ]
-            if new:
-                self._adopt(watcher, new)
+        result, entries = handed.during(call, known, after, values, is_exchanged)
+        if is_exchanged:
+            self.write(entries)
         return result
 
     def _watched(
