@@ -90,10 +90,11 @@ def limits(node: Node, depth: int = MAX_DEPTH) -> Range:
     if op is CAST:
         found = _cast(node.deps[0], t, depth - 1)
     else:
-        rule = _RULES.get(op)
+        rule = _extreme(node) if op is lo.SELECT else _RULES.get(op)
         if rule is None:
             return of_type(t)
-        found = rule(t, node.attr, *[limits(d, depth - 1) for d in node.deps])
+        deps = node.deps[1:] if op is lo.SELECT else node.deps
+        found = rule(t, node.attr, *[limits(d, depth - 1) for d in deps])
         low, high = of_type(t)
         # What wraps around may be anything.
         if found is None or not (low <= found[0] and found[1] <= high):
@@ -179,8 +180,17 @@ def _maximum(t: DType, attr: Any, a: Range, b: Range) -> Range | None:
     return max(a[0], b[0]), max(a[1], b[1])
 
 
-def _either(t: DType, attr: Any, mask: Range, a: Range, b: Range) -> Range | None:
+def _either(t: DType, attr: Any, a: Range, b: Range) -> Range | None:
     return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _extreme(node: Node) -> Any:
+    """Return the rule of a selection, which may be of the smaller or larger one."""
+    mask, a, b = node.deps
+    if mask.op not in _BELOW or mask.deps not in ((a, b), (b, a)):
+        return _either
+    is_less = (mask.op in (lo.LT, lo.LE)) == (mask.deps == (a, b))
+    return _minimum if is_less else _maximum
 
 
 _RULES: dict[Any, Any] = {
@@ -199,5 +209,4 @@ _RULES: dict[Any, Any] = {
     lo.SHR_BY: _shifted_right,
     lo.SHL: _shifted_left,
     lo.SHL_BY: _shifted_left,
-    lo.SELECT: _either,
 }

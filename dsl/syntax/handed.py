@@ -49,7 +49,6 @@ class Handed:
         self,
         originals: dict[Any, Any],
         read: dict[Any, Any],
-        reports: Reports,
         is_loop: bool = False,
         outside: Collection[int] | None = None,
     ) -> None:
@@ -58,13 +57,11 @@ class Handed:
         Args:
             originals: the caller's values.
             read: others, which functions don't change.
-            reports: what is called where results don't suffice.
             is_loop: whether a function may run several times, or not at all.
             outside: the ids of the objects that others may see; None means all.
         """
         self.originals = {k: v for k, v in originals.items() if targets.is_tree(v)}
         self._read = read
-        self._reports = reports
         self._is_loop = is_loop
         self._outside = outside
         self._start = {
@@ -84,6 +81,7 @@ class Handed:
         left: Callable[[Any], Any],
         values: Any,
         is_exchanged: bool,
+        reports: Reports,
     ) -> Any:
         """Return `run(values)`.
 
@@ -93,6 +91,7 @@ class Handed:
             left: tells from the result what it leaves, by name.
             values: what it gets.
             is_exchanged: whether the caller's objects are to stand for their copies.
+            reports: what is called where results don't suffice.
         """
         start = self._final if self._is_loop else self._start
         before = {n: targets.objects_in(given[n]) for n in start if n in given}
@@ -127,7 +126,7 @@ class Handed:
             name: {p: item for p, (item, _) in found.items()}
             for name, found in _left(given, before, after, bool(changed))
         }
-        self._compare(before, owners, ends, changed, shared)
+        self._compare(before, owners, ends, changed, shared, reports)
         return result
 
     def _compare(
@@ -137,6 +136,7 @@ class Handed:
         ends: dict[Any, Any],
         changed: set[int],
         shared: list[tuple[tuple[Any, Any], tuple[Any, Any]]],
+        reports: Reports,
     ) -> None:
         """Find out what a function has done to what it was given."""
         self._changed.update((id(owners[k][1]), owners[k]) for k in changed & {*owners})
@@ -144,9 +144,9 @@ class Handed:
             self._note(name, end, owners)
         for (one, first), (other, second) in shared:
             if changed & {id(first), id(second)}:
-                self._reports.shared(one, other)
+                reports.shared(one, other)
         if self._is_loop and changed:
-            self._check_turns(before, ends, changed)
+            self._check_turns(before, ends, changed, reports)
         kept = {id(v) for found in self._final.values() for v in found.values()}
         lost = [
             (name, item)
@@ -154,7 +154,7 @@ class Handed:
             if key not in kept and (self._outside is None or key in self._outside)
         ]
         if lost:
-            self._reports.lost(lost)
+            reports.lost(lost)
 
     def _shared(
         self, given: dict[Any, Any], copies: dict[int, tuple[Any, Any]]
@@ -189,7 +189,11 @@ class Handed:
         self._final[name] = found
 
     def _check_turns(
-        self, before: dict[Any, Any], ends: dict[Any, Any], changed: set[int]
+        self,
+        before: dict[Any, Any],
+        ends: dict[Any, Any],
+        changed: set[int],
+        reports: Reports,
     ) -> None:
         """See to it that the next turn of a loop changes what this one changes."""
         # Which names have one object must be the same at the end of each turn.
@@ -210,7 +214,7 @@ class Handed:
                 for other, given in places.get(id(source), ()):
                     own = before[name].get(path)
                     if changed & {given, id(source), own and id(own[0])}:
-                        self._reports.shared(name, other)
+                        reports.shared(name, other)
 
     def bring_back(self, name: Any, value: Any) -> Any:
         """Return the final value of a variable."""

@@ -141,8 +141,8 @@ class ObjectState:
         self._where = where
         self._is_exchanged = self.watch is not None and self.watch.reach.is_shared
         values: dict[Any, Any] = {**variables, **dict(enumerate(self.before))}
-        reports = Reports(self._part if is_loop else self._hand_on, self._share)
-        self._handed = Handed(values, read, reports, is_loop, outside)
+        self._is_loop = is_loop
+        self._handed = Handed(values, read, is_loop, outside)
 
     def _part(self, lost: list[tuple[Any, Any]]) -> None:
         raise Parted
@@ -227,7 +227,11 @@ class ObjectState:
 
         is_exchanged = self._is_exchanged
         values = tuple(args), entries
-        result, entries = handed.during(call, known, after, values, is_exchanged)
+        # Nothing that is kept refers to this: no arrays wait for the collector.
+        reports = Reports(self._part if self._is_loop else self._hand_on, self._share)
+        result, entries = handed.during(
+            call, known, after, values, is_exchanged, reports
+        )
         if is_exchanged:
             self.write(entries)
         return result
