@@ -87,6 +87,10 @@ class Collectives(Protocol):
     def EXTREME_BLOCK(self) -> int:
         """Entries of a piece."""
 
+    @property
+    def select_ir(self) -> Callable[[str, str, DType], str] | None:
+        """Find entries of a rank; None if runs are sorted instead."""
+
     def scan_ir(
         self, name: str, op: str, t: DType, exclusive: bool, pause: str, past: bool, /
     ) -> str:

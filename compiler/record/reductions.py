@@ -21,7 +21,7 @@ from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
-from lumijit.compiler.record import folds, memory
+from lumijit.compiler.record import folds, memory, rows
 from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
@@ -245,7 +245,7 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
     wanted = min(max(LONG_ROW // runs, 4 * SHORT_ROW), block * inner // 16)
     row = max(1, wanted // inner) * inner
     if row < SHORT_ROW:
-        return block_reduce(op, _columns(node, block, inner), block)
+        return block_reduce(op, rows.side_by_side(node, block, inner), block)
     count = runs * row
     if placement.used and placement.is_elsewhere(node):
         return placement.run_there(_reduce_rows, op, node, block, inner)
@@ -258,23 +258,6 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
     limit = max(1, 4096 * row // (block * inner))
     named_kernels.launch(kernel, args, count, ROW_BLOCK, limit, (result,))
     return block_reduce(op, from_buffer(t, result, count), row // inner, inner)
-
-
-def _columns(node: Node, block: int, inner: int) -> Node:
-    """Put the entries of each column of (…, block, inner) entries side by side."""
-    run, place = _parts(trace.counter(node.size), block)
-    run, column = _parts(run, inner)
-    place = trace.emit3(ar.FMA, run, literal(UINT32, block), place)
-    place = trace.emit3(ar.FMA, place, literal(UINT32, inner), column)
-    return memory.entries(node, place, trace.make_true(1))
-
-
-def _parts(number: Node, size: int) -> tuple[Node, Node]:
-    """Return quotient and remainder."""
-    divisor = literal(UINT32, size)
-    return trace.emit2(ar.INT_DIV, number, divisor), trace.emit2(
-        ar.MOD, number, divisor
-    )
 
 
 def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:

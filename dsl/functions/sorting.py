@@ -12,7 +12,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase, symbolic_error
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
-from lumijit.compiler.record import sorting
+from lumijit.compiler.record import ranks, sorting
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.axes import along_axis, checked_axis, run_shape, side_by_side
 from lumijit.functions.creation import arange
@@ -182,11 +182,20 @@ def median(
         return (value, 0) if return_index else value
 
     def middle(flat: Any, length: int, inner: int = 1) -> tuple[Any, Any]:
-        flat = side_by_side(flat, length, inner)
-        places = _places(flat, length, False)
-        rows = arange(type(places), len(flat) // length)
-        place = gather(type(places), places, rows * length + (length - 1) // 2)
-        return _read(flat, place), place % length
+        rank = (length - 1) // 2
+        cls = uint32_array_t(type(flat))
+        if isinstance(flat, HostArray):
+            runs = side_by_side(flat, length, inner)
+            order = _host_places(runs, length, False)
+            place = cls(order[:, rank].astype(np.uint32))
+        else:
+            found = ranks.ranked_places(flat._node, length, inner, rank)
+            place = wrap_flat(cls, found)
+        run = arange(cls, len(flat) // length)
+        if inner == 1:
+            return _read(flat, run * length + place), place
+        at = (run // inner * length + place) * inner + run % inner
+        return _read(flat, at), place
 
     def chosen(part: int) -> Any:
         construct = "lumijit.median"

@@ -18,6 +18,8 @@ from lumijit.compiler.lower.collectives.rows import rows_ir as rows_ir
 from lumijit.compiler.lower.collectives.scan import SCAN_BLOCK as SCAN_BLOCK
 from lumijit.compiler.lower.collectives.scan import runs_by as runs_by
 from lumijit.compiler.lower.collectives.scan import scan_ir as scan_ir
+from lumijit.compiler.lower.collectives.select import SELECT_BLOCK as SELECT_BLOCK
+from lumijit.compiler.lower.collectives.select import select_ir as select_ir
 from lumijit.compiler.lower.collectives.sort import DIGIT_BITS as DIGIT_BITS
 from lumijit.compiler.lower.collectives.sort import DIGITS as DIGITS
 from lumijit.compiler.lower.collectives.sort import SORT_BLOCK as SORT_BLOCK

@@ -40,6 +40,7 @@ class Cooperative:
     LINES = 1 << 9
     EXTREME_BLOCK = 0
     extreme_ir = None
+    select_ir = None
 
     def __init__(self, shape: Shape, make: Maker) -> None:
         self.shape = shape
