@@ -186,7 +186,7 @@ class ArrayBase:
             "only flat masks of one entry convert to a Python bool "
             f"(got an array of shape {self.shape})",
             "reduce it first with lumijit.any or lumijit.all, use lumijit.select, or "
-            "@lumijit.syntax with a flat mask, which '.array' of a tensor is.",
+            "@lumijit.syntax with a flat mask or that of a tensor.",
         )
 
     def __repr__(self) -> str:

@@ -16,7 +16,6 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.matrix_math import (
     PRODUCTS,
-    REFUSED,
     RULES,
     TAKE_REALS,
     transposed,
@@ -54,10 +53,6 @@ class Matrices(SpecialArray):
         if op in PRODUCTS and depth_of(value) == 1:
             return parts_of(cls._item(value))
         return super()._operand(value, op)
-
-    @classmethod
-    def _acts_by_entry(cls, op: Op) -> bool:
-        return op not in REFUSED
 
     @classmethod
     def _result(cls, found: Any) -> Any:

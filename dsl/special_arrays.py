@@ -2,8 +2,9 @@
 
 Owns the way from an operation to its rule: each kind has a table of rules, which take
 the parts of operands (flat arrays, in the order of the components) and return those of
-the result. How the kinds are made and read is in `complex_arrays`, `quaternion_arrays`
-and `matrix_arrays`; storage is that of ordinary arrays of the same dimensions.
+the result. What has no rule acts on each entry. How the kinds are made and read is in
+`complex_arrays`, `quaternion_arrays` and `matrix_arrays`; storage is that of ordinary
+arrays of the same dimensions.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler.ir.ops.arithmetic import CEIL, FLOOR, ROUND, TRUNC
-from lumijit.compiler.ir.ops.logic import EQ, NE
+from lumijit.compiler.ir.ops.arithmetic import INT_DIV, MOD
+from lumijit.compiler.ir.ops.logic import GE, GT, LE, LT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.nested import wrap as wrap_nested
 from lumijit.recipes import carry_out
@@ -29,6 +30,9 @@ from lumijit.spec import COMPLEX, DYNAMIC, TENSOR, find, require
 
 Parts = tuple[Any, ...]
 _LEAVES: dict[type[Any], type[Any]] = {}
+# What isn't applied to entries where there is no rule: it would take a meaning that
+# the numbers don't have.
+_REFUSED = frozenset((INT_DIV, MOD, LT, LE, GT, GE))
 
 
 class SpecialArray(ArrayBase):
@@ -60,7 +64,7 @@ class SpecialArray(ArrayBase):
 
     @classmethod
     def _by_entry(cls, op: Op, construct: str, operands: tuple[Any, ...]) -> Any:
-        if not cls._acts_by_entry(op) or cls._spec.dtype not in op.accepts:
+        if op in _REFUSED or cls._spec.dtype not in op.accepts:
             raise ArrayTypeError(
                 construct,
                 f"not defined for {cls._spec.kind.name} arrays ({cls.__name__})",
@@ -68,11 +72,6 @@ class SpecialArray(ArrayBase):
             )
         first, *others = [v if type(v) is cls else cls(v) for v in operands]
         return super(SpecialArray, cast(Any, first))._map(op, *others)
-
-    @classmethod
-    def _acts_by_entry(cls, op: Op) -> bool:
-        """Tell whether an operation without a rule is applied to each entry."""
-        return op in (EQ, NE, FLOOR, CEIL, TRUNC, ROUND)
 
     @classmethod
     def _operand(cls, value: Any, op: Op) -> Parts:

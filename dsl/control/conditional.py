@@ -16,12 +16,14 @@ from lumijit.control.branch_sides import Merge, Sides
 from lumijit.control.captured_state import watched
 from lumijit.control.recursion import left_out
 from lumijit.control.state import (
+    by_lane,
     check_depth,
     check_labels,
     check_mode,
     condition_node,
     is_array,
     known_condition,
+    of_entries,
     refuse_in_region,
 )
 from lumijit.control.write_rules import check_writes, versions_in
@@ -52,7 +54,7 @@ def if_stmt(
 
     Args:
         args: what the functions get; arrays and PyTrees of arrays.
-        cond: a bool or a Bool array.
+        cond: a bool, a Bool array, or the mask of a tensor: lanes are its entries.
         true_fn: called for the elements whose condition is set.
         false_fn: called for the others; returns the same types.
         arg_labels: names of the arguments, for messages.
@@ -98,6 +100,7 @@ def run_if(
         )
     check_labels("if_stmt", arg_labels, "arguments", len(args))
     name = label or "if_stmt"
+    cond = by_lane(cond)
     check_depth(cond, name)
     if trace.state.lane is not None:
         mode = "scalar"
@@ -110,6 +113,7 @@ def run_if(
         return true_fn(*args) if cond else false_fn(*args)
     if isinstance(cond, bool):
         return true_fn(*args) if cond else false_fn(*args)
+    cond = of_entries(cond)
     node = condition_node(cond, name)
     known = known_condition(node)
     if known is not None:

@@ -20,7 +20,7 @@ from lumijit.control.captured_state import left_alone, standing_in, watch
 from lumijit.control.conditional import run_if
 from lumijit.control.loop import run_loop
 from lumijit.control.recursion import is_idle
-from lumijit.control.state import is_array, known_condition, node_of
+from lumijit.control.state import by_lane, is_array, known_condition, node_of
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
@@ -31,6 +31,8 @@ from lumijit.syntax import targets
 
 def _is_array(value: Any) -> bool:
     """Tell whether a condition must be vectorized: an array of a JIT backend."""
+    if not isinstance(value, (FlatArray, NestedArray)):
+        value = by_lane(value)
     is_traced = isinstance(value, (FlatArray, NestedArray)) and value._spec.is_jit
     return is_traced and not _runs_plain()
 
@@ -75,12 +77,12 @@ def _is_zero_step(step: Any) -> bool:
 
 
 def _logical_not(value: Any) -> Any:
-    return ~value if traits.is_mask_v(value) else value == 0
+    return ~by_lane(value) if traits.is_mask_v(value) else value == 0
 
 
 def _operand(value: Any) -> Any:
     """Return an operand of `and` or `or`; what is no array counts by its truth."""
-    return value if isinstance(value, ArrayBase) else bool(value)
+    return by_lane(value) if isinstance(value, ArrayBase) else bool(value)
 
 
 def _keep(container: Any) -> Callable[[], None]:

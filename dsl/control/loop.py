@@ -18,6 +18,7 @@ from lumijit.control.loop_evaluated import EvaluatedLoop
 from lumijit.control.loop_symbolic import SymbolicLoop
 from lumijit.control.state import (
     State,
+    by_lane,
     call,
     check_depth,
     check_labels,
@@ -53,7 +54,8 @@ def while_loop(
 
     Args:
         state: the state variables: arrays and PyTrees of arrays.
-        cond: returns a bool or a Bool array; must not change anything.
+        cond: returns a bool, a Bool array or the mask of a tensor, whose entries are
+            lanes; must not change anything.
         body: returns the new state, a tuple of the same structure and types.
         labels: names of the state variables, for messages.
         label: name of the loop, for messages and the generated code.
@@ -116,13 +118,13 @@ def run_loop(
     if trace.state.lane is not None:
         mode = "scalar"
     if mode is None:
-        first = cond(*state)
+        first = by_lane(cond(*state))
         check_depth(first, name)
         if isinstance(first, bool) or not is_array(first):
             return _scalar(state, cond, body, name, first)
         mode = "symbolic" if flags.symbolic_loops else "evaluated"
     if mode == "scalar":
-        return _scalar(state, cond, body, name, cond(*state))
+        return _scalar(state, cond, body, name, by_lane(cond(*state)))
     if is_watched:
         cond = watched(cond, name, "the condition", labels)
         body = watched(body, name, "the body", labels)
@@ -162,5 +164,5 @@ def _scalar(
 ) -> State:
     while holds:
         state = call(body, state, name)
-        holds = cond(*state)
+        holds = by_lane(cond(*state))
     return state

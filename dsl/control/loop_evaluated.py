@@ -38,6 +38,7 @@ from lumijit.control.state import (
     loose,
     never_ends,
     node_of,
+    of_entries,
     same_object,
     structure_changed,
     wrong_width,
@@ -109,7 +110,7 @@ class EvaluatedLoop:
         return writes.watched()
 
     def _condition(self, state: State) -> Node:
-        condition = self.cond(*state)
+        condition = of_entries(self.cond(*state))
         node = condition_node(condition, self.name)
         self.mask_type = type(condition)
         self._check_progress(node)

@@ -42,6 +42,7 @@ from lumijit.control.state import (
     loose,
     never_ends,
     node_of,
+    of_entries,
     same_object,
     structure_changed,
     wrong_width,
@@ -198,10 +199,9 @@ class SymbolicLoop(Knowledge):
         scope = regions.scope(self.name, self.width, is_loop=True, bound=self.bound)
         with scope as inner:
             values, args = self._arguments(inner)
-            state = self.parts.together(values)
-            given = Parts(state, self.labels)
+            given = Parts(state := self.parts.together(values), self.labels)
             try:
-                condition = self.cond(*state)
+                condition = of_entries(self.cond(*state))
                 cond_node = condition_node(condition, self.name)
                 local.check_condition(inner, self.name)
                 self.mask_type = type(condition)

@@ -31,6 +31,7 @@ from lumijit.runtime.errors import (
     StateError,
     SymbolicError,
 )
+from lumijit.spec import TENSOR
 from lumijit.syntax.undefined import Undefined
 from lumijit.undeclared import differs, undeclared
 
@@ -335,9 +336,27 @@ def check_depth(cond: Any, construct: str) -> None:
         condition_node(cond, construct)
 
 
+def by_lane(cond: Any) -> Any:
+    """Return what a condition says of each lane: of a tensor, the mask of its entries.
+
+    A single one decides for all, as a Python bool, if it can be computed.
+    """
+    flat = of_entries(cond)
+    if flat is cond or flat._is_symbolic():
+        return flat
+    return cond if flat._node.size == 1 else flat
+
+
+def of_entries(cond: Any) -> Any:
+    """Return the mask of a tensor's entries; what isn't a tensor's mask stays."""
+    if not isinstance(cond, ArrayBase) or cond._spec.kind is not TENSOR:
+        return cond
+    return cond.array if cond._spec.is_jit and cond._spec.dtype.is_bool else cond
+
+
 def condition_node(cond: Any, construct: str) -> Node:
-    """Return the node of a condition; it must be a mask of depth 1."""
-    node = node_of(cond)
+    """Return the node of a condition; it must be a mask of depth 1, or of a tensor."""
+    node = node_of(of_entries(cond))
     if node is None or not node.type.is_bool:
         raise StateError(
             construct,

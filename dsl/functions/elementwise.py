@@ -235,12 +235,10 @@ def sign(arg: Any, /) -> Array:
     [-1, 1, 1]
     """
     if isinstance(arg, ArrayBase):
-        dtype = arg._spec.dtype
-        if dtype.is_bool:
-            raise not_numeric("lumijit.sign", (arg,))
         cls: Any = type(arg)
-        negative = cls(-1 if dtype.is_signed else 1)
-        return cls(1)._select(cls.__ge__(arg, 0), negative)
+        if _is_unsigned(arg):
+            return cls(1)._select(arg == arg, cls(1))
+        return cls(1)._select(cls.__ge__(arg, 0), cls(-1))
     if not initialize.is_number(arg):
         raise not_numeric("lumijit.sign", (arg,))
     # (Not `1.0 if … else 1`: compiled, that is a C number, always a float.)
@@ -253,8 +251,8 @@ def copysign(a: Any, b: Any, /) -> Array:
     """The magnitude of `a` with the sign of `b`.
 
     Args:
-        a: number or array of signed numbers.
-        b: number or array of signed numbers.
+        a: number or array.
+        b: number or array; where `a` has a sign, too. Unsigned numbers are positive.
 
     Returns:
         The values, of the promoted type.
@@ -263,6 +261,10 @@ def copysign(a: Any, b: Any, /) -> Array:
     >>> dr.copysign(dr.llvm.Float(1, -2), -0.0)
     [-1, -2]
     """
+    if _is_unsigned(b):
+        size = a if _is_unsigned(a) else abs(a)
+        if _is_unsigned(common := promoted("lumijit.copysign", size, b)[0]):
+            return common._select(b == b, common)  # as wide as both
     return apply(ar.COPYSIGN, "lumijit.copysign", a, b)
 
 
@@ -271,7 +273,7 @@ def mulsign(a: Any, b: Any, /) -> Array:
 
     Args:
         a: number or array.
-        b: number or array; unsigned numbers have no sign.
+        b: number or array; unsigned numbers are positive.
 
     Returns:
         `a` where `b >= 0`, else `-a`, of the promoted type.
@@ -280,21 +282,21 @@ def mulsign(a: Any, b: Any, /) -> Array:
     >>> dr.mulsign(dr.llvm.Float(1, -2), -3)
     [-1, 2]
     """
-    if _has_no_sign(a, b):
-        a, b = promoted("lumijit.mulsign", a, b)
+    if _is_scaled(a, b) or _is_unsigned(a) or _is_unsigned(b):
+        # In the common type (unsigned, complex) `b` may lose its sign, or have several.
         return a * sign(b)
     return apply(ar.MULSIGN, "lumijit.mulsign", a, b)
 
 
-def _has_no_sign(a: Any, b: Any) -> bool:
-    """Tell whether `b` isn't negative, as of its type, or a number beside such a type.
+def _is_scaled(a: Any, b: Any) -> bool:
+    """Tell whether a product is one of a complex number, or so, with a real one."""
+    is_special = isinstance(a, ArrayBase) and a._spec.kind.is_special
+    return is_special and not (isinstance(b, ArrayBase) and b._spec.outer)
 
-    The common type might be unsigned, in which a negative `b` would become positive.
-    """
-    if isinstance(b, ArrayBase):
-        return not b._spec.dtype.is_signed
-    has_sign = not isinstance(a, ArrayBase) or a._spec.dtype.is_signed
-    return not has_sign and initialize.is_number(b) and b >= 0
+
+def _is_unsigned(value: Any) -> bool:
+    """Tell whether a value is an array of entries that have no sign."""
+    return isinstance(value, ArrayBase) and not value._spec.dtype.is_signed
 
 
 def square(arg: Any, /) -> Any:

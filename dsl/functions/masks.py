@@ -94,7 +94,8 @@ def count(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     """Count the entries that are set along axes (see `reduce`).
 
     Args:
-        value: mask, bool or iterable of these.
+        value: mask, bool or iterable of these; of arrays of numbers, entries count
+            that aren't 0.
         axis: axis or axes, as of `reduce`.
         keepdims: whether reduced axes of a tensor stay, with size 1.
 
@@ -106,7 +107,7 @@ def count(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:
     [2]
     """
     construct = "lumijit.count"
-    counts = _as_counts(_checked(value, construct))
+    counts = _as_counts(_checked(_as_masks(value), construct))
     return reduced(construct, ReduceOp.Add, counts, axis, None, keepdims)
 
 
@@ -114,6 +115,13 @@ def _reduced(
     construct: str, op: ReduceOp, value: Any, axis: Axis, keepdims: bool
 ) -> Any:
     return reduced(construct, op, _checked(value, construct), axis, None, keepdims)
+
+
+def _as_masks(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_as_masks(v) for v in value]
+    is_mask = not isinstance(value, ArrayBase) or value._spec.dtype.is_bool
+    return value if is_mask else value != 0
 
 
 def _as_counts(value: Any) -> Any:

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.elementwise import rcp
 from lumijit.functions.vectors import dot_items
@@ -178,5 +176,3 @@ RULES: dict[Op, Callable[..., Any]] = {
 # Here numbers stay what they are, and vectors, too.
 TAKE_REALS = (ar.ADD, ar.SUB, ar.MUL, ar.DIV)
 PRODUCTS = (ar.MUL, ar.DIV)
-# What entries could do, but matrices can't.
-REFUSED = frozenset((ar.INT_DIV, ar.MOD, ma.POWER, lo.LT, lo.LE, lo.GT, lo.GE))

@@ -160,7 +160,8 @@ def sincosh(arg: Any, /) -> tuple[Array, Array]:
 def power(base: Any, exponent: Any, /) -> Array:
     """Raise a base to a power; the operator `**` does the same.
 
-    Whole Python exponents become multiplications (and a reciprocal below zero).
+    Whole Python exponents become multiplications (and a reciprocal below zero). Those
+    of matrices are products of matrices; all others act on each entry.
 
     Args:
         base: number or array; integer arrays take whole exponents >= 0 only.
@@ -178,6 +179,7 @@ def power(base: Any, exponent: Any, /) -> Array:
     if initialize.is_number(base) and isinstance(exponent, ArrayBase):
         # Numbers have negative powers, too.
         base = float(base)
+    given = base, exponent
     base, _ = promoted("lumijit.power", base, exponent)
     if not hasattr(base, "_spec"):
         return apply(ma.POWER, "lumijit.power", float(base), float(exponent))
@@ -186,6 +188,10 @@ def power(base: Any, exponent: Any, /) -> Array:
     )
     if is_whole and abs(exponent) <= _LONGEST_CHAIN:
         return _whole_power(base, int(exponent))
+    if _is_matrix(base):
+        # (A number is one for each entry, not a multiple of the identity.)
+        entries = (v.array if _is_matrix(v) else v for v in given)
+        return type(base)(apply(ma.POWER, "lumijit.power", *entries))
     return apply(ma.POWER, "lumijit.power", base, exponent)
 
 
@@ -225,8 +231,10 @@ def hypot(a: Any, b: Any) -> Array:
     >>> dr.hypot(3.0, 4.0)
     5.0
     """
-    a, b = promoted("lumijit.hypot", a, b)
     a, b = apply(ar.ABS, "lumijit.hypot", a), apply(ar.ABS, "lumijit.hypot", b)
+    a, b = promoted("lumijit.hypot", a, b)
+    if _is_matrix(a):
+        return type(a)(hypot(a.array, b.array))
     low, high = minimum(a, b), maximum(a, b)
     flat = (high == 0) | isinf(high)
     ratio = low / select(flat, 1.0, high)
@@ -253,7 +261,7 @@ def safe_sqrt(arg: Any, /) -> Array:
     if _is_matrix(arg):
         return type(arg)(safe_sqrt(arg.array))
     # At the ends, too, the derivative is that of the constant: 0, not infinity.
-    return sqrt(select(arg <= 0, 0.0, arg))
+    return sqrt(_within(arg, 0.0))
 
 
 def safe_asin(arg: Any, /) -> Array:
@@ -271,7 +279,7 @@ def safe_asin(arg: Any, /) -> Array:
     """
     if _is_matrix(arg):
         return type(arg)(safe_asin(arg.array))
-    return asin(_within_unit(arg))
+    return asin(_within(arg, -1.0, 1.0))
 
 
 def safe_acos(arg: Any, /) -> Array:
@@ -289,7 +297,7 @@ def safe_acos(arg: Any, /) -> Array:
     """
     if _is_matrix(arg):
         return type(arg)(safe_acos(arg.array))
-    return acos(_within_unit(arg))
+    return acos(_within(arg, -1.0, 1.0))
 
 
 def _is_matrix(arg: Any) -> bool:
@@ -297,9 +305,18 @@ def _is_matrix(arg: Any) -> bool:
     return isinstance(arg, ArrayBase) and arg._spec.kind is MATRIX
 
 
-def _within_unit(arg: Any) -> Any:
-    """Clip to [-1, 1], with no derivative at the ends."""
-    return select(arg <= -1, -1.0, select(arg >= 1, 1.0, arg))
+def _within(arg: Any, low: float, high: float | None = None) -> Any:
+    """Clip to an interval, with no derivative at its ends; numbers part by part."""
+    if isinstance(arg, ArrayBase) and arg._spec.kind.is_special:
+        cls: Any = type(arg)
+        ends = cls(low).array, None if high is None else cls(high).array
+        return cls(_clipped(arg.array, *ends))
+    return _clipped(arg, low, high)
+
+
+def _clipped(arg: Any, low: Any, high: Any) -> Any:
+    below = arg if high is None else select(arg >= high, high, arg)
+    return select(arg <= low, low, below)
 
 
 def rad2deg(arg: Any, /) -> Array:

@@ -214,9 +214,6 @@ class TestOperators:
             lambda q: q % 2,
             lambda q: q @ q,
             lambda q: dr.matmul(q, llvm.Array4f(1)),
-            dr.erf,
-            lambda q: dr.maximum(q, 1),
-            lambda q: dr.atan2(q, q),
             lambda q: dr.prod(q, axis=1),
         ],
     )
