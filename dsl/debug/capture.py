@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.arrays import FlatArray, data_node
-from lumijit.base import Array
+from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, new_holder
 from lumijit.compiler.ir.effects import wrap as wrap_flat
@@ -26,11 +26,11 @@ from lumijit.compiler.launch import delivery
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import memory, writes
 from lumijit.debug.template import THREAD_ID
-from lumijit.pytree import Parts, flat_map
+from lumijit.pytree import Parts, children, flat_map, is_container, rebuild
 from lumijit.runtime import recorders
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import warn
-from lumijit.spec import LLVM, plain_spec, require
+from lumijit.spec import LLVM, TENSOR, plain_spec, require
 
 _PRINT = Op("lumijit.print", 0)
 
@@ -113,9 +113,20 @@ def unsigned(entries: Any) -> Array:
 
 
 def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to the flat traced arrays in a PyTree, also in nested ones."""
+    """Apply a function to the flat traced arrays in a PyTree, also in nested ones.
 
-    return flat_map(lambda v: function(v) if isinstance(v, FlatArray) else v, value)
+    It may return other numbers of entries, so tensors become flat arrays.
+    """
+    flat = _without_tensors(value)
+    return flat_map(lambda v: function(v) if isinstance(v, FlatArray) else v, flat)
+
+
+def _without_tensors(value: Any) -> Any:
+    if isinstance(value, ArrayBase) and not isinstance(value, FlatArray):
+        return value.array if value._spec.kind is TENSOR else value
+    if not is_container(value):
+        return value
+    return rebuild(value, [_without_tensors(v) for _, v in children(value)])
 
 
 def flat_arrays(value: Any) -> list[Array]:

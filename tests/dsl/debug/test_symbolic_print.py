@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lumijit as dr
 from lumijit.compiler.launch import delivery
-from lumijit.llvm import Array3f, Bool, Float, Int, UInt
+from lumijit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt
 from lumijit.runtime.errors import SizeError, SymbolicError
 
 
@@ -306,6 +306,22 @@ def test_evaluated_branches_may_print_later():
     assert file.getvalue() == "[2, 3] [1, 2]\n"
     dr.eval()
     assert file.getvalue() == "[2, 3] [1, 2]\n[1] [0]\n"
+
+
+def test_tensors_print_their_entries_lane_by_lane():
+    file = io.StringIO()
+
+    @dr.syntax
+    def f(x):
+        while x < 3:
+            x += 1
+            dr.print("{} {}", x, [x * 2], file=file)
+        return x
+
+    dr.eval(f(TensorXf([[1, 5], [2, 4]])))
+    assert file.getvalue() == "[2, 3, 3] [\n  [4, 6, 6]\n]\n"
+    dr.print("{}", TensorXf([[1, 2]]), active=Bool(False, True), file=file)
+    assert file.getvalue().endswith("\n[2]\n")
 
 
 @settings(max_examples=25, deadline=None)
