@@ -54,7 +54,7 @@ def test_branches(mode: Any) -> None:
     found = chosen(Array2f([1, 2, 3, 4], 4))
     assert found.numpy().tolist() == [[2, 1, 2, 5], [5, 3, 3, 5]]
     # One side makes numbers, whose type follows from the condition.
-    number = dr.if_stmt((), mask, lambda: 1.0, lambda: 2.0, mode=mode)
+    number: Any = dr.if_stmt((), mask, lambda: 1.0, lambda: 2.0, mode=mode)
     assert type(number) is Float
     assert list(number) == [1, 2, 2, 1]
 
