@@ -152,8 +152,10 @@ class Target(ABC):
     def lower(self, program: Program, plan: Any, name: str) -> Code:
         """Write a program's kernel as a module of LLVM IR."""
 
-    def fold(self, program: Program, info: TargetInfo, op: str, name: str) -> str:
-        """Write the kernel that combines what a program computes, block by block."""
+    def fold(
+        self, program: Program, info: TargetInfo, op: str, by_rows: bool, name: str
+    ) -> str:
+        """Write the kernel that combines what a program computes, by runs or rows."""
         raise self.lacks("reductions of what is computed")
 
     def code(self, program: Program, name: str, info: TargetInfo) -> Code:

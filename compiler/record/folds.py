@@ -6,6 +6,7 @@ them, also where they are needed once more.
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from lumijit.compiler.ir.ops.structural import (
     LITERAL,
 )
 from lumijit.compiler.launch import delivery, evaluate, kernels, named_kernels
+from lumijit.compiler.lower.collectives.pieces import lanes
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature, packer
@@ -29,6 +31,8 @@ from lumijit.runtime.buffers import Buffer
 MIN_SIZE = 1 << 17
 MAX_ARRAYS = 3
 MAX_COST = 16
+# Results of rows that a thread makes at a time.
+ROW_BLOCK = 1 << 10
 
 
 def is_folded(node: Node) -> bool:
@@ -61,8 +65,34 @@ def _is_short(node: Node) -> bool:
     return True
 
 
-def fold(op: str, node: Node, target: Buffer, block: int) -> None:
-    """Combine the entries of each block of a node that `is_folded`."""
+def has_runs(node: Node, length: int) -> bool:
+    """Tell whether runs are as long as the packets that they are combined by."""
+    return length >= lanes(node.type)
+
+
+def fold_runs(op: str, node: Node, target: Buffer, length: int) -> None:
+    """Combine each run of entries of a node that `is_folded`; the last may be short."""
+    runs = -(-node.size // length)
+    step = max(1, targets.collectives().REDUCE_BLOCK // length)
+    _fold(op, node, target, (length, node.size), runs, step, by_rows=False)
+
+
+def fold_rows(
+    op: str, node: Node, target: Buffer, count: int, row: int, period: int
+) -> None:
+    """Combine rows of entries of a node that `is_folded`, as `collectives.rows_ir`."""
+    _fold(op, node, target, (row, period), count, ROW_BLOCK, by_rows=True)
+
+
+def _fold(
+    op: str,
+    node: Node,
+    target: Buffer,
+    numbers: tuple[int, int],
+    size: int,
+    step: int,
+    by_rows: bool,
+) -> None:
     with evaluate.lock:
         program = Program(node.size, [node], [], 0)
         values: list[Any] = []
@@ -73,13 +103,16 @@ def fold(op: str, node: Node, target: Buffer, block: int) -> None:
                 leaf.buffer.check_intact()
                 values.append(leaf.buffer.address)
         info = kernels.target()
-        name = f"reduce_{op}_of_{_name(info, program.key)}"
-        kernel = named_kernels.get(
-            name, lambda symbol: targets.in_use().fold(program, info, op, symbol)
-        )
+        how = "rows_" if by_rows else ""
+        name = f"reduce_{how}{op}_of_{_name(info, program.key)}"
+
+        def write(symbol: str) -> str:
+            return targets.in_use().fold(program, info, op, by_rows, symbol)
+
+        kernel = named_kernels.get(name, write)
         pack = packer(Signature.of(program).codes, (), 0)
-        args = pack(*values, target.address, block)
-        named_kernels.launch(kernel, args, node.size, block, 0, (target,))
+        args = pack(*values, target.address, numbers[0]) + struct.pack("<q", numbers[1])
+        named_kernels.launch(kernel, args, size, step, 0, (target,))
 
 
 @lru_cache(256)

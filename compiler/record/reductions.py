@@ -16,6 +16,7 @@ from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
 from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
@@ -28,9 +29,16 @@ from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 from lumijit.runtime.errors import SizeError, SymbolicError
 
-# The lengths of rows that are combined at once, and entries of a launch's blocks.
+# The lengths of rows that are combined at once.
 SHORT_ROW, LONG_ROW = 64, 1 << 13
-ROW_BLOCK = 1 << 10
+_OPS = {
+    "add": ar.ADD,
+    "mul": ar.MUL,
+    "min": ar.MIN,
+    "max": ar.MAX,
+    "and": lo.AND,
+    "or": lo.OR,
+}
 
 
 def evaluated(node: Node) -> Buffer:
@@ -68,7 +76,7 @@ def reduce(op: str, node: Node) -> Node:
     else:
         partial = device.allocate(t.size_bytes * blocks)
         if folds.is_folded(node):
-            folds.fold(op, node, partial, block)
+            folds.fold_runs(op, node, partial, block)
         else:
             _reduce_launch(kernel, evaluated(node), partial, node.size, block)
         _reduce_launch(kernel, partial, result, blocks, blocks)
@@ -182,8 +190,11 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
     count = node.size // block
     if placement.used and placement.is_elsewhere(node):
         return placement.run_there(block_reduce, op, node, block)
-    source = evaluated(node)
     result = device.allocate(t.size_bytes * count)
+    if folds.has_runs(node, block) and folds.is_folded(node):
+        folds.fold_runs(op, node, result, block)
+        return from_buffer(t, result, count)
+    source = evaluated(node)
     collectives = targets.collectives()
     how, write, shape = collectives.blocks_by(t, block)
     name = f"block_reduce_{op}_{t.short}_{how}"
@@ -240,6 +251,19 @@ def _sums(t: DType, blocks: int) -> tuple[Buffer, Buffer]:
 def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
     """Combine runs of rows: some to one long row, that again, short ones as columns."""
     t = node.type
+    if placement.used and placement.is_elsewhere(node):
+        return placement.run_there(_reduce_rows, op, node, block, inner)
+    # (Bytes are written faster than they are added to totals.)
+    is_folded = t.size_bytes > 1 and folds.is_folded(node)
+    if block <= rows.FEW and not is_folded:
+        total, *others = rows.few(node, block, inner)
+        if t.is_float and op in ("min", "max"):
+            # NaN is passed over where it is the first operand.
+            others.insert(0, total)
+            total = literal(t, identity(op, t))
+        for entry in others:
+            total = trace.emit2(_OPS[op], entry, total)
+        return total
     runs = node.size // (block * inner)
     # As long as gives all threads work, but much shorter than what is combined.
     wanted = min(max(LONG_ROW // runs, 4 * SHORT_ROW), block * inner // 16)
@@ -247,16 +271,17 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
     if row < SHORT_ROW:
         return block_reduce(op, rows.side_by_side(node, block, inner), block)
     count = runs * row
-    if placement.used and placement.is_elsewhere(node):
-        return placement.run_there(_reduce_rows, op, node, block, inner)
-    source = evaluated(node)
     result = device.allocate(t.size_bytes * count)
-    kernel = named_kernels.get(
-        f"reduce_rows_{op}_{t.short}", targets.collectives().rows_ir, op, t
-    )
-    args = struct.pack("<2Q2q", source.address, result.address, row, block * inner)
-    limit = max(1, 4096 * row // (block * inner))
-    named_kernels.launch(kernel, args, count, ROW_BLOCK, limit, (result,))
+    if is_folded:
+        folds.fold_rows(op, node, result, count, row, block * inner)
+    else:
+        source = evaluated(node)
+        kernel = named_kernels.get(
+            f"reduce_rows_{op}_{t.short}", targets.collectives().rows_ir, op, t
+        )
+        args = struct.pack("<2Q2q", source.address, result.address, row, block * inner)
+        limit = max(1, 4096 * row // (block * inner))
+        named_kernels.launch(kernel, args, count, folds.ROW_BLOCK, limit, (result,))
     return block_reduce(op, from_buffer(t, result, count), row // inner, inner)
 
 

@@ -15,7 +15,7 @@ from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan import target as targets
-from lumijit.compiler.record import memory
+from lumijit.compiler.record import memory, rows
 from lumijit.compiler.record.bounds import check_indexable
 from lumijit.compiler.record.reductions import (
     block_reduce,
@@ -136,41 +136,47 @@ def extreme_places(node: Node, run: int, op: str, inner: int = 1) -> Node:
     node = trace.detached(node)
     if placement.used and placement.is_elsewhere(node):
         return placement.run_there(extreme_places, node, run, op, inner)
+    if run <= rows.FEW:
+        return _by_comparing(node, run, op, inner)
     kernels = targets.collectives()
     if kernels.extreme_ir is None or run < SHORT_RUN or inner > 1:
-        return _extremes_by_keys(node, run, op, inner)
+        return _by_keys(node, run, op, inner)
     source, t = evaluated(node), node.type
     pieces = -(-run // kernels.EXTREME_BLOCK)
     block = -(-run // pieces)
     runs = node.size // run
-    result = device.allocate(4 * runs * pieces)
+    found = device.allocate(4 * runs * pieces)
     kernel = named_kernels.get(f"extreme_{op}_{t.short}", kernels.extreme_ir, op, t)
-    args = struct.pack("<2Q3q", source.address, result.address, run, block, pieces)
+    args = struct.pack("<2Q3q", source.address, found.address, run, block, pieces)
     step = max(1, kernels.EXTREME_BLOCK // block)
-    named_kernels.launch(kernel, args, runs * pieces, step, step, (result,))
-    places = from_buffer(UINT32, result, runs * pieces)
+    named_kernels.launch(kernel, args, runs * pieces, step, step, (found,))
     if pieces == 1:
-        return places
+        return from_buffer(UINT32, found, runs)
     # The same among the extremes of each run's pieces.
-    number = trace.counter(places.size)
-    start = _product(trace.emit2(ar.INT_DIV, number, literal(UINT32, pieces)), run)
-    found = _entries(node, trace.emit2(ar.ADD, start, places))
-    best = extreme_places(found, pieces, op)
-    first = _product(trace.counter(runs), pieces)
-    return _entries(places, trace.emit2(ar.ADD, first, best))
+    result = device.allocate(4 * runs)
+    write = collectives.best_ir
+    kernel = named_kernels.get(f"extreme_best_{op}_{t.short}", write, op, t)
+    addresses = source.address, found.address, result.address
+    args = struct.pack("<3Q2q", *addresses, run, pieces)
+    step = max(1, kernels.EXTREME_BLOCK // pieces)
+    named_kernels.launch(kernel, args, runs, step, step, (result,))
+    return from_buffer(UINT32, result, runs)
 
 
-def _product(number: Node, factor: int) -> Node:
-    return trace.emit2(ar.MUL, number, literal(UINT32, factor))
+def _by_comparing(node: Node, run: int, op: str, inner: int) -> Node:
+    """Go through the few entries of each run."""
+    best, *others = (keys(entry) for entry in rows.few(node, run, inner))
+    is_better = lo.LT if op == "min" else lo.GT
+    place = literal(UINT32, 0, best.size)
+    for k, key in enumerate(others, 1):
+        mask = trace.emit2(is_better, key, best)
+        best = trace.select(mask, key, best)
+        place = trace.select(mask, literal(UINT32, k), place)
+    return place
 
 
-def _entries(node: Node, place: Node) -> Node:
-    return memory.entries(node, place, trace.make_true(1))
-
-
-def _extremes_by_keys(node: Node, run: int, op: str, inner: int) -> Node:
+def _by_keys(node: Node, run: int, op: str, inner: int) -> Node:
     """Compare all entries with the extreme of their run, as unsigned integers."""
-    key = keys(node)
 
     def combined(op: str, entries: Node) -> Node:
         is_whole = run == entries.size
@@ -178,16 +184,24 @@ def _extremes_by_keys(node: Node, run: int, op: str, inner: int) -> Node:
             reduce(op, entries) if is_whole else block_reduce(op, entries, run, inner)
         )
 
-    place = trace.counter(node.size)
-    best = combined(op, key)
-    if run < node.size:
-        best = _entries(best, result_place(node.size, run, inner))
-        if inner > 1:
-            place = trace.emit2(ar.INT_DIV, place, literal(UINT32, inner))
-        place = trace.emit2(ar.MOD, place, literal(UINT32, run))
-    is_best = trace.emit2(lo.EQ, key, best)
+    if node.type.is_bool:
+        is_best = node if op == "max" else trace.emit1(lo.NOT, node)
+    else:
+        key = keys(node)
+        best = combined(op, key)
+        if run < node.size:
+            place = result_place(node.size, run, inner)
+            best = memory.entries(best, place, trace.make_true(1))
+        is_best = trace.emit2(lo.EQ, key, best)
+    # The first in the array is the first of its run.
     none = literal(UINT32, (1 << 32) - 1)
-    return combined("min", trace.select(is_best, place, none))
+    first = combined("min", trace.select(is_best, trace.counter(node.size), none))
+    if node.type.is_bool:
+        # (If all are equal, it is the first.)
+        is_none = trace.emit2(lo.EQ, first, none)
+        first = trace.select(is_none, literal(UINT32, 0), first)
+    row, _ = rows.parts(first, inner)
+    return rows.parts(row, run)[1]
 
 
 def _passes(

@@ -70,6 +70,51 @@ def test_results_are_those_of_entries_in_memory(
         assert entry.tobytes() == np.asarray(program().numpy()).tobytes()
 
 
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(
+    "shape",
+    [(400, 401), (3, 70_001), (70_001, 3), (2, 300, 270), (9, 20_000), (20_000, 9)],
+)
+def test_results_along_axes_are_those_of_entries_in_memory(
+    name: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = int(np.prod(shape))
+    (x, a), (y, b) = numbers(size, name, 1), numbers(size, name, 2)
+    cls = dr.tensor_t(type(x))
+    p, q = cls(x, shape), cls(y, shape)
+    programs: list[Callable[[int], Any]] = [
+        lambda axis: dr.sum(p * q, axis),
+        lambda axis: dr.prod(p * q + 1, axis),
+        lambda axis: dr.min(p - q, axis),
+        lambda axis: dr.max(
+            dr.select(p > 7, dr.nan if type(x) is Float else 1, q), axis
+        ),
+        lambda axis: dr.count(p > q, axis),
+        lambda axis: dr.any(p > 98, axis),
+        lambda axis: dr.all(q < 98, axis),
+    ]
+    calls = [partial(program, k) for k in range(len(shape)) for program in programs]
+    found = [np.asarray(call().numpy()) for call in calls]
+    is_more = (a > b).reshape(shape)
+    for k in range(len(shape)):
+        counts = found[len(programs) * k + 4]
+        np.testing.assert_array_equal(counts, np.count_nonzero(is_more, k))
+    monkeypatch.setattr(folds, "MIN_SIZE", 1 << 40)
+    for call, entry in zip(calls, found, strict=True):
+        assert entry.tobytes() == np.asarray(call().numpy()).tobytes()
+
+
+@pytest.mark.packets("what is computed as it is reduced")
+def test_nothing_lies_in_memory_along_axes() -> None:
+    x, _ = numbers(400 * 401, "Float", 4)
+    p = dr.tensor_t(Float)(x, (400, 401))
+    for axis in (0, 1):
+        for program in (lambda k: dr.sum(p * p, k), lambda k: dr.count(p > 5, k)):
+            assert (dr.KernelType.JIT, x.shape[0]) not in launched(
+                partial(program, axis)
+            )
+
+
 def test_nan_and_nothing_else_behind_the_end() -> None:
     for size in (folds.MIN_SIZE + 1, folds.MIN_SIZE + 63):
         x, a = numbers(size, "Float", 3)

@@ -6,6 +6,7 @@ are independent of any trace: the operation and the type are all that varies.
 
 from lumijit.compiler.lower.collectives.compress import compress_ir as compress_ir
 from lumijit.compiler.lower.collectives.extremes import EXTREME_BLOCK as EXTREME_BLOCK
+from lumijit.compiler.lower.collectives.extremes import best_ir as best_ir
 from lumijit.compiler.lower.collectives.extremes import extreme_ir as extreme_ir
 from lumijit.compiler.lower.collectives.merge import merge_ir as merge_ir
 from lumijit.compiler.lower.collectives.merge import merge_vector_ir as merge_vector_ir

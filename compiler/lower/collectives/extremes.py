@@ -78,6 +78,68 @@ declare {bits} @llvm.cttz.{bits}({bits}, i1)
 {each(name, slots, body, last="write")}"""
 
 
+def best_ir(name: str, op: str, t: DType) -> str:
+    """Set dst[r] to the place in its run of the best of what was found in pieces.
+
+    Slots: src, found (u32 places in their runs, of each run and piece), dst, run,
+    pieces.
+    """
+    element = t.memory_llvm
+    sign = "s" if t.is_signed else "u"
+    better = f"icmp {sign}{'lt' if op == 'min' else 'gt'} {element} %x, %best"
+    if t.is_bool:
+        old, new = ("%best", "%x") if op == "min" else ("%x", "%best")
+        better = f"icmp ugt i1 {old}.set, {new}.set"
+    lines = [f"  %is.better = {better}"]
+    if t.is_bool:
+        lines = [
+            f"  %x.set = icmp ne {element} %x, 0",
+            f"  %best.set = icmp ne {element} %best, 0",
+            *lines,
+        ]
+    elif t.is_float:
+        # NaN is the largest.
+        nan, other = ("%best", "%x") if op == "min" else ("%x", "%best")
+        lines = [
+            f"  %nan = fcmp uno {element} {nan}, {nan}",
+            f"  %other.nan = fcmp uno {element} {other}, {other}",
+            "  %is.number = xor i1 %other.nan, true",
+            "  %by.nan = and i1 %nan, %is.number",
+            f"  %by.size = fcmp o{'lt' if op == 'min' else 'gt'} {element} %x, %best",
+            "  %is.better = or i1 %by.nan, %by.size",
+        ]
+    test = "\n".join(lines)
+    body = f"""  %first = mul i64 %e, %pieces
+  %start = mul i64 %e, %run
+  %from = getelementptr {element}, ptr %src, i64 %start
+  %places = getelementptr i32, ptr %found, i64 %first
+  %place.0 = load i32, ptr %places
+  %offset.0 = zext i32 %place.0 to i64
+  %at.0 = getelementptr {element}, ptr %from, i64 %offset.0
+  %x.0 = load {element}, ptr %at.0
+  br label %piece
+piece:
+  %p = phi i64 [ 1, %next ], [ %p.n, %piece ]
+  %best = phi {element} [ %x.0, %next ], [ %best.n, %piece ]
+  %place = phi i32 [ %place.0, %next ], [ %place.n, %piece ]
+  %place.at = getelementptr i32, ptr %places, i64 %p
+  %place.p = load i32, ptr %place.at
+  %offset = zext i32 %place.p to i64
+  %at = getelementptr {element}, ptr %from, i64 %offset
+  %x = load {element}, ptr %at
+{test}
+  %best.n = select i1 %is.better, {element} %x, {element} %best
+  %place.n = select i1 %is.better, i32 %place.p, i32 %place
+  %p.n = add i64 %p, 1
+  %p.more = icmp ult i64 %p.n, %pieces
+  br i1 %p.more, label %piece, label %piece.end
+piece.end:
+  %out = getelementptr i32, ptr %dst, i64 %e
+  store i32 %place.n, ptr %out"""
+    slots = "src found dst run:i64 pieces:i64"
+    return each(name, slots, body, last="piece.end")
+
+
 def _wide(width: int) -> str:
     return ", 0" if width == 64 else " to i64"
 

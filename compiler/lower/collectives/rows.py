@@ -6,7 +6,7 @@ Rows are taken a few at a time and added to totals on the stack, in order.
 from __future__ import annotations
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.collectives.pieces import each, neutral
+from lumijit.compiler.lower.collectives.pieces import each, lanes, neutral
 from lumijit.runtime.dtypes import DType
 
 _VECTOR_BYTES = 64
@@ -21,37 +21,8 @@ def rows_ir(name: str, op: str, t: DType) -> str:
     That is for all i for which i * row + j is below the period; there is one at least.
     Slots: src, dst, row, period.
     """
-    element = t.memory_llvm
-    width = _VECTOR_BYTES // t.size_bytes
-    tile = _TILE_BYTES // t.size_bytes
-    ty = f"<{width} x {element}>"
-    suffix = f"v{width}" + (f"f{t.bits}" if t.is_float else element)
-    store = f"@llvm.masked.store.{suffix}.p0"
-    setup = f"""  %totals = alloca [{tile + width} x {element}], align 64
-  %count = udiv i64 %period, %row
-  %whole = mul i64 %count, %row
-  %rest = sub i64 %period, %whole"""
-    body = f"""  %o = udiv i64 %e, %row
-  %o.row = mul i64 %o, %row
-  %j = sub i64 %e, %o.row
-  %left = sub i64 %row, %j
-  %avail = sub i64 %end, %e
-  %n0 = call i64 @llvm.umin.i64(i64 %left, i64 %avail)
-  %n = call i64 @llvm.umin.i64(i64 %n0, i64 {tile})
-  %o.base = mul i64 %o, %period
-  %base = add i64 %o.base, %j
-  %ends = sub i64 %rest, %j
-  %has.any = icmp sgt i64 %ends, 0
-  %ends.any = select i1 %has.any, i64 %ends, i64 0
-  %last = call i64 @llvm.umin.i64(i64 %ends.any, i64 %n)
-  br label %clear
-clear:
-  %c = phi i64 [ 0, %next ], [ %c.n, %clear ]
-  %c.at = getelementptr {element}, ptr %totals, i64 %c
-  store {ty} splat ({element} {neutral(op, t)}), ptr %c.at, align {t.size_bytes}
-  %c.n = add i64 %c, {width}
-  %c.more = icmp ult i64 %c.n, %n
-  br i1 %c.more, label %clear, label %many
+    ty = f"<{_VECTOR_BYTES // t.size_bytes} x {t.memory_llvm}>"
+    body = f"""{tile_start(op, t, "next", "many")}
 many:
   %several = sub i64 %count, {_ROWS - 1}
   %is.several = icmp sgt i64 %several, 0
@@ -67,24 +38,89 @@ partial:
   %count.n = add i64 %count, 1
   br i1 %is.partial, label %part, label %write
 {_rows("part", op, t, ty, "%partial", "%count", "%count.n", "%last", 1, "write", True)}
-write:
+{tile_end(t)}"""
+    slots = "src dst row:i64 period:i64"
+    kernel = each(name, slots, body, totals(t), "%n", "done")
+    return "\n".join([*declarations(t), kernel])
+
+
+def totals(t: DType) -> str:
+    """Reserve room for the totals of a tile of columns, and a packet more."""
+    room = _TILE_BYTES // t.size_bytes + lanes(t)
+    return f"""  %totals = alloca [{room} x {t.memory_llvm}], align 64
+  %count = udiv i64 %period, %row
+  %whole = mul i64 %count, %row
+  %rest = sub i64 %period, %whole"""
+
+
+def tile_start(op: str, t: DType, before: str, after: str) -> str:
+    """Find the %n columns from result %e on, and clear their totals.
+
+    Row i of them begins at %base + i * %row; %count of them are whole, of one more
+    there are %last columns.
+    """
+    element = t.memory_llvm
+    width = _VECTOR_BYTES // t.size_bytes
+    ty = f"<{width} x {element}>"
+    return f"""  %o = udiv i64 %e, %row
+  %o.row = mul i64 %o, %row
+  %j = sub i64 %e, %o.row
+  %left = sub i64 %row, %j
+  %avail = sub i64 %end, %e
+  %n0 = call i64 @llvm.umin.i64(i64 %left, i64 %avail)
+  %n = call i64 @llvm.umin.i64(i64 %n0, i64 {_TILE_BYTES // t.size_bytes})
+  %o.base = mul i64 %o, %period
+  %base = add i64 %o.base, %j
+  %ends = sub i64 %rest, %j
+  %has.any = icmp sgt i64 %ends, 0
+  %ends.any = select i1 %has.any, i64 %ends, i64 0
+  %last = call i64 @llvm.umin.i64(i64 %ends.any, i64 %n)
+  br label %clear
+clear:
+  %c = phi i64 [ 0, %{before} ], [ %c.n, %clear ]
+  %c.at = getelementptr {element}, ptr %totals, i64 %c
+  store {ty} splat ({element} {neutral(op, t)}), ptr %c.at, align {t.size_bytes}
+  %c.n = add i64 %c, {width}
+  %c.more = icmp ult i64 %c.n, %n
+  br i1 %c.more, label %clear, label %{after}"""
+
+
+def tile_end(t: DType) -> str:
+    """Write the totals to the results, from block `write` on; ends in block `done`."""
+    element = t.memory_llvm
+    width = _VECTOR_BYTES // t.size_bytes
+    ty = f"<{width} x {element}>"
+    store, size = _store(t), t.size_bytes
+    return f"""write:
   %out = getelementptr {element}, ptr %dst, i64 %e
   br label %copy
 copy:
   %w = phi i64 [ 0, %write ], [ %w.n, %copy ]
   %w.from = getelementptr {element}, ptr %totals, i64 %w
-  %w.value = load {ty}, ptr %w.from, align {t.size_bytes}
+  %w.value = load {ty}, ptr %w.from, align {size}
   %w.to = getelementptr {element}, ptr %out, i64 %w
 {_inside("w", "%w", "%n", width)}
-  call void {store}({ty} %w.value, ptr %w.to, i32 {t.size_bytes}, <{width} x i1> %w.in)
+  call void {store}({ty} %w.value, ptr %w.to, i32 {size}, <{width} x i1> %w.in)
   %w.n = add i64 %w, {width}
   %w.more = icmp ult i64 %w.n, %n
   br i1 %w.more, label %copy, label %done
 done:"""
-    kernel = each(name, "src dst row:i64 period:i64", body, setup, "%n", "done")
-    return f"""declare void {store}({ty}, ptr, i32, <{width} x i1>)
-declare i64 @llvm.umin.i64(i64, i64)
-{kernel}"""
+
+
+def _store(t: DType) -> str:
+    width = _VECTOR_BYTES // t.size_bytes
+    suffix = f"v{width}" + (f"f{t.bits}" if t.is_float else t.memory_llvm)
+    return f"@llvm.masked.store.{suffix}.p0"
+
+
+def declarations(t: DType) -> list[str]:
+    """Declare what the text of a tile calls."""
+    width = _VECTOR_BYTES // t.size_bytes
+    ty = f"<{width} x {t.memory_llvm}>"
+    return [
+        f"declare void {_store(t)}({ty}, ptr, i32, <{width} x i1>)",
+        "declare i64 @llvm.umin.i64(i64, i64)",
+    ]
 
 
 def _rows(

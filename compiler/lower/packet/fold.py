@@ -1,13 +1,14 @@
 """Kernels that combine what a short program computes, which never lies in memory.
 
-The order is that of `collectives.reduce`: a result is the same whether or not the
-entries were in memory before.
+The order is that of `collectives`: a result is the same whether or not
+the entries were in memory before.
 """
 
 from __future__ import annotations
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.emit.combine import combine_text
+from lumijit.compiler.lower.collectives import rows
 from lumijit.compiler.lower.collectives.pieces import fold_lanes, lanes, neutral
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.kernel import PacketLowering
@@ -15,9 +16,11 @@ from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.uniform import find_uniform
 from lumijit.compiler.plan.program import Program
 
+_UMIN = "declare i64 @llvm.umin.i64(i64, i64)"
+
 
 class Fold(PacketLowering):
-    """Writes a program with one output, whose entries are combined."""
+    """Writes a program whose one output is combined, by runs or by rows."""
 
     def __init__(self, program: Program, target: TargetInfo) -> None:
         demand = Demand(program)
@@ -26,40 +29,120 @@ class Fold(PacketLowering):
         late = Late(program, demand.wanted, uniform.nodes)
         super().__init__(program, demand, uniform, late, width, target)
 
-    def fold(self, name: str, op: str) -> str:
-        """Combine the entries of a block to dst[begin / block].
+    def of_runs(self, name: str, op: str) -> str:
+        """Set dst[r] to the combination of entries r * block … (r + 1) * block.
 
-        Slots: the program's, with dst as its output and the block's length as the last.
+        Slots: the program's, with dst as its output, then the length of blocks, but for
+        the last one, and how many entries there are.
         """
         b, (node,) = self.b, self.program.outputs
         t = node.type
         ty, nothing = b.memory_type(t), f"splat ({t.memory_llvm} {neutral(op, t)})"
-        self.load_arguments()
-        block = self.load_slot(self.signature.scratch, "i64")
+        base, block, size = self._slots()
+        b.declarations["llvm.umin.i64"] = _UMIN
+        b.block("run")
+        b.line("%e = phi i64 [ %begin, %entry ], [ %e.n, %run.end ]")
+        b.line(f"%start = mul i64 %e, {block}")
+        b.line(f"%behind = add i64 %start, {block}")
+        b.line(f"%stop = call i64 @llvm.umin.i64(i64 %behind, i64 {size})")
+        b.branch("packet")
         b.block("packet")
-        b.line("%index = phi i64 [ %begin, %entry ], [ %next, %packet.end ]")
-        b.line(f"%total = phi {ty} [ {nothing}, %entry ], [ %combined, %packet.end ]")
-        mask = self._tail_mask()
+        b.line("%index = phi i64 [ %start, %run ], [ %next, %packet.end ]")
+        b.line(f"%total = phi {ty} [ {nothing}, %run ], [ %combined, %packet.end ]")
+        b.lines.append(combine_text(op, t, ty, "combined", "%total", self._entry(op)))
+        self._end_of_packet("run.end")
+        b.block("run.end")
+        text, result = fold_lanes(op, t, b.width, "%combined")
+        b.lines.append(text)
+        b.line(f"%place = getelementptr {t.memory_llvm}, ptr {base}, i64 %e")
+        b.line(f"store {t.memory_llvm} {result}, ptr %place")
+        b.line("%e.n = add i64 %e, 1")
+        return self._module(name, "run")
+
+    def of_rows(self, name: str, op: str) -> str:
+        """Set dst[o * row + j] to the combination of entries o * period + i * row + j.
+
+        As `collectives.rows_ir`. Slots: the program's, with dst as its output, then the
+        length of rows and the period.
+        """
+        b, (node,) = self.b, self.program.outputs
+        t = node.type
+        ty = b.memory_type(t)
+        base, row, period = self._slots()
+        for name_, value in (("row", row), ("period", period)):
+            self.entry.append(f"  %{name_} = add i64 {value}, 0")
+        self.entry.append(f"  %dst = getelementptr i8, ptr {base}, i64 0")
+        self.entry.append(rows.totals(t))
+        for line in rows.declarations(t):
+            b.declarations[line.split("@")[1].split("(")[0]] = line
+        b.block("tile")
+        b.line("%e = phi i64 [ %begin, %entry ], [ %e.n, %done ]")
+        b.lines.append(rows.tile_start(op, t, "tile", "each"))
+        b.block("each")
+        b.line("%has.part = icmp ne i64 %last, 0")
+        b.line("%part = zext i1 %has.part to i64")
+        b.line("%all.rows = add i64 %count, %part")
+        b.branch("row.start")
+        b.block("row.start")
+        b.line("%i = phi i64 [ 0, %each ], [ %i.n, %row.end ]")
+        b.line("%row.at = mul i64 %i, %row")
+        b.line("%start = add i64 %base, %row.at")
+        b.line("%is.whole = icmp ult i64 %i, %count")
+        b.line("%columns = select i1 %is.whole, i64 %n, i64 %last")
+        b.line("%stop = add i64 %start, %columns")
+        b.branch("packet")
+        b.block("packet")
+        b.line("%index = phi i64 [ %start, %row.start ], [ %next, %packet.end ]")
+        value = self._entry(op)
+        b.line("%column = sub i64 %index, %start")
+        b.line(f"%sum.at = getelementptr {t.memory_llvm}, ptr %totals, i64 %column")
+        b.line(f"%total = load {ty}, ptr %sum.at, align {t.size_bytes}")
+        b.lines.append(combine_text(op, t, ty, "combined", "%total", value))
+        b.line(f"store {ty} %combined, ptr %sum.at, align {t.size_bytes}")
+        self._end_of_packet("row.end")
+        b.block("row.end")
+        b.line("%i.n = add i64 %i, 1")
+        b.line("%more.rows = icmp ult i64 %i.n, %all.rows")
+        b.branch_if("%more.rows", "row.start", "write")
+        b.lines.append(rows.tile_end(t))
+        b.line("%e.n = add i64 %e, %n")
+        return self._module(name, "tile")
+
+    def _slots(self) -> tuple[str, str, str]:
+        """Load all arguments; return the address of the output and two numbers."""
+        self.load_arguments()
+        last = self.signature.scratch
+        (base,) = self.output_addresses
+        return base, self.load_slot(last, "i64"), self.load_slot(last + 1, "i64")
+
+    def _entry(self, op: str) -> str:
+        """Compute a packet's entries; those from %stop on are neutral."""
+        b, (node,) = self.b, self.program.outputs
+        t = node.type
+        ty, nothing = b.memory_type(t), f"splat ({t.memory_llvm} {neutral(op, t)})"
+        mask = self._tail_mask("%stop")
         for inner in self.program.nodes:
             self.node(inner)
-        entries = b.blend(ty, mask, b.to_memory(t, self.operand(node)), nothing)
-        b.lines.append(combine_text(op, t, ty, "combined", "%total", entries))
+        return b.blend(ty, mask, b.to_memory(t, self.operand(node)), nothing)
+
+    def _end_of_packet(self, after: str) -> None:
+        b = self.b
         b.branch("packet.end")
         b.block("packet.end")
         b.line(f"%next = add nuw i64 %index, {b.width}")
-        b.line("%more = icmp ult i64 %next, %end")
-        b.branch_if("%more", "packet", "exit")
+        b.line("%more = icmp ult i64 %next, %stop")
+        b.branch_if("%more", "packet", after)
+
+    def _module(self, name: str, first: str) -> str:
+        """End the loop over %e, which begins in a block, and the module."""
+        b = self.b
+        b.line("%goes.on = icmp ult i64 %e.n, %end")
+        b.branch_if("%goes.on", first, "exit")
         b.block("exit")
-        text, result = fold_lanes(op, t, b.width, "%combined")
-        b.lines.append(text)
-        b.line(f"%number = udiv i64 %begin, {block}")
-        (base,) = self.output_addresses
-        b.line(f"%place = getelementptr {t.memory_llvm}, ptr {base}, i64 %number")
-        b.line(f"store {t.memory_llvm} {result}, ptr %place")
         b.line("ret void")
         head = (
             f"define void @{name}(i64 %begin, i64 %end, i32 %thread, "
             "ptr noalias %args) nounwind {"
         )
-        parts = self.functions(head, ["  br label %packet", *b.lines])
+        parts = self.functions(head, [f"  br label %{first}", *b.lines])
         return "\n".join([*parts, "!0 = !{}", "!1 = !{i32 1}"]) + "\n"

@@ -230,6 +230,8 @@ class Gathers:
         for node in nodes:
             if node not in low.values:
                 family = [n for n in nodes if _family(n) == _family(node)]
+                if node.type.size_bytes not in _WORDS:
+                    family = [node]
                 near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
                 self._read_apart(node, near)
         values = [low.values.pop(node) for node in nodes]

@@ -132,9 +132,9 @@ class PacketLowering(PacketState):
         scalar = b.emit(f"trunc i64 {self.index_name} to i32")
         return b.add(UINT32, b.splat(UINT32, scalar), self.lane_numbers())
 
-    def _tail_mask(self) -> str:
+    def _tail_mask(self, end: str = "%end") -> str:
         b = self.b
-        left = b.emit(f"sub i64 %end, {self.index_name}")
+        left = b.emit(f"sub i64 {end}, {self.index_name}")
         most = b.emit(f"call i64 @llvm.umin.i64(i64 {left}, i64 {b.width})")
         b.declarations["llvm.umin.i64"] = "declare i64 @llvm.umin.i64(i64, i64)"
         count = b.splat(INT32, b.emit(f"trunc i64 {most} to i32"))

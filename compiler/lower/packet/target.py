@@ -41,11 +41,13 @@ class PacketTarget(Target):
 
         return writing.lower(program, plan, name)
 
-    def fold(self, program: Program, info: TargetInfo, op: str, name: str) -> str:
-        """Write the kernel that combines what a program computes, block by block."""
+    def fold(
+        self, program: Program, info: TargetInfo, op: str, by_rows: bool, name: str
+    ) -> str:
+        """Write the kernel that combines what a program computes, by runs or rows."""
         from lumijit.compiler.lower.packet import writing
 
-        return writing.fold(program, info, op, name)
+        return writing.fold(program, info, op, by_rows, name)
 
 
 TARGET = PacketTarget()

@@ -49,7 +49,7 @@ def lower(program: Program, plan: PacketPlan, name: str) -> Code:
     return Code(ir, width, work.operations, work.cost, scratch_bytes, wide)
 
 
-def fold(program: Program, info: TargetInfo, op: str, name: str) -> str:
-    """Write the kernel that combines what a program computes, block by block."""
+def fold(program: Program, info: TargetInfo, op: str, by_rows: bool, name: str) -> str:
+    """Write the kernel that combines what a program computes, by runs or by rows."""
     with closing(Fold(program, info)) as lowering:
-        return lowering.fold(name, op)
+        return lowering.of_rows(name, op) if by_rows else lowering.of_runs(name, op)

@@ -249,7 +249,8 @@ def first_extremes(a, op):
 @pytest.mark.usefixtures("each_target")
 @pytest.mark.parametrize("suffix", ["f16", "f", "f64", "u8", "i", "u", "i64", "b"])
 @pytest.mark.parametrize(
-    "shape", [(3, 65), (2, 127), (1, 1000), (1, 32769), (2, 99_999)]
+    "shape",
+    [(5, 4), (4, 8), (3, 9), (3, 65), (2, 127), (1, 1000), (1, 32769), (2, 99_999)],
 )
 def test_places_of_extremes(suffix, shape):
     cls = getattr(llvm, f"TensorX{suffix}")
@@ -268,5 +269,7 @@ def test_places_of_extremes(suffix, shape):
         for op, function in (("min", dr.argmin), ("max", dr.argmax)):
             wanted = first_extremes(a, op)
             np.testing.assert_array_equal(function(cls(a), 1).numpy(), wanted)
+            turned = cls(np.ascontiguousarray(a.T))
+            np.testing.assert_array_equal(function(turned, 0).numpy(), wanted)
             (place,) = first_extremes(a.reshape(1, -1), op)
             assert int(function(cls(a).array)[0]) == place
