@@ -231,8 +231,8 @@ def compile_ir(ir: str, opt_level: int = 2) -> bytes:
 
     Args:
         ir: the text of one module.
-        opt_level: effort of the code generator, 0 to 3; below 2 only for kernels
-            that run once.
+        opt_level: effort of the code generator, 0 to 3; below 2 only for what runs
+            once, or does little.
     """
     global _left_alone
     is_main = threading.current_thread() is threading.main_thread()
