@@ -13,7 +13,6 @@ from types import FunctionType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from lumijit.compiler.ir.captures import Captures, in_order
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
@@ -174,33 +173,43 @@ class Knowledge:
         if any(k not in args or outputs[k] is args[k] for k in own):
             return False
         expected = {args[k]: outputs[k] for k in self.foreseen.sizes if k in args}
-        return not expected or _grow(expected, [*outputs.values()], inner)
+        return not expected or _grow(expected, inner)
 
 
-def _grow(expected: dict[Node, Node], outputs: list[Node], inner: Scope) -> bool:
+def _grow(expected: dict[Node, Node], inner: Scope) -> bool:
     """Tell whether arguments that were given their final size would grow to it.
 
+    They do if what the body makes of them depends on something else of that size.
     Local buffers that were given it may: each could otherwise be the other's reason.
 
     Args:
         expected: arguments, and what the body makes of them.
-        outputs: what the body makes of all arguments.
         inner: its scope.
     """
     small = {**expected, **local.widened(inner)}
-    order = in_order({*outputs, *small.values()}, inner, set(), Captures())
-    sizes = dict.fromkeys(small, 1)
-    left = set(small)
-    while left:
-        for node in order:
+    wide: set[Node] = set()
+    for output in expected.values():
+        # Who asked for a node first; all of these are wide if it is.
+        before: dict[Node, Node | None] = {output: None}
+        left = [output]
+        while left:
+            node = left.pop()
             if node in small:
-                continue
-            deps = node.deps if node.op.lower is not None else value_deps(node)
-            found = [sizes.get(dep, dep.size) for dep in deps]
-            sizes[node] = max(found) if found else node.size
-        grown = {arg for arg in left if sizes.get(small[arg], small[arg].size) > 1}
-        if not grown:
-            break
-        sizes.update((arg, arg.size) for arg in grown)
-        left -= grown
-    return left.isdisjoint(expected)
+                deps: tuple[Node, ...] = (small[node],)
+            elif node.scope is not inner:
+                deps = ()
+            else:
+                deps = node.deps if node.op.lower is not None else value_deps(node)
+            if node in wide or (not deps and node.size > 1):
+                reason: Node | None = node
+                while reason is not None:
+                    wide.add(reason)
+                    reason = before[reason]
+                break
+            for dep in deps:
+                if dep not in before:
+                    before[dep] = node
+                    left.append(dep)
+        else:
+            return False
+    return True

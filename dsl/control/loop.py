@@ -97,10 +97,12 @@ def run_loop(
     is_watched: bool = False,
     max_iterations: int | None = None,
     memory: Memory | None = None,
+    first: Any = None,
 ) -> State:
     """Do what `while_loop` does; `@syntax` watches its functions itself.
 
-    `memory` is that of the loop's site, if it has one.
+    `memory` is that of the loop's site, if it has one; `first` what the condition is
+    for the initial state, if that is known.
     """
     check_mode(mode, "while_loop")
     count = len(state) if isinstance(state, tuple) else len(labels)
@@ -113,7 +115,6 @@ def run_loop(
         )
     _check_bound(max_iterations)
     name = label or "while_loop"
-    first: Any = None
     memory = memory or memory_of(body)
     if trace.state.lane is not None:
         mode = "scalar"

@@ -307,9 +307,11 @@ class Runtime(Conditions):
         places = [where.ins.index(n) if n in where.ins else -1 for n in where.outs]
         mode = hints.get("mode")
         state = list(values)
+        first = None
         while not entered and mode in (None, "scalar"):
             test = cond(*state)
             if targets.is_array(test):
+                first = test
                 break
             if not test:
                 return tuple([state[i] for i in places])
@@ -332,7 +334,8 @@ class Runtime(Conditions):
                 final = tuple([state[i] for i in places])
         if final is None:
             functions = cond, body
-            final = self._turns(site, inputs, functions, hints, None, _MOST_PARTED)
+            rest = first, None, _MOST_PARTED
+            final = self._turns(site, inputs, functions, hints, *rest)
         if is_entered:
             return final
         left = list(final)
@@ -350,6 +353,7 @@ class Runtime(Conditions):
         values: tuple[Any, ...],
         functions: tuple[Callable[..., Any], Callable[..., tuple[Any, ...]]],
         hints: dict[str, Any],
+        first: Any,
         outside: Collection[int] | None,
         left: int,
     ) -> tuple[Any, ...]:
@@ -357,10 +361,12 @@ class Runtime(Conditions):
 
         If names have other objects after the first turn, which are changed, that turn
         is a branch around those that follow; `left` is how often. `outside` has the
-        ids of objects that others may see.
+        ids of objects that others may see; `first` is what the condition is for
+        `values`, if that is known.
         """
         where = self.sites[site]
-        run = partial(self._vector_loop, where, values, functions, hints, outside)
+        given = where, values, functions, {**hints, "first": first}, outside
+        run = partial(self._vector_loop, *given)
         try:
             result: tuple[Any, ...] = attempts(inputs_of(where, values), functions, run)
             return result
@@ -371,7 +377,7 @@ class Runtime(Conditions):
         cond, body = functions
         originals = targets.objects_in(values)
 
-        def first(*entries: Any) -> tuple[Any, ...]:
+        def turn(*entries: Any) -> tuple[Any, ...]:
             inner = {
                 id(copy)
                 for path, (copy, _) in targets.objects_in(entries).items()
@@ -380,13 +386,14 @@ class Runtime(Conditions):
             state = list(entries)
             for i, value in zip(places, body(*entries), strict=True):
                 state[i] = value
-            return self._turns(site, tuple(state), functions, hints, inner, left - 1)
+            rest = None, inner, left - 1
+            return self._turns(site, tuple(state), functions, hints, *rest)
 
         def none(*entries: Any) -> tuple[Any, ...]:
             return tuple([entries[i] for i in places])
 
         mode = hints.get("mode") or targets.loop_mode()
-        return self.if_stmt(cond(*values), values, first, none, site, mode=mode)
+        return self.if_stmt(cond(*values), values, turn, none, site, mode=mode)
 
     @staticmethod
     def _parted(where: Site) -> errors.SyntaxTransformError:

@@ -100,6 +100,7 @@ def test_hints_are_forwarded(control: Control) -> None:
         "label": "outer",
         "strict": False,
         "max_iterations": 20,
+        "first": None,
     }
     assert last[1]["compress"] is True
     inner = [c[1] for c in control.calls if c[0] == "if_stmt"]
