@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from lumijit.functions.creation import arange
 from lumijit.functions.gathering import gather
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.runtime.errors import ArrayValueError, SizeError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import TENSOR, require
 from lumijit.type_traits import tensor_t, uint32_array_t
@@ -152,7 +153,7 @@ def _extreme(construct: str, op: str, value: Any, axis: Any, keepdims: bool) -> 
 def median(
     value: Any,
     /,
-    axis: int | None = -1,
+    axis: int | tuple[int, ...] | None = -1,
     keepdims: bool = False,
     return_index: bool = False,
 ) -> Any:
@@ -162,9 +163,10 @@ def median(
 
     Args:
         value: flat array, tensor, or nested array; of a number, it is the number.
-        axis: along which axis; None for all entries.
-        keepdims: whether tensors keep the axis, with one entry.
-        return_index: whether to return its position along the axis, too.
+        axis: along which axis; several of tensors, or None for all entries.
+        keepdims: whether tensors keep the axes, with one entry.
+        return_index: whether to return its position along the axis, too; of several
+            axes, counted as if these were one, in their order.
 
     Returns:
         The medians, or a pair of medians and UInt32 positions.
@@ -180,6 +182,12 @@ def median(
     """
     if initialize.is_number(value):
         return (value, 0) if return_index else value
+    if isinstance(axis, tuple) and isinstance(value, ArrayBase):
+        merged, shape = _merged("lumijit.median", value, axis, keepdims)
+        found = median(merged, -1, return_index=return_index)
+        parts = found if return_index else (found,)
+        parts = tuple(type(v)(v.array, shape) for v in parts)
+        return parts if return_index else parts[0]
 
     def middle(flat: Any, length: int, inner: int = 1) -> tuple[Any, Any]:
         rank = (length - 1) // 2
@@ -279,6 +287,26 @@ def _reduced(
     kept = (1,) if keepdims else ()
     shape = (*value.shape[:axis], *kept, *value.shape[axis + 1 :])
     return tensor_t(found)(found, shape)
+
+
+def _merged(
+    construct: str, value: Any, axes: tuple[int, ...], keepdims: bool
+) -> tuple[Any, tuple[int, ...]]:
+    """Return a tensor with some axes as its last one, and the shape without them."""
+    if value._spec.kind is not TENSOR:
+        raise ArrayTypeError(
+            construct,
+            f"{type(value).__name__} takes one axis (got {axes!r})",
+            "pass an int, or a tensor.",
+        )
+    chosen = list(dict.fromkeys(checked_axis(construct, a, value.ndim) for a in axes))
+    others = [a for a in range(value.ndim) if a not in chosen]
+    kept = tuple(value.shape[a] for a in others)
+    together = math.prod(value.shape[a] for a in chosen)
+    merged = type(value)(value._transposed((*others, *chosen)).array, (*kept, together))
+    if keepdims:
+        kept = tuple(1 if a in chosen else n for a, n in enumerate(value.shape))
+    return merged, kept
 
 
 def _dynamic(value: Any) -> Any:

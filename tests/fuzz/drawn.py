@@ -1,8 +1,8 @@
 """Draws expressions for `interface`: functions, types, and values at random.
 
 The functions are those of `expressions`, the calls of `calls.txt`, and the lines of
-`interface.txt` with other entry types and numbers. What is drawn need not be legal:
-both may refuse it.
+`interface.txt` with other entry types and numbers. In many calls, an argument is itself
+what a call returns. What is drawn need not be legal: both may refuse it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from functools import partial
 
 import numpy as np
 
+import lumijit as dr
 from tests.fuzz import expressions
 from tests.fuzz.expressions import names
+from tests.fuzz.systems import scope
 
 #: Suffixes of entry types, and their flat arrays.
 ENTRIES = {
@@ -145,6 +147,8 @@ class Expression:
     form: str
     values: tuple[Value, ...] = ()
     width: int = 1
+    #: The call whose result is an argument, if there is one.
+    inner: Expression | None = None
 
     def __str__(self) -> str:
         if not self.values:
@@ -156,10 +160,20 @@ class Expression:
         """List what is left of this with single lanes."""
         if self.width == 1:
             return []
-        return [
-            replace(self, values=tuple(v.lane(k) for v in self.values), width=1)
-            for k in range(self.width)
-        ]
+        return [self._lane(k) for k in range(self.width)]
+
+    def _lane(self, number: int) -> Expression:
+        values = tuple(v.lane(number) for v in self.values)
+        inner = self.inner and self.inner._lane(number)
+        return replace(self, values=values, width=1, inner=inner)
+
+    def with_argument(self, place: int, inner: Expression) -> Expression:
+        """Return this with a call in place of one of the values."""
+        holes = list(_HOLE.finditer(self.form))
+        start, end = holes[place].span()
+        form = f"{self.form[:start]}({inner.form}){self.form[end:]}"
+        values = (*self.values[:place], *inner.values, *self.values[place + 1 :])
+        return replace(self, form=form, values=values, inner=inner)
 
 
 class Writer:
@@ -180,7 +194,10 @@ class Writer:
             self._line: 4,
             self._gradient: 2,
             self._gradients: 2,
+            self._composed: 20,
         }
+        self._outer = (self._unary, self._binary, self._operator, self._call)
+        self._inner = (*self._outer, self._conversion)
 
     def expression(self) -> Expression:
         """Draw an expression."""
@@ -195,6 +212,17 @@ class Writer:
 
     def _made(self, form: str, *values: Value) -> Expression:
         return Expression(self._namespace, form, values, self._width)
+
+    def _composed(self) -> Expression:
+        """Draw a call of which an argument is what a call returns."""
+        choose = self._random.choice
+        outer = choose((*self._outer, *self._outer, self._gradient, self._gradients))()
+        while not outer.values:
+            outer = choose(self._outer)()
+        inner = choose(self._inner)()
+        while not _is_value(inner):
+            inner = choose(self._inner)()
+        return outer.with_argument(self._random.randrange(len(outer.values)), inner)
 
     def _unary(self) -> Expression:
         name = self._random.choice(expressions.UNARY)
@@ -387,6 +415,15 @@ _LITERAL = re.compile(
     r"Quaternion4)(?=f))(f\d*)?\(([-\d., \[\]]+)\)"
 )
 _NUMBER = re.compile(r"-?\d[\d.]*")
+
+
+def _is_value(expression: Expression) -> bool:
+    """Tell whether an expression is computed here, to one array or number."""
+    try:
+        found = eval(str(expression), scope(dr, expression.namespace))
+    except Exception:
+        return False
+    return isinstance(found, (dr.ArrayBase, bool, int, float))
 
 
 def _suffix(cls: str) -> str:

@@ -228,11 +228,27 @@ DRAWN = {
     r".*dr\.(norm|sh_eval|euler_to_quat|quat_apply|take_interp|transform_compose|nn\.)"
     rf"{_REFUSED}": "of floats only",
     rf".*dr\.(abs_)?dot\({_REFUSED}": "as many items on both sides",
-    rf".*(len|dr\.reverse)\(TensorX\w+\([^[]*{_REFUSED}": "no dimensions, as NumPy",
+    rf".*(len|list|dr\.reverse)\(TensorX\w+\([^[]*{_REFUSED}": (
+        "no dimensions, as NumPy"
+    ),
     rf".*(\[[^[]*\(.*|\)\[-?\d)\]{_REFUSED}": (
         "a flat array has one dimension, a number none, and indices are within"
     ),
     rf".*Xb.* [-+*] {_REFUSED}": "masks aren't added",
+    r".*TensorX.*\[\w+\([^()]*\)\]$|.*TensorX.*\)\[.* = ": (
+        "0 out of bounds; Dr.Jit reads other memory"
+    ),
+    r".*dr\.sh_eval\(": "components that are as wide as others of their degree",
+    r".*dr\.(abs_)?dot\(.*TensorX": "of the shape to which tensors broadcast",
+    r".*dr\.eval\(": "also whether other arrays were waiting",
+    rf"scalar: dr\.select\({_REFUSED}": "only a mask selects",
+    r".*dr\.(linear_srgb_to_oklab|oklab_to_linear_srgb)\(\w*Float": (
+        "of three components, also of a flat array; Dr.Jit scales a matrix by others"
+    ),
+    r".*dr\.hypot\(.*(Complex2|Quaternion4)f\(": (
+        "lengths have the precision of each argument, rounded in other ways"
+    ),
+    r".*dr\.grad\((JitBackend|Invalid|\w+$)": "what isn't a number stays as it is",
 }
 
 _DERIVATIVE = re.compile(r"\[x := (.*?\)), (z := (.*?\)), )?dr\.en.*?y := ([\w.]*)\(")
@@ -281,7 +297,6 @@ def compare_drawn(peer_python: str, asked: list[Expression], prints_all: bool) -
     """Compare expressions that are drawn; print what differs and isn't known."""
     results = list(_compared(peer_python, asked))
     differing = [(e, ours, theirs) for e, kind, ours, theirs in results if not kind]
-    counts = Counter(kind for _, kind, _, _ in results if kind)
     # Most differ in some lanes only.
     lanes = [lane for expression, _, _ in differing for lane in expression.lanes()]
     smaller = {
@@ -289,9 +304,15 @@ def compare_drawn(peer_python: str, asked: list[Expression], prints_all: bool) -
         for lane, kind, ours, theirs in _compared(peer_python, lanes)
         if not kind
     }
+    inner = [e.inner for e in (*(e for e, _, _ in differing), *smaller) if e.inner]
+    arguments = {e: (kind, ours) for e, kind, ours, _ in _compared(peer_python, inner)}
+    counts = Counter(kind for _, kind, _, _ in results if kind)
     for found in differing:
         parts = [smaller[e] for e in found[0].lanes() if e in smaller] or [found]
-        reasons = {_reason(e, ours): (e, ours, theirs) for e, ours, theirs in parts}
+        reasons = {
+            _reason(e, ours, e.inner and arguments.get(e.inner)): (e, ours, theirs)
+            for e, ours, theirs in parts
+        }
         reason = min(reasons)
         counts[reason and "on purpose"] += 1
         if not reason or prints_all:
@@ -329,13 +350,26 @@ def _kind(text: str, ours: Any, theirs: Any) -> str:
     return "refused there" if is_refused(theirs) else ""
 
 
-def _reason(expression: Expression, ours: Any) -> str:
-    """Return why a result may differ, if it may."""
+def _reason(expression: Expression, ours: Any, argument: tuple[str, Any] | None) -> str:
+    """Return why a result may differ, if it may; `argument` is what `inner` gives."""
     verdict = is_right(expression, ours)
     if verdict is not None:
         return "wrong there" if verdict else ""
-    text = f"{expression.namespace}: {expression} = {ours}"
-    return _form(str(expression), KNOWN) or _form(text, DRAWN)
+    text = str(expression)
+    if argument and expression.inner:
+        kind, value = argument
+        if not kind:
+            return "an argument differs"
+        text = text.replace(f"({expression.inner})", _as_call(value))
+    found = _form(text, KNOWN)
+    return found or _form(f"{expression.namespace}: {text} = {ours}", DRAWN)
+
+
+def _as_call(value: Any) -> str:
+    """Return what makes a value, as forms of expressions know them."""
+    cls, _, entries = value
+    words = [f"{complex(e).real:g}" if "j" in e else e for e in entries]
+    return words[0] if cls in ("bool", "int", "float") else f"{cls}({', '.join(words)})"
 
 
 def _form(text: str, forms: Iterable[str]) -> str:

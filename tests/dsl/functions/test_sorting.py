@@ -134,6 +134,32 @@ def test_tensors(space, shape):
     assert dr.median(t, axis=None, keepdims=True).shape == (1,) * x.ndim
 
 
+@pytest.mark.parametrize("axes", [(0, 1), (1,), (2, 0), (-1, 0), (0, 1, 2)])
+@pytest.mark.parametrize("space", [llvm, scalar])
+def test_medians_over_several_axes(space, axes):
+    x = np.random.default_rng(1).permutation(24).reshape(2, 3, 4).astype(np.float32)
+    chosen = [a % 3 for a in axes]
+    others = [a for a in range(3) if a not in chosen]
+    shape = [x.shape[a] for a in others]
+    rows = np.transpose(x, others + chosen).reshape(*shape, -1)
+    middle = np.sort(rows, -1)[..., (rows.shape[-1] - 1) // 2]
+    t = space.TensorXf(x)
+    found, place = dr.median(t, axes, return_index=True)
+    np.testing.assert_array_equal(found.numpy(), middle)
+    at = place.numpy().astype(int)[..., None]
+    np.testing.assert_array_equal(np.take_along_axis(rows, at, -1)[..., 0], middle)
+    kept = dr.median(t, axes, keepdims=True)
+    assert kept.shape == tuple(1 if a in chosen else n for a, n in enumerate(x.shape))
+    assert kept.array.numpy().tolist() == middle.ravel().tolist()
+
+
+def test_derivatives_of_medians_over_several_axes():
+    x = ad.TensorXf64(np.random.default_rng(2).permutation(12).reshape(2, 3, 2))
+    assert dr.gradcheck(lambda x: dr.median(x, (0, 2)), x)
+    with pytest.raises(ArrayTypeError, match=r"median: Array2f takes one axis"):
+        dr.median(llvm.Array2f(1, 2), (0, 1))
+
+
 def test_nested_and_static_arrays():
     v = llvm.Array2f([3, 1, 2], [5, 9, 7])
     assert dr.sort(v).numpy().tolist() == [[1, 2, 3], [5, 7, 9]]
