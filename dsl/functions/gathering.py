@@ -33,7 +33,7 @@ from lumijit.runtime.errors import (
     ArrayTypeError,
     SizeError,
 )
-from lumijit.spec import DYNAMIC, ArraySpec, python_type, require
+from lumijit.spec import DYNAMIC, TENSOR, ArraySpec, python_type, require
 
 # How many combinations of types are remembered.
 _REMEMBERED = 1024
@@ -128,6 +128,13 @@ def _gather(dtype: type[Any], source: Any, index: Any, active: Any, width: int) 
             raise _wrong_source(dtype, source)
         width = max(width, _width(source))
         parts = [_gather(type(v), v, index, active, width) for _, v in children(source)]
+        if isinstance(source, ArrayBase) and len(parts[0]) < len(source.array):
+            raise SizeError(
+                "lumijit.gather",
+                f"a tensor of shape {source.shape} keeps it, and takes an index for "
+                f"each entry (got {len(parts[0])})",
+                "read from the entries, '.array', or use lumijit.take.",
+            )
         return rebuild(source, parts)
     if not isinstance(source, ArrayBase):
         if dtype is type(source):
@@ -182,7 +189,7 @@ def _read_facts(
     That is the namespace, the number of entries that it takes and their dimensions
     (`outer`, if given), and whether derivatives are tracked.
     """
-    if not issubclass(dtype, ArrayBase):
+    if not issubclass(dtype, ArrayBase) or dtype._spec.kind is TENSOR:
         return None
     wanted, spec = dtype._spec, source._spec
     if outer is None:

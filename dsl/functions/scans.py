@@ -24,7 +24,7 @@ from lumijit.functions.repetition import reverse as reversed_
 from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import is_container, tree_map
+from lumijit.pytree import children, is_container, rebuild, tree_map
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -287,7 +287,8 @@ def block_reduce(
 
     Args:
         op: how entries are combined.
-        value: array or PyTree of arrays.
+        value: array or PyTree of arrays. Of a tensor, the entries in their order in
+            memory are reduced, and the result has one dimension.
         block_size: number of entries in a block; it divides the size.
         mode: "evaluated" computes the array first; "symbolic" adds the entries to
             their blocks, in any order, in the kernel that computes them. None
@@ -305,8 +306,12 @@ def block_reduce(
     """
     construct = "lumijit.block_reduce"
     check_strategy(mode, construct)
+    if isinstance(value, ArrayBase) and value._spec.kind is TENSOR:
+        return type(value)(block_reduce(op, value.array, block_size, mode))
     if is_container(value):
-        return tree_map(lambda v: block_reduce(op, v, block_size, mode), value)
+        parts = [v for _, v in children(value)]
+        reduced = [block_reduce(op, v, block_size, mode) for v in parts]
+        return rebuild(value, reduced)
     if not isinstance(value, ArrayBase):
         return value
     check_op(op, construct)

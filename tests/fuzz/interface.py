@@ -240,6 +240,20 @@ DRAWN = {
     ),
     r".*dr\.sh_eval\(": "components that are as wide as others of their degree",
     r".*dr\.(abs_)?dot\(.*TensorX": "of the shape to which tensors broadcast",
+    r"scalar: (\S+ [<>]=? Array3b|Array3b.* [<>]=? )": (
+        "a mask counts as 0 and 1; Dr.Jit takes numbers for masks"
+    ),
+    r"scalar: ArrayX.* @ ": "the sum of products; Dr.Jit reads other memory",
+    r".*dr\.(sort|argsort)\((x\), dr\.backward|ArrayX)": (
+        "along the vectorized dimension"
+    ),
+    r".*dr\.(cumsum|prefix_sum)\(\w*b\(": "masks have no sum of their type",
+    r"scalar: dr\.block_prefix": "the first entry, as on other backends",
+    r".*dr\.switch\(.*, (True|False)\)$": (
+        "an array at any index; Dr.Jit keeps Python numbers"
+    ),
+    r".*dr\.oklab_to_linear_srgb\(Matrix": "cubes of entries; see powers of matrices",
+    r".*dr\.erfinv\(.*inf": "erfinv(1) is infinite; Dr.Jit gives NaN",
     r".*dr\.eval\(": "also whether other arrays were waiting",
     rf"scalar: dr\.select\({_REFUSED}": "only a mask selects",
     r".*dr\.(linear_srgb_to_oklab|oklab_to_linear_srgb)\(\w*Float": (

@@ -169,3 +169,35 @@ def test_what_matrices_tensors_and_numbers_are_refused() -> None:
     ):
         with pytest.raises(dr.runtime.errors.ArrayTypeError, match=match):
             call()
+
+
+@pytest.mark.parametrize("space", [llvm, scalar])
+def test_blocks_of_tensors(space: Any) -> None:
+    rows = space.TensorXf([[1, 2], [3, 4]])
+    for size, sums in ((1, [1, 2, 3, 4]), (2, [3, 7]), (4, [10])):
+        found: Any = dr.block_sum(rows, size)
+        assert type(found) is space.TensorXf
+        assert found.shape == (len(sums),)
+        assert entries(found) == sums
+        in_tree = dr.block_sum([{"a": rows}, space.TensorXf([1, 1, 1, 1])], size)
+        assert entries(in_tree[0]["a"]) == sums
+
+
+def test_derivatives_of_blocks_of_tensors() -> None:
+    x = llvm.ad.TensorXf64([[1, 2], [3, 4]])
+    assert dr.gradcheck(lambda x: dr.block_sum(x * x, 2), x)
+
+
+def test_tensors_keep_their_shapes_when_they_are_read() -> None:
+    source = TensorXf([1, 2, 3])
+    assert entries(dr.gather(TensorXf, source, UInt(2, 0, 1))) == [3, 1, 2]
+    for index in (UInt(1), UInt(0, 1), UInt(0, 1, 2, 0)):
+        with pytest.raises(dr.runtime.errors.SizeError):
+            dr.gather(TensorXf, source, index)
+    with pytest.raises(dr.runtime.errors.SizeError, match="takes an index for each"):
+        dr.gather(TensorXf, source, 1)
+    for target, values in ((TensorXf, Float(1, 2)), (Float, source)):
+        with pytest.raises(
+            dr.runtime.errors.ArrayTypeError, match="gather: can't read"
+        ):
+            dr.gather(target, values, UInt(0, 1))
