@@ -324,7 +324,7 @@ def compare_drawn(peer_python: str, asked: list[Expression], prints_all: bool) -
     for found in differing:
         parts = [smaller[e] for e in found[0].lanes() if e in smaller] or [found]
         reasons = {
-            _reason(e, ours, e.inner and arguments.get(e.inner)): (e, ours, theirs)
+            _reason(e, ours, arguments.get(e.inner or e)): (e, ours, theirs)
             for e, ours, theirs in parts
         }
         reason = min(reasons)
