@@ -254,8 +254,18 @@ DRAWN = {
     ),
     r".*dr\.oklab_to_linear_srgb\(Matrix": "cubes of entries; see powers of matrices",
     r".*dr\.erfinv\(.*inf": "erfinv(1) is infinite; Dr.Jit gives NaN",
+    r".*Quaternion.*dr\.power\(x, z\), dr\.backward|.*dr\.exp\(Quaternion": (
+        "real quaternions have functions, too; Dr.Jit gives NaN"
+    ),
+    r"scalar: dr\.(min|max)(imum)?\(Array\d(u64|b)": (
+        "whole numbers, and masks as 0 or 1"
+    ),
+    r"scalar: .*__setitem__\(Bool\(False": "nothing where no entry is chosen",
+    r".*dr\.block_\w+\(.*TensorX.*, 1\)": "of one dimension, as with larger blocks",
+    r".*dr\.lerp\((\d|True|False)": "a float, also of whole numbers",
+    r".*dr\.linspace\(.*, 1(, endpoint=\w+)?\)": "the first number; Dr.Jit gives NaN",
     r".*dr\.eval\(": "also whether other arrays were waiting",
-    rf"scalar: dr\.select\({_REFUSED}": "only a mask selects",
+    rf".*dr\.select\({_REFUSED}": "only a mask selects",
     r".*dr\.(linear_srgb_to_oklab|oklab_to_linear_srgb)\(\w*Float": (
         "of three components, also of a flat array; Dr.Jit scales a matrix by others"
     ),

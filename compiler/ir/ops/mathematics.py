@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.ir.ops.arithmetic import RSQRT
+from lumijit.compiler.ir.ops.arithmetic import ROUND, RSQRT
 from lumijit.compiler.ir.ops.record import Op, Partial, define, widened
 from lumijit.runtime.dtypes import FLOATS, DType
 
@@ -138,7 +138,9 @@ def _digamma(x: Any) -> Any:
     for factor in _DIGAMMA:
         tail = (tail + factor) * square
     value = z.map(LOG) - 0.5 / z - tail - shifted
-    return is_low.select(value - math.pi / (x * math.pi).map(TAN), value)
+    # (The part of a period is exact, also in half precision.)
+    part = x - x.map(ROUND)
+    return is_low.select(value - math.pi / (part * math.pi).map(TAN), value)
 
 
 SIN = _function("sin", np.sin, "sine", 16, lambda r, x: x.map(COS).bounded())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import lumijit as dr
 from lumijit import llvm, scalar
@@ -91,3 +92,13 @@ SMOOTH: dict[str, Any] = {
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives(name: str) -> None:
     assert dr.gradcheck(SMOOTH[name], ad.Float64(0.3, 0.7, 0.45))
+
+
+@pytest.mark.parametrize("name", ["Float16", "Float", "Float64"])
+def test_the_slope_of_lgamma_below_zero(name: str) -> None:
+    cls, places = getattr(ad, name), [-8.90625, -3.25, -0.375, 0.5, 4.0]
+    x = cls(places)
+    dr.enable_grad(x)
+    dr.backward(dr.lgamma(x))
+    precision = {"Float16": 5e-3, "Float": 2e-6, "Float64": 1e-12}[name]
+    np.testing.assert_allclose(x.grad.numpy(), special.digamma(places), rtol=precision)
