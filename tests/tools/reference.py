@@ -175,7 +175,8 @@ precision, masks, arrays of any length, nested ones, tensors, complex numbers,
 quaternions, matrices, Python's numbers; `llvm.ad`, `llvm` and `scalar`) and numbers
 (the ends of types, zeros of both signs, denormals, infinities and NaN among them).
 Results that differ are computed again in double precision, in both, and by NumPy and
-SciPy where these have the function. What is left has these reasons. Forms that end in
+SciPy where these have the function. In two of five, an argument is itself what a drawn
+call returns. What is left has these reasons. Forms that end in
 `= \\['!'` are of our errors only.
 
 | `namespace: expression = our result` | why |
