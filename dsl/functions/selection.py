@@ -12,7 +12,9 @@ import numpy as np
 from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, Composed
+from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.record import reductions
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.nested import NestedArray
@@ -210,6 +212,10 @@ def _of_others(function: Any, of_number: Any, arg: Any) -> Any:
 _TOLERANCES = {FLOAT16: (1e-2, 1e-2), FLOAT64: (1e-5, 1e-8)}
 
 
+# Fewer entries are compared by NumPy.
+_LARGE = 1 << 17
+
+
 def allclose(
     a: Any,
     b: Any,
@@ -233,18 +239,51 @@ def allclose(
     >>> dr.allclose(dr.llvm.Float(1, 2), [1.00001, 2])
     True
     """
+    if _are_large(a, b):
+        tolerances = _tolerances(a, b, rtol, atol)
+        if all(isinstance(v, (int, float)) for v in tolerances):
+            return _all_close(a.array, b.array, *tolerances, equal_nan)
     first, second, rtol, atol = comparable("lumijit.allclose", a, b, rtol, atol)
     return bool(np.allclose(first, second, rtol, atol, equal_nan))
+
+
+def _are_large(a: Any, b: Any) -> bool:
+    """Tell whether two arrays of one shape are worth a kernel that compares them."""
+    if not isinstance(a, ArrayBase) or not isinstance(b, ArrayBase):
+        return False
+    specs = a._spec, b._spec
+    return (
+        all(spec.is_jit and not spec.dtype.is_bool for spec in specs)
+        and specs[0].backend is specs[1].backend
+        and all(
+            spec.kind is TENSOR or isinstance(v, FlatArray)
+            for spec, v in zip(specs, (a, b), strict=True)
+        )
+        and a.shape == b.shape
+        and math.prod(a.shape) >= _LARGE
+        and not a._is_symbolic()
+        and not b._is_symbolic()
+    )
+
+
+def _all_close(
+    a: FlatArray, b: FlatArray, rtol: float, atol: float, equal_nan: bool
+) -> bool:
+    """Compare as NumPy does, in double precision."""
+    cls = float64_array_t(type(a))
+    x, y = (wrap(cls, trace.cast_to(trace.detached(v._node), FLOAT64)) for v in (a, b))
+    size = abs_(y)
+    close = (abs_(x - y) <= size * rtol + atol) & (size < math.inf) | (x == y)
+    if equal_nan:
+        close |= (x != x) & (y != y)
+    return bool(wrap(type(close), reductions.reduce("and", close._node)))
 
 
 def comparable(
     construct: str, a: Any, b: Any, rtol: float | None, atol: float | None
 ) -> tuple[Any, Any, float, float]:
     """Return two values in NumPy's double precision, and tolerances."""
-    dtypes = [v._spec.dtype for v in (a, b) if isinstance(v, ArrayBase)]
-    floats = [t for t in dtypes if t.is_float]
-    narrow = min(floats, key=lambda t: t.bits) if floats else FLOAT64
-    default_rtol, default_atol = _TOLERANCES.get(narrow, (1e-3, 1e-5))
+    rtol, atol = _tolerances(a, b, rtol, atol)
     first, second = _plain(construct, a, b), _plain(construct, b, a)
     try:
         first, second = np.broadcast_arrays(first, second)
@@ -254,8 +293,19 @@ def comparable(
             f"the shapes {first.shape} and {second.shape} can't be combined",
             "compare arrays of the same shape.",
         ) from None
+    return first, second, rtol, atol
+
+
+def _tolerances(
+    a: Any, b: Any, rtol: float | None, atol: float | None
+) -> tuple[float, float]:
+    """Return the tolerances, by default those of the narrower floats."""
+    dtypes = [v._spec.dtype for v in (a, b) if isinstance(v, ArrayBase)]
+    floats = [t for t in dtypes if t.is_float]
+    narrow = min(floats, key=lambda t: t.bits) if floats else FLOAT64
+    default_rtol, default_atol = _TOLERANCES.get(narrow, (1e-3, 1e-5))
     rtol = default_rtol if rtol is None else rtol
-    return first, second, rtol, default_atol if atol is None else atol
+    return rtol, default_atol if atol is None else atol
 
 
 def _plain(construct: str, value: Any, other: Any) -> Any:

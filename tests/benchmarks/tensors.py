@@ -1,11 +1,13 @@
 """Tensors against NumPy at 10^7 entries: `python -m tests.benchmarks.tensors`.
 
 Prints the best of several runs of both, taken in turns, in milliseconds. NumPy's
-products use as many threads as OPENBLAS_NUM_THREADS says.
+products use as many threads as OPENBLAS_NUM_THREADS says. With argument `reductions`,
+these by type and axis.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import lumijit as dr
+from lumijit import llvm
 from lumijit.llvm import Float, Int, TensorXf, UInt32
 
 SIDE = 3162
@@ -135,6 +138,37 @@ def programs() -> dict[str, tuple[Program, Program]]:
     }
 
 
+def reductions() -> dict[str, tuple[Program, Program]]:
+    """Return reductions of all types along all axes."""
+    rng = np.random.default_rng(1)
+    found: dict[str, tuple[Program, Program]] = {}
+
+    def add(label: str, x: Any, a: Any, axis: int | None) -> None:
+        def program(name: str) -> tuple[Program, Program]:
+            ours, theirs = getattr(dr, name), getattr(np, name)
+            return lambda: ours(x, axis), lambda: theirs(a, axis)
+
+        names = ["min", "max", "argmin", "argmax", "median"]
+        if a.dtype.kind == "f":
+            names += ["mean", "std"]
+        if a.dtype.kind == "b":
+            names = ["any", "all", "argmin", "argmax"]
+        found.update({f"{name}{label}": program(name) for name in names})
+
+    for suffix in ("b", "i8", "u8", "i", "u", "i64", "f16", "f", "f64"):
+        cls = getattr(llvm, f"TensorX{suffix}")
+        for shape in ((SIDE, SIDE), (SIDE * SIDE // 3, 3), (3, SIDE * SIDE // 3)):
+            a = (rng.random(shape) * 120).astype(cls([0]).numpy().dtype)
+            x = cls(a)
+            for axis in (None, 0, 1):
+                add(f" {suffix} {shape[0]}x{shape[1]} {axis}", x, a, axis)
+    x, a = TensorXf(a.astype(np.float32)), a.astype(np.float32)
+    found["sum(x * x), axis 0"] = lambda: dr.sum(x * x, 0), lambda: (a * a).sum(0)
+    found["sum(x * x), axis 1"] = lambda: dr.sum(x * x, 1), lambda: (a * a).sum(1)
+    found["allclose"] = lambda: dr.allclose(x, x), lambda: np.allclose(a, a)
+    return found
+
+
 def timed(program: Program) -> float:
     """Return how long a program takes, in milliseconds."""
     start = time.perf_counter()
@@ -147,7 +181,8 @@ def timed(program: Program) -> float:
 
 def main() -> None:
     """Print the table."""
-    for name, (ours, theirs) in programs().items():
+    make = reductions if "reductions" in sys.argv[1:] else programs
+    for name, (ours, theirs) in make().items():
         pairs = [(timed(ours), timed(theirs)) for _ in range(REPEATS)]
         mine, other = (min(times) for times in zip(*pairs, strict=True))
         print(f"{name:24} {mine:8.2f} {other:8.2f} {mine / other:6.2f}")

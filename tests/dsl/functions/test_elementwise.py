@@ -11,6 +11,7 @@ import pytest
 
 import lumijit as dr
 from lumijit import llvm, scalar
+from lumijit.functions import selection
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 
 UNARY: dict[str, Callable[..., Any]] = {
@@ -205,6 +206,48 @@ def test_sequences_are_compared_as_operators_take_them(space):
     lanes = llvm.Array3f([1, 1, 1], [2, 2, 2], [3, 3, 3])
     assert dr.allclose(lanes, [1, 2, 3])
     assert dr.allclose(llvm.Complex2f(1, 2), np.array([1 + 2j]))
+
+
+@pytest.mark.parametrize("first", ["Float16", "Float", "Float64", "UInt8", "Int64"])
+@pytest.mark.parametrize("second", ["Float16", "Float", "Float64", "Int"])
+def test_allclose_of_large_arrays_is_that_of_numpy(first, second, monkeypatch):
+    rng, size = np.random.default_rng(3), 140_001
+    cls, other = getattr(llvm, first), getattr(llvm, second)
+    same = rng.integers(0, 100, size)
+    near, far, rare = same * (1 + 2e-3), same.copy(), same.astype(np.float64)
+    far[size // 2] += 3
+    rare[::1000] = np.resize([np.nan, np.inf, -np.inf, -0.0], rare[::1000].shape)
+    opposite = np.where(np.isinf(rare), -rare, rare)
+    pairs: list[tuple[Any, Any]] = [(same, same), (same, near), (same, far)]
+    if dr.is_float_v(cls) and dr.is_float_v(other):
+        pairs += [(rare, rare), (rare, opposite), (same, rare), (rare, same)]
+    for x, y in pairs:
+        a = cls(x.astype(cls(0).numpy().dtype))
+        b = other(y.astype(other(0).numpy().dtype))
+        for options in ({}, {"equal_nan": True}, {"rtol": 0, "atol": 0}, {"atol": 4}):
+            monkeypatch.setattr(selection, "_LARGE", 1 << 17)
+            found = dr.allclose(a, b, **options)
+            monkeypatch.setattr(selection, "_LARGE", 1 << 40)
+            assert found is dr.allclose(a, b, **options)
+
+
+def test_allclose_of_large_tensors():
+    x = llvm.ad.TensorXf(dr.arange(llvm.ad.Float, 160_000), (400, 400))
+    dr.enable_grad(x)
+    assert dr.allclose(x, x + 1e-6)
+    assert not dr.allclose(x, x[::-1])
+    with pytest.raises(SizeError, match=r"allclose: the shapes \(400, 400\)"):
+        dr.allclose(x, x[:, :399])
+
+    @dr.kernel(graph_breaks=True)
+    def is_near(a: llvm.Float, b: llvm.Float) -> llvm.Float:
+        return a + 1 if dr.allclose(a, b) else a
+
+    ones = dr.full(llvm.Float, 1, 140_000)
+    dr.make_opaque(ones)
+    for other in (ones, ones + 5, ones + 1e-7):
+        is_same = np.allclose(ones.numpy(), other.numpy(), 1e-3, 1e-5)
+        assert is_near(ones, dr.opaque(llvm.Float, other[0], 140_000))[7] == 1 + is_same
 
 
 def test_allclose():
