@@ -22,6 +22,16 @@ pytestmark = pytest.mark.usefixtures("each_target")
 SIZES = (2, 7, 8, 9, 15, 16, 17, 33, 100)
 #: Functions of a counter that grow by the same number from lane to lane, mostly.
 STEADY = (lambda i: i * 3, lambda i: 999 - 2 * i, lambda i: 4 * (i // 7) + 2 * i)
+SUFFIXES = {
+    "Float": "f",
+    "Float64": "f64",
+    "Float16": "f16",
+    "Int8": "i8",
+    "Int16": "i16",
+    "Int": "i",
+    "UInt64": "u64",
+    "Bool": "b",
+}
 TYPES = ("Float", "Float64", "Float16", "Int8", "Int16", "Int", "UInt64", "Bool")
 
 
@@ -352,3 +362,60 @@ def test_mask_arrays_shifted() -> None:
     flags = np.arange(100) % 3 == 0
     found = dr.gather(Bool, Bool(flags), dr.arange(UInt32, 99) + 1)
     np.testing.assert_array_equal(found.numpy(), flags[1:])
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("width", [3, 17, 63, 190, 403, 1000])
+def test_slices_of_rows(name: str, width: int) -> None:
+    """Rows are shorter or longer than packets, and than what packets look ahead."""
+    height = 20000 // width
+    tensor = getattr(llvm, f"TensorX{SUFFIXES[name]}")
+    a = entries(height * width, name)[1].reshape(height, width)
+    one: Any = a.dtype.type(1)
+    for key in (
+        (slice(1, -1), slice(1, -1)),
+        (slice(None, None, 2), slice(None)),
+        (slice(None), slice(None, width // 3)),
+        (slice(None), slice(None, None, -1)),
+    ):
+        x, b = tensor(a), a.copy()
+        np.testing.assert_array_equal(x[key].numpy(), b[key])
+        x[key], b[key] = one, one
+        np.testing.assert_array_equal(x.numpy(), b)
+        y = b[::-1, ::-1][key].copy()
+        x[key], b[key] = tensor(y), y
+        np.testing.assert_array_equal(x.numpy(), b)
+        if name != "Bool":
+            x[key] += one
+            b[key] += one
+            np.testing.assert_array_equal(x.numpy(), b)
+
+
+def test_rows_of_changing_length() -> None:
+    """Where a row ends is looked for anew where the last ones tell nothing of it."""
+    size = 40000
+    n, k = dr.arange(UInt32, size), np.arange(size)
+    array, a = entries(2 * size, "UInt8")
+    for bound in (5000, 17001):
+        # Rows of 701 entries up to an element, and of 333 from there on.
+        first = n + n // 701 * 3 + n // 333 * 5
+        index = dr.minimum(first, bound + n // 333)
+        where = np.minimum(k + k // 701 * 3 + k // 333 * 5, bound + k // 333)
+        result = dr.gather(type(array), array, index)
+        np.testing.assert_array_equal(result.numpy(), a[where])
+        target = dr.zeros(type(array), 2 * size)
+        dr.scatter(target, llvm.UInt8(first), first)
+        wanted = np.zeros(2 * size, np.uint8)
+        places = k + k // 701 * 3 + k // 333 * 5
+        wanted[places] = places.astype(np.uint8)
+        np.testing.assert_array_equal(target.numpy(), wanted)
+
+
+def test_several_packets_are_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    x = dr.zeros(llvm.TensorXu8, (100, 333))
+
+    def program() -> Any:
+        x[1:-1, 1:-1] = 1
+        return x
+
+    assert "%until" in code_of(program, capsys)
