@@ -241,7 +241,7 @@ def allclose(
     """
     if _are_large(a, b):
         tolerances = _tolerances(a, b, rtol, atol)
-        if all(isinstance(v, (int, float)) for v in tolerances):
+        if all(map(initialize.is_number, tolerances)):
             return _all_close(a.array, b.array, *tolerances, equal_nan)
     first, second, rtol, atol = comparable("lumijit.allclose", a, b, rtol, atol)
     return bool(np.allclose(first, second, rtol, atol, equal_nan))
