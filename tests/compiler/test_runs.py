@@ -367,7 +367,7 @@ def test_mask_arrays_shifted() -> None:
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("width", [3, 17, 63, 190, 403, 1000])
 def test_slices_of_rows(name: str, width: int) -> None:
-    """Rows are shorter or longer than packets, and than what packets look ahead."""
+    """Rows are shorter or longer than packets."""
     height = 20000 // width
     tensor = getattr(llvm, f"TensorX{SUFFIXES[name]}")
     a = entries(height * width, name)[1].reshape(height, width)
@@ -392,7 +392,7 @@ def test_slices_of_rows(name: str, width: int) -> None:
 
 
 def test_rows_of_changing_length() -> None:
-    """Where a row ends is looked for anew where the last ones tell nothing of it."""
+    """Rows end where those before don't tell."""
     size = 40000
     n, k = dr.arange(UInt32, size), np.arange(size)
     array, a = entries(2 * size, "UInt8")
@@ -409,13 +409,3 @@ def test_rows_of_changing_length() -> None:
         places = k + k // 701 * 3 + k // 333 * 5
         wanted[places] = places.astype(np.uint8)
         np.testing.assert_array_equal(target.numpy(), wanted)
-
-
-def test_several_packets_are_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
-    x = dr.zeros(llvm.TensorXu8, (100, 333))
-
-    def program() -> Any:
-        x[1:-1, 1:-1] = 1
-        return x
-
-    assert "%until" in code_of(program, capsys)

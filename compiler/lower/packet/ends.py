@@ -18,10 +18,6 @@ from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import is_baked
 from lumijit.runtime.dtypes import BOOL
 
-#: A lane's number, or an `i64` with it.
-Lane = int | str
-_NO_TESTS: Tests = frozenset()
-
 
 class Ends:
     """The scalars of one kernel at the ends of a packet, and tests of them."""
@@ -42,27 +38,15 @@ class Ends:
 
     def first(self, node: Node) -> str:
         """Return what a node is in the first lane."""
-        return self._at(node, 0, _NO_TESTS)
+        return self._at(node, 0, frozenset())
 
-    @property
-    def is_outermost(self) -> bool:
-        """Whether what is written is run in every packet."""
-        return len(self._known.maps) == 1
-
-    def note_first(self, node: Node, scalar: str) -> None:
-        """Declare what a node is in the first lane."""
-        self._known[node, 0, _NO_TESTS] = scalar
-
-    def hold(
-        self, lines: Iterable[Line], masks: Iterable[Node], lanes: str = ""
-    ) -> str:
+    def hold(self, lines: Iterable[Line], masks: Iterable[Node]) -> str:
         """Return whether lines hold in this packet, and all lanes are active.
 
-        `masks` are those of accesses; that of the active lanes is added. The same is
-        asked of more or fewer `lanes` (an `i64`), if nothing depends on what is read.
+        `masks` are those of accesses; that of the active lanes is added.
         """
         tests: dict[Test, None] = {}
-        parts = [self._all_run(lanes)]
+        parts = [self._all_run()]
         for mask in masks:
             truth = self._truth(mask)
             if truth is None:
@@ -74,8 +58,7 @@ class Ends:
         # In an order that doesn't depend on where nodes are in memory.
         order = self.low.order
         wanted = sorted(tests, key=lambda t: (order[t.node], t.kind.name, t.step))
-        last = self._last(lanes)
-        parts += [self._test(test, last) for test in wanted]
+        parts += [self._test(test) for test in wanted]
         return self.every(parts)
 
     def every(self, parts: Iterable[str]) -> str:
@@ -85,47 +68,29 @@ class Ends:
             result = self.low.b.emit(f"and i1 {result}, {part}") if result else part
         return result or "true"
 
-    def _all_run(self, lanes: str) -> str:
+    def _all_run(self) -> str:
         """Return whether all lanes are elements, and active here; nothing if so."""
         low = self.low
         if low.mask is not None and low.b.origin(low.mask) != low.tail_mask:
             return self._is_full(low.mask)
-        key = "full", lanes
-        if key not in self._known:
-            self._known[key] = low.has_left(lanes)
-        return self._known[key]
+        if "full" not in self._known:
+            self._known["full"] = low.is_full_packet()
+        return self._known["full"]
 
     def _is_full(self, mask: str) -> str:
         b = self.low.b
         bits = mask_bits(b, b.narrow(mask))
         return b.emit(f"icmp eq i{b.width} {bits}, -1")
 
-    def _last(self, lanes: str) -> Lane:
-        """Return the number of the last of some lanes."""
-        if not lanes:
-            return self.low.b.width - 1
-        key = "last", lanes
-        if key not in self._known:
-            self._known[key] = self.low.b.emit(f"sub i64 {lanes}, 1")
-        return self._known[key]
-
-    def _test(self, test: Test, last: Lane) -> str:
-        known = self._known.get((test, last))
+    def _test(self, test: Test) -> str:
+        known = self._known.get(test)
         if known is None:
-            known = self._known[test, last] = self._compare(test, last)
+            known = self._known[test] = self._compare(test)
         return known
 
-    def _growth(self, ty: str, step: int, lane: Lane) -> str:
-        """Return by how much a value grows up to a lane."""
-        if isinstance(lane, int):
-            return str(step * lane)
-        b = self.low.b
-        lane = lane if ty == "i64" else b.emit(f"trunc i64 {lane} to {ty}")
-        return lane if step == 1 else b.emit(f"mul {ty} {lane}, {step}")
-
-    def _compare(self, test: Test, last: Lane) -> str:
+    def _compare(self, test: Test) -> str:
         b, node = self.low.b, test.node
-        ty = node.type.llvm
+        ty, last = node.type.llvm, b.width - 1
         if test.kind is Kind.ONES:
             ones = self.first(node)
             more = b.emit(f"add {ty} {ones}, 1")
@@ -135,14 +100,14 @@ class Ends:
             return b.emit(f"and i1 {ends[0]}, {ends[1]}")
         if test.kind is Kind.GROWN:
             growth = b.emit(f"sub {ty} {ends[1]}, {ends[0]}")
-            return b.emit(f"icmp eq {ty} {growth}, {self._growth(ty, test.step, last)}")
+            return b.emit(f"icmp eq {ty} {growth}, {test.step * last}")
         predicate = "eq"
         if test.kind is Kind.ORDERED:
             order = "le" if test.step > 0 else "ge"
             predicate = ("s" if node.type.is_signed else "u") + order
         return b.emit(f"icmp {predicate} {ty} {ends[0]}, {ends[1]}")
 
-    def _at(self, node: Node, lane: Lane, premises: Tests) -> str:
+    def _at(self, node: Node, lane: int, premises: Tests) -> str:
         """Return what a node is in a lane if `premises` hold, after its operands."""
         stack = [node]
         while stack:
@@ -161,7 +126,7 @@ class Ends:
             stack.pop()
         return self._known[node, lane, premises]
 
-    def _made_of(self, node: Node, lane: Lane, premises: Tests) -> tuple[Node, ...]:
+    def _made_of(self, node: Node, lane: int, premises: Tests) -> tuple[Node, ...]:
         """Return the operands that a scalar is computed from."""
         line = self.lines.get(node)
         is_near = lane and line is not None and line.tests <= premises
@@ -171,7 +136,7 @@ class Ends:
         is_integer = all(d.type.is_int or d.type.is_bool for d in node.deps)
         return node.deps if is_computed and is_integer else ()
 
-    def _scalar(self, node: Node, lane: Lane, args: list[str]) -> str:
+    def _scalar(self, node: Node, lane: int, args: list[str]) -> str:
         low, b = self.low, self.low.b
         ty, line = node.type.llvm, self.lines.get(node)
         found = low.scalars.get(node)
@@ -186,9 +151,8 @@ class Ends:
         if lane and line is not None:
             # It grows steadily, or this is tested.
             first = self.first(node)
-            if not line.step:
-                return first
-            return b.emit(f"add {ty} {first}, {self._growth(ty, line.step, lane)}")
+            step = line.step * lane
+            return b.emit(f"add {ty} {first}, {step}") if step else first
         if node.op is COUNTER:
             return b.emit(f"trunc i64 {low.index_name} to i32")
         vector = low.values[node]

@@ -17,7 +17,6 @@ from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
-from lumijit.compiler.lower.packet.ahead import Part
 from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.lines import Tests
@@ -141,12 +140,10 @@ class Gathers:
         parts: dict[Tests, list[Node]] = {}
         for node in nodes:
             parts.setdefault(runs.found[node.deps[1]].tests, []).append(node)
-        held = runs.hold_each(
-            [
-                Part([n.deps[1] for n in part], [n.deps[2] for n in part])
-                for part in parts.values()
-            ]
-        )
+        held = [
+            runs.hold([n.deps[1] for n in part], [n.deps[2] for n in part])
+            for part in parts.values()
+        ]
 
         def by_part() -> list[str]:
             for node in nodes:

@@ -81,7 +81,6 @@ class PacketLowering(PacketState):
         self.literals.widen(self.signature.size_bytes)
         b.block("packet")
         b.line("%index = phi i64 [ %begin, %entry ], [ %next, %packet.end ]")
-        self.runs.ahead.begin()
         if self._needs_tail_mask():
             self.mask = self.tail_mask = self._tail_mask()
         for node in program.nodes:

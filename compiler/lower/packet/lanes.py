@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.lower.common.atomics import entry_address
@@ -34,18 +34,6 @@ def each_lane(b: Builder, element: str, value: Callable[[int], str]) -> str:
 def mask_bits(b: Builder, mask: str) -> str:
     """Return a narrow mask as an integer of one bit a lane."""
     return b.emit(f"bitcast <{b.width} x i1> {mask} to i{b.width}")
-
-
-def first_lanes(b: Builder, starts: Iterable[str]) -> str:
-    """Return the lanes in which any of some vectors changes, and the first, as bits."""
-    before = [0, *range(b.width - 1)]
-    bits = "1"
-    for start in starts:
-        ty = b.type(UINT32)
-        other = b.shuffle(ty, start, start, before)
-        changed = mask_bits(b, b.narrow(b.compare("ne", UINT32, start, other)))
-        bits = b.emit(f"or i{b.width} {changed}, {bits}")
-    return bits
 
 
 class LaneLoop:
@@ -96,19 +84,6 @@ class LaneLoop:
         if b.width < 64:
             low = b.emit(f"trunc i64 {served} to i{b.width}")
         return served, b.emit(f"bitcast i{b.width} {low} to <{b.width} x i1>")
-
-    def run(self) -> str:
-        """Return the lanes from the turn's to the next one that is left, as bits."""
-        b = self.b
-        others = b.emit(f"add i64 {self.left}, -1")
-        others = b.emit(f"and i64 {self.left}, {others}")
-        ends = [self._lowest(bits) for bits in (others, self.left)]
-        lanes = b.emit(f"sub i64 {ends[0]}, {ends[1]}")
-        return lanes if b.width == 64 else b.emit(f"trunc i64 {lanes} to i{b.width}")
-
-    def _lowest(self, bits: str) -> str:
-        minus = self.b.emit(f"sub i64 0, {bits}")
-        return self.b.emit(f"and i64 {bits}, {minus}")
 
     def close(self, served: str = "") -> None:
         """Go on without the lanes that were `served` (an `i64`), or without the one."""

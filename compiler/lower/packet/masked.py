@@ -1,7 +1,4 @@
-"""Instructions that read or write memory in some lanes only.
-
-Those that aren't read get zero.
-"""
+"""Instructions that read memory in some lanes only; the others get zero."""
 
 from __future__ import annotations
 
@@ -20,15 +17,6 @@ def load_call(b: Builder, element: str, ty: str, place: str, mask: str) -> str:
         f"call {ty} @{name}(ptr {place}, i32 {align}, "
         f"{masks} {mask}, {ty} zeroinitializer)"
     )
-
-
-def store_call(b: Builder, element: str, value: str, place: str, mask: str) -> None:
-    """Write a masked store of a packet of entries, wherever they lie."""
-    ty = f"<{b.width} x {element}>"
-    name = f"llvm.masked.store.v{b.width}{mangled(element)}.p0"
-    masks = b.type(BOOL)
-    b.declarations[name] = f"declare void @{name}({ty}, ptr, i32, {masks})"
-    b.line(f"call void @{name}({ty} {value}, ptr {place}, i32 1, {masks} {mask})")
 
 
 def gather_call(

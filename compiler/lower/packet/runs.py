@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.lower.packet.ahead import Ahead, Part
 from lumijit.compiler.lower.packet.ends import Ends
 from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.lines import Line
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import is_baked
-from lumijit.runtime.dtypes import UINT32, DType
+from lumijit.runtime.dtypes import DType
 
 
 class Runs:
@@ -31,7 +30,6 @@ class Runs:
         self.found: dict[Node, Line] = late.lines.found
         self.strided = late.lines.strided(low.program)
         self.ends = Ends(low, late.lines)
-        self.ahead = Ahead(low, self.ends, late.lines)
         self._aside: list[Node] = []
 
     def line(self, index: Node) -> Line | None:
@@ -111,24 +109,14 @@ class Runs:
         hint = ", !unpredictable !0"
         self.low.b.line(f"br i1 {held}, label %{packed}, label %{apart}{hint}")
 
-    def hold(self, indices: Collection[Node], masks: Collection[Node]) -> str:
+    def hold(self, indices: Collection[Node], masks: Iterable[Node]) -> str:
         """Return whether all lanes are active under some masks, and on runs.
 
         Where these begin is written, too, for the blocks that follow.
         """
-        return self.hold_each([Part(indices, masks)])[0]
-
-    def hold_each(self, parts: list[Part]) -> list[str]:
-        """Return the same for several parts."""
-        held = self.ahead.hold(parts)
-        if held is not None:
-            return held
-        held = []
-        for indices, masks in parts:
-            for index in indices:
-                self.ends.first(index)
-            held.append(self.ends.hold([self.found[i] for i in indices], masks))
-        return held
+        for index in indices:
+            self.ends.first(index)
+        return self.ends.hold([self.found[index] for index in indices], masks)
 
     def address(self, element: str, base: str, index: Node, offset: int = 0) -> str:
         """Return where the run of entries begins that an index tells.
@@ -143,11 +131,6 @@ class Runs:
         if offset:
             place = b.emit(f"add i64 {place}, {offset}")
         return b.emit(f"getelementptr {element}, ptr {base}, i64 {place}")
-
-    def starts(self, index: Node) -> str:
-        """Return, for each lane, where a run through its entry has its first lane."""
-        b = self.low.b
-        return b.sub(UINT32, self.vector(index), self.low.lane_numbers())
 
     def load(self, t: DType, base: str, index: Node, offset: int = 0) -> str:
         """Load a packet of entries as they are in memory, in the order of the lanes."""

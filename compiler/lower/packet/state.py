@@ -61,11 +61,11 @@ class PacketState(Lowering):
         outer._next = b._next
         return result
 
-    def has_left(self, lanes: str = "") -> str:
-        """Return whether so many lanes (a packet's, or an `i64`) are elements."""
+    def is_full_packet(self) -> str:
+        """Return whether all lanes are elements."""
         b = self.b
         left = b.emit(f"sub i64 %end, {self.index_name}")
-        return b.emit(f"icmp uge i64 {left}, {lanes or b.width}")
+        return b.emit(f"icmp uge i64 {left}, {b.width}")
 
     def under_mask(self, mask: str) -> str:
         """Combine a mask with the active lanes."""

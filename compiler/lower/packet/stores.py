@@ -13,25 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.emit.type_names import bits_of
 from lumijit.compiler.ir.effects import joins
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
-from lumijit.compiler.lower.packet.lanes import (
-    LaneLoop,
-    first_lanes,
-    lane_of,
-    mask_bits,
-)
-from lumijit.compiler.lower.packet.masked import store_call
+from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import UINT32
-
-# Where a packet has more runs than these, its lanes are stored one by one.
-MANY_RUNS = 8
 
 
 @dataclass
@@ -102,8 +92,6 @@ class Stores:
         with runs.aside():
             if is_short or not places:
                 self._by_lane(writes, mask)
-            elif self._are_runs(writes):
-                self._by_run(writes, mask)
             else:
                 self._apart(writes, mask)
         b.branch(done)
@@ -132,48 +120,6 @@ class Stores:
         b.branch(stored)
         b.block(some)
         self._by_lane(writes, mask)
-        b.branch(stored)
-        b.block(stored)
-
-    def _are_runs(self, writes: list[Write]) -> bool:
-        """Tell whether lanes go to runs, and a register's instruction stores one."""
-        b = self.low.b
-        lines = [self.runs.line(write.index) for write in writes]
-        is_small = all(b.width * bits_of(w.element) <= 512 for w in writes)
-        are_forward = all(line is not None and line.step > 0 for line in lines)
-        return b.target.has_masks and is_small and are_forward
-
-    def _by_run(self, writes: list[Write], mask: Node) -> None:
-        """Write the lanes that are active, those of a run at once if there are few."""
-        b = self.low.b
-        active = mask_bits(b, b.narrow(self._active(mask)))
-        starts = {w.index: self.runs.starts(w.index) for w in writes}
-        firsts = first_lanes(b, starts.values())
-        name = f"llvm.ctpop.i{b.width}"
-        b.declarations[name] = f"declare i{b.width} @{name}(i{b.width})"
-        count = b.emit(f"call i{b.width} @{name}(i{b.width} {firsts})")
-        few, many, stored = (b.label(s) for s in ("few", "many", "stored"))
-        self.low.cross_mask()
-        is_few = b.emit(f"icmp ule i{b.width} {count}, {MANY_RUNS}")
-        b.branch_if(is_few, few, many)
-        b.block(few)
-        places = {
-            index: self._put(f"places{k}", b.type(UINT32), start)
-            for k, (index, start) in enumerate(starts.items())
-        }
-        loop = LaneLoop(b, firsts, is_set=True)
-        lanes = b.emit(f"and i{b.width} {loop.run()}, {active}")
-        lanes = b.emit(f"bitcast i{b.width} {lanes} to <{b.width} x i1>")
-        for write in writes:
-            start = _entry(b, "i32", places[write.index], loop.lane)
-            at = b.emit(f"sext i32 {start} to i64")
-            place = b.emit(f"getelementptr {write.element}, ptr {write.base}, i64 {at}")
-            store_call(b, write.element, write.value, place, lanes)
-        loop.close()
-        b.branch(stored)
-        b.block(many)
-        with self.runs.aside():
-            self._apart(writes, mask)
         b.branch(stored)
         b.block(stored)
 
