@@ -4,7 +4,7 @@ cdef class Parts:
     cdef public list nested
     cdef public list items
     cdef public object _labels
-    cdef public list _outline
+    cdef public list outline
     cdef public list containers
 
     cpdef _take(self, object values, Py_ssize_t depth)

@@ -321,17 +321,18 @@ class Parts:
     """PyTrees taken apart, down to flat arrays and to objects that are no PyTrees.
 
     `leaves` are these, in order, and `containers` what is on the way to them; `nested`
-    are the nested arrays among these, with the `items` that they have. Names, which
-    errors tell, are made when somebody asks.
+    are the nested arrays among these, with the `items` that they have. `outline` has,
+    of each node, children last: None for a leaf, else its kind and its keys. Names,
+    which errors tell, are made when somebody asks.
     """
 
     __slots__ = (
         "_labels",
-        "_outline",
         "containers",
         "items",
         "leaves",
         "nested",
+        "outline",
         "values",
     )
 
@@ -341,14 +342,13 @@ class Parts:
         self.nested: list[Any] = []
         self.items: list[Sequence[Any]] = []
         self._labels = labels
-        # Of each node, children last: None for a leaf, else its kind and its keys.
-        self._outline: list[Any] = []
+        self.outline: list[Any] = []
         self.containers: list[Any] = []
         self._take(values, 0)
 
     def _take(self, values: Sequence[Any], depth: int) -> None:
         check_nesting(depth)
-        leaves, outline = self.leaves, self._outline
+        leaves, outline = self.leaves, self.outline
         for value in values:
             kind = kind_of(type(value))
             if kind is None:
@@ -375,14 +375,14 @@ class Parts:
 
     def nodes(self) -> Iterator[tuple[str, Kind | None, Any]]:
         """List names, kinds (None for leaves) and objects, containers first."""
-        parts = iter(self._outline), iter(self.containers), iter(self.leaves)
+        parts = iter(self.outline), iter(self.containers), iter(self.leaves)
         for k in range(len(self.values)):
             label = self._labels[k] if k < len(self._labels) else f"state[{k}]"
             yield from _nodes(label, *parts)
 
     def is_same(self, other: Parts) -> bool:
         """Tell whether others consist of the same containers, with the same keys."""
-        return self._outline == other._outline
+        return self.outline == other.outline
 
     def is_like(self, other: Parts) -> bool:
         """Tell whether others have the same leaves by name."""
@@ -403,7 +403,7 @@ class Parts:
         """
         if not self.containers:
             return tuple(islice(leaves, len(self.leaves)))
-        parts = iter(self._outline), iter(self.containers), iter(leaves)
+        parts = iter(self.outline), iter(self.containers), iter(leaves)
         flags = repeat(False) if kept is None else iter(kept)
         return tuple(_together(len(self.values), *parts, flags, {}))
 

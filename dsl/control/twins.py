@@ -17,7 +17,7 @@ def twins(parts: Parts) -> dict[int, int]:
     if len(set(map(id, parts.containers))) == len(parts.containers):
         return {}
     places: list[int] = []
-    nodes = iter(parts._outline), iter(parts.containers)
+    nodes = iter(parts.outline), iter(parts.containers)
     _place(len(parts.values), *nodes, places, {})
     return {k: first for k, first in enumerate(places) if first != k}
 

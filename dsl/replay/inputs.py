@@ -69,7 +69,7 @@ class Arguments:
         if self.containers:
             key += [
                 m if m is None or isinstance(m, pytree.Kind) else tuple(m)
-                for m in parts._outline
+                for m in parts.outline
             ]
             key += [c.shape for c in self.containers if hasattr(c, "_rebuilt")]
         #: What arguments that look alike have in common.

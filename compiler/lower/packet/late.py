@@ -22,15 +22,12 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
     SCATTER,
 )
-from lumijit.compiler.lower.packet.lines import Line, Lines, Test
+from lumijit.compiler.lower.packet.lines import Line, Lines
 from lumijit.compiler.lower.packet.tables import is_table
 from lumijit.compiler.plan.program import Program
 
 # Values that are read at once take registers until they are used.
 MAX_GROUP = 12
-# Reads with more tests than these, of each and besides, don't look for runs.
-TESTS_OF_READ = 3
-MORE_TESTS = 64
 
 
 class Late:
@@ -48,7 +45,6 @@ class Late:
         self._lines = self.lines.found
         self._fixed = fixed
         self._wanted = wanted
-        self._dear: set[Node] = set()
         self._home: dict[Node, tuple[int, int]] = {}
         self._users: dict[Node, list[Node]] = {}
         self._kept: set[Node] = {*program.outputs}
@@ -63,34 +59,15 @@ class Late:
                 if node in wanted:
                     for dep in node.deps:
                         self._users.setdefault(dep, []).append(node)
-        self._choose(program, blocks)
-        while dear := [
-            node for node, group in self.groups.items() if self._is_dear(group)
-        ]:
-            self._dear.update(dear)
-            self._choose(program, blocks)
-
-    def _choose(self, program: Program, blocks: Iterable[Iterable[Node]]) -> None:
-        self.nodes.clear()
-        self.groups.clear()
         for node in reversed(program.all_nodes()):
             if node in self._wanted and self._is_late(node):
                 self.nodes.add(node)
         for nodes in blocks:
             self._group(nodes)
 
-    def _is_dear(self, group: list[Node]) -> bool:
-        """Tell whether tests of reads cost more than reading lane by lane."""
-        tests: set[Test] = set()
-        for node in group:
-            _, index, mask = node.deps
-            tests |= self._lines[index].tests
-            tests |= self.lines.truth(mask) or set()
-        return len(tests) > TESTS_OF_READ * len(group) + MORE_TESTS
-
     def is_run(self, node: Node) -> bool:
         """Tell whether the lanes of a read probably read a run."""
-        if node.op is not GATHER or node in self._fixed or node in self._dear:
+        if node.op is not GATHER or node in self._fixed:
             return False
         return node.deps[1] in self._lines and not is_table(node.deps[0])
 

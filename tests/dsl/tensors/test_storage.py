@@ -163,7 +163,7 @@ class TestReading:
         assert module.TensorXb(True)
         assert not module.TensorXb([[False]])
         with pytest.raises(
-            ArrayTypeError, match=r"only flat masks of one entry.*'\.array' of a tensor"
+            ArrayTypeError, match=r"only flat masks of one entry.*that of a tensor"
         ):
             bool(module.TensorXb([True, True]))
         with pytest.raises(SizeError, match="without dimensions has no length"):
