@@ -11,6 +11,7 @@ from lumijit.compiler.emit.combine import combine_text, identity
 from lumijit.runtime.dtypes import DType
 
 LANES_BYTES = 256
+VECTOR_BYTES = 64
 
 
 def head(name: str, slots: str) -> str:
@@ -57,6 +58,11 @@ exit:
 def lanes(t: DType) -> int:
     """Return how many entries a collective kernel takes at once."""
     return min(64, LANES_BYTES // t.size_bytes)
+
+
+def vector_lanes(t: DType) -> int:
+    """Return how many entries fit into the largest vector register."""
+    return VECTOR_BYTES // t.size_bytes
 
 
 def neutral(op: str, t: DType) -> str:

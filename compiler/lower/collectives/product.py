@@ -6,18 +6,17 @@ up with zeros, so that a tile reads one run of memory. The first is read as it l
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import each
+from lumijit.compiler.lower.collectives.pieces import each, vector_lanes
 from lumijit.runtime.dtypes import DType
 
 _ROWS = 6
-_VECTOR_BYTES = 64
 # Tiles below each other that share a panel while it is in the caches.
 _GROUP = 16
 
 
 def tile_shape(t: DType) -> tuple[int, int]:
     """Return how many rows and columns of the result are computed together."""
-    return _ROWS, _VECTOR_BYTES // t.size_bytes
+    return _ROWS, vector_lanes(t)
 
 
 def product_ir(name: str, t: DType) -> str:

@@ -6,10 +6,9 @@ Rows are taken a few at a time and added to totals on the stack, in order.
 from __future__ import annotations
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.collectives.pieces import each, lanes, neutral
+from lumijit.compiler.lower.collectives.pieces import each, lanes, neutral, vector_lanes
 from lumijit.runtime.dtypes import DType
 
-_VECTOR_BYTES = 64
 _TILE_BYTES = 4096
 # Rows that are read at once.
 _ROWS = 4
@@ -21,7 +20,7 @@ def rows_ir(name: str, op: str, t: DType) -> str:
     That is for all i for which i * row + j is below the period; there is one at least.
     Slots: src, dst, row, period.
     """
-    ty = f"<{_VECTOR_BYTES // t.size_bytes} x {t.memory_llvm}>"
+    ty = f"<{vector_lanes(t)} x {t.memory_llvm}>"
     body = f"""{tile_start(op, t, "next", "many")}
 many:
   %several = sub i64 %count, {_ROWS - 1}
@@ -60,7 +59,7 @@ def tile_start(op: str, t: DType, before: str, after: str) -> str:
     there are %last columns.
     """
     element = t.memory_llvm
-    width = _VECTOR_BYTES // t.size_bytes
+    width = vector_lanes(t)
     ty = f"<{width} x {element}>"
     return f"""  %o = udiv i64 %e, %row
   %o.row = mul i64 %o, %row
@@ -88,7 +87,7 @@ clear:
 def tile_end(t: DType) -> str:
     """Write the totals to the results, from block `write` on; ends in block `done`."""
     element = t.memory_llvm
-    width = _VECTOR_BYTES // t.size_bytes
+    width = vector_lanes(t)
     ty = f"<{width} x {element}>"
     store, size = _store(t), t.size_bytes
     return f"""write:
@@ -108,14 +107,14 @@ done:"""
 
 
 def _store(t: DType) -> str:
-    width = _VECTOR_BYTES // t.size_bytes
+    width = vector_lanes(t)
     suffix = f"v{width}" + (f"f{t.bits}" if t.is_float else t.memory_llvm)
     return f"@llvm.masked.store.{suffix}.p0"
 
 
 def declarations(t: DType) -> list[str]:
     """Declare what the text of a tile calls."""
-    width = _VECTOR_BYTES // t.size_bytes
+    width = vector_lanes(t)
     ty = f"<{width} x {t.memory_llvm}>"
     return [
         f"declare void {_store(t)}({ty}, ptr, i32, <{width} x i1>)",
@@ -142,7 +141,7 @@ def _rows(
     each the first entries, up to `length` or, unless `is_masked`, some more.
     """
     element = t.memory_llvm
-    width = _VECTOR_BYTES // t.size_bytes
+    width = vector_lanes(t)
     k = label
     loads = []
     masking = []

@@ -10,14 +10,13 @@ Source: Knuth, "The Art of Computer Programming", volume 3, section 5.2.5.
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import each
+from lumijit.compiler.lower.collectives.pieces import each, vector_lanes
 from lumijit.compiler.lower.collectives.sort import DIGIT_BITS, DIGITS
 from lumijit.runtime.dtypes import DType
 
 #: Entries of a piece.
 SELECT_BLOCK = 1 << 16
 
-_VECTOR_BYTES = 64
 _FRACTION_BITS = {16: 10, 32: 23, 64: 52}
 
 
@@ -31,10 +30,6 @@ def _element(t: DType) -> str:
     return f"i{8 * t.size_bytes}"
 
 
-def _width(t: DType) -> int:
-    return _VECTOR_BYTES // t.size_bytes
-
-
 def _resized(bits: int, wanted: int, value: str) -> str:
     """Write what makes an integer of so many bits one of others."""
     if bits == wanted:
@@ -44,7 +39,7 @@ def _resized(bits: int, wanted: int, value: str) -> str:
 
 def _spread(name: str, t: DType, source: str) -> str:
     """Put a number of 64 bits into all lanes."""
-    element, width = _element(t), _width(t)
+    element, width = _element(t), vector_lanes(t)
     ty = f"<{width} x {element}>"
     return f"""  %{name}.low = {_resized(64, 8 * t.size_bytes, source)}
   %{name}.one = insertelement {ty} poison, {element} %{name}.low, i32 0
@@ -76,7 +71,7 @@ def _key(t: DType, ty: str, masks: str) -> str:
 
 def _hits(t: DType) -> str:
     """Write %key, keys from %i on, and %bits: which are like %wanted so far."""
-    width, element = _width(t), _element(t)
+    width, element = vector_lanes(t), _element(t)
     ty, masks = f"<{width} x {element}>", f"<{width} x i1>"
     index = f"<{width} x i64>"
     iota = ", ".join(f"i64 {k}" for k in range(width))
@@ -97,7 +92,7 @@ def _hits(t: DType) -> str:
 
 def _count(t: DType) -> str:
     """Count the digits of entries whose keys have the known digits, in a table."""
-    width, element = _width(t), _element(t)
+    width, element = vector_lanes(t), _element(t)
     ty, bits = f"<{width} x {element}>", f"i{width}"
     mask = DIGITS - 1 if t.size_bytes > 1 else -1
     return f"""define private void @count(ptr %src, i64 %start, i64 %stop, ptr %table,
@@ -186,7 +181,7 @@ chosen:
 
 def _look(t: DType) -> str:
     """Find the place, from a start on, of the entry of a rank among those wanted."""
-    width = _width(t)
+    width = vector_lanes(t)
     bits = f"i{width}"
     return f"""define private i64 @look(ptr %src, i64 %start, i64 %stop,
     i32 %rank, i64 %found, i64 %known.bits) nounwind {{
@@ -351,7 +346,7 @@ looking:
   %out = getelementptr i32, ptr %dst, i64 %e
   store i32 %place.n, ptr %out"""
     slots = "src dst counts found ranks run:i64 block:i64 pieces:i64"
-    bits = f"i{_width(t)}"
+    bits = f"i{vector_lanes(t)}"
     return f"""{each(name, slots, body, last="looking")}{_look(t)}
 declare {bits} @llvm.cttz.{bits}({bits}, i1)
 """

@@ -69,8 +69,8 @@ class Fold(PacketLowering):
         t = node.type
         ty = b.memory_type(t)
         base, row, period = self._slots()
-        for name_, value in (("row", row), ("period", period)):
-            self.entry.append(f"  %{name_} = add i64 {value}, 0")
+        for slot, value in (("row", row), ("period", period)):
+            self.entry.append(f"  %{slot} = add i64 {value}, 0")
         self.entry.append(f"  %dst = getelementptr i8, ptr {base}, i64 0")
         self.entry.append(rows.totals(t))
         for line in rows.declarations(t):

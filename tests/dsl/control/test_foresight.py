@@ -201,3 +201,23 @@ def test_derivatives_are_those_of_a_first_run() -> None:
         found, _ = total(x, TrackedFloat(0), TrackedFloat(2), 3 + k)
         lj.backward(found)
         np.testing.assert_array_equal(x.grad, [2 * (3 + k)] * 3)
+
+
+def test_a_condition_is_traced_twice() -> None:
+    """Once to tell that it is an array, and once in the loop."""
+
+    def below(i: UInt, n: UInt) -> Any:
+        note()
+        return i < n
+
+    @lj.syntax
+    def last(n: UInt) -> UInt:
+        i = UInt(0)
+        while below(i, n):
+            i += 1
+        return i
+
+    last(UInt(3, 5))
+    found, traced = count(last, UInt(2, 7))
+    assert found.numpy().tolist() == [2, 7]
+    assert traced == 2
