@@ -167,8 +167,9 @@ class DefiniteAssignment:
     def __init__(self, effects: EffectCache) -> None:
         """Start with no findings."""
         self.effects = effects
-        #: The `id` of each name node that may be unbound when read.
-        self.unsure: set[int] = set()
+        #: The name nodes that may be unbound when read, by their ids. (Kept: the id of
+        #: one that is gone would come to stand for another.)
+        self.unsure: dict[int, Any] = {}
         self.unsure_names: set[str] = set()
         self._breaks: dict[str, set[str] | None] = {}
         self._native_breaks: list[set[str] | None] = []
@@ -268,7 +269,7 @@ class DefiniteAssignment:
     def _check_reads(self, part: Any, bound: set[str]) -> None:
         for name in _direct_reads(part):
             if name.id not in bound:
-                self.unsure.add(id(name))
+                self.unsure[id(name)] = name
                 self.unsure_names.add(name.id)
         self.unsure_names |= effects_of(part).captured - bound
 

@@ -53,7 +53,8 @@ class RegionWriter:
         #: The functions written so far, inner ones first.
         self.functions: list[Any] = []
         self.rewriter = ExpressionRewriter(self)
-        self._known: dict[tuple[int, str], str] = {}
+        # The pieces are kept: ids of what is gone come to stand for others.
+        self._known: dict[tuple[int, str], tuple[Any, str]] = {}
         #: Writes constructs that can't be vectorized where they stand.
         self.write_plain: Callable[[list[Statement], str], list[Any]] = _no_plain
 
@@ -63,15 +64,23 @@ class RegionWriter:
         self, node: Any, params: list[str], bound: list[str]
     ) -> str:
         """Define a function that returns the expression `node` and what it binds."""
-        key = (id(node), "value")
-        if key not in self._known:
-            self._known[key] = identifier = self.new_name(f"value{node.lineno}_")
+        identifier, is_new = self._function_of(node, f"value{node.lineno}_")
+        if is_new:
             value = self.rewriter.visit(node)
             if bound:
                 value = build.pack([value, *(self.value_or_none(n) for n in bound)])
             result = gast.Return(value=value)
             self._define(identifier, params, [result], node, set(bound))
-        return self._known[key]
+        return identifier
+
+    def _function_of(self, piece: Any, stem: str) -> tuple[str, bool]:
+        """Name the function of a piece of the tree; tell whether it is to be written."""
+        known = self._known.get((id(piece), stem))
+        if known is not None:
+            return known[1], False
+        identifier = self.new_name(stem)
+        self._known[id(piece), stem] = piece, identifier
+        return identifier, True
 
     def value_or_none(self, name: str) -> Any:
         """Make an expression for the value of a variable that may be without one."""
@@ -218,12 +227,11 @@ class RegionWriter:
         return [self._receive(node, outs, value, bound)]
 
     def _loop_test(self, node: While, stem: str, state: list[str]) -> str:
-        key = (id(node), stem)
-        if key not in self._known:
-            self._known[key] = identifier = self.new_name(stem)
+        identifier, is_new = self._function_of(node, stem)
+        if is_new:
             result = gast.Return(value=self.rewriter.rewrite(node.test))
             self._define(identifier, state, [result], node.stmt)
-        return self._known[key]
+        return identifier
 
     def _for(self, node: For, bound: set[str]) -> list[Any]:
         stmt = node.stmt
@@ -290,10 +298,9 @@ class RegionWriter:
     ) -> str:
         """Define the function that runs `nodes` on a state."""
         # An empty block has no node to tell it by; it returns the state as it is.
-        key = (id(nodes), stem)
-        if key in self._known:
-            return self._known[key]
-        self._known[key] = identifier = self.new_name(stem)
+        identifier, is_new = self._function_of(nodes, stem)
+        if not is_new:
+            return identifier
         bound = set(ins)
         body = self.statements(nodes, bound)
         reference = nodes[0].stmt if nodes else self.source.tree
