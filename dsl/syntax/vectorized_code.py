@@ -74,7 +74,7 @@ class RegionWriter:
         return identifier
 
     def _function_of(self, piece: Any, stem: str) -> tuple[str, bool]:
-        """Name the function of a piece of the tree; tell whether it is to be written."""
+        """Name the function of a piece; tell whether it is to be written."""
         known = self._known.get((id(piece), stem))
         if known is not None:
             return known[1], False
