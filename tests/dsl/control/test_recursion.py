@@ -144,14 +144,14 @@ def test_several_calls_in_one_activation(mode: str) -> None:
         assert list(ackermann(UInt(0, 1, 2, 1), UInt(3, 2, 2, 0))) == [4, 4, 7, 2]
 
 
-def test_all_levels_share_their_kernels() -> None:
+def test_all_activations_of_a_level_share_their_kernels() -> None:
     with flags_of("evaluated"), lj.scoped_set_flag(lj.JitFlag.KernelHistory, True):
-        fibonacci(UInt(0, 1, 2, 4))
         lj.kernel_history_clear()
         lj.eval(fibonacci(UInt(0, 1, 2, 9)))
         history = lj.kernel_history()
-    assert len(history) > 50
-    assert all(entry["cache_hit"] for entry in history)
+    # Nine levels: what each computes of the first arguments is a program of its own.
+    assert len(history) > 200
+    assert len({entry["hash"] for entry in history}) <= 16
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
