@@ -63,6 +63,11 @@ class Surroundings:
         }
         self._outer: dict[int, Outer] = {}
 
+    def key(self) -> tuple[Any, ...]:
+        """Return what decides which code a region's derivative consists of."""
+        targets = [(key, t.is_replaced) for key, t in self.targets.items()]
+        return (frozenset(self.into), frozenset(self._holders), frozenset(targets))
+
     def has(self, vertex: Vertex) -> bool:
         """Tell whether a vertex lies outside, or stays the same."""
         return vertex.scope.depth <= self._depth or vertex.serial in self._fixed

@@ -10,7 +10,8 @@ Neither needs to know how often the loop runs, so both work inside of other regi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from lumijit.compiler.derive.adjoints import Bundle, unmoved, zero
 from lumijit.compiler.derive.branching import Surroundings
@@ -29,6 +30,8 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.region_types import Region
+from lumijit.compiler.ir.vertices import is_tracking
 
 
 def _keyed(keys: Iterable[int], nodes: Nodes) -> State:
@@ -70,27 +73,48 @@ def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
     loop = Recorded(step)
     outside = Surroundings(step, into, by, len(loop.args), loop.fixed)
     seeds = {k: part.complete() for k, part in by.parts.items()}
-    active, needed, is_sum = _analyzed(loop, set(seeds), outside)
-    starts = {k: seeds.get(k, zero(loop.args[k])) for k in active}
-    if is_sum:
+    way = _way(loop, set(seeds), outside)
+    starts = {k: seeds.get(k, zero(loop.args[k])) for k in way.active}
+    if way.is_sum:
         finals, sums = starts, _repeated_turns(loop, starts, outside)
     else:
-        finals, sums = _undone_turns(loop, starts, needed, outside)
+        finals, sums = _undone_turns(loop, starts, way.needed, outside)
     outside.leave(sums)
     for k, node in finals.items():
         if k in into:
             into[k].add(node)
 
 
-def _analyzed(
-    loop: Recorded, active: set[int], outside: Surroundings
-) -> tuple[list[int], set[int], bool]:
-    """Find out which state has derivatives, which state these need, and the way.
+class _Way(NamedTuple):
+    """How to differentiate a loop.
 
-    The way is that of sums if each turn passes derivatives on as they are.
+    Some state has derivatives (`active`), and the values of some are `needed` for
+    these. It `is_sum` if each turn passes derivatives on as they are.
     """
-    active = loop.depended_on(active, outside.targets)
-    marks = {k: stand_in(loop.args[k]) for k in sorted(active)}
+
+    active: list[int]
+    needed: set[int]
+    is_sum: bool
+
+
+# Found by tracing the derivative of a turn. A loop inside of another is differentiated
+# as often as that one is, so without this it would be traced twice at each level.
+_found: WeakKeyDictionary[Region, dict[Any, _Way]] = WeakKeyDictionary()
+
+
+def _way(loop: Recorded, seeds: set[int], outside: Surroundings) -> _Way:
+    """Find out how to differentiate a loop, given which results have derivatives."""
+    known = _found.setdefault(loop.region, {})
+    key = (loop.step.vertex.serial, is_tracking(), frozenset(seeds), outside.key())
+    way = known.get(key)
+    if way is None:
+        way = known[key] = _analyzed(loop, seeds, outside)
+    return way
+
+
+def _analyzed(loop: Recorded, seeds: set[int], outside: Surroundings) -> _Way:
+    active = sorted(loop.depended_on(seeds, outside.targets))
+    marks = {k: stand_in(loop.args[k]) for k in active}
     found: State = {}
 
     def look(state: State) -> Nodes:
@@ -101,7 +125,7 @@ def _analyzed(
     needed = loop.trial(look)
     is_sum = all(found.get(k) is mark for k, mark in marks.items())
     is_sum = is_sum and not any(t.is_replaced for t in outside.targets.values())
-    return list(marks), needed, is_sum
+    return _Way(active, needed, is_sum)
 
 
 def _added(sums: Nodes, outside: Surroundings) -> list[Node]:

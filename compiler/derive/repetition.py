@@ -49,8 +49,37 @@ def inner_vertices(outputs: Iterable[Node], depth: int) -> list[Vertex]:
     return list(found.values())
 
 
+def _needed(
+    outputs: Sequence[Node], args: Sequence[Node], depth: int, images: Images
+) -> list[Node]:
+    """Return the recorded nodes that results need and nothing stands for, in order."""
+    home = home_of((*outputs, *args), depth)
+    if home is None:
+        return []
+    inside = [node for node in outputs if node.scope is home]
+    ordered = in_order(inside, home, set(args), Captures())
+    left = [node for node in ordered if id(node) not in images]
+    return [n for n in pure_nodes(left, inside) if n.op is not CONSUMED]
+
+
+def _copy(nodes: Sequence[Node], images: Images) -> None:
+    """Compute nodes again, operands first; `images` learns what stands for them."""
+    rewriter = Rewriter(
+        images, is_pure=True, is_tracking=vertices.is_tracking(), is_repeating=True
+    )
+    if any(copy.op is CONSUMED for copy in rewriter.copy(nodes, trace.state.scope)):
+        raise _needs_write()
+
+
+def repeat(
+    outputs: Sequence[Node], args: Sequence[Node], depth: int, images: Images
+) -> None:
+    """Compute results of recorded code again; `images` learns what stands for them."""
+    _copy(_needed(outputs, args, depth, images), images)
+
+
 class Code:
-    """Recorded code that is computed again, as far as it is needed and in its order.
+    """Recorded code that is computed again bit by bit, as it is needed, in its order.
 
     `images` learns what stands for its nodes.
     """
@@ -67,20 +96,7 @@ class Code:
             images: what stands for nodes so far.
         """
         self._images = images
-        self._rewriter = Rewriter(
-            images,
-            is_pure=True,
-            is_tracking=vertices.is_tracking(),
-            is_repeating=True,
-        )
-        nodes: Iterable[Node] = ()
-        home = home_of((*outputs, *args), depth)
-        if home is not None:
-            inside = [node for node in outputs if node.scope is home]
-            ordered = in_order(inside, home, set(args), Captures())
-            left = tuple(node for node in ordered if id(node) not in images)
-            nodes = pure_nodes(left, inside)
-        self._nodes = [node for node in nodes if node.op is not CONSUMED]
+        self._nodes = _needed(outputs, args, depth, images)
         self._places = {id(node): k for k, node in enumerate(self._nodes)}
         self._results: dict[int, list[Node]] = {}
         for node in self._nodes:
@@ -109,10 +125,7 @@ class Code:
             found.add(k)
             stack += read_deps(node)
             stack += self.before(node)
-        todo = [self._nodes[k] for k in sorted(found)]
-        copies = self._rewriter.copy(todo, trace.state.scope)
-        if any(copy.op is CONSUMED for copy in copies):
-            raise _needs_write()
+        _copy([self._nodes[k] for k in sorted(found)], self._images)
 
     def before(self, node: Node) -> list[Node]:
         """Return what accesses local memory earlier than a node does, if it does.
@@ -138,13 +151,6 @@ class Code:
         self._replaced.add(id(region))
         for node in self._results.get(id(region), ()):
             self._images.setdefault(id(node), results[node.attr])
-
-
-def repeat(
-    outputs: Sequence[Node], args: Sequence[Node], depth: int, images: Images
-) -> None:
-    """Compute results of recorded code again; `images` learns what stands for them."""
-    Code(outputs, args, depth, images).repeat(outputs)
 
 
 def arguments_of(

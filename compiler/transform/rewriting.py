@@ -60,8 +60,19 @@ class Rewriter:
     def copy(self, nodes: Iterable[Node], scope: Scope) -> list[Node]:
         """Copy nodes of one scope, operands first, into a scope."""
         made = []
+        images, is_tracking = self.images, self._is_tracking
+        is_plain = not self._changes
         for node in nodes:
-            copy = self.images[id(node)] = self._copy(node, scope)
+            if is_plain and node.op.lower is not None:
+                deps = tuple([images.get(id(dep), dep) for dep in node.deps])
+                copy = _node(node, scope, deps)
+                if copy.size == 1:
+                    copy.size = _lanes(deps)
+                if is_tracking:
+                    self._track(node, copy, deps)
+            else:
+                copy = self._copy(node, scope)
+            images[id(node)] = copy
             made.append(copy)
         return made
 

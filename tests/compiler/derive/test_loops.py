@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.compiler.derive import loops
 from lumijit.llvm.ad import Float64 as Float
 from lumijit.llvm.ad import Int, UInt, UInt64
 
@@ -242,3 +243,44 @@ def test_what_comes_before_an_inner_loop_is_repeated_before_its_derivative() -> 
 
     assert ir(moved(function)).count(" = alloca") == 1
     check(function)
+
+
+# What tracing a derivative takes
+
+
+def test_nested_loops_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    analyzed = loops._analyzed
+
+    def noting(loop: Any, *args: Any) -> Any:
+        looked.append(loop.region.label)
+        return analyzed(loop, *args)
+
+    monkeypatch.setattr(loops, "_analyzed", noting)
+
+    def inner(y: Any, x: Any) -> Any:
+        return loop(2, (y, x), lambda k, y, x: (k + 1, y * 0.5 + dr.sin(y * x), x))
+
+    def middle(y: Any, x: Any) -> Any:
+        return loop(3, (y, x), lambda j, y, x: (j + 1, inner(y, x) * x, x))
+
+    def outer(x: Any) -> Any:
+        return loop(2, (x + 1, x), lambda i, y, x: (i + 1, middle(y, x) - x, x))
+
+    check(outer)
+    assert len(looked) == 3
+    # Of other results, other state has derivatives.
+    x, w = Float(X), Float(X[::-1])
+    dr.enable_grad(x, w)
+    _, y, z, *_ = dr.while_loop(
+        (UInt(0), x + 0, w + 0, x, w),
+        lambda i, *_: i < 4,
+        lambda i, y, z, x, w: (i + 1, dr.sin(y * x), dr.cos(z * w), x, w),
+    )
+    looked.clear()
+    for result, own, other in ((y, x, w), (z, w, x), (y, x, w)):
+        dr.clear_grad(x, w)
+        dr.backward(result, flags=dr.ADFlag.ClearInterior)
+        assert dr.all(dr.grad(own) != 0)
+        assert dr.all(dr.grad(other) == 0)
+    assert len(looked) == 2
