@@ -60,7 +60,7 @@ def kernel(
     left by a replay, too. Calls look alike that agree in structure and types, in the
     arrays' sizes, in which arrays are one, in strings, enumerations and bools, in
     flags, and in what Python asks of numbers (`if n > 2`, `range(n)`). Others are
-    recorded anew.
+    recorded anew; once several sizes have been, another one when it comes again.
 
     Args:
         f: a function or method. A lambda isn't vectorized as `syntax` would.

@@ -76,6 +76,13 @@ def context() -> tuple[Any, ...]:
 
 #: Where that begins in a key; before it is what tells arrays.
 CONTEXT = 4
+
+
+def without_sizes(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a key but for what tells arrays."""
+    return key[: CONTEXT - 1] + key[CONTEXT:]
+
+
 _DIFFERENCES = (
     "arguments have other types, another structure, or other constants",
     "what the function reaches besides arguments has another structure or constants",

@@ -80,6 +80,8 @@ class Kernel(Recordings, Generic[P, R]):
             self._entries.clear()
             self._surroundings.clear()
             self._history.clear()
+            self._passing.clear()
+            self._passing_count = 0
             self._latest_key = None
             self._latest = []
 
@@ -132,6 +134,11 @@ class Kernel(Recordings, Generic[P, R]):
         for number, entry in enumerate(entries, 1):
             first, *others = entry.text()
             lines += [f"{number}. {first}", *[f"   {line}" for line in others]]
+        if self._passing_count:
+            lines.append(
+                f"{self._passing_count} calls ran as they are: by now, other sizes are "
+                "recorded when they come a second time"
+            )
         return "\n".join(lines)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -147,18 +147,18 @@ class _Recorder:
             recording = None if self.problem else self._description(puts)
         return recording, puts, left
 
-    def _random_states(self) -> list[str]:
+    def _random_states(self) -> list[Any]:
         """Return the states of the random number generators within reach."""
-        found: list[Any] = [random.getstate(), np.random.get_state()]
+        found: list[Any] = [random.getstate(), _comparable(np.random.get_state())]
         for place in self.places:
             for value in place.current().values():
                 if isinstance(value, np.random.Generator):
-                    found.append(value.bit_generator.state)
+                    found.append(_comparable(value.bit_generator.state))
                 elif isinstance(value, random.Random):
                     found.append(value.getstate())
                 elif isinstance(value, np.random.RandomState):
-                    found.append(value.get_state())
-        return list(map(repr, found))
+                    found.append(_comparable(value.get_state()))
+        return found
 
     def _check_foreign(self) -> None:
         """Refuse arrays of which nobody knows where they come from."""
@@ -375,6 +375,15 @@ class _Recorder:
                 (value,) = own.together(leaves)
             values.append(value)
         return tuple(values)
+
+
+def _comparable(state: Any) -> Any:
+    """Return the state of a generator of NumPy's as something that `==` compares."""
+    if isinstance(state, np.ndarray):
+        return state.tobytes()
+    if isinstance(state, dict):
+        return {key: _comparable(value) for key, value in state.items()}
+    return tuple(map(_comparable, state)) if isinstance(state, tuple) else state
 
 
 def _gradients() -> dict[int, Any]:

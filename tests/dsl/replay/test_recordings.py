@@ -167,6 +167,48 @@ def test_the_oldest_recordings_are_forgotten() -> None:
 
 
 @on_host
+def test_sizes_that_come_once_are_not_recorded() -> None:
+    @dr.kernel
+    def f(x: Float, k: int) -> Any:
+        return dr.mean(x) * k + x
+
+    def call(n: int, k: int = 2) -> None:
+        x = dr.arange(Float, n) + array(1)
+        assert_equal(f(x, k), x.numpy() + np.mean(x.numpy()) * k)
+
+    for n in range(2, 22):
+        call(n)
+    assert f.n_recordings == 4
+    assert "16 calls ran as they are" in f.explain()
+    # What has been recorded is replayed; what comes again is recorded, and replayed.
+    for k in range(3):
+        call(5, k)
+        call(20, k)
+    assert f.n_recordings == 5
+    # Another structure is recorded at once, and its sizes count apart.
+    x = array(1, 2, 3)
+    assert_equal(f(x, 1.5), x + 3)  # type: ignore[arg-type]
+    assert f.n_recordings == 6
+    f.clear()
+    call(7)
+    assert f.n_recordings == 1
+    assert "ran as they are" not in f.explain()
+
+
+def test_random_numbers_of_any_generator_are_refused() -> None:
+    generators = [np.random.default_rng(1), np.random.RandomState(2), random.Random(3)]
+
+    @dr.kernel
+    def f(x: Float, k: int) -> Any:
+        return x + (generators[k].random() if k < 3 else 0)
+
+    assert_equal(f(array(1, 2), 3), [1, 2])
+    for k in range(3):
+        with pytest.raises(RecordingError, match=r"draws random numbers"):
+            f(array(1, 2), k)
+
+
+@on_host
 def test_a_warning_after_many_recordings() -> None:
     @dr.kernel(warn_after=3)
     def f(x: Float, n: int) -> Any:
