@@ -113,7 +113,7 @@ def _prepare_writes(launch: Launch) -> None:
         if target.private_op is None:
             continue
         if launch.is_inline:
-            values += (0, 1, 0, target.root.size)
+            values += (0, 0, target.root.size)
             continue
         private = private_copies.Private(target, target.private_op)
         # Threads that begin later take no part: there are no copies for them.

@@ -1,4 +1,4 @@
-"""A target of a reduction in one copy per thread, and the kernel that merges these."""
+"""Private copies of what reductions write to, and the kernel that merges them."""
 
 from __future__ import annotations
 
@@ -6,55 +6,42 @@ import struct
 
 from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.launch import named_kernels, transfer
-from lumijit.compiler.plan.program import Destination, interleaved_copies
+from lumijit.compiler.plan import target as targets
+from lumijit.compiler.plan.program import Destination, copies_of
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.dtypes import DType
 
 
 class Private:
-    """Private copies of a reduction's target, one per thread, and their merger."""
+    """Private copies of a reduction's target, and their merger."""
 
     def __init__(self, target: Destination, op: str) -> None:
         self.root = root = target.root
         self.op = op
+        self._per_thread = copies_of(target)
         self.slots = workers.slot_count()
-        self.copies = interleaved_copies(target)
+        self._count = self.slots * self._per_thread
+        # Each has an entry for idle lanes, and lies a line off multiples of the page.
         line = 64 // root.type.size_bytes
-        entries = root.size * self.copies + 1
-        self.stride = -(-entries // line) * line + line
-        size_bytes = self.stride * self.slots * root.type.size_bytes
-        self.buffer = buffers.allocate(size_bytes)
-        neutral = identity(op, root.type)
-        transfer.fill(self.buffer, root.type, neutral, self.stride * self.slots)
+        self._stride = -(-(root.size + 1) // line) * line + line
+        entries = self._stride * self._count
+        self.buffer = buffers.allocate(entries * root.type.size_bytes)
+        transfer.fill(self.buffer, root.type, identity(op, root.type), entries)
 
     def arguments(self) -> list[int]:
         """Return what `signature` has slots for."""
-        dummy = self.root.size * self.copies
-        ring = self.copies - 1
-        return [self.buffer.address, self.stride, self.copies, ring, dummy]
+        between = self._stride if self._per_thread > 1 else 0
+        per_thread = self._stride * self._per_thread
+        return [self.buffer.address, per_thread, between, self.root.size]
 
     def merge_into(self, target: Buffer, started: list[int]) -> None:
         """Combine the copies into the target, in the order of the threads."""
         t = self.root.type
-        kind = "merge1" if self.copies == 1 else "merge"
-        name = f"{kind}_{self.op}_{t.short}"
-        kernel = named_kernels.get(name, _merge_ir, kind, self.op, t)
-        args = struct.pack(
-            "<2Q3q",
-            target.address,
-            self.buffer.address,
-            self.stride,
-            self.slots,
-            self.copies,
-        )
+        name = f"merge_{self.op}_{t.short}"
+        write = targets.collectives().merge_ir
+        kernel = named_kernels.get(name, write, self.op, t)
+        copies = self.buffer.address, self._stride, self._count
+        args = struct.pack("<2Q2q", target.address, *copies)
         named_kernels.launch(
             kernel, args, self.root.size, 1 << 14, writes=(target,), started=started
         )
-
-
-def _merge_ir(name: str, kind: str, op: str, t: DType) -> str:
-    from lumijit.compiler.lower.collectives import merge
-
-    write = merge.merge_vector_ir if kind == "merge1" else merge.merge_ir
-    return write(name, op, t)

@@ -52,8 +52,9 @@ STREAMING_FROM = min(128 << 20, pages.last_cache_bytes())
 # update does; and how many turns a loop is taken to make.
 ENTRIES_PER_VALUE = 16
 LOOP_TURNS = 16
-# Up to so many entries, a thread's copy is four interleaved ones.
+# Up to so many entries, a thread has several copies, which lanes take in turn.
 COPIES_LIMIT = 1 << 14
+COPIES = 4
 # For which modes copies are made.
 _COPIED = frozenset({"auto", "apart", "expand", "permute"})
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}
@@ -92,9 +93,10 @@ def is_baked(node: Node) -> bool:
     return node.attr == 0 and (not node.type.is_float or str(node.attr) == "0.0")
 
 
-def interleaved_copies(target: Destination) -> int:
-    """Return of how many copies a thread's private copy of an array consists."""
-    return 4 if target.root.size <= COPIES_LIMIT and not target.is_dense else 1
+def copies_of(target: Destination) -> int:
+    """Return how many private copies of an array a thread has."""
+    is_small = target.root.size <= COPIES_LIMIT and not target.is_dense
+    return COPIES if is_small else 1
 
 
 class Destination:
@@ -382,7 +384,7 @@ def private_op(
     if len(ops) != 1:
         return None
     count = target.root.size
-    entries = count * interleaved_copies(target) * workers.slot_count()
+    entries = count * copies_of(target) * workers.slot_count()
     is_worth = count <= expand_limit and entries <= ENTRIES_PER_VALUE * values
     return ops.pop() if is_worth or is_forced else None
 

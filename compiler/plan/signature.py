@@ -24,8 +24,8 @@ from lumijit.runtime.dtypes import DType
 Packer = Callable[..., bytes]
 
 # The slots of a target with private copies: their base, entries between those of two
-# threads, number of interleaved copies, that number minus one, index of the dummy.
-_PRIVATE_CODE = "QqQQQ"
+# threads, and between those of one (0: it has one), index of the dummy.
+_PRIVATE_CODE = "QqQQ"
 PRIVATE_SLOTS = len(_PRIVATE_CODE)
 
 

@@ -95,6 +95,27 @@ def test_all_values_go_to_one_entry(dtype: Any, values: int, place: int) -> None
     assert largest.numpy().tolist() == [top if k == place else 1 for k in range(3)]
 
 
+@pytest.mark.parametrize("dtype", [Float, Int, UInt64, Float16])
+@pytest.mark.parametrize("alike", [2, 7, 8, 9, 16, 31, 500])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_many_lanes_hit_one_entry(dtype: Any, alike: int, share: float) -> None:
+    rng = np.random.default_rng(alike)
+    values, entries = 5003, 700
+    at = np.repeat(rng.integers(0, entries, values), alike)[:values]
+    numbers = rng.integers(0, 3, values)
+    active = rng.random(values) < share
+    x, mask, index = dtype(numbers), Bool(active), UInt(at)
+    total, largest = dr.full(dtype, 5, entries), dr.full(dtype, 1, entries)
+    dr.scatter_add(total, x, index, mask)
+    dr.scatter_reduce(dr.ReduceOp.Max, largest, x, index, mask)
+    expected = np.full(entries, 5)
+    np.add.at(expected, at[active], numbers[active])
+    np.testing.assert_array_equal(total.numpy(), expected)
+    expected = np.full(entries, 1)
+    np.maximum.at(expected, at[active], numbers[active])
+    np.testing.assert_array_equal(largest.numpy(), expected)
+
+
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 def test_one_entry_in_each_turn_of_a_loop(mode: Any) -> None:
     sums, turns = dr.zeros(UInt, 8), dr.arange(UInt, 5000) % 9
@@ -125,7 +146,8 @@ def test_updates_stand_in_blocks_of_their_own(capfd: Any) -> None:
         stores[-1] += " store float " in line
     width = max(stores)
     assert width <= 32
-    assert sum(stores) == 8 * width
+    # Of each update, every lane has one, and so have lanes that hit one entry.
+    assert sum(stores) == 8 * (width + 1)
     counts = np.zeros(4096)
     for k in (0, 2, 4, 6):
         counts += (k + 1) * np.bincount(np.arange(20_000) * (k + 3) % 4096)

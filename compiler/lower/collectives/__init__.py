@@ -9,7 +9,6 @@ from lumijit.compiler.lower.collectives.extremes import EXTREME_BLOCK as EXTREME
 from lumijit.compiler.lower.collectives.extremes import best_ir as best_ir
 from lumijit.compiler.lower.collectives.extremes import extreme_ir as extreme_ir
 from lumijit.compiler.lower.collectives.merge import merge_ir as merge_ir
-from lumijit.compiler.lower.collectives.merge import merge_vector_ir as merge_vector_ir
 from lumijit.compiler.lower.collectives.product import product_ir as product_ir
 from lumijit.compiler.lower.collectives.product import tile_shape as tile_shape
 from lumijit.compiler.lower.collectives.reduce import REDUCE_BLOCK as REDUCE_BLOCK

@@ -29,13 +29,16 @@ from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write
 from lumijit.compiler.lower.packet.uniform import Uniform
-from lumijit.compiler.plan.program import Destination, is_lone, target_root
+from lumijit.compiler.plan.program import COPIES, Destination, is_lone, target_root
 from lumijit.runtime.dtypes import (
     BOOL,
     INT32,
     UINT32,
     DType,
 )
+
+# From so many lanes on that hit one entry, these are combined first.
+MANY = 8
 
 
 class Access:
@@ -51,7 +54,8 @@ class Access:
         self._uniform = uniform
         # What is written to each target, once somebody asks.
         self._writes: dict[int, list[Any]] | None = None
-        self.private: dict[int, tuple[str, str, str, str]] = {}
+        # Of targets with private copies: which copy a lane takes, and the dummy entry.
+        self.private: dict[int, tuple[str, str]] = {}
 
     def bind_target(self, target: Destination, slot: int) -> None:
         """Load a target's arguments from `slot` on."""
@@ -67,14 +71,13 @@ class Access:
         offset = low.in_entry(f"mul i64 {thread}, {stride}")
         mine = low.in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
         low.bases[key] = mine
-        copies, ring, dummy = (
-            low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32"))
-            for k in (2, 3, 4)
+        between, dummy = (
+            low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32")) for k in (2, 3)
         )
-        is_one = low.in_entry(f"icmp eq i32 {low.load_slot(slot + 2, 'i32')}, 1")
         with low.writing_entry():
-            lane_copy = b.binary("and", UINT32, low.lane_numbers(), ring)
-        self.private[key] = (copies, lane_copy, dummy, is_one)
+            copy = b.binary("and", UINT32, low.lane_numbers(), COPIES - 1)
+            offset = b.mul(UINT32, copy, between)
+        self.private[key] = offset, dummy
 
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""
@@ -117,15 +120,15 @@ class Access:
         return is_lone(self._writes[id(root)], program.has_loops)
 
     def _private_update(self, node: Node, value: str) -> None:
-        """Update this thread's copy lane by lane; idle lanes hit a dummy entry.
+        """Update this thread's copies lane by lane; idle lanes hit a dummy entry.
 
-        Lanes that all hit one entry are combined first; a run of entries is updated at
-        once, if copies aren't interleaved. Each update stands in blocks of its own, as
-        LLVM's time for a block grows faster than that.
+        A run of entries is updated at once. Lanes that hit one entry are combined, as
+        long as these are many. Each update stands in blocks of its own, as LLVM's time
+        for a block grows faster than that.
         """
         b, op, root = self.b, node.attr.op, target_root(node.deps[0])
         key, t = id(root), root.type
-        copies, lane_copy, dummy, is_one = self.private[key]
+        offset, dummy = self.private[key]
         element = t.memory_llvm
         ty = f"<{b.width} x {element}>"
         indices = b.type(UINT32)
@@ -137,7 +140,7 @@ class Access:
             held = runs.hold([index_node], [mask_node])
             self.low.cross_mask()
             packed, apart = b.label("packed"), b.label("apart")
-            b.branch_if(b.emit(f"and i1 {is_one}, {held}"), packed, apart)
+            b.branch_if(held, packed, apart)
             b.block(packed)
             base = self.low.bases[key]
             old = runs.load(t, base, index_node)
@@ -148,18 +151,27 @@ class Access:
         with runs.aside():
             index = runs.vector(index_node)
             mask = b.narrow(self.low.under_mask(runs.vector(mask_node)))
-            spread = b.add(UINT32, b.mul(UINT32, index, copies), lane_copy)
             if self._uniform.scalar(index_node) is not None:
                 item = combine_lanes(b, op, t, ty, value, mask)
-                first, idle = (lane_of(b, indices, v, 0) for v in (spread, dummy))
-                at = b.emit(f"select i1 {b.any_lane(mask)}, i32 {first}, i32 {idle}")
+                first, idle = (lane_of(b, indices, v, 0) for v in (index, dummy))
+                is_some = b.any_lane(mask)
+                at = b.emit(f"select i1 {is_some}, i32 {first}, i32 {idle}")
                 self._private_entry(op, t, key, at, item)
                 return
-            place = b.select(UINT32, mask, spread, dummy)
             self.low.cross_mask()
-            some = b.label("some")
-            b.branch_if(b.any_lane(mask), some, done)
-            b.block(some)
+            loop = LaneLoop(b, mask_bits(b, mask))
+            at = lane_of(b, indices, index, loop.lane)
+            served, mine = loop.same(index, at)
+            many, few = b.label("many"), b.label("few")
+            b.branch_if(_is_many(b, served), many, few)
+            b.block(many)
+            item = combine_lanes(b, op, t, ty, value, mine)
+            self._private_entry(op, t, key, at, item)
+            loop.close(served)
+            b.branch(done)
+            b.block(few)
+            left = b.select(UINT32, loop.mask(loop.left), index, dummy)
+            place = b.add(UINT32, left, offset)
             for lane in range(b.width):
                 at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
                 self._private_entry(op, t, key, at, item)
@@ -282,3 +294,10 @@ class Access:
             total = b.add(INT32, total, moved)
             shift *= 2
         return b.sub(INT32, total, ones)
+
+
+def _is_many(b: Builder, lanes: str) -> str:
+    """Tell whether combining lanes (an `i64`) takes less time than updates of each."""
+    b.declarations["llvm.ctpop.i64"] = "declare i64 @llvm.ctpop.i64(i64)"
+    count = b.emit(f"call i64 @llvm.ctpop.i64(i64 {lanes})")
+    return b.emit(f"icmp uge i64 {count}, {MANY}")

@@ -80,10 +80,14 @@ class LaneLoop:
         equal = b.compare("eq", UINT32, index, b.splat(UINT32, at))
         bits = self.word(mask_bits(b, b.narrow(equal)))
         served = b.emit(f"and i64 {bits}, {self.left}")
-        low = served
+        return served, self.mask(served)
+
+    def mask(self, lanes: str) -> str:
+        """Return lanes, bits of an `i64`, as a mask."""
+        b = self.b
         if b.width < 64:
-            low = b.emit(f"trunc i64 {served} to i{b.width}")
-        return served, b.emit(f"bitcast i{b.width} {low} to <{b.width} x i1>")
+            lanes = b.emit(f"trunc i64 {lanes} to i{b.width}")
+        return b.emit(f"bitcast i{b.width} {lanes} to <{b.width} x i1>")
 
     def close(self, served: str = "") -> None:
         """Go on without the lanes that were `served` (an `i64`), or without the one."""
