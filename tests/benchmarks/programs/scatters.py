@@ -69,6 +69,21 @@ def hist_u32_16(n: int) -> Program:
     return program
 
 
+@case("scatters", M)
+def adds_alike(n: int) -> Program:
+    """1 M rows of three added to 4,096 ones: neighbours meet, as those of pictures do."""
+    row = ready(dr.arange(UInt, n) // (n // 4096))
+    x = dr.arange(Float, n)
+    v = ready(Array3f(x, x + 1, -x))
+
+    def program() -> Float:
+        sums = dr.zeros(Float, 3 * 4096)
+        dr.scatter_add(sums, v, row)
+        return sums
+
+    return program
+
+
 @case("scatters", 20_000)
 def adds_into_many(n: int) -> Program:
     """20,000 adds into 1 M entries."""
