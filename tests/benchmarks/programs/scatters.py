@@ -71,7 +71,7 @@ def hist_u32_16(n: int) -> Program:
 
 @case("scatters", M)
 def adds_alike(n: int) -> Program:
-    """1 M rows of three added to 4,096 ones: neighbours meet, as those of pictures do."""
+    """1 M rows of three added to 4,096: neighbours meet, as in pictures."""
     row = ready(dr.arange(UInt, n) // (n // 4096))
     x = dr.arange(Float, n)
     v = ready(Array3f(x, x + 1, -x))
