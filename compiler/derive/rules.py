@@ -24,6 +24,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.ops.logic import REPLACED
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.compiler.ir.ops.structural import (
     CAST,
@@ -290,8 +291,6 @@ def _push_collected(step: Step, tangents: dict[int, Node]) -> Node:
     return table._node
 
 
-# A value whose derivatives are those of another.
-REPLACED = Dependence("replace_grad")
 RULES.update(
     {
         CAST: Rule(_pull_cast, _push_cast),
