@@ -220,9 +220,7 @@ def _pull_result(step: Step, into: dict[int, Any], by: Node) -> None:
 
 def _push_result(step: Step, tangents: dict[int, Any]) -> Node:
     tangent: Node | None = tangents[0].get(step.attr)
-    if tangent is None:
-        return trace.literal(step.type, 0.0, step.size)
-    return tangent
+    return zero(step.vertex, step.size) if tangent is None else tangent
 
 
 def _pull_all(step: Step, into: dict[int, Adjoint], by: Node) -> None:
