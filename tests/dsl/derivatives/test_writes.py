@@ -524,3 +524,22 @@ def test_a_reduced_array_may_change_afterwards(op) -> None:
         return y
 
     assert dr.gradcheck(program, X)
+
+
+def test_gradients_are_read_one_after_the_other() -> None:
+    """What the derivative finds in memory can't be had once more for the second."""
+
+    @dr.syntax
+    def program(x, y):
+        image, n = y * 1, UInt32(0)
+        while n < 2:
+            if x > 0.5:
+                dr.scatter(image, x * x * y, dr.arange(UInt32, 3))
+            n += 1
+        return image * image
+
+    x, y = Float(1, 0.2, 3), Float(1, 2, -1)
+    dr.enable_grad(x, y)
+    dr.backward(program(x, y))
+    np.testing.assert_allclose(x.grad, [4, 0, 108])
+    np.testing.assert_allclose(y.grad, [2, 4, -162])
