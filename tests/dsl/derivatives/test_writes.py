@@ -514,6 +514,21 @@ def test_what_is_computed_again_is_the_same_number(op) -> None:
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
+def test_an_array_may_begin_as_the_values_that_a_region_reads(op) -> None:
+    @dr.syntax
+    def program(x):
+        y, n = Float(x), UInt32(0)
+        while n < 3:
+            if x > 0:
+                value = x * dr.sin(x + 0.3 * Float(n))
+                dr.scatter_reduce(op, y, value, dr.arange(UInt32, 5))
+            n += 1
+        return y
+
+    assert dr.gradcheck(program, X)
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
 def test_a_reduced_array_may_change_afterwards(op) -> None:
     def program(x):
         y = before(x)
