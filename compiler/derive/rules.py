@@ -14,6 +14,7 @@ from lumijit.compiler.derive.adjoints import (
     Adjoint,
     LocalAdjoint,
     local_type_of,
+    partly,
     unmoved,
     zero,
 )
@@ -176,7 +177,7 @@ def _pull_scatter(step: Step, into: dict[int, Adjoint], by: Node) -> None:
     ways = _combined(step)
     if 1 in into:
         at = memory.entries(by, index, mask)
-        into[1].add(ways.share(at, value, index, mask))
+        into[1].add(ways.share(at, value, index, mask), partly(mask))
     if 0 in into:
         if step.attr.op == "identity":
             rest = Holder(by)
@@ -256,7 +257,7 @@ def _push_local_read(step: Step, tangents: dict[int, Node]) -> Node:
 def _pull_local_write(step: Step, into: dict[int, Any], by: Node) -> None:
     _, index, value, mask = step.deps
     if 2 in into:
-        into[2].add(local.entry(by, index, mask))
+        into[2].add(local.entry(by, index, mask), partly(mask))
     if 0 in into:
         into[0].add(local.replaced(by, index, literal(0, value), mask))
 
