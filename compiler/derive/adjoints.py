@@ -236,6 +236,14 @@ def under_both(first: Node | None, second: Node | None) -> Node | None:
     return trace.emit2(AND, first, second)
 
 
+def partly(mask: Node) -> Node | None:
+    """Return a mask of an access as one of an adjoint, where None is everywhere.
+
+    What isn't written counts nowhere: a NaN or infinity of it must not come back.
+    """
+    return None if mask.op is LITERAL and mask.attr else mask
+
+
 def _are_opposite(first: Node | None, second: Node | None) -> bool:
     """Tell whether of two masks one is set where the other isn't."""
     if first is None or second is None:

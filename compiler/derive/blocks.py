@@ -219,7 +219,7 @@ def _undo_writes(
             (target,) = mine.values()
             taken = target.take(write, images)
             if write.wanted.vertex is not None:
-                place(write.wanted.vertex).add(taken)
+                place(write.wanted.vertex).add(*taken)
 
 
 def results_reached(

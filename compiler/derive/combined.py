@@ -14,6 +14,7 @@ from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.record import memory
+from lumijit.compiler.record.writes import claim
 
 
 class Combination:
@@ -39,6 +40,8 @@ class Extremes(Combination):
     def __init__(self, op: str, entries: Node) -> None:
         self._op = op
         self._result = Holder(entries)
+        # The region may read what is the same node.
+        claim(self._result)
 
     def include(self, value: Node, index: Node, mask: Node) -> None:
         """Combine values with entries."""

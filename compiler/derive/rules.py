@@ -14,6 +14,7 @@ from lumijit.compiler.derive.adjoints import (
     Adjoint,
     LocalAdjoint,
     local_type_of,
+    partly,
     unmoved,
     zero,
 )
@@ -24,6 +25,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.ops.logic import REPLACED
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.compiler.ir.ops.structural import (
     CAST,
@@ -175,7 +177,7 @@ def _pull_scatter(step: Step, into: dict[int, Adjoint], by: Node) -> None:
     ways = _combined(step)
     if 1 in into:
         at = memory.entries(by, index, mask)
-        into[1].add(ways.share(at, value, index, mask))
+        into[1].add(ways.share(at, value, index, mask), partly(mask))
     if 0 in into:
         if step.attr.op == "identity":
             rest = Holder(by)
@@ -219,9 +221,7 @@ def _pull_result(step: Step, into: dict[int, Any], by: Node) -> None:
 
 def _push_result(step: Step, tangents: dict[int, Any]) -> Node:
     tangent: Node | None = tangents[0].get(step.attr)
-    if tangent is None:
-        return trace.literal(step.type, 0.0, step.size)
-    return tangent
+    return zero(step.vertex, step.size) if tangent is None else tangent
 
 
 def _pull_all(step: Step, into: dict[int, Adjoint], by: Node) -> None:
@@ -257,7 +257,7 @@ def _push_local_read(step: Step, tangents: dict[int, Node]) -> Node:
 def _pull_local_write(step: Step, into: dict[int, Any], by: Node) -> None:
     _, index, value, mask = step.deps
     if 2 in into:
-        into[2].add(local.entry(by, index, mask))
+        into[2].add(local.entry(by, index, mask), partly(mask))
     if 0 in into:
         into[0].add(local.replaced(by, index, literal(0, value), mask))
 
@@ -290,8 +290,6 @@ def _push_collected(step: Step, tangents: dict[int, Node]) -> Node:
     return table._node
 
 
-# A value whose derivatives are those of another.
-REPLACED = Dependence("replace_grad")
 RULES.update(
     {
         CAST: Rule(_pull_cast, _push_cast),

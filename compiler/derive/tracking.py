@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from lumijit.compiler.derive.rules import REPLACED
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import ROOT, Node
-from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.logic import COPY, REPLACED
 from lumijit.compiler.ir.ops.structural import EVALUATED, UNDEFINED, WRITTEN
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import exposed
@@ -46,10 +45,19 @@ def enable(holder: Holder) -> None:
 
 
 def with_derivatives_of(value: Node, source: Node) -> Node:
-    """Return a value with the derivatives of another in place of its own."""
-    size = trace.broadcast_size(COPY, (value, source))
-    result = _copy(trace.resized(value, size))
-    vertices.track(result, REPLACED, (source,))
+    """Return a value with the derivatives of another in place of its own.
+
+    Inside of a region, the other is an operand: the region's derivative repeats what
+    is needed of its code, to be differentiated itself.
+    """
+    size = trace.broadcast_size(REPLACED, (value, source))
+    known = trace.detached(trace.resized(value, size))
+    deps = known, source
+    if trace.state.scope is ROOT:
+        result = trace.make(COPY, value.type, size, (known,), None)
+    else:
+        result = trace.make(REPLACED, value.type, size, deps, None)
+    vertices.track(result, REPLACED, deps)
     return result
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lumijit.compiler.derive.adjoints import zero
+from lumijit.compiler.derive.adjoints import partly, zero
 from lumijit.compiler.derive.combined import COMBINED, Combination, combination
 from lumijit.compiler.derive.order import Clock, Order
 from lumijit.compiler.derive.rules import Rule, not_differentiable, push
@@ -94,17 +94,21 @@ class Target:
         if self.is_replaced:
             claim(self._holder)
 
-    def take(self, write: Write, images: Mapping[int, Node]) -> Node:
-        """Return the derivative by values that were written."""
+    def take(
+        self, write: Write, images: Mapping[int, Node]
+    ) -> tuple[Node, Node | None]:
+        """Return the derivative by values that were written, and where it counts."""
         index, mask = self._way.place(self._clock, write, images)
         by = self._holder._node
         if not self.is_replaced or self._clock is not None:
             found = memory.entries(by, index, mask)
             value = write.value(images)
-            return self._way.combination.share(found, value, index, mask)
+            found = self._way.combination.share(found, value, index, mask)
+            return found, partly(mask)
         # What is added leaves the entry's derivative to what was there before.
         op = operation(write.node)
-        return memory.fetch(self._holder, literal(0, by), index, mask, op)
+        found = memory.fetch(self._holder, literal(0, by), index, mask, op)
+        return found, partly(mask)
 
     @property
     def rest(self) -> Node:

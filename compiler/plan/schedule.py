@@ -37,8 +37,9 @@ from lumijit.compiler.ir.roles import (
     written_deps,
 )
 from lumijit.compiler.ir.trace import make
+from lumijit.compiler.ir.value_numbering import users
 from lumijit.compiler.plan.program import leaked_symbol
-from lumijit.compiler.transform.rewriting import Rewriter
+from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.errors import SymbolicError
 
 # Nobody finds these by their value (literals that are written to are made for it).
@@ -207,10 +208,22 @@ class _Planner:
             self.claims[id(target)] = level
         return level
 
+    def _keep_results(self) -> None:
+        """Store all results of regions that can't run again: what writes return."""
+        for node in self.effects:
+            if node.op not in REGIONS:
+                continue
+            results = [n for n in users(node) if n.op is PROJECT]
+            rest = [n for n in results if id(n) not in self.stored]
+            if rest and without_effects(node)[0].is_consumed:
+                for result in rest:
+                    self._store(result, self.phase[id(node)])
+
     def finish(self) -> Plan:
         """Form the groups."""
         last = max(self.phase.values(), default=0)
         self.plan.weight += len(self.phase)
+        self._keep_results()
         for node in self.carriers:
             if self.phase[id(node)] < last and node.op is not EVALUATED:
                 self._store(node, self.phase[id(node)])

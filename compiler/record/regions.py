@@ -275,7 +275,9 @@ def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
                 inner.label or "while_loop",
                 "the body reads an array that it also writes to by index, so an "
                 "iteration would have to see what those before have written",
-                "use lumijit.alloc_local, or evaluated mode (mode='evaluated').",
+                "use lumijit.alloc_local, or evaluated mode (mode='evaluated'); if "
+                "it reads what was there before the loop, make a copy of that with "
+                "lumijit.copy.",
             )
 
 

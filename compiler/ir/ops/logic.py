@@ -179,6 +179,14 @@ COPY = define(
     derivative=(lambda r, x: 1,),
     doc="x as a value of its own, so that it can be written to",
 )
+REPLACED = define(
+    "replace_grad",
+    2,
+    accepts=VALUES,
+    reference=lambda x, y: x,
+    lower=lambda b, t, x, y: x,
+    doc="x, with the derivatives of y",
+)
 AND = define(
     "and",
     2,

@@ -75,13 +75,30 @@ def longer(x):
     return z + first[1] * second[0]
 
 
+@dr.syntax
+def filled_then_read(x):
+    buffer = dr.alloc_local(Float, 5, value=dr.zeros(Float))
+    i = UInt(0)
+    while i < 4:
+        buffer[i] = x * x * (Float(i) + 1)
+        i += 1
+    k, z = UInt(0), Float(0)
+    while k < 4:
+        z += buffer[k]
+        k += 1
+    return z
+
+
+FUNCTIONS = [straight, branches, delayed, fed_back, longer, filled_then_read]
+
+
 def differences(function: Callable[[Float], Float]) -> np.ndarray:
     step = 1e-6
     ahead, behind = (function(Float(X + h)).numpy().copy() for h in (step, -step))
     return np.asarray((ahead - behind) / (2 * step))
 
 
-@pytest.mark.parametrize("function", [straight, branches, delayed, fed_back, longer])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_forward(function: Callable[[Float], Float]) -> None:
     x = Float(X)
     dr.enable_grad(x)
@@ -90,9 +107,18 @@ def test_forward(function: Callable[[Float], Float]) -> None:
     np.testing.assert_allclose(y.grad, differences(function), rtol=1e-6)
 
 
-@pytest.mark.parametrize("function", [straight, branches, delayed, fed_back, longer])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_reverse(function: Callable[[Float], Float]) -> None:
     x = Float(X)
     dr.enable_grad(x)
     dr.backward(function(x))
     np.testing.assert_allclose(x.grad, differences(function), rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_second(function: Callable[[Float], Float]) -> None:
+    def gradient(x: Float) -> Float:
+        return dr.value_and_grad(function)(x)[1]
+
+    (found,) = dr.hvp(function, (Float(X),), (Float(1),))
+    np.testing.assert_allclose(found, differences(gradient), rtol=1e-5, atol=1e-6)

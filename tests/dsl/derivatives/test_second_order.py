@@ -47,6 +47,22 @@ def loop_in_branch(x: Any) -> Any:
     return dr.if_stmt((x,), x > 0.5, sines, lambda x: x * x * x)
 
 
+def square(x: Any) -> Any:
+    """Only its derivative needs the product: no operand of the value does."""
+    return dr.replace_grad(dr.detach(x * x), x * x)
+
+
+def replaced(x: Any) -> Any:
+    return loop((UInt32(3), x), lambda i, x: (i + 1, square(x)))
+
+
+def replaced_in_branches(x: Any) -> Any:
+    def branch(x: Any) -> Any:
+        return dr.if_stmt((x,), x > 0.5, square, lambda x: square(x) * x)
+
+    return loop((UInt32(3), x), lambda i, x: (i + 1, branch(x)))
+
+
 def scattered(x: Any) -> Any:
     target = Float64(1, 2, 3)
     dr.scatter_add(target, x * x * x, UInt32(0, 1, 1))
@@ -62,6 +78,9 @@ FLAT: dict[str, Function] = {
     "prefix sum": lambda x: dr.cumsum(x * x) ** 2,
     "blocks": lambda x: dr.block_sum(x * x * x, 3) ** 2,
     "branch": branch,
+    "replaced in a branch": lambda x: dr.if_stmt(
+        (x,), x > 0.5, lambda x: square(x) * square(x), lambda x: x
+    ),
     "call": lambda x: dr.switch(UInt32(0, 1, 1), [lambda x: x * x * x, dr.sin], x),
 }
 LOOPS: dict[str, Function] = {
@@ -70,6 +89,8 @@ LOOPS: dict[str, Function] = {
     "captured": captured,
     "branches": branches,
     "loop in branch": loop_in_branch,
+    "replaced": replaced,
+    "replaced in branches": replaced_in_branches,
 }
 
 

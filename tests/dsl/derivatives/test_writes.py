@@ -514,6 +514,21 @@ def test_what_is_computed_again_is_the_same_number(op) -> None:
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
+def test_an_array_may_begin_as_the_values_that_a_region_reads(op) -> None:
+    @dr.syntax
+    def program(x):
+        y, n = Float(x), UInt32(0)
+        while n < 3:
+            if x > 0:
+                value = x * dr.sin(x + 0.3 * Float(n))
+                dr.scatter_reduce(op, y, value, dr.arange(UInt32, 5))
+            n += 1
+        return y
+
+    assert dr.gradcheck(program, X)
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
 def test_a_reduced_array_may_change_afterwards(op) -> None:
     def program(x):
         y = before(x)
@@ -524,3 +539,22 @@ def test_a_reduced_array_may_change_afterwards(op) -> None:
         return y
 
     assert dr.gradcheck(program, X)
+
+
+def test_gradients_are_read_one_after_the_other() -> None:
+    """What the derivative finds in memory can't be had once more for the second."""
+
+    @dr.syntax
+    def program(x, y):
+        image, n = y * 1, UInt32(0)
+        while n < 2:
+            if x > 0.5:
+                dr.scatter(image, x * x * y, dr.arange(UInt32, 3))
+            n += 1
+        return image * image
+
+    x, y = Float(1, 0.2, 3), Float(1, 2, -1)
+    dr.enable_grad(x, y)
+    dr.backward(program(x, y))
+    np.testing.assert_allclose(x.grad, [4, 0, 108])
+    np.testing.assert_allclose(y.grad, [2, 4, -162])
