@@ -394,18 +394,19 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     of a NumPy array which can't. Nothing is waited for: the caller does.
     """
     assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
-    if buffer.device is not None:
-        return np.asarray(buffer.device.entries(buffer, dtype, 0, size))
     if _listening:
         recorders.present().note_read(buffer)
+    if buffer.device is not None:
+        return np.asarray(buffer.device.entries(buffer, dtype, 0, size))
     return np.asarray(_View(buffer, dtype.numpy.str, size))
 
 
 def entry(buffer: Buffer, dtype: DType, position: int) -> Any:
     """Return an entry as a Python number; nothing is waited for: the caller does."""
     if buffer.device is not None:
-        return buffer.device.entries(buffer, dtype, position, 1)[0].item()
-    value = dtype.read(buffer.address + position * dtype.size_bytes)
+        value = buffer.device.entries(buffer, dtype, position, 1)[0].item()
+    else:
+        value = dtype.read(buffer.address + position * dtype.size_bytes)
     if _listening:
         return recorders.present().note_entry(buffer, dtype, position, value)
     return value

@@ -11,14 +11,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
 from lumijit.runtime import nvptx
-from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.device import Attached, DeviceId
+from lumijit.runtime.device import Attached, DeviceId, Planned
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
@@ -177,14 +176,12 @@ class CudaDevice(Attached):
         freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
         _check(freed, "freeing memory")
 
-    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+    def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Copy from the host; what isn't pinned is put aside before this returns."""
-        self._copy_in(buffer.address, c_void_p(address), size_bytes)
-
-    def _copy_in(self, to: int, source: Any, size_bytes: int) -> None:
         self._enter()
         copy = self._driver.cuMemcpyHtoDAsync_v2
-        copied = copy(c_uint64(to), source, c_size_t(size_bytes), self._stream)
+        start, size = c_uint64(address), c_size_t(size_bytes)
+        copied = copy(start, c_void_p(source), size, self._stream)
         _check(copied, "copying to the GPU")
 
     def copy_out(self, address: int, size_bytes: int) -> bytearray:
@@ -236,23 +233,36 @@ class CudaDevice(Attached):
         return Loaded(symbol, function.value, module, count, is_elementwise, len(code))
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
+        """Start a kernel."""
+        launches = (Planned(kernel, 0, len(args), size, block),)
+        self.launch_all(launches, args + bytes(8))
+
+    def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
+        """Start kernels, whose slots are copied to the GPU together."""
+        slots = self.take(len(data))
+        self.write(slots, data)
+        try:
+            for launch in launches:
+                self._start(launch, slots)
+        finally:
+            # What a launch that failed leaves behind isn't the point.
+            self._driver.cuMemFreeAsync(c_uint64(slots), self._stream)
+
+    def _start(self, launch: Planned, slots: int) -> None:
         """Start a kernel; blocks number themselves by a counter behind its slots."""
+        kernel, start, stop, size, block = launch
         threads = kernel.threads
         per_block = threads if kernel.is_elementwise else block
         grid = min(-(-size // per_block), _GRID)
-        slots = self.take(len(args) + 8)
-        self._copy_in(slots, args + bytes(8), len(args) + 8)
-        values = [size, slots]
+        values = [size, slots + start]
         if not kernel.is_elementwise:
-            values = [size, block, slots, slots + len(args)]
+            values = [size, block, slots + start, slots + stop]
         held = [c_uint64(value) for value in values]
         pointers = (c_void_p * len(held))(*map(ctypes.addressof, held))
         done = self._driver.cuLaunchKernel(
             *(c_void_p(kernel.handle), grid, 1, 1, threads, 1, 1, 0),
             *(self._stream, pointers, None),
         )
-        # What a launch that failed leaves behind isn't the point.
-        self._driver.cuMemFreeAsync(c_uint64(slots), self._stream)
         _check(done, f"launching kernel {kernel.name}")
 
     def wait(self) -> None:

@@ -11,12 +11,12 @@ import ctypes
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -58,7 +58,7 @@ class Device(ABC):
         """Return memory, aligned to 64 bytes, and filled up to a multiple of that."""
 
     @abstractmethod
-    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+    def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Copy from the host's memory, in order with the launches."""
 
     @abstractmethod
@@ -93,6 +93,16 @@ class Device(ABC):
         """Return how many seconds what `code` launches takes on the device."""
 
 
+class Planned(NamedTuple):
+    """A launch that is to come: where its slots are, among those of others."""
+
+    kernel: Any
+    start: int
+    stop: int
+    size: int
+    block: int
+
+
 class Host(Device):
     """The processor that Python runs on, by the worker pool.
 
@@ -113,10 +123,10 @@ class Host(Device):
         """Return memory."""
         return buffers.allocate(size_bytes)
 
-    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+    def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Copy after all that was launched."""
         self.wait()
-        ctypes.memmove(buffer.address, address, size_bytes)
+        ctypes.memmove(address, source, size_bytes)
 
     def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Copy after all that was launched."""
@@ -187,7 +197,7 @@ class Attached(Device):
         self.id = id
         self._claims: dict[int, _Claim] = {}
         self._dead: deque[_Claim] = deque()
-        self._cancel: Buffer | None = None
+        self._cancel = 0
 
     @abstractmethod
     def take(self, size_bytes: int) -> int:
@@ -205,10 +215,12 @@ class Attached(Device):
     @property
     def cancel_address(self) -> int:
         """Where a word lies that stays zero: nothing is cancelled."""
-        if self._cancel is None:
-            self._cancel = self.allocate(64)
-            self.copy_in(self._cancel, ctypes.addressof(_ZEROS), 64)
-        return self._cancel.address
+        if not self._cancel:
+            # (No buffer: those who record launches needn't know of it.)
+            word = self.take(64)
+            self.write(word, bytes(64))
+            self._cancel = word
+        return self._cancel
 
     def allocate(self, size_bytes: int) -> DeviceBuffer:
         """Return memory; it goes back with the last reference."""
@@ -223,14 +235,39 @@ class Attached(Device):
         claim = _Claim(buffer, self._dead.append)
         claim.size_bytes, claim.address = room, address
         self._claims[address] = claim
+        if recorders.listening:
+            recorders.present().note_memory(buffer)
         return buffer
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy bytes, in order with the launches."""
+        self.copy_in(address, _address_of(data), len(data))
+
+    def filled(self, data: bytes) -> DeviceBuffer:
+        """Return memory with bytes of the host."""
+        buffer = self.allocate(len(data))
+        self.write(buffer.address, data)
+        if recorders.listening:
+            recorders.present().note_filled(buffer)
+        return buffer
+
+    def at_address(self, address: int) -> Buffer | None:
+        """Return the live buffer that begins at an address, if there is one."""
+        claim = self._claims.get(address)
+        return None if claim is None else claim()
+
+    def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
+        """Start kernels, the slots of all of which lie in `data`.
+
+        Behind the slots of each, there are eight bytes more, which are zero.
+        """
+        for kernel, start, stop, size, block in launches:
+            self.launch(kernel, data[start:stop], size, block)
 
     def entries(
         self, buffer: Buffer, dtype: DType, first: int, count: int
     ) -> np.ndarray[Any, Any]:
         """Return a copy of entries, after all that was launched."""
-        if recorders.listening:
-            recorders.present().note_elsewhere()
         start = buffer.address + first * dtype.size_bytes
         return np.frombuffer(
             self.copy_out(start, count * dtype.size_bytes), dtype.numpy
@@ -246,7 +283,10 @@ class Attached(Device):
                 self.give(claim.address)
 
 
-_ZEROS: Final = ctypes.create_string_buffer(64)
+def _address_of(data: bytes) -> int:
+    return ctypes.cast(data, ctypes.c_void_p).value or 0
+
+
 HOST: Final = Host()
 #: Devices in use.
 opened: Final[dict[DeviceId, Attached]] = {}

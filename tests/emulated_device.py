@@ -28,7 +28,6 @@ import pytest
 from lumijit import spec
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.runtime import cpu, device
-from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import Attached, DeviceId
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
@@ -120,10 +119,10 @@ class EmulatedDevice(Attached):
         """Let memory go."""
         self._ask("freeing memory", "give", address)
 
-    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+    def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Send bytes."""
-        data = ctypes.string_at(address, size_bytes)
-        self._ask("copying to the device", "write", buffer.address, data)
+        data = ctypes.string_at(source, size_bytes)
+        self._ask("copying to the device", "write", address, data)
 
     def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Get bytes."""

@@ -60,7 +60,7 @@ def placed(node: Node, where: DeviceId | None) -> Node:
     """
     if where is None or node.op is not EVALUATED:
         return node
-    if node.vertex is not None or _own(node) is not None:
+    if node.vertex is not None or owner(node) is not None:
         return node
     used.add(where)
     assert node.buffer is not None
@@ -69,7 +69,7 @@ def placed(node: Node, where: DeviceId | None) -> Node:
     return made
 
 
-def _own(node: Node) -> DeviceId | None:
+def owner(node: Node) -> DeviceId | None:
     """Return which device a leaf belongs to."""
     if node.buffer is not None and node.buffer.device is not None:
         return cast(DeviceId, node.buffer.device.id)
@@ -106,7 +106,7 @@ def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
                 stack.pop()
                 if id(node) not in known:
                     owners = (known[id(n)] for n in below)
-                    known[id(node)] = _joined({_own(node), *owners})
+                    known[id(node)] = _joined({owner(node), *owners})
         found.setdefault(known[id(root)], []).append(root)
     if len(found) > 1:
         _follow(found)
@@ -153,8 +153,12 @@ def there(nodes: Iterable[Node]) -> device.on:
     Raises:
         BackendError: if that device isn't there.
     """
-    owner = _joined(set(by_device(nodes))) if used else None
-    return device.on(device.away.get(get_ident()) if owner is None else find(owner))
+    return at(_joined(set(by_device(nodes))) if used else None)
+
+
+def at(where: DeviceId | None) -> device.on:
+    """Have this thread compute on a device; where it does if that is None."""
+    return device.on(device.away.get(get_ident()) if where is None else find(where))
 
 
 def is_elsewhere(*nodes: Node) -> bool:
@@ -176,8 +180,6 @@ def bring(node: Node) -> None:
     if target is None or buffer.device is target:
         return
     assert buffer.device is None
-    if recorders.listening:
-        recorders.present().note_elsewhere()
     workers.sync()
     buffer.check_intact()
     addressed = node.attr if isinstance(node.attr, tuple) else None
@@ -189,8 +191,16 @@ def bring(node: Node) -> None:
 
 def _copied(buffer: Buffer, target: device.Attached) -> Buffer:
     """Return memory of a device with what the host's has."""
-    made = target.allocate(buffer.size_bytes)
-    target.copy_in(made, buffer.address, buffer.size_bytes)
+    return _filled(buffer, target, buffer.address)
+
+
+def _filled(buffer: Buffer, target: device.Attached, address: int) -> Buffer:
+    """Return memory of a device for what the host's has, with bytes of an address."""
+    with recorders.hearing(None):
+        made = target.allocate(buffer.size_bytes)
+    target.copy_in(made.address, address, buffer.size_bytes)
+    if recorders.listening:
+        recorders.present().note_brought(buffer, made, address)
     return made
 
 
@@ -216,8 +226,7 @@ def _with_addresses(
             moved[held.address] = there
         entries[places] = there.address
         addressed.append(Address(array, there, places))
-    made = target.allocate(table.buffer.size_bytes)
-    target.copy_in(made, entries.ctypes.data, entries.nbytes)
+    made = _filled(table.buffer, target, entries.ctypes.data)
     return made, tuple(addressed)
 
 

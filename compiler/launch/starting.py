@@ -50,7 +50,9 @@ def start(
         started, barrier, is_helpable, slots: as in `workers.submit`.
     """
     if away and device.present() is not device.HOST:
-        return _start_away(kernel, args, size, block_size, report, subject, started)
+        return _start_away(
+            kernel, args, size, block_size, writes, report, summary, subject, started
+        )
     if recorders.listening:
         recorders.present().note_job(
             kernel,
@@ -92,14 +94,19 @@ def _start_away(
     args: bytes,
     size: int,
     block_size: int,
+    writes: Iterable[Buffer],
     report: Callable[[T, int, float], None],
+    summary: Callable[[T], history.Entry],
     subject: T,
     started: list[int] | None,
 ) -> None:
     """Launch a kernel on the device that this thread computes on."""
     present, seconds = device.present(), 0.0
     if recorders.listening:
-        recorders.present().note_elsewhere()
+        told = None, True, workers.ALL_SLOTS, summary(subject)
+        recorders.present().note_job(
+            kernel, args, size, block_size, False, writes, *told
+        )
     if flags.kernel_history:
         seconds = present.timed(lambda: present.launch(kernel, args, size, block_size))
     else:

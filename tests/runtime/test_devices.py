@@ -23,7 +23,7 @@ from lumijit.compiler.plan.signature import Signature
 from lumijit.runtime import cuda
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.cuda import CudaDevice
-from lumijit.runtime.device import Device, DeviceId, Host
+from lumijit.runtime.device import Device, DeviceId, Host, Planned
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, INT32, UINT32, DType
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from tests.compiler.support import Array, array, lit, random_values
@@ -52,7 +52,7 @@ class Bench:
         """Return where a copy of values lies."""
         address = self.room(values.nbytes)
         data = np.ascontiguousarray(values)
-        self.device.copy_in(self.held[address], data.ctypes.data, data.nbytes)
+        self.device.copy_in(address, data.ctypes.data, data.nbytes)
         return address
 
     def room(self, size_bytes: int) -> int:
@@ -231,7 +231,7 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert device.live_bytes == buffer.capacity_bytes == 128
     assert not any((buffer.is_foreign, buffer.is_idle, buffer.is_read_only))
     data = np.zeros(100, np.uint8)
-    device.copy_in(buffer, data.ctypes.data, 100)
+    device.copy_in(buffer.address, data.ctypes.data, 100)
     assert bytes(device.copy_out(buffer.address, 4)) == bytes(4)
     code = device.compile(nvvm().fill_ir("kernel"))
     assert b".target sm_90" in code
@@ -243,6 +243,20 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert driver.calls[-1] == "cuMemFreeAsync"
     device.launch(kernel, bytes(16), 1000, 512)
     assert driver.calls[-2:] == ["cuLaunchKernel", "cuMemFreeAsync"]
+
+
+def test_several_launches_take_one_copy(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    kernel = device.load(b"", "k", "k", 256)
+    plain = device.load(b"", "k", "k")
+    launches = [Planned(kernel, 0, 16, 1000, 512), Planned(plain, 24, 32, 7, 1)]
+    driver.calls.clear()
+    device.launch_all(launches, bytes(40))
+    calls = [name for name in driver.calls if name != "cuCtxSetCurrent"]
+    assert calls == [
+        *("cuMemAllocAsync", "cuMemcpyHtoDAsync_v2"),
+        *("cuLaunchKernel", "cuLaunchKernel", "cuMemFreeAsync"),
+    ]
 
 
 @pytest.mark.parametrize(
