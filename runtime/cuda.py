@@ -123,6 +123,8 @@ class CudaDevice(Attached):
         _check(driver.cuInit(0), "starting the driver")
         handle, context, pool = c_int(), c_void_p(), c_void_p()
         found = driver.cuDeviceGet(byref(handle), id.number)
+        if found == _NO_SUCH_DEVICE:
+            raise self._missing(id.number)
         _check(found, f"looking for GPU {id.number}")
         found = driver.cuDevicePrimaryCtxRetain(byref(context), handle)
         _check(found, "making a context")
@@ -142,6 +144,16 @@ class CudaDevice(Attached):
         kept = c_uint64(2**64 - 1)
         told = driver.cuMemPoolSetAttribute(pool, _RELEASE_THRESHOLD, byref(kept))
         _check(told, "having memory kept for reuse")
+
+    def _missing(self, number: int) -> BackendError:
+        count = c_int()
+        _check(self._driver.cuDeviceGetCount(byref(count)), "counting the GPUs")
+        return BackendError(
+            _CONSTRUCT,
+            f"there is no GPU {number}: the driver finds {count.value}",
+            "choose one of these, counted from 0 on (lumijit.scoped_device), or make "
+            "others visible (CUDA_VISIBLE_DEVICES).",
+        )
 
     def _enter(self) -> None:
         """Make the context that of this thread."""

@@ -35,6 +35,11 @@ class DeviceId:
     number: int = 0
 
 
+#: Which device new arrays belong to, by thread. Empty where nobody chose, who is
+#: `dsl.backend`.
+chosen: Final[dict[int, DeviceId]] = {}
+
+
 class Device(ABC):
     """What a backend must provide. Memory is named by address, as are kernels' slots.
 

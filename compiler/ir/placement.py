@@ -105,8 +105,10 @@ def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
             if not todo:
                 stack.pop()
                 if id(node) not in known:
-                    owners = (known[id(n)] for n in below)
-                    known[id(node)] = _joined({owner(node), *owners})
+                    owners = {owner(node), *(known[id(n)] for n in below)}
+                    if len(owners - {None}) > 1:
+                        raise _mixed(node)
+                    known[id(node)] = _joined(owners)
         found.setdefault(known[id(root)], []).append(root)
     if len(found) > 1:
         _follow(found)
@@ -136,15 +138,37 @@ def _follow(found: dict[DeviceId | None, list[Node]]) -> None:
 
 
 def _joined(owners: set[DeviceId | None]) -> DeviceId | None:
+    """Return the one device to which nodes belong that are computed together."""
     several = owners - {None}
     if len(several) > 1:
-        names = " and ".join(sorted(f"{d.backend}:{d.number}" for d in several if d))
-        raise BackendError(
-            "evaluation",
-            f"arrays of several devices meet in one computation ({names})",
-            "make all of them on one device, or copy by way of NumPy arrays.",
-        )
+        raise _meeting(" and ".join(sorted(map(_name, several))))
     return several.pop() if several else None
+
+
+def _name(where: DeviceId | None) -> str:
+    assert where is not None
+    return f"{where.backend}:{where.number}"
+
+
+def _mixed(node: Node) -> BackendError:
+    """Return the error that a node is made of arrays of several devices: of which."""
+    found: dict[str, str] = {}
+    for leaf in reached((node,), _below):
+        where = owner(leaf)
+        if where is not None:
+            kind = "an array" if leaf.op is EVALUATED else "a range"
+            text = f"{kind} of {leaf.size} {leaf.type} on {_name(where)}"
+            found.setdefault(_name(where), text)
+    return _meeting(" and ".join(text for _, text in sorted(found.items())))
+
+
+def _meeting(what: str) -> BackendError:
+    return BackendError(
+        "evaluation",
+        f"arrays of several devices meet in one computation ({what})",
+        "make all of them on one device (lumijit.scoped_device), or copy one by way "
+        "of the host: Float(x.numpy()).",
+    )
 
 
 def there(nodes: Iterable[Node]) -> device.on:

@@ -8,6 +8,7 @@ with equal keys look alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any, Final
 
 from lumijit import pytree
@@ -200,6 +201,8 @@ class Call:
         tokens = array_tokens(self.arrays, self.inputs)
         if self.device is not None:
             tokens += (self.device,)
+        if device.chosen:
+            tokens += (device.chosen.get(get_ident()),)
         return (arguments.key, surroundings.key, aliases, tokens)
 
     def place(self, index: int) -> Location:

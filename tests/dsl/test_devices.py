@@ -329,7 +329,7 @@ def test_arrays_of_two_devices_dont_meet() -> None:
         x, y = (placement_sum(node) for node in placed)
         evaluate.evaluate((x, y))
         assert [n.buffer.device.id.number for n in (x, y) if n.buffer] == [0, 1]
-        with pytest.raises(BackendError, match=r"devices meet.*cuda:0 and cuda:1"):
+        with pytest.raises(BackendError, match=r"devices meet.*cuda:0 and .*cuda:1"):
             evaluate.evaluate((placement_sum(x, y),))
 
 

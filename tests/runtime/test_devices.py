@@ -263,6 +263,7 @@ def test_several_launches_take_one_copy(driver: Driver) -> None:
     ("call", "code", "kind", "expected"),
     [
         ("cuInit", 100, BackendError, "the driver finds no GPU"),
+        ("cuDeviceGet", 101, BackendError, r"there is no GPU 0: the driver finds 4096"),
         (
             "cuInit",
             803,
