@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
+from weakref import finalize
 
 from lumijit.runtime import nvptx
-from lumijit.runtime.device import Attached, DeviceId, Planned
+from lumijit.runtime.device import Attached, DeviceId, Mark, Planned
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
@@ -25,15 +26,16 @@ _CONSTRUCT = "lumijit.cuda"
 # What the driver returns (cuda.h, CUresult).
 _OUT_OF_MEMORY, _NO_DEVICE, _NO_SUCH_DEVICE = 2, 100, 101
 _BAD_CODE = (200, 209, 218, 222)
-_NOT_FOUND = 500
+_NOT_FOUND, _NOT_READY = 500, 600
 _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 700, 701
 # CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
-# CUstream_flags.
+# CUstream_flags, CUevent_flags.
 _MAJOR, _MINOR = 75, 76
 _MAX_THREADS = 0
 _RELEASE_THRESHOLD = 4
 _LOG, _LOG_BYTES = 5, 6
 _NON_BLOCKING = 1
+_UNTIMED = 2
 _LOG_SIZE = 4096
 # Threads of an elementwise kernel's blocks, unless its registers are too many for that,
 # and the most blocks of a grid: threads go on behind it.
@@ -282,22 +284,45 @@ class CudaDevice(Attached):
         self._enter()
         _check(self._driver.cuStreamSynchronize(self._stream), "waiting for kernels")
 
-    def timed(self, code: Callable[[], None]) -> float:
-        """Measure by events in the stream."""
+    def mark(self, is_timed: bool) -> CudaMark:
+        """Record an event in the stream."""
         self._enter()
-        events = [c_void_p(), c_void_p()]
-        for event in events:
-            _check(self._driver.cuEventCreate(byref(event), 0), "making an event")
-        begin, end = events
-        _check(self._driver.cuEventRecord(begin, self._stream), "recording an event")
-        code()
-        _check(self._driver.cuEventRecord(end, self._stream), "recording an event")
+        return CudaMark(self._driver, self._stream, is_timed)
+
+
+class CudaMark(Mark):
+    """An event of the driver, which goes with the object."""
+
+    def __init__(self, driver: Any, stream: c_void_p, is_timed: bool) -> None:
+        self._driver, self._event = driver, c_void_p()
+        made = driver.cuEventCreate(byref(self._event), 0 if is_timed else _UNTIMED)
+        _check(made, "making an event")
+        self.handle = self._event.value or 0
+        # (When the process ends, the driver may have gone before.)
+        finalize(self, driver.cuEventDestroy_v2, self._event).atexit = False
+        _check(driver.cuEventRecord(self._event, stream), "recording an event")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the event has happened."""
+        code = self._driver.cuEventQuery(self._event)
+        if code != _NOT_READY:
+            _check(code, "asking for an event")
+        return not code
+
+    def wait(self) -> None:
+        """Wait for the event."""
+        _check(self._driver.cuEventSynchronize(self._event), "waiting for an event")
+
+    def seconds_until(self, end: CudaMark) -> float:
+        """Return how much later another event of the same GPU happened."""
         self.wait()
+        end.wait()
         milliseconds = c_float()
-        found = self._driver.cuEventElapsedTime(byref(milliseconds), begin, end)
+        found = self._driver.cuEventElapsedTime(
+            byref(milliseconds), self._event, end._event
+        )
         _check(found, "reading events")
-        for event in events:
-            _check(self._driver.cuEventDestroy_v2(event), "freeing an event")
         return milliseconds.value / 1e3
 
 

@@ -40,6 +40,29 @@ class DeviceId:
 chosen: Final[dict[int, DeviceId]] = {}
 
 
+class Mark(ABC):
+    """A place in the order of launches: what was launched before is done, or not."""
+
+    #: What the system calls it.
+    handle: int
+
+    @property
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Whether all that was launched before is done."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until it is."""
+
+    @abstractmethod
+    def seconds_until(self, end: Any) -> float:
+        """Wait for this one and another one; return how much later that was.
+
+        Both were made with the time.
+        """
+
+
 class Device(ABC):
     """What a backend must provide. Memory is named by address, as are kernels' slots.
 
@@ -211,6 +234,16 @@ class Attached(Device):
     @abstractmethod
     def give(self, address: int) -> None:
         """Let memory go, which what was launched before may still use."""
+
+    @abstractmethod
+    def mark(self, is_timed: bool) -> Mark:
+        """Return a place behind all that was launched; perhaps with its time."""
+
+    def timed(self, code: Callable[[], None]) -> float:
+        """Measure between two marks."""
+        begin = self.mark(is_timed=True)
+        code()
+        return begin.seconds_until(self.mark(is_timed=True))
 
     @property
     def live_bytes(self) -> int:

@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ import pytest
 from lumijit import spec
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.runtime import cpu, device
-from lumijit.runtime.device import Attached, DeviceId
+from lumijit.runtime.device import Attached, DeviceId, Mark
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
@@ -146,11 +146,28 @@ class EmulatedDevice(Attached):
     def wait(self) -> None:
         """Return at once: nothing is under way."""
 
-    def timed(self, code: Callable[[], None]) -> float:
-        """Measure by the clock."""
-        started = time.perf_counter()
-        code()
-        return time.perf_counter() - started
+    def mark(self, is_timed: bool) -> EmulatedMark:
+        """Note the time."""
+        return EmulatedMark(len(self.launched), is_timed)
+
+
+class EmulatedMark(Mark):
+    """A place that has been reached when it is made."""
+
+    is_done = True
+
+    def __init__(self, count: int, is_timed: bool) -> None:
+        self.handle = count
+        self._time = time.perf_counter() if is_timed else None
+
+    def wait(self) -> None:
+        """Return at once."""
+
+    def seconds_until(self, end: EmulatedMark) -> float:
+        """Subtract times."""
+        assert self._time is not None
+        assert end._time is not None
+        return end._time - self._time
 
 
 @contextlib.contextmanager

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit import cuda
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, BackendError
+from lumijit import cuda, llvm
+from lumijit.runtime.errors import (
+    ArrayTypeError,
+    ArrayValueError,
+    BackendError,
+    StateError,
+)
 from tests.dsl.replay.test_on_devices import replays
 from tests.emulated_device import EmulatedDevice, emulated
 
@@ -148,6 +153,36 @@ def test_recordings_are_of_one_device(two: Two) -> None:
             assert ones.numpy().tolist() == [1, 2, 3]
             assert two.launches()[1 - number] == 0
     assert replays(scaled) == replays(made) == 4
+
+
+def test_events_are_of_the_device_that_is_chosen(two: Two) -> None:
+    start, end, other = cuda.Event(), cuda.ad.Event(), cuda.Event()
+    assert start.query()
+    start.record()
+    dr.eval(dr.arange(cuda.Float, 3) + 1)
+    end.record()
+    end.wait()
+    assert end.query()
+    assert (start.handle, end.handle) == (0, 1)
+    assert start.elapsed_time(end) > 0
+    assert start.elapsed_time(end) == -end.elapsed_time(start)
+    with dr.scoped_device(1):
+        other.record()
+    with pytest.raises(StateError, match=r"different devices \(cuda:0 and cuda:1\)"):
+        start.elapsed_time(other)
+    on_cpu = llvm.Event()
+    on_cpu.record()
+    with pytest.raises(StateError, match=r"different devices \(the CPU and cuda:1\)"):
+        on_cpu.elapsed_time(other)
+    other = cuda.Event(enable_timing=False)
+    other.record()
+    with pytest.raises(StateError, match="without a time"):
+        start.elapsed_time(other)
+
+
+def test_events_of_a_device_that_is_not_there() -> None:
+    with dr.scoped_device(7), pytest.raises(BackendError, match="there is no"):
+        cuda.Event().record()
 
 
 def test_what_is_no_number_of_a_device() -> None:

@@ -245,6 +245,26 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert driver.calls[-2:] == ["cuLaunchKernel", "cuMemFreeAsync"]
 
 
+def test_marks_are_events_of_the_driver(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    begin, end = device.mark(is_timed=True), device.mark(is_timed=True)
+    driver.failures["cuEventQuery"] = 600
+    assert not end.is_done
+    driver.failures["cuEventQuery"] = 0
+    assert end.is_done
+    driver.calls.clear()
+    assert begin.seconds_until(end) == 4.096
+    assert driver.calls[-1] == "cuEventElapsedTime"
+    del begin
+    assert driver.calls[-1] == "cuEventDestroy_v2"
+    driver.failures["cuEventQuery"] = 700
+    with pytest.raises(BackendError, match="the GPU's context is lost"):
+        _ = end.is_done
+    driver.failures["cuEventRecord"] = 400
+    with pytest.raises(BackendError, match="recording an event"):
+        device.mark(is_timed=False)
+
+
 def test_several_launches_take_one_copy(driver: Driver) -> None:
     device = CudaDevice(DeviceId("cuda"))
     kernel = device.load(b"", "k", "k", 256)
