@@ -18,7 +18,8 @@ from typing import Any
 from weakref import finalize
 
 from lumijit.runtime import nvptx
-from lumijit.runtime.device import Attached, DeviceId, Mark, Planned
+from lumijit.runtime.attached import Attached
+from lumijit.runtime.device import DeviceId, Mark, Planned
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
@@ -29,13 +30,14 @@ _BAD_CODE = (200, 209, 218, 222)
 _NOT_FOUND, _NOT_READY = 500, 600
 _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 700, 701
 # CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
-# CUstream_flags, CUevent_flags.
+# CUstream_flags, CUevent_flags, CUpointer_attribute.
 _MAJOR, _MINOR = 75, 76
 _MAX_THREADS = 0
 _RELEASE_THRESHOLD = 4
 _LOG, _LOG_BYTES = 5, 6
 _NON_BLOCKING = 1
 _UNTIMED = 2
+_ORDINAL = 9
 _LOG_SIZE = 4096
 # Threads of an elementwise kernel's blocks, unless its registers are too many for that,
 # and the most blocks of a grid: threads go on behind it.
@@ -210,6 +212,52 @@ class CudaDevice(Attached):
         self.wait()
         return data
 
+    def copy_within(self, to: int, source: int, size_bytes: int) -> None:
+        """Copy from the GPU's memory to the GPU's memory, in the stream."""
+        self._enter()
+        copy = self._driver.cuMemcpyDtoDAsync_v2
+        places = c_uint64(to), c_uint64(source), c_size_t(size_bytes)
+        _check(copy(*places, self._stream), "copying on the GPU")
+
+    def room_at(self, address: int) -> int:
+        """Return how many bytes from an address on belong to its allocation."""
+        self._enter()
+        base, size = c_uint64(), c_size_t()
+        ask = self._driver.cuMemGetAddressRange_v2
+        code = ask(byref(base), byref(size), c_uint64(address))
+        return 0 if code else base.value + size.value - address
+
+    @property
+    def stream(self) -> int:
+        """The driver's handle of the stream."""
+        return self._stream.value or 0
+
+    def follow(self, stream: int) -> None:
+        """Have the stream wait for another one."""
+        self._order(c_void_p(stream), self._stream)
+
+    def lead(self, stream: int) -> None:
+        """Have another stream wait for ours."""
+        self._order(self._stream, c_void_p(stream))
+
+    def _order(self, first: c_void_p, then: c_void_p) -> None:
+        self._enter()
+        driver, event = self._driver, c_void_p()
+        made = driver.cuEventCreate(byref(event), _UNTIMED)
+        _check(made, "making an event")
+        try:
+            _check(driver.cuEventRecord(event, first), "recording an event")
+            waits = driver.cuStreamWaitEvent(then, event, 0)
+            _check(waits, "having a stream wait")
+        finally:
+            # (It goes once it has happened.)
+            driver.cuEventDestroy_v2(event)
+
+    def settle(self) -> None:
+        """Wait for all streams of the context."""
+        self._enter()
+        _check(self._driver.cuCtxSynchronize(), "waiting for the GPU")
+
     def compile(self, ir: str) -> bytes:
         """Return PTX for this GPU."""
         return nvptx.translate(ir, self.processor).encode()
@@ -324,6 +372,19 @@ class CudaMark(Mark):
         )
         _check(found, "reading events")
         return milliseconds.value / 1e3
+
+
+def number_at(address: int) -> int:
+    """Return the number of the GPU in whose memory an address is.
+
+    Raises:
+        BackendError: if it isn't in any, or there is no driver.
+    """
+    number = c_int()
+    _check(_library().cuInit(0), "starting the driver")
+    found = _library().cuPointerGetAttribute(byref(number), _ORDINAL, c_uint64(address))
+    _check(found, f"looking for the GPU that has address {address:#x}")
+    return number.value
 
 
 #: Opens a device by its identity.

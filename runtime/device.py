@@ -1,8 +1,8 @@
 """Devices: what computes arrays, with memory of its own or the host's.
 
-Owns what every device must provide (`Device`), what the host provides (`Host`), memory
-of devices other than the host (`DeviceBuffer`, `Attached`), and on which device a
-thread computes (`on`). NVIDIA's GPUs are in `cuda`.
+Owns what every device must provide (`Device`), what the host provides (`Host`), and on
+which device a thread computes (`on`). What devices other than the host have in common
+is in `attached`, NVIDIA's GPUs are in `cuda`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ from __future__ import annotations
 import ctypes
 import time
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from threading import get_ident
-from typing import Any, Final, NamedTuple
-from weakref import ref
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
-from lumijit.runtime import buffers, cpu, recorders, workers
+from lumijit.runtime import buffers, cpu, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.dtypes import DType
 from lumijit.runtime.history import JitBackend
+
+if TYPE_CHECKING:
+    from lumijit.runtime.attached import Attached
 
 
 @dataclass(frozen=True)
@@ -185,144 +182,6 @@ class Host(Device):
         code()
         self.wait()
         return time.perf_counter() - started
-
-
-class DeviceBuffer(Buffer):
-    """Memory of a device. The host knows its address, and can't read there."""
-
-    __slots__ = ("device",)
-    device: Attached
-
-    # It is nobody else's, and who had it before is done when jobs in order are.
-    is_foreign = False
-    is_read_only = False
-    is_idle = False
-
-    @property
-    def capacity_bytes(self) -> int:
-        """How many bytes from the address on may be read."""
-        return _padded(self.size_bytes)
-
-
-class _Claim(ref[DeviceBuffer]):
-    """What a buffer has, told apart from the buffer."""
-
-    __slots__ = ("address", "size_bytes")
-    address: int
-    size_bytes: int
-
-
-def _padded(size_bytes: int) -> int:
-    return max(64, -(-size_bytes // 64) * 64)
-
-
-class Attached(Device):
-    """A device with memory of its own. Whoever provides one is asked for addresses."""
-
-    id: DeviceId
-
-    def __init__(self, id: DeviceId) -> None:
-        self.id = id
-        self._claims: dict[int, _Claim] = {}
-        self._dead: deque[_Claim] = deque()
-        self._cancel = 0
-
-    @abstractmethod
-    def take(self, size_bytes: int) -> int:
-        """Return the address of new memory."""
-
-    @abstractmethod
-    def give(self, address: int) -> None:
-        """Let memory go, which what was launched before may still use."""
-
-    @abstractmethod
-    def mark(self, is_timed: bool) -> Mark:
-        """Return a place behind all that was launched; perhaps with its time."""
-
-    def timed(self, code: Callable[[], None]) -> float:
-        """Measure between two marks."""
-        begin = self.mark(is_timed=True)
-        code()
-        return begin.seconds_until(self.mark(is_timed=True))
-
-    @property
-    def live_bytes(self) -> int:
-        """How many bytes arrays have, and such as have just died."""
-        return sum(claim.size_bytes for claim in list(self._claims.values()))
-
-    @property
-    def cancel_address(self) -> int:
-        """Where a word lies that stays zero: nothing is cancelled."""
-        if not self._cancel:
-            # (No buffer: those who record launches needn't know of it.)
-            word = self.take(64)
-            self.write(word, bytes(64))
-            self._cancel = word
-        return self._cancel
-
-    def allocate(self, size_bytes: int) -> DeviceBuffer:
-        """Return memory; it goes back with the last reference."""
-        self.collect()
-        room = _padded(size_bytes)
-        address = self.take(room)
-        buffer: DeviceBuffer = DeviceBuffer.__new__(DeviceBuffer)
-        buffer.device, buffer.address = self, address
-        buffer.size_bytes = size_bytes
-        buffer.ticket = 0
-        buffer._block = buffer._owner = None
-        claim = _Claim(buffer, self._dead.append)
-        claim.size_bytes, claim.address = room, address
-        self._claims[address] = claim
-        if recorders.listening:
-            recorders.present().note_memory(buffer)
-        return buffer
-
-    def write(self, address: int, data: bytes) -> None:
-        """Copy bytes, in order with the launches."""
-        self.copy_in(address, _address_of(data), len(data))
-
-    def filled(self, data: bytes) -> DeviceBuffer:
-        """Return memory with bytes of the host."""
-        buffer = self.allocate(len(data))
-        self.write(buffer.address, data)
-        if recorders.listening:
-            recorders.present().note_filled(buffer)
-        return buffer
-
-    def at_address(self, address: int) -> Buffer | None:
-        """Return the live buffer that begins at an address, if there is one."""
-        claim = self._claims.get(address)
-        return None if claim is None else claim()
-
-    def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
-        """Start kernels, the slots of all of which lie in `data`.
-
-        Behind the slots of each, there are eight bytes more, which are zero.
-        """
-        for kernel, start, stop, size, block in launches:
-            self.launch(kernel, data[start:stop], size, block)
-
-    def entries(
-        self, buffer: Buffer, dtype: DType, first: int, count: int
-    ) -> np.ndarray[Any, Any]:
-        """Return a copy of entries, after all that was launched."""
-        start = buffer.address + first * dtype.size_bytes
-        return np.frombuffer(
-            self.copy_out(start, count * dtype.size_bytes), dtype.numpy
-        )
-
-    def collect(self) -> None:
-        """Give back the memory of buffers that have died."""
-        # Another thread may do the same.
-        with suppress(IndexError):
-            while True:
-                claim = self._dead.popleft()
-                del self._claims[claim.address]
-                self.give(claim.address)
-
-
-def _address_of(data: bytes) -> int:
-    return ctypes.cast(data, ctypes.c_void_p).value or 0
 
 
 HOST: Final = Host()

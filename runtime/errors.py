@@ -101,6 +101,10 @@ class MissingPackageError(LumijitError, ImportError):
     """An optional package that a function needs is not installed."""
 
 
+class ExchangeError(LumijitError, BufferError):
+    """An array can't be handed to another library as that asks for it."""
+
+
 class BackendError(LumijitError, RuntimeError):
     """A backend is missing or can't do what was asked."""
 

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lumijit.runtime import buffers, history, log, workers
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags, watching
-from lumijit.runtime.device import Attached, Planned
+from lumijit.runtime.device import Planned
 from lumijit.runtime.tape import Read
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from lumijit.runtime import buffers, device, history, recorders
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
 
@@ -75,7 +76,7 @@ class Tape(recorders.Recorder):
         inputs: Iterable[Buffer | None],
         refuse: Callable[[], None],
         meet: Callable[[int, Any], Any],
-        where: device.Attached | None = None,
+        where: Attached | None = None,
     ) -> None:
         self.jobs: list[Job] = []
         self.reads: list[Read] = []
@@ -192,7 +193,7 @@ class Tape(recorders.Recorder):
         self.reads.append(Read(len(self.jobs), held, dtype, position))
         return self._meet(len(self.reads) - 1, value)
 
-    def _note_place(self, where: device.Attached | None) -> None:
+    def _note_place(self, where: Attached | None) -> None:
         """Note where something happens."""
         if where is not self.device:
             # What has been recorded so far may be nothing but numbers.

@@ -28,7 +28,8 @@ import pytest
 from lumijit import spec
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.runtime import cpu, device
-from lumijit.runtime.device import Attached, DeviceId, Mark
+from lumijit.runtime.attached import Attached
+from lumijit.runtime.device import DeviceId, Mark
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
@@ -50,6 +51,7 @@ class EmulatedDevice(Attached):
     name = "an emulated device"
     backend = JitBackend.CUDA
     target = "thread"
+    stream = 4096
 
     def __init__(self, id: DeviceId, limit_bytes: int = 1 << 30) -> None:
         super().__init__(id)
@@ -57,6 +59,8 @@ class EmulatedDevice(Attached):
         self.limit_bytes = limit_bytes
         #: The names of kernels that were launched.
         self.launched: list[str] = []
+        #: Which streams have waited: for the first of a pair, the second.
+        self.ordered: list[tuple[int, int]] = []
         # Threads take turns, and Ctrl-C interrupts no answer: nobody else asks.
         self._asker = concurrent.futures.ThreadPoolExecutor(1)
         self._owner = os.getpid()
@@ -127,6 +131,26 @@ class EmulatedDevice(Attached):
     def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Get bytes."""
         return bytearray(self._ask("copying", "read", address, size_bytes))
+
+    def copy_within(self, to: int, source: int, size_bytes: int) -> None:
+        """Have the process copy."""
+        self._ask("copying", "move", to, source, size_bytes)
+
+    def room_at(self, address: int) -> int:
+        """Ask the process."""
+        return int(self._ask("asking for memory", "room", address))
+
+    def follow(self, stream: int) -> None:
+        """Note that another stream is waited for."""
+        self.ordered.append((stream, self.stream))
+
+    def lead(self, stream: int) -> None:
+        """Note that another stream waits."""
+        self.ordered.append((self.stream, stream))
+
+    def settle(self) -> None:
+        """Note that all streams are waited for."""
+        self.ordered.append((0, self.stream))
 
     def compile(self, ir: str) -> bytes:
         """Return machine code: the processor is the same."""
@@ -257,6 +281,13 @@ class _Process:
 
     def write(self, address: int, data: bytes) -> None:
         ctypes.memmove(address, data, len(data))
+
+    def move(self, to: int, source: int, size_bytes: int) -> None:
+        ctypes.memmove(to, source, size_bytes)
+
+    def room(self, address: int) -> int:
+        ends = (start + size - mmap.PAGESIZE for start, size in self._areas.values())
+        return min((end - address for end in ends if end > address), default=0)
 
     def read(self, address: int, size_bytes: int) -> bytes:
         return ctypes.string_at(address, size_bytes)

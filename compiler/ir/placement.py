@@ -21,6 +21,7 @@ from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, REGIONS
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.runtime import buffers, device, recorders, workers
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import DeviceId, find
 from lumijit.runtime.dtypes import UINT32
@@ -180,6 +181,11 @@ def there(nodes: Iterable[Node]) -> device.on:
     return at(_joined(set(by_device(nodes))) if used else None)
 
 
+def owner_of(*nodes: Node) -> DeviceId | None:
+    """Return which device computes nodes; None if they belong nowhere."""
+    return _joined(set(by_device(nodes)))
+
+
 def at(where: DeviceId | None) -> device.on:
     """Have this thread compute on a device; where it does if that is None."""
     return device.on(device.away.get(get_ident()) if where is None else find(where))
@@ -187,7 +193,7 @@ def at(where: DeviceId | None) -> device.on:
 
 def is_elsewhere(*nodes: Node) -> bool:
     """Tell whether nodes belong to a device that this thread doesn't compute on."""
-    owner = _joined(set(by_device(nodes)))
+    owner = owner_of(*nodes)
     return owner is not None and find(owner) is not device.away.get(get_ident())
 
 
@@ -213,12 +219,12 @@ def bring(node: Node) -> None:
         node.buffer, node.attr = _copied(buffer, target), addressed
 
 
-def _copied(buffer: Buffer, target: device.Attached) -> Buffer:
+def _copied(buffer: Buffer, target: Attached) -> Buffer:
     """Return memory of a device with what the host's has."""
     return _filled(buffer, target, buffer.address)
 
 
-def _filled(buffer: Buffer, target: device.Attached, address: int) -> Buffer:
+def _filled(buffer: Buffer, target: Attached, address: int) -> Buffer:
     """Return memory of a device for what the host's has, with bytes of an address."""
     with recorders.hearing(None):
         made = target.allocate(buffer.size_bytes)
@@ -229,7 +235,7 @@ def _filled(buffer: Buffer, target: device.Attached, address: int) -> Buffer:
 
 
 def _with_addresses(
-    table: Node, target: device.Attached
+    table: Node, target: Attached
 ) -> tuple[Buffer, tuple[Address, ...]]:
     """Return a table's memory on a device, with arrays there as what it addresses."""
     assert table.buffer is not None

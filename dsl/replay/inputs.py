@@ -29,7 +29,8 @@ from lumijit.nested import NestedArray
 from lumijit.replay.surroundings import Surroundings, instances_of
 from lumijit.replay.tokens import NUMBERS, is_settled, object_token, value_token
 from lumijit.runtime import device
-from lumijit.runtime.device import Attached, find
+from lumijit.runtime.attached import Attached
+from lumijit.runtime.device import find
 
 
 class Arguments:

@@ -26,7 +26,7 @@ from lumijit.replay.entries import ARRAYS, Entry
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.replay.playback import Leaf, Made, Put, Recording, Slot
 from lumijit.runtime import cache, cpu
-from lumijit.runtime.device import Attached
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.errors import RecordingError
 from lumijit.runtime.replay_image import Blobs, MissingCodeError, described, restored
 

@@ -210,8 +210,10 @@ class Driver:
                 args[0]._obj.value = 9 if args[1] == 75 else 0
             elif name == "cuDeviceGetName":
                 args[0].value = b"A GPU"
-            elif hasattr(args[0] if args else None, "_obj"):
-                args[0]._obj.value = 4096
+            else:
+                for arg in args:
+                    if hasattr(arg, "_obj"):
+                        arg._obj.value = 4096
             return self.failures.get(name, 0)
 
         return call
@@ -263,6 +265,35 @@ def test_marks_are_events_of_the_driver(driver: Driver) -> None:
     driver.failures["cuEventRecord"] = 400
     with pytest.raises(BackendError, match="recording an event"):
         device.mark(is_timed=False)
+
+
+def test_other_streams_wait_by_events(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    assert device.stream == 4096
+    for order in (device.follow, device.lead):
+        driver.calls.clear()
+        order(1)
+        assert driver.calls == [
+            *("cuCtxSetCurrent", "cuEventCreate", "cuEventRecord"),
+            *("cuStreamWaitEvent", "cuEventDestroy_v2"),
+        ]
+    device.settle()
+    device.copy_within(1, 2, 3)
+    assert driver.calls[-3:] == [
+        *("cuCtxSynchronize", "cuCtxSetCurrent", "cuMemcpyDtoDAsync_v2")
+    ]
+    # (The stand-in says that memory begins at 4096.)
+    assert device.room_at(4000) == 2 * 4096 - 4000
+    driver.failures["cuMemGetAddressRange_v2"] = 1
+    assert device.room_at(4000) == 0
+    assert cuda.number_at(5) == 4096
+    driver.failures["cuPointerGetAttribute"] = 1
+    with pytest.raises(BackendError, match="looking for the GPU that has address 0x5"):
+        cuda.number_at(5)
+    driver.failures["cuStreamWaitEvent"] = 400
+    with pytest.raises(BackendError, match="having a stream wait"):
+        device.lead(3)
+    assert driver.calls[-1] == "cuEventDestroy_v2"
 
 
 def test_several_launches_take_one_copy(driver: Driver) -> None:
