@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 from weakref import ref
@@ -21,6 +21,7 @@ from lumijit.runtime import recorders
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import Device, DeviceId, Mark, Planned
 from lumijit.runtime.dtypes import DType
+from lumijit.runtime.errors import cancelled
 
 
 class DeviceBuffer(Buffer):
@@ -32,6 +33,11 @@ class DeviceBuffer(Buffer):
     # Who had it before is done when jobs in order are.
     is_read_only = False
     is_idle = False
+
+    def check_intact(self) -> None:
+        """Raise if Ctrl-C stopped the launch that was to write the contents."""
+        if self.ticket and self.device.was_cancelled(self.ticket):
+            raise cancelled()
 
     @property
     def is_foreign(self) -> bool:
@@ -56,6 +62,8 @@ class _Claim(ref[DeviceBuffer]):
     size_bytes: int
 
 
+# More launches than this don't wait in a stream: the next one waits for them.
+_MOST_QUEUED: Final = 1 << 14
 #: The owner of memory that another library may see.
 LENT: Final = object()
 # Streams that there are in every context (cuda.h, CUstream): the default one of all
@@ -81,7 +89,11 @@ class Attached(Device):
         # What others have given back, and in which stream they used it.
         self._returned: deque[tuple[Buffer, int | None]] = deque()
         self._dead: deque[_Claim] = deque()
-        self._cancel = 0
+        # Launches are numbered: the last one, those with loops that aren't known to be
+        # done, and between which others have been stopped.
+        self._launched = 0
+        self._looping: deque[int] = deque(maxlen=_MOST_QUEUED)
+        self._cancelled: list[tuple[int, int]] = []
 
     @abstractmethod
     def take(self, size_bytes: int) -> int:
@@ -131,15 +143,49 @@ class Attached(Device):
         """How many bytes arrays have, and such as have just died."""
         return sum(claim.size_bytes for claim in list(self._claims.values()))
 
-    @property
-    def cancel_address(self) -> int:
-        """Where a word lies that stays zero: nothing is cancelled."""
-        if not self._cancel:
-            # (No buffer: those who record launches needn't know of it.)
-            word = self.take(64)
-            self.write(word, bytes(64))
-            self._cancel = word
-        return self._cancel
+    @abstractmethod
+    def drain(self) -> None:
+        """Wait until all that was launched is done, but answer signals meanwhile."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Have the loops end of what was launched, and not of what will be."""
+
+    def wait(self) -> None:
+        """Wait until all that was launched is done; Ctrl-C stops that."""
+        last = self._launched
+        try:
+            self.drain()
+        except KeyboardInterrupt:
+            self.interrupt()
+            raise
+        # Another thread may do the same.
+        with suppress(IndexError):
+            while self._looping[0] <= last:
+                self._looping.popleft()
+
+    def interrupt(self) -> None:
+        """Stop loops that have been launched.
+
+        What was launched from the first of them on is undefined, as nobody knows how
+        far it had come.
+        """
+        if self._looping:
+            self._cancelled.append((self._looping[0] - 1, self._launched))
+            self._looping.clear()
+            self.cancel()
+
+    def note_launch(self, writes: Iterable[Buffer], has_loops: bool) -> None:
+        """Note that something was launched, and which memory it writes."""
+        self._launched += 1
+        if has_loops:
+            self._looping.append(self._launched)
+        for buffer in writes:
+            buffer.ticket = self._launched
+
+    def was_cancelled(self, number: int) -> bool:
+        """Tell whether a launch was stopped."""
+        return any(first < number <= last for first, last in self._cancelled)
 
     def allocate(self, size_bytes: int) -> DeviceBuffer:
         """Return memory; it goes back with the last reference."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from lumijit.runtime import collector, pages, recorders, workers
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import AllocationError, CancelledError, SizeError
+from lumijit.runtime.errors import AllocationError, SizeError, cancelled
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.pages import ALIGNMENT as ALIGNMENT
 from lumijit.runtime.pages import Block
@@ -117,12 +117,7 @@ class Buffer:
     def check_intact(self) -> None:
         """Raise if Ctrl-C stopped the job that was to write the contents."""
         if self.ticket and workers.was_cancelled(self.ticket):
-            raise CancelledError(
-                "evaluation",
-                "the contents of an array were never computed, because Ctrl-C "
-                "stopped the kernel",
-                "compute the array anew.",
-            )
+            raise cancelled()
 
     def __repr__(self) -> str:
         kind = "foreign " if self.is_foreign else ""

@@ -252,6 +252,12 @@ class AwayRun:
         ]
         # (Behind the last one's slots there is a word, too.)
         self._device.launch_all(launches, self._data[start : steps[-1].stop + 8])
+        for step in steps:
+            self._note(step)
+
+    def _note(self, step: Step) -> None:
+        writes = [self.outputs[k] for k in step.outputs]
+        self._device.note_launch(writes, not step.is_helpable)
 
     def _launch_told(self, step: Step) -> None:
         """Launch a job, and tell of it."""
@@ -265,6 +271,7 @@ class AwayRun:
             seconds = device.timed(launch)
         else:
             launch()
+        self._note(step)
         _tell(step, 0, seconds)
         if flags.launch_blocking:
             device.wait()

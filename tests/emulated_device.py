@@ -12,6 +12,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import pickle
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,12 +66,24 @@ class EmulatedDevice(Attached):
         # Threads take turns, and Ctrl-C interrupts no answer: nobody else asks.
         self._asker = concurrent.futures.ThreadPoolExecutor(1)
         self._owner = os.getpid()
+        # What was launched and may still run, and the word that ends its loops.
+        self._running: deque[tuple[str, Any]] = deque()
+        shared = os.memfd_create("cancel")
+        os.ftruncate(shared, mmap.PAGESIZE)
+        self._word = mmap.mmap(shared, mmap.PAGESIZE)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.emulated_device"],
+            [sys.executable, "-m", "tests.emulated_device", str(shared)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[1],
+            pass_fds=[shared],
         )
+        os.close(shared)
+
+    @functools.cached_property
+    def cancel_address(self) -> int:
+        """Where the process has the word."""
+        return int(self._ask("looking for the word", "word"))
 
     @property
     def is_lost(self) -> bool:
@@ -78,16 +92,26 @@ class EmulatedDevice(Attached):
 
     def close(self) -> None:
         """End the process."""
-        self._asker.shutdown()
         self._process.kill()
+        self._asker.shutdown()
         self._process.communicate()
 
     def _ask(self, doing: str, name: str, *args: Any) -> Any:
         """Have the process do something."""
+        try:
+            return self._answer(doing, self._begin(doing, name, *args))
+        except KeyboardInterrupt:
+            self.interrupt()
+            raise
+
+    def _begin(self, doing: str, name: str, *args: Any) -> Any:
         if os.getpid() != self._owner:
             raise self._error(f"{doing}: a forked child can't use the device")
+        return self._asker.submit(self._exchange, name, args)
+
+    def _answer(self, doing: str, asked: Any) -> Any:
         try:
-            is_done, answer = self._asker.submit(self._exchange, name, args).result()
+            is_done, answer = asked.result()
         except (BrokenPipeError, EOFError) as error:
             self._process.wait()
             code = self._process.returncode
@@ -162,30 +186,48 @@ class EmulatedDevice(Attached):
         return Loaded(symbol, number, len(code))
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
-        """Have a kernel run to its end."""
+        """Have a kernel run."""
         self.launched.append(kernel.name)
         doing = f"launching kernel {kernel.name}"
-        self._ask(doing, "launch", kernel.number, args, size, block)
+        asked = self._begin(doing, "launch", kernel.number, args, size, block)
+        self._running.append((doing, asked))
 
-    def wait(self) -> None:
-        """Return at once: nothing is under way."""
+    def drain(self) -> None:
+        """Wait for what runs."""
+        while self._running:
+            self._answer(*self._running[0])
+            self._running.popleft()
+
+    def cancel(self) -> None:
+        """Set the word that both processes see; it is cleared behind what runs."""
+        self._word[:4] = b"\1\0\0\0"
+        doing = "ending loops"
+        self._running.append((doing, self._begin(doing, "calm")))
 
     def mark(self, is_timed: bool) -> EmulatedMark:
-        """Note the time."""
-        return EmulatedMark(len(self.launched), is_timed)
+        """Note the time when all is done."""
+        if is_timed:
+            self.wait()
+        return EmulatedMark(self, is_timed)
 
 
 class EmulatedMark(Mark):
-    """A place that has been reached when it is made."""
+    """A place behind what runs."""
 
-    is_done = True
-
-    def __init__(self, count: int, is_timed: bool) -> None:
-        self.handle = count
+    def __init__(self, device: EmulatedDevice, is_timed: bool) -> None:
+        self.handle = len(device.launched)
+        self._device = device
+        self._last = [asked for _, asked in device._running][-1:]
         self._time = time.perf_counter() if is_timed else None
 
+    @property
+    def is_done(self) -> bool:
+        """Whether what ran is done."""
+        return all(asked.done() for asked in self._last)
+
     def wait(self) -> None:
-        """Return at once."""
+        """Wait for all."""
+        self._device.wait()
 
     def seconds_until(self, end: EmulatedMark) -> float:
         """Subtract times."""
@@ -260,6 +302,7 @@ class _Process:
         self._protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self._areas: dict[int, tuple[int, int]] = {}
         self._kernels: list[tuple[cpu.Kernel, Any]] = []
+        self._word = mmap.mmap(int(sys.argv[1]), mmap.PAGESIZE)
         self._signature = ctypes.CFUNCTYPE(
             None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
         )
@@ -275,6 +318,12 @@ class _Process:
         address = int(start) + size - size_bytes
         self._areas[address] = int(start), size + page
         return address
+
+    def word(self) -> int:
+        return ctypes.addressof(ctypes.c_char.from_buffer(self._word))
+
+    def calm(self) -> None:
+        self._word[:4] = bytes(4)
 
     def give(self, address: int) -> None:
         self._unmap(*self._areas.pop(address))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from threading import get_ident
 from typing import Any, TypeVar
 
 from lumijit.runtime import cpu, device, history, log, recorders, workers
@@ -51,7 +52,16 @@ def start(
     """
     if away and device.present() is not device.HOST:
         return _start_away(
-            kernel, args, size, block_size, writes, report, summary, subject, started
+            kernel,
+            args,
+            size,
+            block_size,
+            writes,
+            not is_helpable,
+            report,
+            summary,
+            subject,
+            started,
         )
     if recorders.listening:
         recorders.present().note_job(
@@ -95,15 +105,16 @@ def _start_away(
     size: int,
     block_size: int,
     writes: Iterable[Buffer],
+    has_loops: bool,
     report: Callable[[T, int, float], None],
     summary: Callable[[T], history.Entry],
     subject: T,
     started: list[int] | None,
 ) -> None:
     """Launch a kernel on the device that this thread computes on."""
-    present, seconds = device.present(), 0.0
+    present, seconds = away[get_ident()], 0.0
     if recorders.listening:
-        told = None, True, workers.ALL_SLOTS, summary(subject)
+        told = None, not has_loops, workers.ALL_SLOTS, summary(subject)
         recorders.present().note_job(
             kernel, args, size, block_size, False, writes, *told
         )
@@ -111,6 +122,7 @@ def _start_away(
         seconds = present.timed(lambda: present.launch(kernel, args, size, block_size))
     else:
         present.launch(kernel, args, size, block_size)
+    present.note_launch(writes, has_loops)
     if started is not None:
         started.append(1)
     if flags.kernel_history or log.level >= _INFO:

@@ -177,7 +177,7 @@ class Recording:
         """Return where the inputs lie, and the memory of numbers that kernels read."""
         found: list[int] = []
         literals: list[int] = []
-        has_cancelled = workers.has_cancelled()
+        has_cancelled = workers.has_cancelled() or self.replay.device is not None
         for k, node in enumerate(inputs):
             buffer = node.buffer
             if buffer is None:

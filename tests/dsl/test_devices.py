@@ -355,6 +355,7 @@ def test_memory_of_the_host_is_out_of_reach() -> None:
     with emulated() as made, device.on(made), lost:
         target = device.allocate(1 << 16)
         transfer.copy(target, buffers.allocate(1 << 16), 1 << 16)
+        made.wait()
 
 
 def test_kernels_that_would_write_elsewhere_are_not_launched() -> None:

@@ -20,12 +20,17 @@ from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature
-from lumijit.runtime import cuda
+from lumijit.runtime import cuda, libcuda
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.cuda import CudaDevice
 from lumijit.runtime.device import Device, DeviceId, Host, Planned
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, INT32, UINT32, DType
-from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
+from lumijit.runtime.errors import (
+    AllocationError,
+    BackendError,
+    CancelledError,
+    KernelBuildError,
+)
 from tests.compiler.support import Array, array, lit, random_values
 from tests.emulated_device import EmulatedDevice
 
@@ -222,7 +227,8 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     made = Driver()
-    monkeypatch.setattr(cuda, "_library", lambda: made)
+    monkeypatch.setattr(cuda, "library", lambda: made)
+    monkeypatch.setattr(libcuda, "library", lambda: made)
     return made
 
 
@@ -296,6 +302,41 @@ def test_other_streams_wait_by_events(driver: Driver) -> None:
     assert driver.calls[-1] == "cuEventDestroy_v2"
 
 
+def test_ctrl_c_sets_a_word_beside_the_stream(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    device = CudaDevice(DeviceId("cuda"))
+    first, second = device.allocate(8), device.allocate(8)
+    assert device.cancel_address == 4096
+    device.note_launch([first], has_loops=False)
+    device.wait()
+    monkeypatch.setattr(libcuda.time, "sleep", stop)
+    driver.failures["cuStreamQuery"] = driver.failures["cuEventQuery"] = 600
+    mark = device.mark(is_timed=False)
+    for wait in (device.wait, mark.wait):
+        device.note_launch([second], has_loops=True)
+        driver.calls.clear()
+        with pytest.raises(KeyboardInterrupt):
+            wait()
+        calls = [name for name in driver.calls if "Query" not in name]
+        # The first time, there is no other stream yet.
+        assert [n for n in calls if n not in ("cuCtxSetCurrent", "cuStreamCreate")] == [
+            *("cuMemcpyHtoDAsync_v2", "cuEventCreate", "cuEventRecord"),
+            *("cuStreamWaitEvent", "cuEventDestroy_v2", "cuMemcpyHtoDAsync_v2"),
+        ]
+        first.check_intact()
+        with pytest.raises(CancelledError, match="Ctrl-C stopped the kernel"):
+            second.check_intact()
+    # Nothing has loops that may still run.
+    driver.calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        device.wait()
+    assert "cuMemcpyHtoDAsync_v2" not in driver.calls
+
+
 def test_several_launches_take_one_copy(driver: Driver) -> None:
     device = CudaDevice(DeviceId("cuda"))
     kernel = device.load(b"", "k", "k", 256)
@@ -331,7 +372,7 @@ def test_several_launches_take_one_copy(driver: Driver) -> None:
             BackendError,
             "kernel k: the kernel needs more",
         ),
-        ("cuStreamSynchronize", 700, BackendError, "memory that isn't its own"),
+        ("cuStreamQuery", 700, BackendError, "memory that isn't its own"),
     ],
 )
 def test_failures_of_the_driver(
@@ -355,10 +396,10 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("libcuda.so.1: no such file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    cuda._library.cache_clear()
+    libcuda.library.cache_clear()
     with pytest.raises(BackendError, match="NVIDIA's driver isn't installed"):
         CudaDevice(DeviceId("cuda"))
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     with pytest.raises(BackendError, match="driver is older than CUDA 11"):
         CudaDevice(DeviceId("cuda"))
-    cuda._library.cache_clear()
+    libcuda.library.cache_clear()

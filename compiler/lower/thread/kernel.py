@@ -34,6 +34,7 @@ from lumijit.compiler.lower.common.atomics import (
     exchange_if,
 )
 from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.effort import cost_of_turn
 from lumijit.compiler.lower.common.lowering import Lowering
 from lumijit.compiler.lower.common.matrices import Matrices
 from lumijit.compiler.lower.common.scratch import Scratch
@@ -63,10 +64,10 @@ exit:
 class ThreadLowering(Lowering):
     """Writes one program as the code of one thread.
 
-    `sees_cancel`: Ctrl-C on the host is seen by the processor that runs it.
+    Loops of which a turn costs `polled_cost` or more end by Ctrl-C.
     """
 
-    sees_cancel = True
+    polled_cost = 0
 
     def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
         super().__init__(program, demand, Builder(0, info))
@@ -278,7 +279,8 @@ class ThreadLowering(Lowering):
         )
 
     def _loop(self, node: Node) -> None:
-        control.lower_loop(self, node, self.cancel_address if self.sees_cancel else "")
+        is_polled = cost_of_turn(node.attr, self.demand) >= self.polled_cost
+        control.lower_loop(self, node, self.cancel_address if is_polled else "")
 
 
 ThreadLowering.methods = {

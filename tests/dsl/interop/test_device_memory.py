@@ -325,8 +325,8 @@ def test_arrays_of_others_live_as_long_as_they_are_needed(emu: EmulatedDevice) -
     emu.collect()
     assert theirs.released == 0
     dr.eval(y)
+    emu.wait()
     emu.collect()
-    gc.collect()
     assert theirs.released == 1
     assert y.numpy().tolist() == [1, 2, 3, 4, 5]
 
