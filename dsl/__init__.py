@@ -11,6 +11,7 @@ from lumijit import llvm as llvm
 from lumijit import pytree as pytree
 from lumijit import random as random
 from lumijit import scalar as scalar
+from lumijit.backend import scoped_device as scoped_device
 from lumijit.backend import set_backend as set_backend
 from lumijit.base import ArrayBase as ArrayBase
 from lumijit.compiler.launch.evaluate import expand_threshold as expand_threshold

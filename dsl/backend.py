@@ -1,10 +1,12 @@
-"""Which backend `lumijit.auto` stands for."""
+"""Which backend `lumijit.auto` stands for, and which of its devices is in use."""
 
 from __future__ import annotations
 
 import importlib
+from threading import get_ident
 from typing import Any
 
+from lumijit.runtime.device import DeviceId, chosen
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.history import JitBackend
 
@@ -56,3 +58,56 @@ def find_type(name: str, with_derivatives: bool = False) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return getattr(module, name)
+
+
+class scoped_device:
+    """Context manager: new arrays of `lumijit.cuda` belong to one of several GPUs.
+
+    Arrays that there are stay where they are, and computing with them goes on there,
+    in the block and after it. Arrays of two devices can't meet in one computation: copy
+    by way of the host, `Float(x.numpy())`. It holds for the thread, and blocks nest.
+
+    Args:
+        number: which GPU, from 0 on, as the driver counts them. Whether it is there
+            shows when something is computed.
+
+    Raises:
+        ArrayTypeError, ArrayValueError: if that is no number of a device.
+
+    >>> import lumijit as dr
+    >>> from lumijit.cuda import Float
+    >>> with dr.scoped_device(1):
+    ...     x = dr.arange(Float, 1000)
+    >>> y = dr.sqrt(x)  # it is computed on GPU 1, too
+    """
+
+    def __init__(self, number: int) -> None:
+        """Choose a device by its number."""
+        if type(number) is not int:
+            raise ArrayTypeError(
+                "lumijit.scoped_device",
+                f"'number' is no whole number (expected int, got "
+                f"{type(number).__name__})",
+                "pass the number of a GPU, such as 0.",
+            )
+        if number < 0:
+            raise ArrayValueError(
+                "lumijit.scoped_device",
+                f"'number' is negative (got {number})",
+                "pass the number of a GPU: they are counted from 0 on.",
+            )
+        self._device = DeviceId("cuda", number)
+        self._former: list[DeviceId | None] = []
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+        self._former.append(chosen.get(get_ident()))
+        chosen[get_ident()] = self._device
+
+    def __exit__(self, *_: object) -> None:
+        """Use the former device again."""
+        former = self._former.pop()
+        if former is None:
+            chosen.pop(get_ident(), None)
+        else:
+            chosen[get_ident()] = former

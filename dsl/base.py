@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -138,8 +138,19 @@ class ArrayBase:
         return import_module("lumijit.interop.exchange").capsule(self, options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Say that the contents are in the processor's memory."""
-        return (1, 0)
+        """Say in whose memory the contents are: (1, 0) is the processor's."""
+        if self._spec.backend.device is None:
+            return (1, 0)
+        found = import_module("lumijit.interop.device_memory").device_of(self)
+        return cast("tuple[int, int]", found)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The contents in a GPU's memory, as libraries for GPUs ask for them."""
+        if self._spec.backend.device is None:
+            raise AttributeError("__cuda_array_interface__")
+        found = import_module("lumijit.interop.device_memory").interface(self)
+        return cast("dict[str, Any]", found)
 
     def _view(self) -> np.ndarray[Any, Any]:
         """Return the contents, which nobody will write to."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from threading import get_ident
 from typing import Any, NamedTuple
 
-from lumijit.runtime.device import DeviceId
+from lumijit.runtime.device import DeviceId, chosen
 from lumijit.runtime.dtypes import BOOL, FLOATS, VALUES, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.history import JitBackend
@@ -34,9 +35,23 @@ class Backend:
         return self.public is not JitBackend.Invalid
 
 
+class _OfSeveral(Backend):
+    """A backend with several devices, of which each thread uses one at a time."""
+
+    @property
+    def device(self) -> DeviceId:  # type: ignore[override]
+        """Which one that is."""
+        return chosen.get(get_ident(), _FIRST) if chosen else _FIRST
+
+    def __init__(self, name: str, public: JitBackend) -> None:
+        """Name it."""
+        vars(self).update(name=name, public=public)
+
+
+_FIRST = DeviceId("cuda")
 SCALAR = Backend("scalar", JitBackend.Invalid)
 LLVM = Backend("llvm", JitBackend.LLVM)
-CUDA = Backend("cuda", JitBackend.CUDA, DeviceId("cuda"))
+CUDA = _OfSeveral("cuda", JitBackend.CUDA)
 
 
 @dataclass(frozen=True, eq=False)

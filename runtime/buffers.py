@@ -27,7 +27,7 @@ import numpy as np
 
 from lumijit.runtime import collector, pages, recorders, workers
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import AllocationError, CancelledError, SizeError
+from lumijit.runtime.errors import AllocationError, SizeError, cancelled
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.pages import ALIGNMENT as ALIGNMENT
 from lumijit.runtime.pages import Block
@@ -117,12 +117,7 @@ class Buffer:
     def check_intact(self) -> None:
         """Raise if Ctrl-C stopped the job that was to write the contents."""
         if self.ticket and workers.was_cancelled(self.ticket):
-            raise CancelledError(
-                "evaluation",
-                "the contents of an array were never computed, because Ctrl-C "
-                "stopped the kernel",
-                "compute the array anew.",
-            )
+            raise cancelled()
 
     def __repr__(self) -> str:
         kind = "foreign " if self.is_foreign else ""
@@ -394,18 +389,19 @@ def as_numpy(buffer: Buffer, dtype: DType, size: int) -> np.ndarray[Any, Any]:
     of a NumPy array which can't. Nothing is waited for: the caller does.
     """
     assert size * dtype.size_bytes <= buffer.size_bytes, f"{size} {dtype}: {buffer!r}"
-    if buffer.device is not None:
-        return np.asarray(buffer.device.entries(buffer, dtype, 0, size))
     if _listening:
         recorders.present().note_read(buffer)
+    if buffer.device is not None:
+        return np.asarray(buffer.device.entries(buffer, dtype, 0, size))
     return np.asarray(_View(buffer, dtype.numpy.str, size))
 
 
 def entry(buffer: Buffer, dtype: DType, position: int) -> Any:
     """Return an entry as a Python number; nothing is waited for: the caller does."""
     if buffer.device is not None:
-        return buffer.device.entries(buffer, dtype, position, 1)[0].item()
-    value = dtype.read(buffer.address + position * dtype.size_bytes)
+        value = buffer.device.entries(buffer, dtype, position, 1)[0].item()
+    else:
+        value = dtype.read(buffer.address + position * dtype.size_bytes)
     if _listening:
         return recorders.present().note_entry(buffer, dtype, position, value)
     return value

@@ -1,8 +1,8 @@
 """Devices: what computes arrays, with memory of its own or the host's.
 
-Owns what every device must provide (`Device`), what the host provides (`Host`), memory
-of devices other than the host (`DeviceBuffer`, `Attached`), and on which device a
-thread computes (`on`). NVIDIA's GPUs are in `cuda`.
+Owns what every device must provide (`Device`), what the host provides (`Host`), and on
+which device a thread computes (`on`). What devices other than the host have in common
+is in `attached`, NVIDIA's GPUs are in `cuda`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ from __future__ import annotations
 import ctypes
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from threading import get_ident
-from typing import Any, Final
-from weakref import ref
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
-from lumijit.runtime import buffers, cpu, recorders, workers
+from lumijit.runtime import buffers, cpu, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.dtypes import DType
 from lumijit.runtime.history import JitBackend
+
+if TYPE_CHECKING:
+    from lumijit.runtime.attached import Attached
 
 
 @dataclass(frozen=True)
@@ -33,6 +30,34 @@ class DeviceId:
 
     backend: str
     number: int = 0
+
+
+#: Which device new arrays belong to, by thread. Empty where nobody chose, who is
+#: `dsl.backend`.
+chosen: Final[dict[int, DeviceId]] = {}
+
+
+class Mark(ABC):
+    """A place in the order of launches: what was launched before is done, or not."""
+
+    #: What the system calls it.
+    handle: int
+
+    @property
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Whether all that was launched before is done."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until it is."""
+
+    @abstractmethod
+    def seconds_until(self, end: Any) -> float:
+        """Wait for this one and another one; return how much later that was.
+
+        Both were made with the time.
+        """
 
 
 class Device(ABC):
@@ -58,7 +83,7 @@ class Device(ABC):
         """Return memory, aligned to 64 bytes, and filled up to a multiple of that."""
 
     @abstractmethod
-    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+    def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Copy from the host's memory, in order with the launches."""
 
     @abstractmethod
@@ -93,6 +118,16 @@ class Device(ABC):
         """Return how many seconds what `code` launches takes on the device."""
 
 
+class Planned(NamedTuple):
+    """A launch that is to come: where its slots are, among those of others."""
+
+    kernel: Any
+    start: int
+    stop: int
+    size: int
+    block: int
+
+
 class Host(Device):
     """The processor that Python runs on, by the worker pool.
 
@@ -113,10 +148,10 @@ class Host(Device):
         """Return memory."""
         return buffers.allocate(size_bytes)
 
-    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+    def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Copy after all that was launched."""
         self.wait()
-        ctypes.memmove(buffer.address, address, size_bytes)
+        ctypes.memmove(address, source, size_bytes)
 
     def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Copy after all that was launched."""
@@ -149,104 +184,6 @@ class Host(Device):
         return time.perf_counter() - started
 
 
-class DeviceBuffer(Buffer):
-    """Memory of a device. The host knows its address, and can't read there."""
-
-    __slots__ = ("device",)
-    device: Attached
-
-    # It is nobody else's, and who had it before is done when jobs in order are.
-    is_foreign = False
-    is_read_only = False
-    is_idle = False
-
-    @property
-    def capacity_bytes(self) -> int:
-        """How many bytes from the address on may be read."""
-        return _padded(self.size_bytes)
-
-
-class _Claim(ref[DeviceBuffer]):
-    """What a buffer has, told apart from the buffer."""
-
-    __slots__ = ("address", "size_bytes")
-    address: int
-    size_bytes: int
-
-
-def _padded(size_bytes: int) -> int:
-    return max(64, -(-size_bytes // 64) * 64)
-
-
-class Attached(Device):
-    """A device with memory of its own. Whoever provides one is asked for addresses."""
-
-    id: DeviceId
-
-    def __init__(self, id: DeviceId) -> None:
-        self.id = id
-        self._claims: dict[int, _Claim] = {}
-        self._dead: deque[_Claim] = deque()
-        self._cancel: Buffer | None = None
-
-    @abstractmethod
-    def take(self, size_bytes: int) -> int:
-        """Return the address of new memory."""
-
-    @abstractmethod
-    def give(self, address: int) -> None:
-        """Let memory go, which what was launched before may still use."""
-
-    @property
-    def live_bytes(self) -> int:
-        """How many bytes arrays have, and such as have just died."""
-        return sum(claim.size_bytes for claim in list(self._claims.values()))
-
-    @property
-    def cancel_address(self) -> int:
-        """Where a word lies that stays zero: nothing is cancelled."""
-        if self._cancel is None:
-            self._cancel = self.allocate(64)
-            self.copy_in(self._cancel, ctypes.addressof(_ZEROS), 64)
-        return self._cancel.address
-
-    def allocate(self, size_bytes: int) -> DeviceBuffer:
-        """Return memory; it goes back with the last reference."""
-        self.collect()
-        room = _padded(size_bytes)
-        address = self.take(room)
-        buffer: DeviceBuffer = DeviceBuffer.__new__(DeviceBuffer)
-        buffer.device, buffer.address = self, address
-        buffer.size_bytes = size_bytes
-        buffer.ticket = 0
-        buffer._block = buffer._owner = None
-        claim = _Claim(buffer, self._dead.append)
-        claim.size_bytes, claim.address = room, address
-        self._claims[address] = claim
-        return buffer
-
-    def entries(
-        self, buffer: Buffer, dtype: DType, first: int, count: int
-    ) -> np.ndarray[Any, Any]:
-        """Return a copy of entries, after all that was launched."""
-        if recorders.listening:
-            recorders.present().note_elsewhere()
-        start = buffer.address + first * dtype.size_bytes
-        return np.frombuffer(
-            self.copy_out(start, count * dtype.size_bytes), dtype.numpy
-        )
-
-    def collect(self) -> None:
-        """Give back the memory of buffers that have died."""
-        # Another thread may do the same.
-        with suppress(IndexError):
-            while True:
-                claim = self._dead.popleft()
-                del self._claims[claim.address]
-                self.give(claim.address)
-
-
-_ZEROS: Final = ctypes.create_string_buffer(64)
 HOST: Final = Host()
 #: Devices in use.
 opened: Final[dict[DeviceId, Attached]] = {}

@@ -93,12 +93,26 @@ class CancelledError(LumijitError, RuntimeError):
     """An array's contents are gone: Ctrl-C stopped the kernel that computes it."""
 
 
+def cancelled() -> CancelledError:
+    """Word the error for reading what a stopped kernel should have written."""
+    return CancelledError(
+        "evaluation",
+        "the contents of an array were never computed, because Ctrl-C stopped the "
+        "kernel",
+        "compute the array anew.",
+    )
+
+
 class KernelBuildError(LumijitError, RuntimeError):
     """The code generator refused a kernel: an error of lumijit itself."""
 
 
 class MissingPackageError(LumijitError, ImportError):
     """An optional package that a function needs is not installed."""
+
+
+class ExchangeError(LumijitError, BufferError):
+    """An array can't be handed to another library as that asks for it."""
 
 
 class BackendError(LumijitError, RuntimeError):

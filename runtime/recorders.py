@@ -37,8 +37,8 @@ class Recorder:
     def note_job(self, *job: Any) -> None:
         """Take note of a job."""
 
-    def note_elsewhere(self) -> None:
-        """Take note that another device than the host has a part in what is done."""
+    def note_brought(self, source: Any, made: Any, address: int) -> None:
+        """Take note that a device has the host's memory: a copy of an address's."""
 
 
 #: By thread. Empty, nearly always: that is what to ask first.

@@ -48,6 +48,7 @@ cdef class Replay:
     cdef public list stops
     cdef public list steps
     cdef public object template
+    cdef public object device
     cdef public list batches
 
     cpdef list run(self, list inputs)

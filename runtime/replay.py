@@ -8,19 +8,17 @@ another.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lumijit.runtime import buffers, history, log, workers
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags, watching
-from lumijit.runtime.tape import Held, Job, Read, Tape
-
-# Python can't look at signals in between; a job takes at most some 20 µs.
-_LONGEST_BATCH: Final = 256
+from lumijit.runtime.device import Planned
+from lumijit.runtime.tape import Read
 
 
 class Template(NamedTuple):
@@ -50,50 +48,6 @@ def _added(words: Any, positions: Any, sources: Any, known: list[int]) -> bytes:
 
 # (In compiled modules, C.)
 added = _added
-
-
-class _Places:
-    """Where buffers of a tape lie: in memory that stays, or that each run tells."""
-
-    def __init__(self, variable: dict[Held, int], fixed: list[Held]) -> None:
-        self.variable = variable
-        # Memory that lives as long as the replay, and whose contents matter.
-        self.memory: list[Buffer] = [held.buffer for held in fixed]
-        self.contents: list[Template | bool] = [True] * len(fixed)
-        self.fixed = {held: k for k, held in enumerate(fixed)}
-
-    def add(self, memory: Buffer, contents: Template | bool) -> int:
-        """Keep memory; return its number."""
-        self.memory.append(memory)
-        self.contents.append(contents)
-        return len(self.memory) - 1
-
-    def number(self, held: Held) -> int:
-        """Return the number of an address that varies; below 0: of what stays."""
-        varying = self.variable.get(held)
-        return -1 - self.fixed[held] if varying is None else varying
-
-    def template(
-        self, words: Any, places: list[tuple[int, Held, int]], others: Any = ()
-    ) -> Template:
-        """Return words in which buffers' addresses lie: where, whose, from which byte.
-
-        `others` are positions and numbers of addresses that each run tells besides.
-        """
-        words = np.array(words, "<u8")
-        found = list(others)
-        fixed = []
-        for position, held, offset in places:
-            words[position] = offset
-            if held in self.variable:
-                found.append((position, self.variable[held]))
-            else:
-                number = self.fixed[held]
-                words[position] += self.memory[number].address
-                fixed.append((position, number))
-        positions, sources = zip(*found, strict=True) if found else ((), ())
-        arrays = np.array(positions, np.intp), np.array(sources, np.intp)
-        return Template(words, *arrays, fixed)
 
 
 class Step(NamedTuple):
@@ -137,6 +91,8 @@ class Replay:
     stops: list[Read]
     steps: list[Step]
     template: Template
+    # Whose jobs these are, if not the host's.
+    device: Any = None
     # Of steps: the first, the end, and for those that can be run at once, from which
     # byte of the arguments on.
     batches: list[tuple[int, int, int]] = field(init=False)
@@ -166,9 +122,17 @@ class Replay:
 
     def run(self, inputs: list[int]) -> list[Buffer]:
         """Submit the jobs, given the inputs' addresses; return the outputs' memory."""
+        if self.device is not None:
+            away = AwayRun(self, inputs)
+            away.go(len(self.steps))
+            return away.outputs
         run = Run(self, inputs)
         run.go(len(self.steps))
         return run.outputs
+
+    def begin(self, inputs: list[int]) -> Run | AwayRun:
+        """Return a run that stops where entries are read."""
+        return Run(self, inputs) if self.device is None else AwayRun(self, inputs)
 
 
 class Run:
@@ -250,152 +214,79 @@ class Run:
                 _tell(step, ticket, 0.0 if ticket else time.perf_counter() - started)
 
 
-def replay_of(tape: Tape, outputs: Sequence[Buffer]) -> Replay:
-    """Return the jobs of a tape as a replay.
+class AwayRun:
+    """A run on a device, to which the jobs between two stops go together."""
 
-    Args:
-        tape: what was recorded.
-        outputs: the buffers whose contents are kept; each run makes new ones.
-    """
-    count = len(tape.inputs)
-    variable = {h: k for k, h in enumerate(tape.inputs) if h is not None}
-    order = {tape.taken[id(b)]: k for k, b in enumerate(outputs)}
-    variable |= {held: count + k for held, k in order.items()}
-    # Tables of addresses follow, as these are others in each run.
-    tables = _in_need(tape, variable)
-    count += len(outputs)
-    variable |= {held: count + k for k, held in enumerate(tables)}
-    # What stays: memory of other arrays, and what the host has filled.
-    known = dict.fromkeys((*tape.foreign.values(), *tape.filled.values()))
-    places = _Places(variable, [held for held in known if held not in variable])
-    _add_temporaries(tape, places)
-    for held in [t for t in tape.tables if t not in variable]:
-        # (What was recorded may still use the one that there is.)
-        table = places.template(*tape.tables[held])
-        places.fixed[held] = places.add(buffers.filled(table.words), table)
-    stops = [read._replace(place=places.number(read.place)) for read in tape.reads]
-    pool = count + len(tables)
-    breaks = {read.done for read in tape.reads}
-    steps, template = _laid_out(tape.jobs, places, order, pool, breaks)
-    return Replay(
-        [b.size_bytes for b in outputs],
-        places.memory,
-        places.contents,
-        [places.template(*tape.tables[t]) for t in tables],
-        stops,
-        steps,
-        template,
-    )
+    def __init__(self, replay: Replay, inputs: list[int]) -> None:
+        self._replay = replay
+        self._device: Attached = replay.device
+        self.outputs: list[Buffer] = [*map(self._device.allocate, replay.sizes)]
+        self._known = known = [*inputs, *(b.address for b in self.outputs)]
+        # What is let go of serves until what was launched before is done.
+        tables = []
+        for table in replay.tables:
+            tables.append(self._device.filled(table.filled(known)))
+            known.append(tables[-1].address)
+        self._tables = tables
+        self._data = replay.template.filled(known)
+        self._next = 0
 
+    def go(self, end: int) -> None:
+        """Launch the jobs before a position, where a batch ends."""
+        steps = self._replay.steps[self._next : end]
+        if not steps:
+            return
+        self._next = end
+        if watching and (
+            flags.kernel_history
+            or flags.launch_blocking
+            or log.level >= log.LogLevel.Info
+        ):
+            for step in steps:
+                self._launch_told(step)
+            return
+        start = steps[0].start
+        launches = [
+            Planned(s.kernel, s.start - start, s.stop - start, s.size, s.block_size)
+            for s in steps
+        ]
+        # (Behind the last one's slots there is a word, too.)
+        self._device.launch_all(launches, self._data[start : steps[-1].stop + 8])
+        for step in steps:
+            self._note(step)
 
-def _laid_out(
-    jobs: list[Job],
-    places: _Places,
-    order: Mapping[Held, int],
-    pool: int,
-    stops: set[int],
-) -> tuple[list[Step], Template]:
-    """Lay out the arguments of all jobs one after the other.
+    def _note(self, step: Step) -> None:
+        writes = [self.outputs[k] for k in step.outputs]
+        self._device.note_launch(writes, not step.is_helpable)
 
-    `pool` says which of the addresses is that of the pool, `stops` which jobs are
-    submitted in batches of their own, apart from those before.
-    """
-    steps: list[Step] = []
-    words: list[int] = []
-    patches: list[tuple[int, Held, int]] = []
-    pools = []
-    group: int | None = None
-    left = 0
-    for number, job in enumerate(jobs):
-        batch = 0
-        if left:
-            left -= 1
-        elif job.is_inline:
-            batch = _batch(jobs, number, stops)
-            left = batch - 1
-            pools.append((len(words), pool))
-            words += (0, batch)
-        own = np.frombuffer(job.args, "<u8", len(job.args) // 8).tolist()
-        if job.is_inline:
-            words += (8 * (3 + len(own)), job.kernel.address, job.size)
-        start = len(words)
-        patches += [(start + slot, held, 0) for slot, held in job.patches]
-        words += own
-        starts = job.barrier is not None and job.barrier != group
-        group = job.barrier
-        written = [order[held] for held in job.writes if held in order]
-        steps.append(
-            Step(
-                job.kernel,
-                job.size,
-                job.block_size,
-                job.is_inline,
-                group is not None,
-                job.is_helpable,
-                job.slots,
-                job.summary,
-                8 * start,
-                8 * len(words),
-                starts,
-                written,
-                batch,
-            )
-        )
-    return steps, places.template(words, patches, pools)
+    def _launch_told(self, step: Step) -> None:
+        """Launch a job, and tell of it."""
+        device, args = self._device, self._data[step.start : step.stop]
 
+        def launch() -> None:
+            device.launch(step.kernel, args, step.size, step.block_size)
 
-def _in_need(tape: Tape, variable: Mapping[Held, int]) -> list[Held]:
-    """List the tables in which there are addresses that vary."""
-    found: list[Held] = []
-    for held, (_, places) in tape.tables.items():
-        if any(other in variable or other in found for _, other, _ in places):
-            found.append(held)
-    return found
-
-
-def _add_temporaries(tape: Tape, places: _Places) -> None:
-    """Take memory for what only the jobs need; some serve one after the other."""
-    others = places.variable.keys() | places.fixed.keys()
-    first: dict[Held, int] = {}
-    last: dict[Held, int] = {}
-    moment, group = -1, None
-    reads = iter((*tape.reads, None))
-    read = next(reads)
-    for number, job in enumerate(tape.jobs):
-        while read is not None and read.done <= number:
-            if read.place not in others:
-                last[read.place] = moment
-            read = next(reads)
-        # Jobs that may overlap happen at one time.
-        if job.barrier is None or job.barrier != group:
-            moment += 1
-        group = job.barrier
-        for held in tape.used_by(job):
-            if held not in others:
-                first.setdefault(held, moment)
-                last[held] = moment
-    idle: dict[int, list[tuple[int, int]]] = {}
-    for held, start in first.items():
-        capacity = held.buffer.capacity_bytes
-        free = idle.setdefault(capacity, [])
-        # The one that has been idle for longest.
-        if free and free[0][0] < start:
-            number = free.pop(0)[1]
+        seconds = 0.0
+        if flags.kernel_history:
+            seconds = device.timed(launch)
         else:
-            memory = buffers.allocate(held.buffer.size_bytes)
-            number = places.add(memory, False)
-        places.fixed[held] = number
-        free.append((last[held], number))
-        free.sort()
+            launch()
+        self._note(step)
+        _tell(step, 0, seconds)
+        if flags.launch_blocking:
+            device.wait()
 
-
-def _batch(jobs: list[Job], first: int, stops: set[int]) -> int:
-    """Return how many jobs from one on can be run at once."""
-    last = first + 1
-    end = min(len(jobs), first + _LONGEST_BATCH)
-    while last < end and jobs[last].is_inline and last not in stops:
-        last += 1
-    return last - first
+    def entry(self, number: int) -> Any:
+        """Launch the jobs before an entry is read, wait for them, and read it."""
+        done, place, dtype, position = self._replay.stops[number]
+        self.go(done)
+        if place < 0:
+            start = self._replay.memory[-1 - place].address
+        else:
+            start = self._known[place]
+        size = dtype.size_bytes
+        data = self._device.copy_out(start + position * size, size)
+        return np.frombuffer(data, dtype.numpy)[0].item()
 
 
 def _tell(step: Step, ticket: int, seconds: float) -> None:

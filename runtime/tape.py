@@ -10,11 +10,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from lumijit.runtime import buffers, history, recorders
+from lumijit.runtime import buffers, device, history, recorders
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
 
@@ -74,6 +76,7 @@ class Tape(recorders.Recorder):
         inputs: Iterable[Buffer | None],
         refuse: Callable[[], None],
         meet: Callable[[int, Any], Any],
+        where: Attached | None = None,
     ) -> None:
         self.jobs: list[Job] = []
         self.reads: list[Read] = []
@@ -86,10 +89,13 @@ class Tape(recorders.Recorder):
         # What of it contains addresses: words, and in which of them which buffer, from
         # which of its bytes on.
         self.tables: dict[Held, tuple[Any, list[tuple[int, Held, int]]]] = {}
-        #: Whether other devices than the host had a part in it.
-        self.is_elsewhere = False
+        #: On which device the jobs run (None: the host), and whether all do.
+        self.device = where
+        self.is_mixed = False
+        # Of what a device has, where the host has filled it.
+        self._sources: dict[Held, Held] = {}
         self._held: dict[int, Held] = {}
-        self._at: dict[int, Held] = {}
+        self._at: dict[tuple[Any, int], Held] = {}
         self._refuse = refuse
         self._meet = meet
         for buffer in inputs:
@@ -100,7 +106,7 @@ class Tape(recorders.Recorder):
         held = self._held.get(id(buffer))
         if held is None:
             held = self._held[id(buffer)] = Held(buffer)
-        self._at[buffer.address] = held
+        self._at[buffer.device, buffer.address] = held
         return held
 
     def references(self, buffer: Buffer) -> int:
@@ -116,10 +122,6 @@ class Tape(recorders.Recorder):
         self.taken.pop(id(buffer), None)
         self.filled.pop(id(buffer), None)
 
-    def note_elsewhere(self) -> None:
-        """Note a job or a copy that can't be repeated."""
-        self.is_elsewhere = True
-
     def note_memory(self, buffer: Buffer) -> None:
         """Note memory that has been taken."""
         self.taken[id(buffer)] = self._hold(buffer)
@@ -130,23 +132,42 @@ class Tape(recorders.Recorder):
 
     def note_addresses(self, buffer: Buffer) -> None:
         """Note that what the host has filled contains addresses."""
-        if buffer.device is not None:
-            self.note_elsewhere()
-            return
-        data = ctypes.string_at(buffer.address, buffer.size_bytes // 8 * 8)
+        held = self._hold(buffer)
+        self._note_words(held, self._sources.get(held, held).buffer.address)
+
+    def _note_words(self, table: Held, address: int) -> None:
+        """Note that memory contains addresses, given where the host has its words."""
+        data = ctypes.string_at(address, table.buffer.size_bytes // 8 * 8)
         words = np.frombuffer(data, "<u8")
         places = []
         for k, word in enumerate(words.tolist()):
             held = self._around(word)
             if held is not None:
                 places.append((k, held, word - held.buffer.address))
-        self.tables[self._hold(buffer)] = words, places
+        self.tables[table] = words, places
+
+    def note_brought(self, source: Buffer, made: Buffer, address: int) -> None:
+        """Note that a device has got what the host had: an input lies there then."""
+        former, held = self._held.get(id(source)), self._hold(made)
+        if former is None or id(source) in self.foreign:
+            self.foreign[id(made)] = held
+        elif former in self.inputs:
+            self.is_mixed |= any(former in self.used_by(job) for job in self.jobs)
+            self.inputs = [held if v is former else v for v in self.inputs]
+        elif id(source) in self.filled:
+            self.filled[id(made)] = held
+            self._sources[held] = former
+        else:
+            # The host has computed it.
+            self.is_mixed = True
+        if former in self.tables:
+            self._note_words(held, address)
 
     def _around(self, address: int) -> Held | None:
         """Return the buffer in which an address lies."""
         if address < _LOWEST_ADDRESS:
             return None
-        held = self._at.get(address) or self._foreign_at(address)
+        held = self._known_at(address)
         if held is None:
             for held in self._held.values():
                 if 0 <= address - held.buffer.address < held.buffer.size_bytes:
@@ -165,11 +186,20 @@ class Tape(recorders.Recorder):
         """Note that the host reads an entry."""
         if id(buffer) in self.filled:
             return value
+        self._note_place(buffer.device)
         held = self._held.get(id(buffer))
         if held is None:
             held = self.foreign[id(buffer)] = self._hold(buffer)
         self.reads.append(Read(len(self.jobs), held, dtype, position))
         return self._meet(len(self.reads) - 1, value)
+
+    def _note_place(self, where: Attached | None) -> None:
+        """Note where something happens."""
+        if where is not self.device:
+            # What has been recorded so far may be nothing but numbers.
+            is_first = self.device is None and not (self.jobs or self.reads)
+            self.is_mixed |= not is_first
+            self.device = where
 
     def note_job(
         self,
@@ -185,12 +215,11 @@ class Tape(recorders.Recorder):
         summary: history.Entry,
     ) -> None:
         """Note a job."""
+        self._note_place(device.away.get(get_ident()))
         words = np.frombuffer(args, "<u8", len(args) // 8).tolist()
         patches = []
         for slot, word in enumerate(words):
-            held = self._at.get(word)
-            if held is None and word >= _LOWEST_ADDRESS:
-                held = self._foreign_at(word)
+            held = self._known_at(word) if word >= _LOWEST_ADDRESS else None
             if held is not None:
                 patches.append((slot, held))
         self.jobs.append(
@@ -217,9 +246,14 @@ class Tape(recorders.Recorder):
                 found += [v for _, v, _ in self.tables[held][1] if v not in found]
         return found
 
-    def _foreign_at(self, address: int) -> Held | None:
-        """Return a buffer of which nothing was known until it is used."""
-        buffer = buffers.at_address(address)
+    def _known_at(self, address: int) -> Held | None:
+        """Return the buffer at an address of what computes; it may be new to us."""
+        here = device.away.get(get_ident())
+        held = self._at.get((here, address))
+        if held is not None:
+            return held
+        find = buffers.at_address if here is None else here.at_address
+        buffer = find(address)
         if buffer is None:
             return None
         held = self.foreign[id(buffer)] = self._hold(buffer)

@@ -12,6 +12,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import pickle
@@ -19,7 +20,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,8 @@ import pytest
 from lumijit import spec
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.runtime import cpu, device
-from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.device import Attached, DeviceId
+from lumijit.runtime.attached import Attached
+from lumijit.runtime.device import DeviceId, Mark
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
@@ -51,6 +53,7 @@ class EmulatedDevice(Attached):
     name = "an emulated device"
     backend = JitBackend.CUDA
     target = "thread"
+    stream = 4096
 
     def __init__(self, id: DeviceId, limit_bytes: int = 1 << 30) -> None:
         super().__init__(id)
@@ -58,15 +61,29 @@ class EmulatedDevice(Attached):
         self.limit_bytes = limit_bytes
         #: The names of kernels that were launched.
         self.launched: list[str] = []
+        #: Which streams have waited: for the first of a pair, the second.
+        self.ordered: list[tuple[int, int]] = []
         # Threads take turns, and Ctrl-C interrupts no answer: nobody else asks.
         self._asker = concurrent.futures.ThreadPoolExecutor(1)
         self._owner = os.getpid()
+        # What was launched and may still run, and the word that ends its loops.
+        self._running: deque[tuple[str, Any]] = deque()
+        shared = os.memfd_create("cancel")
+        os.ftruncate(shared, mmap.PAGESIZE)
+        self._word = mmap.mmap(shared, mmap.PAGESIZE)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.emulated_device"],
+            [sys.executable, "-m", "tests.emulated_device", str(shared)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[1],
+            pass_fds=[shared],
         )
+        os.close(shared)
+
+    @functools.cached_property
+    def cancel_address(self) -> int:
+        """Where the process has the word."""
+        return int(self._ask("looking for the word", "word"))
 
     @property
     def is_lost(self) -> bool:
@@ -75,16 +92,26 @@ class EmulatedDevice(Attached):
 
     def close(self) -> None:
         """End the process."""
-        self._asker.shutdown()
         self._process.kill()
+        self._asker.shutdown()
         self._process.communicate()
 
     def _ask(self, doing: str, name: str, *args: Any) -> Any:
         """Have the process do something."""
+        try:
+            return self._answer(doing, self._begin(doing, name, *args))
+        except KeyboardInterrupt:
+            self.interrupt()
+            raise
+
+    def _begin(self, doing: str, name: str, *args: Any) -> Any:
         if os.getpid() != self._owner:
             raise self._error(f"{doing}: a forked child can't use the device")
+        return self._asker.submit(self._exchange, name, args)
+
+    def _answer(self, doing: str, asked: Any) -> Any:
         try:
-            is_done, answer = self._asker.submit(self._exchange, name, args).result()
+            is_done, answer = asked.result()
         except (BrokenPipeError, EOFError) as error:
             self._process.wait()
             code = self._process.returncode
@@ -120,14 +147,34 @@ class EmulatedDevice(Attached):
         """Let memory go."""
         self._ask("freeing memory", "give", address)
 
-    def copy_in(self, buffer: Buffer, address: int, size_bytes: int) -> None:
+    def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Send bytes."""
-        data = ctypes.string_at(address, size_bytes)
-        self._ask("copying to the device", "write", buffer.address, data)
+        data = ctypes.string_at(source, size_bytes)
+        self._ask("copying to the device", "write", address, data)
 
     def copy_out(self, address: int, size_bytes: int) -> bytearray:
         """Get bytes."""
         return bytearray(self._ask("copying", "read", address, size_bytes))
+
+    def copy_within(self, to: int, source: int, size_bytes: int) -> None:
+        """Have the process copy."""
+        self._ask("copying", "move", to, source, size_bytes)
+
+    def room_at(self, address: int) -> int:
+        """Ask the process."""
+        return int(self._ask("asking for memory", "room", address))
+
+    def follow(self, stream: int) -> None:
+        """Note that another stream is waited for."""
+        self.ordered.append((stream, self.stream))
+
+    def lead(self, stream: int) -> None:
+        """Note that another stream waits."""
+        self.ordered.append((self.stream, stream))
+
+    def settle(self) -> None:
+        """Note that all streams are waited for."""
+        self.ordered.append((0, self.stream))
 
     def compile(self, ir: str) -> bytes:
         """Return machine code: the processor is the same."""
@@ -139,19 +186,54 @@ class EmulatedDevice(Attached):
         return Loaded(symbol, number, len(code))
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
-        """Have a kernel run to its end."""
+        """Have a kernel run."""
         self.launched.append(kernel.name)
         doing = f"launching kernel {kernel.name}"
-        self._ask(doing, "launch", kernel.number, args, size, block)
+        asked = self._begin(doing, "launch", kernel.number, args, size, block)
+        self._running.append((doing, asked))
+
+    def drain(self) -> None:
+        """Wait for what runs."""
+        while self._running:
+            self._answer(*self._running[0])
+            self._running.popleft()
+
+    def cancel(self) -> None:
+        """Set the word that both processes see; it is cleared behind what runs."""
+        self._word[:4] = b"\1\0\0\0"
+        doing = "ending loops"
+        self._running.append((doing, self._begin(doing, "calm")))
+
+    def mark(self, is_timed: bool) -> EmulatedMark:
+        """Note the time when all is done."""
+        if is_timed:
+            self.wait()
+        return EmulatedMark(self, is_timed)
+
+
+class EmulatedMark(Mark):
+    """A place behind what runs."""
+
+    def __init__(self, device: EmulatedDevice, is_timed: bool) -> None:
+        self.handle = len(device.launched)
+        self._device = device
+        self._last = [asked for _, asked in device._running][-1:]
+        self._time = time.perf_counter() if is_timed else None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether what ran is done."""
+        return all(asked.done() for asked in self._last)
 
     def wait(self) -> None:
-        """Return at once: nothing is under way."""
+        """Wait for all."""
+        self._device.wait()
 
-    def timed(self, code: Callable[[], None]) -> float:
-        """Measure by the clock."""
-        started = time.perf_counter()
-        code()
-        return time.perf_counter() - started
+    def seconds_until(self, end: EmulatedMark) -> float:
+        """Subtract times."""
+        assert self._time is not None
+        assert end._time is not None
+        return end._time - self._time
 
 
 @contextlib.contextmanager
@@ -220,6 +302,7 @@ class _Process:
         self._protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self._areas: dict[int, tuple[int, int]] = {}
         self._kernels: list[tuple[cpu.Kernel, Any]] = []
+        self._word = mmap.mmap(int(sys.argv[1]), mmap.PAGESIZE)
         self._signature = ctypes.CFUNCTYPE(
             None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
         )
@@ -236,11 +319,24 @@ class _Process:
         self._areas[address] = int(start), size + page
         return address
 
+    def word(self) -> int:
+        return ctypes.addressof(ctypes.c_char.from_buffer(self._word))
+
+    def calm(self) -> None:
+        self._word[:4] = bytes(4)
+
     def give(self, address: int) -> None:
         self._unmap(*self._areas.pop(address))
 
     def write(self, address: int, data: bytes) -> None:
         ctypes.memmove(address, data, len(data))
+
+    def move(self, to: int, source: int, size_bytes: int) -> None:
+        ctypes.memmove(to, source, size_bytes)
+
+    def room(self, address: int) -> int:
+        ends = (start + size - mmap.PAGESIZE for start, size in self._areas.values())
+        return min((end - address for end in ends if end > address), default=0)
 
     def read(self, address: int, size_bytes: int) -> bytes:
         return ctypes.string_at(address, size_bytes)

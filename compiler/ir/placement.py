@@ -21,6 +21,7 @@ from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, REGIONS
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.runtime import buffers, device, recorders, workers
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import DeviceId, find
 from lumijit.runtime.dtypes import UINT32
@@ -60,7 +61,7 @@ def placed(node: Node, where: DeviceId | None) -> Node:
     """
     if where is None or node.op is not EVALUATED:
         return node
-    if node.vertex is not None or _own(node) is not None:
+    if node.vertex is not None or owner(node) is not None:
         return node
     used.add(where)
     assert node.buffer is not None
@@ -69,7 +70,7 @@ def placed(node: Node, where: DeviceId | None) -> Node:
     return made
 
 
-def _own(node: Node) -> DeviceId | None:
+def owner(node: Node) -> DeviceId | None:
     """Return which device a leaf belongs to."""
     if node.buffer is not None and node.buffer.device is not None:
         return cast(DeviceId, node.buffer.device.id)
@@ -105,8 +106,10 @@ def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
             if not todo:
                 stack.pop()
                 if id(node) not in known:
-                    owners = (known[id(n)] for n in below)
-                    known[id(node)] = _joined({_own(node), *owners})
+                    owners = {owner(node), *(known[id(n)] for n in below)}
+                    if len(owners - {None}) > 1:
+                        raise _mixed(node)
+                    known[id(node)] = _joined(owners)
         found.setdefault(known[id(root)], []).append(root)
     if len(found) > 1:
         _follow(found)
@@ -136,15 +139,37 @@ def _follow(found: dict[DeviceId | None, list[Node]]) -> None:
 
 
 def _joined(owners: set[DeviceId | None]) -> DeviceId | None:
+    """Return the one device to which nodes belong that are computed together."""
     several = owners - {None}
     if len(several) > 1:
-        names = " and ".join(sorted(f"{d.backend}:{d.number}" for d in several if d))
-        raise BackendError(
-            "evaluation",
-            f"arrays of several devices meet in one computation ({names})",
-            "make all of them on one device, or copy by way of NumPy arrays.",
-        )
+        raise _meeting(" and ".join(sorted(map(_name, several))))
     return several.pop() if several else None
+
+
+def _name(where: DeviceId | None) -> str:
+    assert where is not None
+    return f"{where.backend}:{where.number}"
+
+
+def _mixed(node: Node) -> BackendError:
+    """Return the error that a node is made of arrays of several devices: of which."""
+    found: dict[str, str] = {}
+    for leaf in reached((node,), _below):
+        where = owner(leaf)
+        if where is not None:
+            kind = "an array" if leaf.op is EVALUATED else "a range"
+            text = f"{kind} of {leaf.size} {leaf.type} on {_name(where)}"
+            found.setdefault(_name(where), text)
+    return _meeting(" and ".join(text for _, text in sorted(found.items())))
+
+
+def _meeting(what: str) -> BackendError:
+    return BackendError(
+        "evaluation",
+        f"arrays of several devices meet in one computation ({what})",
+        "make all of them on one device (lumijit.scoped_device), or copy one by way "
+        "of the host: Float(x.numpy()).",
+    )
 
 
 def there(nodes: Iterable[Node]) -> device.on:
@@ -153,13 +178,22 @@ def there(nodes: Iterable[Node]) -> device.on:
     Raises:
         BackendError: if that device isn't there.
     """
-    owner = _joined(set(by_device(nodes))) if used else None
-    return device.on(device.away.get(get_ident()) if owner is None else find(owner))
+    return at(_joined(set(by_device(nodes))) if used else None)
+
+
+def owner_of(*nodes: Node) -> DeviceId | None:
+    """Return which device computes nodes; None if they belong nowhere."""
+    return _joined(set(by_device(nodes)))
+
+
+def at(where: DeviceId | None) -> device.on:
+    """Have this thread compute on a device; where it does if that is None."""
+    return device.on(device.away.get(get_ident()) if where is None else find(where))
 
 
 def is_elsewhere(*nodes: Node) -> bool:
     """Tell whether nodes belong to a device that this thread doesn't compute on."""
-    owner = _joined(set(by_device(nodes)))
+    owner = owner_of(*nodes)
     return owner is not None and find(owner) is not device.away.get(get_ident())
 
 
@@ -176,8 +210,6 @@ def bring(node: Node) -> None:
     if target is None or buffer.device is target:
         return
     assert buffer.device is None
-    if recorders.listening:
-        recorders.present().note_elsewhere()
     workers.sync()
     buffer.check_intact()
     addressed = node.attr if isinstance(node.attr, tuple) else None
@@ -187,15 +219,23 @@ def bring(node: Node) -> None:
         node.buffer, node.attr = _copied(buffer, target), addressed
 
 
-def _copied(buffer: Buffer, target: device.Attached) -> Buffer:
+def _copied(buffer: Buffer, target: Attached) -> Buffer:
     """Return memory of a device with what the host's has."""
-    made = target.allocate(buffer.size_bytes)
-    target.copy_in(made, buffer.address, buffer.size_bytes)
+    return _filled(buffer, target, buffer.address)
+
+
+def _filled(buffer: Buffer, target: Attached, address: int) -> Buffer:
+    """Return memory of a device for what the host's has, with bytes of an address."""
+    with recorders.hearing(None):
+        made = target.allocate(buffer.size_bytes)
+    target.copy_in(made.address, address, buffer.size_bytes)
+    if recorders.listening:
+        recorders.present().note_brought(buffer, made, address)
     return made
 
 
 def _with_addresses(
-    table: Node, target: device.Attached
+    table: Node, target: Attached
 ) -> tuple[Buffer, tuple[Address, ...]]:
     """Return a table's memory on a device, with arrays there as what it addresses."""
     assert table.buffer is not None
@@ -216,8 +256,7 @@ def _with_addresses(
             moved[held.address] = there
         entries[places] = there.address
         addressed.append(Address(array, there, places))
-    made = target.allocate(table.buffer.size_bytes)
-    target.copy_in(made, entries.ctypes.data, entries.nbytes)
+    made = _filled(table.buffer, target, entries.ctypes.data)
     return made, tuple(addressed)
 
 

@@ -168,10 +168,13 @@ def _run_apart(wanted: list[Node]) -> None:
 
 
 def _run_by_device(wanted: list[Node]) -> None:
-    """Run what the host computes, and then what devices do, each with its memory."""
+    """Run what each device computes, with its memory; first what belongs nowhere.
+
+    That is computed where this thread does, which is the host but for recordings.
+    """
     for owner, nodes in placement.by_device(wanted).items():
         if nodes:
-            with device.on(None if owner is None else device.find(owner)):
+            with placement.at(owner):
                 placement.bring_all(nodes)
                 _run(nodes)
 

@@ -7,12 +7,21 @@ import struct
 import sys
 
 from lumijit.compiler.launch import named_kernels
-from lumijit.runtime import buffers, pool_layout, workers
+from lumijit.runtime import buffers, device, pool_layout, workers
 from lumijit.runtime.dtypes import INT64
 from lumijit.runtime.pool_ir import platform_for
 
 
-class Mark:
+def mark(where: device.DeviceId | None, is_timed: bool) -> device.Mark:
+    """Return a place behind all that was launched on a device, or on the host.
+
+    Raises:
+        BackendError: if the device isn't there.
+    """
+    return HostMark(is_timed) if where is None else device.find(where).mark(is_timed)
+
+
+class HostMark(device.Mark):
     """A place among launches. If it is timed, a kernel of its own notes the time."""
 
     def __init__(self, is_timed: bool) -> None:
@@ -23,18 +32,22 @@ class Mark:
             where = workers.pool_address() + pool_layout.CLOCK
             args = struct.pack("<2Q", where, self._buffer.address)
             named_kernels.launch(kernel, args, 1, 1, writes=(self._buffer,))
-        self.ticket = workers.last_ticket()
+        self.handle = workers.last_ticket()
 
     @property
     def is_done(self) -> bool:
         """Whether all that was launched before is done."""
-        return workers.completed_ticket() >= self.ticket
+        return workers.completed_ticket() >= self.handle
 
     def wait(self) -> None:
         """Wait until it is."""
-        workers.wait(self.ticket)
+        workers.wait(self.handle)
 
-    def nanoseconds(self) -> int:
+    def seconds_until(self, end: HostMark) -> float:
+        """Return how much later another one was."""
+        return (end._nanoseconds() - self._nanoseconds()) / 1e9
+
+    def _nanoseconds(self) -> int:
         """Return when it was, by a clock that only goes forward."""
         self.wait()
         assert self._buffer is not None

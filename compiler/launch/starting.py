@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from threading import get_ident
 from typing import Any, TypeVar
 
 from lumijit.runtime import cpu, device, history, log, recorders, workers
@@ -50,7 +51,18 @@ def start(
         started, barrier, is_helpable, slots: as in `workers.submit`.
     """
     if away and device.present() is not device.HOST:
-        return _start_away(kernel, args, size, block_size, report, subject, started)
+        return _start_away(
+            kernel,
+            args,
+            size,
+            block_size,
+            writes,
+            not is_helpable,
+            report,
+            summary,
+            subject,
+            started,
+        )
     if recorders.listening:
         recorders.present().note_job(
             kernel,
@@ -92,18 +104,25 @@ def _start_away(
     args: bytes,
     size: int,
     block_size: int,
+    writes: Iterable[Buffer],
+    has_loops: bool,
     report: Callable[[T, int, float], None],
+    summary: Callable[[T], history.Entry],
     subject: T,
     started: list[int] | None,
 ) -> None:
     """Launch a kernel on the device that this thread computes on."""
-    present, seconds = device.present(), 0.0
+    present, seconds = away[get_ident()], 0.0
     if recorders.listening:
-        recorders.present().note_elsewhere()
+        told = None, not has_loops, workers.ALL_SLOTS, summary(subject)
+        recorders.present().note_job(
+            kernel, args, size, block_size, False, writes, *told
+        )
     if flags.kernel_history:
         seconds = present.timed(lambda: present.launch(kernel, args, size, block_size))
     else:
         present.launch(kernel, args, size, block_size)
+    present.note_launch(writes, has_loops)
     if started is not None:
         started.append(1)
     if flags.kernel_history or log.level >= _INFO:

@@ -162,7 +162,7 @@ def describe(
     targets: list[Destination] = []
     numbers: dict[int, int] = {}
     count = inside = 0
-    is_any_cancelled = workers.has_cancelled()
+    is_any_cancelled = workers.has_cancelled() or bool(away)
     reached = [*outputs, *effects]
     for node in reached:
         name = id(node)

@@ -44,6 +44,8 @@ class _Exposed:
 
     def copied(self, node: Node, buffer: Buffer) -> Buffer:
         """Return a copy of the memory as it is now."""
+        if buffer.device is not None:
+            return copied_there(buffer)
         known = self.copy() if self.copy is not None else None
         if known is not None:
             workers.sync()
@@ -57,6 +59,15 @@ class _Exposed:
         workers.sync()
         self.copy = ref(made)
         return made
+
+
+def copied_there(buffer: Buffer) -> Buffer:
+    """Return a copy of a device's memory on that device, which nobody writes to."""
+    where = buffer.device
+    made: Buffer = where.allocate(buffer.size_bytes)
+    where.copy_within(made.address, buffer.address, buffer.size_bytes)
+    made._owner = buffers.SNAPSHOT
+    return made
 
 
 def _words(buffer: Buffer, node: Node) -> Any:
@@ -80,8 +91,10 @@ def note(node: Node, holder: Holder | None = None) -> None:
     """
     buffer = node.buffer
     assert buffer is not None
-    if buffer._owner is buffers.SNAPSHOT or buffer.device is not None:
-        # (What Python sees of a device's memory is a copy.)
+    if buffer._owner is buffers.SNAPSHOT:
+        return
+    if buffer.device is not None and not buffer.is_foreign:
+        # What Python sees of a device's memory is a copy, other libraries see all.
         return
     _seen.clear()
     exposed = _all.get(id(buffer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from lumijit.array_types import declare_namespace, member
@@ -12,6 +13,8 @@ __all__ = declare_namespace(CUDA, is_diff=False)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Event":
+        return import_module("lumijit.debug.events").CudaEvent
     return member("cuda", name, globals())
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from lumijit.compiler.launch.marks import Mark
+from lumijit.compiler.launch.marks import mark
+from lumijit.runtime.device import DeviceId, Mark
 from lumijit.runtime.errors import ArrayTypeError, StateError
+from lumijit.spec import CUDA, LLVM
 
-__all__ = ["Event"]
+__all__ = ["CudaEvent", "Event"]
 
 
 class Event:
@@ -29,14 +31,22 @@ class Event:
     (True, True)
     """
 
+    _backend = LLVM
+
     def __init__(self, enable_timing: bool = True) -> None:
         """Make an event that hasn't been recorded."""
         self._is_timed = bool(enable_timing)
         self._mark: Mark | None = None
+        self._device: DeviceId | None = None
 
     def record(self) -> None:
-        """Move the event behind all that has been launched."""
-        self._mark = Mark(self._is_timed)
+        """Move the event behind all that has been launched.
+
+        Raises:
+            BackendError: if that is on a device which isn't there.
+        """
+        self._device = self._backend.device
+        self._mark = mark(self._device, self._is_timed)
 
     def query(self) -> bool:
         """Tell whether the event has happened; one that isn't recorded has."""
@@ -57,7 +67,8 @@ class Event:
             The time in milliseconds.
 
         Raises:
-            StateError: if one isn't recorded, or has no time.
+            StateError: if one isn't recorded, or has no time, or if they are of
+                different devices.
             ArrayTypeError: if the argument is no event.
         """
         if not isinstance(end_event, Event):
@@ -66,9 +77,17 @@ class Event:
                 f"expected an Event, got {type(end_event).__name__!r}",
                 "pass the event at the end.",
             )
-        return (end_event._time() - self._time()) / 1e6
+        end, start = end_event._timed(), self._timed()
+        if self._device != end_event._device:
+            names = (_name(event._device) for event in (self, end_event))
+            raise StateError(
+                "Event.elapsed_time",
+                f"the events are of different devices ({' and '.join(names)})",
+                "record both on one device.",
+            )
+        return start.seconds_until(end) * 1e3
 
-    def _time(self) -> int:
+    def _timed(self) -> Mark:
         if not self._is_timed:
             raise StateError(
                 "Event.elapsed_time",
@@ -79,9 +98,28 @@ class Event:
             raise StateError(
                 "Event.elapsed_time", "the event isn't recorded", "call 'record' first."
             )
-        return self._mark.nanoseconds()
+        return self._mark
 
     @property
     def handle(self) -> int:
-        """The number of the last launch before the event; 0 if there was none."""
-        return 0 if self._mark is None else self._mark.ticket
+        """The number of the last launch before the event; 0 if there was none.
+
+        On a GPU, the driver's handle of the event.
+        """
+        return 0 if self._mark is None else self._mark.handle
+
+
+class CudaEvent(Event):
+    """A place in the order of what is launched on a GPU: `lumijit.cuda.Event`.
+
+    That is the GPU in use when the event is recorded: see `lumijit.scoped_device`.
+
+    Args:
+        enable_timing: whether to note when that is.
+    """
+
+    _backend = CUDA
+
+
+def _name(where: DeviceId | None) -> str:
+    return "the CPU" if where is None else f"{where.backend}:{where.number}"

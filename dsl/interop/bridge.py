@@ -16,7 +16,7 @@ import numpy as np
 from lumijit.base import ArrayBase
 from lumijit.derivatives.custom import CustomOp, custom
 from lumijit.derivatives.functional import jvp, vjp
-from lumijit.interop.exchange import package, to_jax, to_torch
+from lumijit.interop.exchange import host_jax, host_torch, package
 from lumijit.pytree import children, is_container, rebuild
 from lumijit.runtime.dtypes import VALUES
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
@@ -44,7 +44,7 @@ class _Torch:
         return bool(value.is_floating_point())
 
     def given(self, array: Any) -> Any:
-        return to_torch(array)
+        return host_torch(array)
 
     def contents(self, value: Any) -> np.ndarray[Any, Any]:
         data: np.ndarray[Any, Any] = value.detach().cpu().contiguous().numpy()
@@ -114,7 +114,7 @@ class _Jax:
         return bool(self.module.numpy.issubdtype(value.dtype, np.floating))
 
     def given(self, array: Any) -> Any:
-        return to_jax(array)
+        return host_jax(array)
 
     def contents(self, value: Any) -> np.ndarray[Any, Any]:
         if isinstance(value, self.module.core.Tracer):

@@ -42,21 +42,45 @@ def capsule(array: Any, options: dict[str, Any]) -> Any:
 
     The stream is none of a processor's.
     """
+    if array._spec.backend.device is not None:
+        device_memory = import_module("lumijit.interop.device_memory")
+        return device_memory.capsule(array, options)
     options.pop("stream", None)
     return writable(array).__dlpack__(**options)
 
 
+def _given(array: Any) -> Any:
+    """Return what tells others of the contents: where a device has them, or NumPy."""
+    return writable(array) if array._spec.backend.device is None else array
+
+
 def to_torch(array: Any) -> Any:
-    """Return a PyTorch tensor of an array's contents."""
+    """Return a PyTorch tensor of an array's contents, on the same device."""
+    return package("torch", "torch()").from_dlpack(_given(array))
+
+
+def host_torch(array: Any) -> Any:
+    """Return a PyTorch tensor on the CPU."""
     return package("torch", "torch()").from_dlpack(writable(array))
 
 
 def to_jax(array: Any) -> Any:
-    """Return a JAX array of an array's contents; a copy, as those never change."""
+    """Return a JAX array of an array's contents, on the same device.
+
+    On the CPU it is a copy, as those never change; ours on a device don't, once others
+    see them.
+    """
+    if array._spec.backend.device is not None:
+        return package("jax.dlpack", "jax()").from_dlpack(array)
+    return host_jax(array)
+
+
+def host_jax(array: Any) -> Any:
+    """Return a JAX array with a copy of the contents."""
     return package("jax.numpy", "jax()").asarray(array.numpy().copy())
 
 
 def to_tf(array: Any) -> Any:
     """Return a TensorFlow tensor of an array's contents."""
     exchange = package("tensorflow", "tf()").experimental.dlpack
-    return exchange.from_dlpack(writable(array).__dlpack__())
+    return exchange.from_dlpack(_given(array).__dlpack__())

@@ -21,7 +21,7 @@ from lumijit.replay.playback import (
 )
 from lumijit.replay.tokens import is_settled
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.replay import replay_of
+from lumijit.runtime.replay_layout import replay_of
 
 
 class UnknownObjectError(Exception):

@@ -74,20 +74,20 @@ def context() -> tuple[Any, ...]:
     )
 
 
-#: Where that begins in a key; before it is what tells arrays.
-CONTEXT = 4
+#: Where a key has what tells arrays; `context` is behind that.
+ARRAYS = 3
 
 
 def without_sizes(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a key but for what tells arrays."""
-    return key[: CONTEXT - 1] + key[CONTEXT:]
+    return key[:ARRAYS] + key[ARRAYS + 1 :]
 
 
 _DIFFERENCES = (
     "arguments have other types, another structure, or other constants",
     "what the function reaches besides arguments has another structure or constants",
     "other containers are one",
-    "arrays have other sizes, or derivatives",
+    "arrays have other sizes, derivatives, or devices",
     "flags have changed",
     "other derivatives are suspended",
     "the number of threads has changed",
@@ -120,7 +120,7 @@ def _difference(before: tuple[Any, ...], key: tuple[Any, ...], call: Call) -> st
     """Say in what a call differs from another one."""
     for text, old, new in zip(_DIFFERENCES, before, key, strict=True):
         if old != new:
-            if old is before[CONTEXT - 1]:
+            if old is before[ARRAYS]:
                 arrays = zip(call.array_names(), call.arrays, strict=True)
                 sizes = ", ".join(f"{n}: {len(a)}" for n, a in arrays)
                 text = f"{text} (now {sizes})"

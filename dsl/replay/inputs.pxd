@@ -28,6 +28,8 @@ cdef class Call:
     cdef public list arrays
     cdef public list numbers
     cdef public list inputs
+    cdef public object device
+    cdef public bint has_several_devices
 
     cpdef tuple key(self)
 

@@ -8,11 +8,12 @@ with equal keys look alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any, Final
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
-from lumijit.compiler.ir import vertices
+from lumijit.compiler.ir import placement, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
@@ -27,6 +28,9 @@ from lumijit.instances import InstanceArray
 from lumijit.nested import NestedArray
 from lumijit.replay.surroundings import Surroundings, instances_of
 from lumijit.replay.tokens import NUMBERS, is_settled, object_token, value_token
+from lumijit.runtime import device
+from lumijit.runtime.attached import Attached
+from lumijit.runtime.device import find
 
 
 class Arguments:
@@ -165,6 +169,25 @@ class Call:
         self.inputs = as_inputs(self.arrays)
         if evaluate.evaluate_all(self.inputs):
             self.inputs = as_inputs(self.arrays)
+        #: Which device is to run it, if not the host; several can't.
+        self.device: Attached | None = None
+        self.has_several_devices = False
+        if placement.used:
+            self._meet_on_device()
+
+    def _meet_on_device(self) -> None:
+        """Have all inputs lie on the device to which they belong, if it is one."""
+        kinds = {array._spec.backend.device for array in self.arrays}
+        owners = {placement.owner(node) for node in self.inputs} - {None}
+        if not owners:
+            owners = kinds - {None}
+        self.has_several_devices = len(owners) > 1 or (bool(owners) and None in kinds)
+        if owners and not self.has_several_devices:
+            (found,) = owners
+            assert found is not None
+            self.device = find(found)
+            with device.on(self.device):
+                placement.bring_all(self.inputs)
 
     def run(self, values: Sequence[Any]) -> Any:
         """Call the function with arguments like those of the call."""
@@ -177,6 +200,10 @@ class Call:
         arguments, surroundings = self.arguments, self.surroundings
         aliases = surroundings.aliases(arguments.containers)
         tokens = array_tokens(self.arrays, self.inputs)
+        if self.device is not None:
+            tokens += (self.device,)
+        if device.chosen:
+            tokens += (device.chosen.get(get_ident()),)
         return (arguments.key, surroundings.key, aliases, tokens)
 
     def place(self, index: int) -> Location:

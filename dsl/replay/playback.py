@@ -22,7 +22,7 @@ from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.replay import Replay, Run
+from lumijit.runtime.replay import Replay
 
 # Numbers that kernels read lie apart, each in its line of the cache.
 LINE = 64
@@ -177,7 +177,7 @@ class Recording:
         """Return where the inputs lie, and the memory of numbers that kernels read."""
         found: list[int] = []
         literals: list[int] = []
-        has_cancelled = workers.has_cancelled()
+        has_cancelled = workers.has_cancelled() or self.replay.device is not None
         for k, node in enumerate(inputs):
             buffer = node.buffer
             if buffer is None:
@@ -193,7 +193,8 @@ class Recording:
         lines = [line_of(inputs[k].type, inputs[k].attr) for k in literals]
         for slot, value in zip(self.slots, stored, strict=True):
             lines.append(line_of(slot.dtype, value))
-        block = buffers.filled(b"".join(lines))
+        data, where = b"".join(lines), self.replay.device
+        block = buffers.filled(data) if where is None else where.filled(data)
         address = block.address
         for k in literals:
             found[k] = address
@@ -277,7 +278,7 @@ class _Pieces:
         addresses, self._block = recording.addresses(inputs, nothing)
         count = len(addresses)
         self._lines = addresses[count - len(nothing) :]
-        self._run = Run(recording.replay, addresses)
+        self._run = recording.replay.begin(addresses)
 
     def entry(self, number: int, numbers: list[Any]) -> Any:
         """Run the jobs up to a place, given the numbers known there, and read."""
@@ -292,11 +293,16 @@ class _Pieces:
 
     def _write(self, numbers: list[Any]) -> None:
         recording = self._recording
+        device = recording.replay.device
         stored = recording.stored(numbers)
         for slot, value, address in zip(
             recording.slots, stored, self._lines, strict=True
         ):
-            ctypes.memmove(address, line_of(slot.dtype, value), LINE)
+            line = line_of(slot.dtype, value)
+            if device is None:
+                ctypes.memmove(address, line, LINE)
+            else:
+                device.write(address, line)
 
 
 def line_of(dtype: DType, value: Any) -> bytes:

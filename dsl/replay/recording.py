@@ -34,10 +34,12 @@ from lumijit.replay.playback import (
     line_of,
 )
 from lumijit.replay.tokens import NUMBERS
-from lumijit.runtime import buffers, recorders
+from lumijit.runtime import buffers, device, recorders
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import RecordingError, where
 from lumijit.runtime.tape import Tape
+
+_SEVERAL = "its arrays are on several devices"
 
 
 class Outcome(NamedTuple):
@@ -66,7 +68,9 @@ def record(call: Call, has_breaks: bool) -> Outcome:
     Raises:
         RecordingError: if the function does what no replay can repeat.
     """
-    with contextlib.closing(_Recorder(call, has_breaks)) as recorder:
+    recorder = _Recorder(call, has_breaks)
+    # What belongs nowhere is computed where all else is.
+    with contextlib.closing(recorder), device.on(call.device):
         recording, result = recorder.record()
         found = recorder.problem, recorder.is_tracked, recorder.arithmetic
     return Outcome(recording, *found, result)
@@ -79,7 +83,7 @@ class _Recorder:
         self.call = call
         self.has_breaks = has_breaks
         # Why there is no recording.
-        self.problem = ""
+        self.problem = _SEVERAL if call.has_several_devices else ""
         self.is_tracked: list[bool] | None = None
         self.construct = f"@kernel {call.name}"
         self.arrays = call.arrays
@@ -126,7 +130,8 @@ class _Recorder:
         with self._inputs_in_memory(), self._numbers_replaced() as values:
             # (Who else refers to memory is asked later, so nothing here may.)
             memory = (node.buffer for node in self.inputs)
-            self.tape = Tape(memory, self._refuse_reading, self._entry)
+            where = self.call.device
+            self.tape = Tape(memory, self._refuse_reading, self._entry, where)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
                 drawn, gradients = self._random_states(), _gradients()
@@ -140,8 +145,8 @@ class _Recorder:
                 puts, left = self._changes()
                 self.parts = pytree.Parts((result, *left))
                 evaluate.evaluate(self._found())
-            if self.tape.is_elsewhere:
-                self.problem = "it computes on a device, whose launches aren't replayed"
+            if self.tape.is_mixed:
+                self.problem = self.problem or _SEVERAL
             self._check_foreign()
             self._check_gradients(gradients)
             recording = None if self.problem else self._description(puts)
@@ -286,7 +291,9 @@ class _Recorder:
         node = self.slot_nodes.get(key)
         if node is None:
             slot = Slot(number.index, dtype, construct, cuts)
-            buffer = buffers.filled(line_of(dtype, slot.stored(number.value)))
+            line = line_of(dtype, slot.stored(number.value))
+            where = self.tape.device
+            buffer = buffers.filled(line) if where is None else where.filled(line)
             self.tape.add_input(buffer)
             self.slots.append(slot)
             node = self.slot_nodes[key] = trace.from_buffer(dtype, buffer, 1)

@@ -22,10 +22,11 @@ from lumijit.replay.codec import (
     encode_tree,
 )
 from lumijit.replay.differentiated import Differentiated, Recorded
-from lumijit.replay.entries import Entry
+from lumijit.replay.entries import ARRAYS, Entry
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.replay.playback import Leaf, Made, Put, Recording, Slot
 from lumijit.runtime import cache, cpu
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.errors import RecordingError
 from lumijit.runtime.replay_image import Blobs, MissingCodeError, described, restored
 
@@ -36,7 +37,13 @@ _FORMAT = 3
 
 def save(construct: str, path: str, entries: Iterable[Keyed]) -> None:
     """Write recordings to a file."""
-    blobs = Blobs()
+    blobs, entries = Blobs(), list(entries)
+    if any(isinstance(t, Attached) for key, _ in entries for t in key[ARRAYS]):
+        raise RecordingError(
+            f"{construct}.save",
+            "a recording runs on a device, and only those of the CPU can be saved",
+            "save what was recorded with arrays of lumijit.llvm; after clear(), say.",
+        )
     try:
         found = _described(entries, blobs)
     except UnknownValueError as error:

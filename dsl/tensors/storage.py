@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lumijit import indexing, initialize, printing, promotion
-from lumijit.arrays import FlatArray
+from lumijit.arrays import FlatArray, device_entries, is_on_device
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.record import memory
 from lumijit.enums import VarState
@@ -360,6 +361,9 @@ def _entries(cls: Any, value: Any) -> tuple[Any, Shape]:
         return flat(entries), shape
     if isinstance(value, (*initialize.SEQUENCES, Iterator)):
         return _sequence(cls, list(value))
+    if flat._spec.backend.device is not None and is_on_device(value):
+        node, shape = device_entries(value, cls.__name__)
+        return wrap(flat, trace.cast_to(node, flat._spec.dtype)), shape
     if initialize.offers_array(value):
         data = initialize.host_array(value, cls.__name__)
         return flat(data.reshape(-1)), data.shape

@@ -5,12 +5,13 @@ changes in both: an argument, an object, a variable outside, a flag, what is tra
 Results and all that the function can leave anything in have to agree after each call,
 and so have derivatives by what is tracked.
 
-    python -m tests.fuzz.kernels --count 200
+    python -m tests.fuzz.kernels --count 200 [--target device]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import sys
 import tempfile
@@ -26,6 +27,7 @@ import numpy as np
 import lumijit as dr
 from lumijit.llvm import ad as t
 from lumijit.runtime.errors import RecordingError
+from tests.emulated_device import standing_in
 
 HEAD = """
 import lumijit as dr
@@ -383,7 +385,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--calls", type=int, default=12)
+    parser.add_argument("--target", choices=("host", "device"), default="host")
     options = parser.parse_args(arguments)
+    with standing_in() if options.target == "device" else contextlib.nullcontext():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     failures = calls = recordings = 0
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,7 @@ expand_threshold flush_kernel_cache flush_thread format freeze func gradcheck
 graphviz graphviz_ad hvp instance_array_t isolate_grad jvp kernel kernel_history
 log_level print profile_enable profile_mark profile_range ptx
 reinterpret_array_t relative_grad reorder_threads resume_grad run_lane
-scoped_set_flag set_backend set_checkpoint_memory set_expand_threshold
+scoped_device scoped_set_flag set_backend set_checkpoint_memory set_expand_threshold
 set_thread_count suspend_grad syntax thread_count value_and_grad vjp whos
 whos_ad wrap
 """

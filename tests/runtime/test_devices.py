@@ -20,12 +20,17 @@ from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature
-from lumijit.runtime import cuda
+from lumijit.runtime import cuda, libcuda
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.cuda import CudaDevice
-from lumijit.runtime.device import Device, DeviceId, Host
+from lumijit.runtime.device import Device, DeviceId, Host, Planned
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, INT32, UINT32, DType
-from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
+from lumijit.runtime.errors import (
+    AllocationError,
+    BackendError,
+    CancelledError,
+    KernelBuildError,
+)
 from tests.compiler.support import Array, array, lit, random_values
 from tests.emulated_device import EmulatedDevice
 
@@ -52,7 +57,7 @@ class Bench:
         """Return where a copy of values lies."""
         address = self.room(values.nbytes)
         data = np.ascontiguousarray(values)
-        self.device.copy_in(self.held[address], data.ctypes.data, data.nbytes)
+        self.device.copy_in(address, data.ctypes.data, data.nbytes)
         return address
 
     def room(self, size_bytes: int) -> int:
@@ -210,8 +215,10 @@ class Driver:
                 args[0]._obj.value = 9 if args[1] == 75 else 0
             elif name == "cuDeviceGetName":
                 args[0].value = b"A GPU"
-            elif hasattr(args[0] if args else None, "_obj"):
-                args[0]._obj.value = 4096
+            else:
+                for arg in args:
+                    if hasattr(arg, "_obj"):
+                        arg._obj.value = 4096
             return self.failures.get(name, 0)
 
         return call
@@ -220,7 +227,8 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     made = Driver()
-    monkeypatch.setattr(cuda, "_library", lambda: made)
+    monkeypatch.setattr(cuda, "library", lambda: made)
+    monkeypatch.setattr(libcuda, "library", lambda: made)
     return made
 
 
@@ -231,7 +239,7 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert device.live_bytes == buffer.capacity_bytes == 128
     assert not any((buffer.is_foreign, buffer.is_idle, buffer.is_read_only))
     data = np.zeros(100, np.uint8)
-    device.copy_in(buffer, data.ctypes.data, 100)
+    device.copy_in(buffer.address, data.ctypes.data, 100)
     assert bytes(device.copy_out(buffer.address, 4)) == bytes(4)
     code = device.compile(nvvm().fill_ir("kernel"))
     assert b".target sm_90" in code
@@ -245,10 +253,109 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert driver.calls[-2:] == ["cuLaunchKernel", "cuMemFreeAsync"]
 
 
+def test_marks_are_events_of_the_driver(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    begin, end = device.mark(is_timed=True), device.mark(is_timed=True)
+    driver.failures["cuEventQuery"] = 600
+    assert not end.is_done
+    driver.failures["cuEventQuery"] = 0
+    assert end.is_done
+    driver.calls.clear()
+    assert begin.seconds_until(end) == 4.096
+    assert driver.calls[-1] == "cuEventElapsedTime"
+    del begin
+    assert driver.calls[-1] == "cuEventDestroy_v2"
+    driver.failures["cuEventQuery"] = 700
+    with pytest.raises(BackendError, match="the GPU's context is lost"):
+        _ = end.is_done
+    driver.failures["cuEventRecord"] = 400
+    with pytest.raises(BackendError, match="recording an event"):
+        device.mark(is_timed=False)
+
+
+def test_other_streams_wait_by_events(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    assert device.stream == 4096
+    for order in (device.follow, device.lead):
+        driver.calls.clear()
+        order(1)
+        assert driver.calls == [
+            *("cuCtxSetCurrent", "cuEventCreate", "cuEventRecord"),
+            *("cuStreamWaitEvent", "cuEventDestroy_v2"),
+        ]
+    device.settle()
+    device.copy_within(1, 2, 3)
+    assert driver.calls[-3:] == [
+        *("cuCtxSynchronize", "cuCtxSetCurrent", "cuMemcpyDtoDAsync_v2")
+    ]
+    # (The stand-in says that memory begins at 4096.)
+    assert device.room_at(4000) == 2 * 4096 - 4000
+    driver.failures["cuMemGetAddressRange_v2"] = 1
+    assert device.room_at(4000) == 0
+    assert cuda.number_at(5) == 4096
+    driver.failures["cuPointerGetAttribute"] = 1
+    with pytest.raises(BackendError, match="looking for the GPU that has address 0x5"):
+        cuda.number_at(5)
+    driver.failures["cuStreamWaitEvent"] = 400
+    with pytest.raises(BackendError, match="having a stream wait"):
+        device.lead(3)
+    assert driver.calls[-1] == "cuEventDestroy_v2"
+
+
+def test_ctrl_c_sets_a_word_beside_the_stream(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    device = CudaDevice(DeviceId("cuda"))
+    first, second = device.allocate(8), device.allocate(8)
+    assert device.cancel_address == 4096
+    device.note_launch([first], has_loops=False)
+    device.wait()
+    monkeypatch.setattr(libcuda.time, "sleep", stop)
+    driver.failures["cuStreamQuery"] = driver.failures["cuEventQuery"] = 600
+    mark = device.mark(is_timed=False)
+    for wait in (device.wait, mark.wait):
+        device.note_launch([second], has_loops=True)
+        driver.calls.clear()
+        with pytest.raises(KeyboardInterrupt):
+            wait()
+        calls = [name for name in driver.calls if "Query" not in name]
+        # The first time, there is no other stream yet.
+        assert [n for n in calls if n not in ("cuCtxSetCurrent", "cuStreamCreate")] == [
+            *("cuMemcpyHtoDAsync_v2", "cuEventCreate", "cuEventRecord"),
+            *("cuStreamWaitEvent", "cuEventDestroy_v2", "cuMemcpyHtoDAsync_v2"),
+        ]
+        first.check_intact()
+        with pytest.raises(CancelledError, match="Ctrl-C stopped the kernel"):
+            second.check_intact()
+    # Nothing has loops that may still run.
+    driver.calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        device.wait()
+    assert "cuMemcpyHtoDAsync_v2" not in driver.calls
+
+
+def test_several_launches_take_one_copy(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    kernel = device.load(b"", "k", "k", 256)
+    plain = device.load(b"", "k", "k")
+    launches = [Planned(kernel, 0, 16, 1000, 512), Planned(plain, 24, 32, 7, 1)]
+    driver.calls.clear()
+    device.launch_all(launches, bytes(40))
+    calls = [name for name in driver.calls if name != "cuCtxSetCurrent"]
+    assert calls == [
+        *("cuMemAllocAsync", "cuMemcpyHtoDAsync_v2"),
+        *("cuLaunchKernel", "cuLaunchKernel", "cuMemFreeAsync"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("call", "code", "kind", "expected"),
     [
         ("cuInit", 100, BackendError, "the driver finds no GPU"),
+        ("cuDeviceGet", 101, BackendError, r"there is no GPU 0: the driver finds 4096"),
         (
             "cuInit",
             803,
@@ -265,7 +372,7 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
             BackendError,
             "kernel k: the kernel needs more",
         ),
-        ("cuStreamSynchronize", 700, BackendError, "memory that isn't its own"),
+        ("cuStreamQuery", 700, BackendError, "memory that isn't its own"),
     ],
 )
 def test_failures_of_the_driver(
@@ -289,10 +396,10 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("libcuda.so.1: no such file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    cuda._library.cache_clear()
+    libcuda.library.cache_clear()
     with pytest.raises(BackendError, match="NVIDIA's driver isn't installed"):
         CudaDevice(DeviceId("cuda"))
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     with pytest.raises(BackendError, match="driver is older than CUDA 11"):
         CudaDevice(DeviceId("cuda"))
-    cuda._library.cache_clear()
+    libcuda.library.cache_clear()

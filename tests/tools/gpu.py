@@ -33,7 +33,7 @@ def main() -> int:
     held = [device.allocate(4 * SIZE) for _ in range(4)]
     source, target, sums, ready = (buffer.address for buffer in held)
     ones, zeros = np.ones(SIZE, np.float32), np.zeros(SIZE, np.float32)
-    device.copy_in(held[0], ones.ctypes.data, ones.nbytes)
+    device.copy_in(source, ones.ctypes.data, ones.nbytes)
     tiles, parts = -(-SIZE // writer.SCAN_BLOCK), -(-SIZE // writer.REDUCE_BLOCK)
     cases = {
         "copy": (writer.copy_ir("copy"), SIZE // 16, writer.LINES, 8, (source, target)),
@@ -53,7 +53,7 @@ def main() -> int:
         args = struct.pack(f"<{len(slots)}q", *slots)
         seconds = []
         for _ in range(ROUNDS):
-            device.copy_in(held[3], zeros.ctypes.data, 8 * tiles)
+            device.copy_in(ready, zeros.ctypes.data, 8 * tiles)
             seconds.append(
                 device.timed(lambda: device.launch(kernel, args, size, block))  # noqa: B023
             )

@@ -256,9 +256,11 @@ def _full_name(cls: Type) -> str:
 
 
 # What a namespace has that isn't a type of arrays.
-_EVENT = dict.fromkeys(
-    ("llvm", "llvm.ad"), ("from lumijit.debug.events import Event as Event",)
-)
+_EVENT = {
+    namespace: (f"from lumijit.debug.events import {name} as Event",)
+    for name, first in (("Event", "llvm"), ("CudaEvent", "cuda"))
+    for namespace in (first, f"{first}.ad")
+}
 
 
 def _imported() -> list[str]:

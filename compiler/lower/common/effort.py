@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from lumijit.compiler.ir.nodes import Node
@@ -12,7 +13,7 @@ from lumijit.compiler.ir.ops.structural import (
     READS,
     REGIONS,
 )
-from lumijit.compiler.ir.region_types import Block
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.plan.program import Program
 
@@ -27,8 +28,18 @@ class Effort(NamedTuple):
 
 def effort(program: Program, demand: Demand) -> Effort:
     """Count a program's operations."""
+    return _counted(program.nodes, demand)
+
+
+def cost_of_turn(loop: Region, demand: Demand) -> int:
+    """Return the cost of a turn of a loop, of an element."""
+    nodes = [node for block in loop.blocks for node in wanted_nodes(block, demand)]
+    return _counted(nodes, demand).cost
+
+
+def _counted(nodes: Iterable[Node], demand: Demand) -> Effort:
     count = cost = gathers = 0
-    stack = [(program.nodes, 1)]
+    stack = [(nodes, 1)]
     while stack:
         nodes, weight = stack.pop()
         for node in nodes:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.lower.common.lowering import Lowering
+
+# How often loops look whether they are to end, in turns; a power of two.
+_TURNS = 64
 
 
 def lower_branch(low: Lowering, node: Node) -> None:
@@ -44,7 +48,10 @@ def _phi(low: Lowering, node: Node, values: list[str], ends: list[str]) -> str:
 
 
 def lower_loop(low: Lowering, node: Node, cancel: str = "") -> None:
-    """Lower a loop, which ends, too, if the word at `cancel` isn't zero any more."""
+    """Lower a loop, which ends, too, if the word at `cancel` isn't zero any more.
+
+    Each `_TURNS`-th turn looks there.
+    """
     b, loop = low.b, node.attr
     assert isinstance(loop, Region)
     state = low.demand.results(node)
@@ -67,18 +74,20 @@ def lower_loop(low: Lowering, node: Node, cancel: str = "") -> None:
     low.loop_depth += 1
     low.block(loop.header)
     goes_on = "true"
-    if cancel:
-        word = b.emit(f"load volatile i32, ptr {cancel}, align 4")
-        goes_on = b.emit(f"icmp eq i32 {word}, 0")
     for term in loop.terms:
         goes_on = b.emit(f"and i1 {low.operand(term)}, {goes_on}")
     b.branch_if(goes_on, body, done)
     b.block(body)
+    turn, next_turn = b.name(), b.name()
+    if cancel:
+        b.line(f"{next_turn} = add i32 {turn}, 1")
+        _leave_if_set(b, cancel, next_turn, done)
     low.block(loop.body)
     low.scratch.leave_body(node, buffers, None)
     low.loop_depth -= 1
     b.line(f"br label %{head}")
-    b.lines[place:place] = [
+    counted = f"  {turn} = phi i32 [ 0, %{before} ], [ {next_turn}, %{b.current} ]"
+    b.lines[place:place] = [counted] * bool(cancel) + [
         f"  {low.values[loop.args[k]]} = phi {loop.args[k].type.llvm} "
         f"[ {value}, %{before} ], "
         f"[ {low.operand(loop.body.outputs[k])}, %{b.current} ]"
@@ -86,6 +95,17 @@ def lower_loop(low: Lowering, node: Node, cancel: str = "") -> None:
     ]
     b.block(done)
     low.results[node] = {k: low.values[loop.args[k]] for k in state}
+
+
+def _leave_if_set(b: Builder, word: str, turn: str, done: str) -> None:
+    """Leave a loop, in some turns, if a word isn't zero."""
+    ask, stay = b.label("ask"), b.label("stay")
+    rest = b.emit(f"and i32 {turn}, {_TURNS - 1}")
+    b.branch_if(b.emit(f"icmp eq i32 {rest}, 0"), ask, stay)
+    b.block(ask)
+    found = b.emit(f"load volatile i32, ptr {word}, align 4")
+    b.branch_if(b.emit(f"icmp eq i32 {found}, 0"), stay, done)
+    b.block(stay)
 
 
 def lower_call(low: Lowering, node: Node) -> None:

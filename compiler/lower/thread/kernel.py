@@ -34,10 +34,12 @@ from lumijit.compiler.lower.common.atomics import (
     exchange_if,
 )
 from lumijit.compiler.lower.common.demand import Demand
+from lumijit.compiler.lower.common.effort import cost_of_turn
 from lumijit.compiler.lower.common.lowering import Lowering
 from lumijit.compiler.lower.common.matrices import Matrices
 from lumijit.compiler.lower.common.scratch import Scratch
 from lumijit.compiler.lower.thread import control
+from lumijit.compiler.lower.thread.rows import find_rows, read_row
 from lumijit.compiler.plan.program import Program, target_root
 from lumijit.runtime.dtypes import UINT32, DType
 
@@ -62,15 +64,16 @@ exit:
 class ThreadLowering(Lowering):
     """Writes one program as the code of one thread.
 
-    `sees_cancel`: Ctrl-C on the host is seen by the processor that runs it.
+    Loops of which a turn costs `polled_cost` or more end by Ctrl-C.
     """
 
-    sees_cancel = True
+    polled_cost = 0
 
     def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
         super().__init__(program, demand, Builder(0, info))
         self.scratch = Scratch(self)
         self.matrices = Matrices(self)
+        self._rows = find_rows(program, demand)
 
     def kernel(self, name: str) -> str:
         """Return a module whose kernel computes elements one after the other."""
@@ -158,20 +161,40 @@ class ThreadLowering(Lowering):
         zero = self.b.const(t, 0)
         return self.b.emit(f"phi {t.llvm} [ {value}, %{end} ], [ {zero}, %{before} ]")
 
-    def _entry(self, node: Node, base: str) -> str:
-        """Read the entry that an indexed read asks for."""
+    def _place(self, node: Node, base: str) -> str:
+        """Return the address of the entry that an indexed read asks for."""
         b, index = self.b, self.operand(node.deps[1])
         if node.attr:
             index = b.add(UINT32, index, int(node.attr))
-        return self._read(
-            node.type, entry_address(b, node.type.memory_llvm, base, index)
-        )
+        return entry_address(b, node.type.memory_llvm, base, index)
 
-    def _gather(self, node: Node) -> str:
+    def _entry(self, node: Node, base: str) -> str:
+        """Read the entry that an indexed read asks for."""
+        return self._read(node.type, self._place(node, base))
+
+    def _gather(self, node: Node) -> str | None:
+        if node in self._rows:
+            if node not in self.values:
+                self._gather_row(self._rows[node])
+            return None
         base = self.addresses[node.deps[0]]
         return self._value_where(
             node.deps[2], node.type, lambda: self._entry(node, base)
         )
+
+    def _gather_row(self, row: list[Node]) -> None:
+        """Read neighbouring entries under one mask."""
+        b, t = self.b, row[0].type
+        base = self.addresses[row[0].deps[0]]
+
+        def read() -> list[str]:
+            return read_row(b, t, self._place(row[0], base), len(row))
+
+        found, end, before = self._where(row[0].deps[2], read)
+        if end:
+            rest = f"[ {b.const(t, 0)}, %{before} ]"
+            found = [b.emit(f"phi {t.llvm} [ {x}, %{end} ], {rest}") for x in found]
+        self.values.update(zip(row, found, strict=True))
 
     def _gather_at(self, node: Node) -> str:
 
@@ -256,7 +279,8 @@ class ThreadLowering(Lowering):
         )
 
     def _loop(self, node: Node) -> None:
-        control.lower_loop(self, node, self.cancel_address if self.sees_cancel else "")
+        is_polled = cost_of_turn(node.attr, self.demand) >= self.polled_cost
+        control.lower_loop(self, node, self.cancel_address if is_polled else "")
 
 
 ThreadLowering.methods = {

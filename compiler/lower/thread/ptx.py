@@ -59,7 +59,8 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 class PtxLowering(ThreadLowering):
     """Writes the code of one thread of a GPU, with what its warp can do together."""
 
-    sees_cancel = False
+    # Looking whether to end takes three instructions a turn.
+    polled_cost = 32
 
     def update(self, node: Node, t: DType, address: str, item: str) -> None:
         """Combine with an entry; what lanes have for one entry first, where it pays.

@@ -27,6 +27,7 @@ ARRAYS = [
 ]
 
 
+@pytest.mark.host("NumPy takes what the CPU has")
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda a: type(a).__name__)
 def test_dlpack(array) -> None:
     found = np.from_dlpack(array)
@@ -44,6 +45,7 @@ def test_flat_arrays_are_not_copied() -> None:
     assert np.from_dlpack(x)[1] == 5
 
 
+@pytest.mark.host("NumPy takes what the CPU has")
 def test_what_a_derivative_needs_is_copied() -> None:
     x = ad.Float(1, 2, 3)
     dr.enable_grad(x)

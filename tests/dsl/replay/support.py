@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 import lumijit as dr
 from lumijit.llvm.ad import Array3f, Float
 from lumijit.pytree import tree_leaves
-
-#: What asks whether recordings are made, not what functions compute.
-on_host = pytest.mark.host("on a device, functions run as they are")
 
 FACTOR = 1.0
 

@@ -10,7 +10,7 @@ import pytest
 import lumijit as dr
 from lumijit.llvm.ad import Array3f, Float, Float64, UInt32
 from lumijit.runtime.errors import DerivativeError
-from tests.dsl.replay.support import array, assert_equal, on_host
+from tests.dsl.replay.support import array, assert_equal
 
 GAIN = array(2, 3, 4)
 
@@ -44,7 +44,6 @@ def pulled(function: Callable[..., Any], x: Any, *others: Any) -> Any:
     return found
 
 
-@on_host
 def test_reverse_mode_reaches_arguments_and_what_is_outside() -> None:
     layer = Layer()
     for k in range(4):

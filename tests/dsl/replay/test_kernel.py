@@ -15,7 +15,7 @@ import lumijit as dr
 from lumijit.instances import instance_array_t
 from lumijit.llvm import ad
 from lumijit.llvm.ad import PCG32, Array2f, Array3f, Float, TensorXf, UInt32
-from tests.dsl.replay.support import Ray, Sampler, array, assert_equal, on_host
+from tests.dsl.replay.support import Ray, Sampler, array, assert_equal
 
 OFFSET = Float(1, 2) + 0
 LEVEL = 3
@@ -49,7 +49,6 @@ def test_numbers_may_change(kind: Any) -> None:
     assert f.n_recordings == 1
 
 
-@on_host
 def test_what_python_asks_of_numbers_belongs_to_the_recording() -> None:
     def plain(x: Any, n: int, s: float) -> Any:
         if n > 2:

@@ -10,7 +10,7 @@ import pytest
 import lumijit as dr
 from lumijit.llvm.ad import Array3f, Bool, Float, Int
 from lumijit.runtime.errors import RecordingError
-from tests.dsl.replay.support import array, assert_equal, on_host
+from tests.dsl.replay.support import array, assert_equal
 
 READING = {
     "index": lambda x: x[0],
@@ -24,7 +24,6 @@ READING = {
 
 
 @pytest.mark.parametrize("read", READING.values(), ids=READING.keys())
-@on_host
 def test_reading_arrays_is_an_error(read: Any) -> None:
     @dr.kernel
     def f(x: Float) -> Any:
@@ -38,7 +37,6 @@ def test_reading_arrays_is_an_error(read: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["numpy", "print", "list"])
-@on_host
 def test_with_graph_breaks_such_functions_run_as_they_are(name: str) -> None:
     @dr.kernel(graph_breaks=True)
     def f(x: Float) -> Any:
@@ -50,7 +48,6 @@ def test_with_graph_breaks_such_functions_run_as_they_are(name: str) -> None:
     assert "runs as it is, since the contents of an array are read" in f.explain()
 
 
-@on_host
 def test_evaluated_loops_are_an_error() -> None:
     @dr.kernel
     def f(x: Float) -> Any:
@@ -62,7 +59,6 @@ def test_evaluated_loops_are_an_error() -> None:
         f(array(1, 2))
 
 
-@on_host
 def test_entries_are_read_between_pieces() -> None:
     def plain(x: Float, k: float) -> Any:
         y = dr.sin(x) * k
@@ -80,7 +76,6 @@ def test_entries_are_read_between_pieces() -> None:
     assert "replayed 7 times" in recorded.explain()
 
 
-@on_host
 def test_what_python_decides_by_entries_is_recorded_for_each_way() -> None:
     @dr.kernel(graph_breaks=True)
     def f(x: Float, i: Int) -> Any:
@@ -103,7 +98,6 @@ def test_what_python_decides_by_entries_is_recorded_for_each_way() -> None:
     assert all("an array's entry" in reason for reason in f.history[1:3])
 
 
-@on_host
 def test_evaluated_loops_are_replayed_where_they_turn_as_often() -> None:
     @dr.kernel(graph_breaks=True)
     def f(x: Float) -> Any:
@@ -119,7 +113,6 @@ def test_evaluated_loops_are_replayed_where_they_turn_as_often() -> None:
     assert f.n_recordings == 5
 
 
-@on_host
 def test_masks_and_numbers_of_one_entry() -> None:
     @dr.kernel(graph_breaks=True)
     def f(x: Float, positive: Bool) -> Any:
@@ -139,7 +132,6 @@ def x_is(k: int) -> Bool:
     return made
 
 
-@on_host
 def test_values_that_are_new_each_time_are_not_recorded_for_ever() -> None:
     @dr.kernel(graph_breaks=True, limit=6)
     def f(x: Float) -> Any:

@@ -15,9 +15,10 @@ from lumijit.llvm.ad import Float
 from lumijit.runtime import cpu
 from lumijit.runtime.errors import RecordingError
 from tests.dsl.replay import saved_programs
-from tests.dsl.replay.support import array, assert_equal, on_host
+from tests.dsl.replay.support import array, assert_equal
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.host("recordings on devices aren't saved")
 
 
 def run(mode: str, folder: Path, **settings: str) -> str:
@@ -49,7 +50,6 @@ def scaled(x: Float, factor: float) -> Any:
     return x * factor * saved_programs.GAIN[0] if factor > 100 else x * factor
 
 
-@on_host
 def test_loaded_recordings_serve_calls_like_those_recorded(tmp_path: Path) -> None:
     path = tmp_path / "scaled"
     scaled.clear()
@@ -109,7 +109,6 @@ def test_files_of_others_and_of_other_versions_are_refused(
         scaled.load(tmp_path / "nothing")
 
 
-@on_host
 def test_changed_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +147,6 @@ def printing(x: Float) -> Any:
     return x
 
 
-@on_host
 def test_what_prints_is_refused(tmp_path: Path) -> None:
     printing(array(1))
     with pytest.raises(RecordingError, match="text that it prints"):

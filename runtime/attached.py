@@ -1,0 +1,314 @@
+"""Devices with memory of their own: what they have in common.
+
+Owns arrays' memory on such a device (`DeviceBuffer`): who has which, and who gives it
+back when. Memory may be shared with other libraries, in both directions: see `adopt`
+and `lend`. Addresses, copies and launches are up to who provides the device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+from weakref import ref
+
+import numpy as np
+
+from lumijit.runtime import recorders
+from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.device import Device, DeviceId, Mark, Planned
+from lumijit.runtime.dtypes import DType
+from lumijit.runtime.errors import cancelled
+
+
+class DeviceBuffer(Buffer):
+    """Memory of a device. The host knows its address, and can't read there."""
+
+    __slots__ = ("device",)
+    device: Attached
+
+    # Who had it before is done when jobs in order are.
+    is_read_only = False
+    is_idle = False
+
+    def check_intact(self) -> None:
+        """Raise if Ctrl-C stopped the launch that was to write the contents."""
+        if self.ticket and self.device.was_cancelled(self.ticket):
+            raise cancelled()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether others have the memory, too, so that kernels don't write."""
+        return self._owner is not None
+
+    @property
+    def capacity_bytes(self) -> int:
+        """How many bytes from the address on may be read."""
+        return _padded(self.size_bytes)
+
+
+class _Claim(ref[DeviceBuffer]):
+    """What a buffer has, told apart from the buffer.
+
+    If another library has given the memory, `owner` keeps that library's object.
+    """
+
+    __slots__ = ("address", "owner", "size_bytes")
+    address: int
+    owner: object
+    size_bytes: int
+
+
+# More launches than this don't wait in a stream: the next one waits for them.
+_MOST_QUEUED: Final = 1 << 14
+#: The owner of memory that another library may see.
+LENT: Final = object()
+# Streams that there are in every context (cuda.h, CUstream): the default one of all
+# threads, and that of a thread.
+DEFAULT_STREAMS: Final = (1, 2)
+
+
+def _padded(size_bytes: int) -> int:
+    return max(64, -(-size_bytes // 64) * 64)
+
+
+class Attached(Device):
+    """A device with memory of its own. Whoever provides one is asked for addresses."""
+
+    id: DeviceId
+
+    def __init__(self, id: DeviceId) -> None:
+        self.id = id
+        self._claims: dict[int, _Claim] = {}
+        # What others have given, by number, and who has to outlive which launches.
+        self._adopted: dict[int, _Claim] = {}
+        self._leaving: deque[tuple[Mark, object]] = deque()
+        # What others have given back, and in which stream they used it.
+        self._returned: deque[tuple[Buffer, int | None]] = deque()
+        self._dead: deque[_Claim] = deque()
+        # Launches are numbered: the last one, those with loops that aren't known to be
+        # done, and between which others have been stopped.
+        self._launched = 0
+        self._looping: deque[int] = deque(maxlen=_MOST_QUEUED)
+        self._cancelled: list[tuple[int, int]] = []
+
+    @abstractmethod
+    def take(self, size_bytes: int) -> int:
+        """Return the address of new memory."""
+
+    @abstractmethod
+    def give(self, address: int) -> None:
+        """Let memory go, which what was launched before may still use."""
+
+    @abstractmethod
+    def mark(self, is_timed: bool) -> Mark:
+        """Return a place behind all that was launched; perhaps with its time."""
+
+    def timed(self, code: Callable[[], None]) -> float:
+        """Measure between two marks."""
+        begin = self.mark(is_timed=True)
+        code()
+        return begin.seconds_until(self.mark(is_timed=True))
+
+    @property
+    @abstractmethod
+    def stream(self) -> int:
+        """The system's name for where it launches, as other libraries are told."""
+
+    @abstractmethod
+    def follow(self, stream: int) -> None:
+        """Have what will be launched wait for what another stream has by now."""
+
+    @abstractmethod
+    def lead(self, stream: int) -> None:
+        """Have what another stream will get wait for what is launched by now."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Wait for all that anybody has started on the device."""
+
+    @abstractmethod
+    def copy_within(self, to: int, source: int, size_bytes: int) -> None:
+        """Copy from the device's memory to the device's memory."""
+
+    @abstractmethod
+    def room_at(self, address: int) -> int:
+        """Return how many bytes from an address on belong to who allocated it."""
+
+    @property
+    def live_bytes(self) -> int:
+        """How many bytes arrays have, and such as have just died."""
+        return sum(claim.size_bytes for claim in list(self._claims.values()))
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Wait until all that was launched is done, but answer signals meanwhile."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Have the loops end of what was launched, and not of what will be."""
+
+    def wait(self) -> None:
+        """Wait until all that was launched is done; Ctrl-C stops that."""
+        last = self._launched
+        try:
+            self.drain()
+        except KeyboardInterrupt:
+            self.interrupt()
+            raise
+        # Another thread may do the same.
+        with suppress(IndexError):
+            while self._looping[0] <= last:
+                self._looping.popleft()
+
+    def interrupt(self) -> None:
+        """Stop loops that have been launched.
+
+        What was launched from the first of them on is undefined, as nobody knows how
+        far it had come.
+        """
+        if self._looping:
+            self._cancelled.append((self._looping[0] - 1, self._launched))
+            self._looping.clear()
+            self.cancel()
+
+    def note_launch(self, writes: Iterable[Buffer], has_loops: bool) -> None:
+        """Note that something was launched, and which memory it writes."""
+        self._launched += 1
+        if has_loops:
+            self._looping.append(self._launched)
+        for buffer in writes:
+            buffer.ticket = self._launched
+
+    def was_cancelled(self, number: int) -> bool:
+        """Tell whether a launch was stopped."""
+        return any(first < number <= last for first, last in self._cancelled)
+
+    def allocate(self, size_bytes: int) -> DeviceBuffer:
+        """Return memory; it goes back with the last reference."""
+        self.collect()
+        room = _padded(size_bytes)
+        address = self.take(room)
+        buffer = self._buffer(address, size_bytes)
+        claim = _Claim(buffer, self._dead.append)
+        claim.size_bytes, claim.address, claim.owner = room, address, None
+        self._claims[address] = claim
+        if recorders.listening:
+            recorders.present().note_memory(buffer)
+        return buffer
+
+    def _buffer(self, address: int, size_bytes: int) -> DeviceBuffer:
+        buffer: DeviceBuffer = DeviceBuffer.__new__(DeviceBuffer)
+        buffer.device, buffer.address = self, address
+        buffer.size_bytes = size_bytes
+        buffer.ticket = 0
+        buffer._block = buffer._owner = None
+        return buffer
+
+    def adopt(self, address: int, size_bytes: int, owner: object) -> DeviceBuffer:
+        """Return another library's memory as a buffer, without a copy where possible.
+
+        Kernels read lines of 64 bytes, which have to be whole: else it is copied.
+
+        Args:
+            address, size_bytes: where it is; what is to be there was waited for
+                (`follow`).
+            owner: is kept until what reads the memory is done.
+        """
+        self.collect()
+        if address % 64 or self.room_at(address) < _padded(size_bytes):
+            buffer = self.allocate(size_bytes)
+            self.copy_within(buffer.address, address, size_bytes)
+            self._leaving.append((self.mark(is_timed=False), owner))
+        else:
+            buffer = self._buffer(address, size_bytes)
+            buffer._owner = LENT
+            claim = _Claim(buffer, self._dead.append)
+            claim.size_bytes, claim.address, claim.owner = size_bytes, address, owner
+            self._adopted[id(claim)] = claim
+        if recorders.listening:
+            recorders.present().note_filled(buffer)
+        return buffer
+
+    def lend(self, buffer: Buffer) -> None:
+        """Let another library use memory: kernels don't write to it any more."""
+        if recorders.listening:
+            recorders.present().note_read(buffer)
+        if buffer._owner is None:
+            buffer._owner = LENT
+
+    def take_back(self, buffer: Buffer, stream: int | None) -> None:
+        """Note that a library doesn't need memory any more, from any thread.
+
+        What it has started in its stream may still use it (None: there is nothing).
+        """
+        self._returned.append((buffer, stream))
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy bytes, in order with the launches."""
+        self.copy_in(address, _address_of(data), len(data))
+
+    def filled(self, data: bytes) -> DeviceBuffer:
+        """Return memory with bytes of the host."""
+        buffer = self.allocate(len(data))
+        self.write(buffer.address, data)
+        if recorders.listening:
+            recorders.present().note_filled(buffer)
+        return buffer
+
+    def at_address(self, address: int) -> Buffer | None:
+        """Return the live buffer that begins at an address, if there is one."""
+        claim = self._claims.get(address)
+        if claim is None:
+            adopted = list(self._adopted.values())
+            claim = next((c for c in adopted if c.address == address), None)
+        return None if claim is None else claim()
+
+    def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
+        """Start kernels, the slots of all of which lie in `data`.
+
+        Behind the slots of each, there are eight bytes more, which are zero.
+        """
+        for kernel, start, stop, size, block in launches:
+            self.launch(kernel, data[start:stop], size, block)
+
+    def entries(
+        self, buffer: Buffer, dtype: DType, first: int, count: int
+    ) -> np.ndarray[Any, Any]:
+        """Return a copy of entries, after all that was launched."""
+        start = buffer.address + first * dtype.size_bytes
+        return np.frombuffer(
+            self.copy_out(start, count * dtype.size_bytes), dtype.numpy
+        )
+
+    def collect(self) -> None:
+        """Give back the memory of buffers that have died."""
+        # Another thread may do the same.
+        with suppress(IndexError):
+            while True:
+                buffer, stream = self._returned.popleft()
+                if stream in DEFAULT_STREAMS:
+                    self.follow(stream)
+                elif stream is not None:
+                    # (That of another library may be gone by now.)
+                    self.settle()
+                del buffer
+        with suppress(IndexError):
+            while True:
+                claim = self._dead.popleft()
+                if self._adopted.pop(id(claim), None) is not None:
+                    leaving = self.mark(is_timed=False), claim.owner
+                    self._leaving.append(leaving)
+                    continue
+                del self._claims[claim.address]
+                self.give(claim.address)
+        with suppress(IndexError):
+            while self._leaving[0][0].is_done:
+                self._leaving.popleft()
+
+
+def _address_of(data: bytes) -> int:
+    return ctypes.cast(data, ctypes.c_void_p).value or 0
