@@ -19,6 +19,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.ops.record import Op, Operands, region_operands
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, REGIONS
+from lumijit.compiler.ir.roles import is_returning
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.dtypes import BOOL
 
@@ -68,6 +69,14 @@ class Region:
     key: Any
     is_consumed: bool = False
     bound: int | None = None
+
+    @cached_property
+    def is_returning(self) -> bool:
+        """Whether a write inside returns what it finds."""
+        nodes = (node for block in self.blocks for node in block.nodes)
+        return any(
+            n.attr.is_returning if n.op in REGIONS else is_returning(n) for n in nodes
+        )
 
     @property
     def header(self) -> Block:

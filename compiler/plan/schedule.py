@@ -211,7 +211,7 @@ class _Planner:
     def _keep_results(self) -> None:
         """Store all results of regions that can't run again: what writes return."""
         for node in self.effects:
-            if node.op not in REGIONS:
+            if node.op not in REGIONS or not node.attr.is_returning:
                 continue
             results = [n for n in users(node) if n.op is PROJECT]
             rest = [n for n in results if id(n) not in self.stored]
