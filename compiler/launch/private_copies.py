@@ -6,10 +6,10 @@ import struct
 
 from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.launch import named_kernels, transfer
-from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import Destination, copies_of
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.dtypes import DType
 
 
 class Private:
@@ -38,10 +38,15 @@ class Private:
         """Combine the copies into the target, in the order of the threads."""
         t = self.root.type
         name = f"merge_{self.op}_{t.short}"
-        write = targets.collectives().merge_ir
-        kernel = named_kernels.get(name, write, self.op, t)
+        kernel = named_kernels.get(name, _merge_ir, self.op, t)
         copies = self.buffer.address, self._stride, self._count
         args = struct.pack("<2Q2q", target.address, *copies)
         named_kernels.launch(
             kernel, args, self.root.size, 1 << 14, writes=(target,), started=started
         )
+
+
+def _merge_ir(name: str, op: str, t: DType) -> str:
+    from lumijit.compiler.lower.collectives import merge
+
+    return merge.merge_ir(name, op, t)

@@ -193,7 +193,8 @@ def test_sizes_that_come_once_are_not_recorded() -> None:
 
 
 def test_random_numbers_of_any_generator_are_refused() -> None:
-    generators = [np.random.default_rng(1), np.random.RandomState(2), random.Random(3)]
+    generators: list[Any] = [np.random.default_rng(1), np.random.RandomState(2)]
+    generators.append(random.Random(3))
 
     @dr.kernel
     def f(x: Float, k: int) -> Any:
