@@ -7,6 +7,7 @@ cdef class Adjoint:
     cdef public Node value
     cdef public Node mask
     cdef public object size
+    cdef public bint is_partial
 
 
 cdef class Places:

@@ -2,12 +2,15 @@
 
 An adjoint may be known under a mask only: what comes back through `select` counts
 where its operand was taken. Elsewhere it may be anything, also NaN, so masks travel
-along and are applied when two adjoints meet, or where one is used otherwise.
+along and are applied when two adjoints meet, or where one is used otherwise. What has
+come back through regions, by index or under a mask before (`is_partial`) counts where
+it isn't 0: the rest may belong to elements that were never used.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
@@ -17,7 +20,7 @@ from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType, is_undefined
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.compiler.ir.ops.logic import AND, NOT
+from lumijit.compiler.ir.ops.logic import AND, NE, NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory
@@ -29,13 +32,14 @@ from lumijit.runtime.dtypes import UINT32, VOID
 class Adjoint:
     """A derivative with respect to a node of some type and size, as far as known."""
 
-    __slots__ = ("like", "mask", "size", "value")
+    __slots__ = ("is_partial", "like", "mask", "size", "value")
 
     def __init__(self, like: Node | Vertex, value: Node | None = None) -> None:
         self.like = like
         self.size = like.size
         self.value = value
         self.mask: Node | None = None
+        self.is_partial = False
 
     def add(self, value: Node, mask: Node | None = None) -> None:
         """Add a derivative, which counts where the mask is set."""
@@ -57,6 +61,7 @@ class Adjoint:
         if mask is not self.mask:
             value = _under(mask, value)
             self.value, self.mask = _under(self.mask, self.value), None
+            self.is_partial = True
         self.value = trace.emit2(ADD, self.value, value)
 
     def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
@@ -87,8 +92,21 @@ class Adjoint:
         """
         if self.value is None:
             return trace.literal(self.like.type, 0.0, self.size)
+        self.is_partial = self.is_partial or self.mask is not None
         self.value, self.mask = self._fitted(self.value, self.mask), None
         return self.value
+
+    def where(self) -> Node | None:
+        """Return where the derivative counts; None is everywhere.
+
+        What is 0 may have a derivative itself, which counts, too.
+        """
+        value = self.value
+        if not self.is_partial or self.mask is not None or value is None:
+            return self.mask
+        if value.vertex is not None:
+            return None
+        return partly(trace.emit2(NE, value, literal(0, value)))
 
     def _fitted(self, value: Node, mask: Node | None) -> Node:
         """Apply a mask and give a derivative the size of what it is with respect to."""
@@ -236,6 +254,13 @@ def under_both(first: Node | None, second: Node | None) -> Node | None:
     return trace.emit2(AND, first, second)
 
 
+def mark_partial(adjoints: Iterable[Any]) -> None:
+    """Note that of what has arrived, some elements may never have been used."""
+    for adjoint in adjoints:
+        if type(adjoint) is Adjoint:
+            adjoint.is_partial = True
+
+
 def partly(mask: Node) -> Node | None:
     """Return a mask of an access as one of an adjoint, where None is everywhere.
 
@@ -252,7 +277,7 @@ def _are_opposite(first: Node | None, second: Node | None) -> bool:
 
 
 def _under(mask: Node | None, value: Node) -> Node:
-    if mask is None:
+    if mask is None or (mask.op is NE and mask.deps == (value, literal(0, value))):
         return value
     return trace.select(mask, value, literal(0, value))
 

@@ -6,4 +6,4 @@ from lumijit.compiler.ir.nodes cimport Node
 
 cpdef pull(Step step, dict into, object by, tuple partials)
 
-cdef Node _scaled(Node value, Value partial, Step step)
+cdef Node _scaled(Node value, Value partial, Step step, bint is_guarded)

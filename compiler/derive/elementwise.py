@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lumijit.compiler.derive.adjoints import Adjoint, under_both
+from lumijit.compiler.derive.adjoints import Adjoint, mark_partial, under_both
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value, literal
 from lumijit.compiler.ir import trace
@@ -18,15 +18,20 @@ def pull(
     step: Step, into: dict[int, Any], by: Adjoint, partials: tuple[Any, ...]
 ) -> None:
     """Pass the derivative by a result on to the operands."""
-    value, mask = by.value, by.mask
+    value = by.value
     if value is None:
         # What depends on the result passed nothing on to it: a constant partial of 0,
         # or a region of which only a condition reads it.
         return
     if value.size != step.size:
         by.complete()
-        value, mask = by.value, by.mask
+        value = by.value
         assert value is not None
+    mask = by.where()
+    # What is 0 counts in derivatives of derivatives only: each factor is looked at.
+    is_guarded = by.is_partial and value.vertex is not None
+    if is_guarded:
+        mark_partial(into.values())
     known = _known(step)
     for k, adjoint in into.items():
         partial = partials[k](*known)
@@ -36,7 +41,7 @@ def pull(
         elif partial.node.type is BOOL:
             adjoint.add(value, under_both(partial.node, mask))
         else:
-            adjoint.add(_scaled(value, partial, step), mask)
+            adjoint.add(_scaled(value, partial, step, is_guarded), mask)
 
 
 def _known(step: Step) -> list[Any]:
@@ -47,14 +52,16 @@ def _known(step: Step) -> list[Any]:
     return found
 
 
-def _scaled(value: Node, partial: Value, step: Step) -> Node:
+def _scaled(value: Node, partial: Value, step: Step, is_guarded: bool) -> Node:
     """Multiply a derivative with a partial one, which may be infinite: 0 stays 0.
 
-    Where it is an operand or the result, it is as finite as the program's own values.
+    Where it is an operand or the result, it is as finite as the program's own values,
+    which in elements that were never used (`is_guarded`) may be NaN.
     """
     factor = partial.node
     product = trace.emit2(MUL, value, factor)
-    if partial.is_bounded or factor in step.deps or factor is step.result:
+    is_finite = partial.is_bounded or factor in step.deps or factor is step.result
+    if is_finite and not is_guarded:
         return product
     is_zero = Value(value) == 0
     if value.vertex is not None:
@@ -82,7 +89,7 @@ def push(step: Step, tangents: dict[int, Node], partials: tuple[Any, ...]) -> No
         elif partial.node.type is BOOL:
             term = trace.select(partial.node, tangent, literal(0, tangent))
         else:
-            term = _scaled(tangent, partial, step)
+            term = _scaled(tangent, partial, step, False)
         total = term if total is None else trace.emit2(ADD, total, term)
     assert total is not None
     return total

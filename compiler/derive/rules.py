@@ -14,6 +14,7 @@ from lumijit.compiler.derive.adjoints import (
     Adjoint,
     LocalAdjoint,
     local_type_of,
+    mark_partial,
     partly,
     unmoved,
     zero,
@@ -56,6 +57,7 @@ Push = Callable[[Step, dict[int, Any]], Any]
 def pull(step: Step, into: dict[int, Any], by: Any) -> None:
     """Pass the derivative by a result on to the operands, whose adjoints are given."""
     op = step.op
+    adjoints = into.values()
     if flags.check_derivatives:
         into = {k: finite.Watched(a, step.vertex, by) for k, a in into.items()}
     try:
@@ -63,6 +65,7 @@ def pull(step: Step, into: dict[int, Any], by: Any) -> None:
             elementwise.pull(step, into, by, op.derivative)
         else:
             _rule(step).pull(step, into, by.complete())
+            mark_partial(adjoints)
     except DerivativeError as error:
         _name_line(error, step.vertex)
         raise

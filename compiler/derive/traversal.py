@@ -22,7 +22,7 @@ from lumijit.compiler.derive import (
     rules,
     written,
 )
-from lumijit.compiler.derive.adjoints import Adjoint, Places
+from lumijit.compiler.derive.adjoints import Adjoint, Places, mark_partial
 from lumijit.compiler.derive.border import (
     Border,
     begins_outside,
@@ -252,6 +252,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
             if vertex.grad is not None and vertex.type is not VOID:
                 # It may have arrived meanwhile, by a traversal inside of this one.
                 adjoint.add(vertex.grad)
+                mark_partial((adjoint,))
             into = {}
             if serial >= start:
                 deps = vertex.deps
