@@ -86,7 +86,9 @@ class CudaDevice(Attached):
         major, minor = (self._attribute(handle, k) for k in (_MAJOR, _MINOR))
         self.processor = f"sm_{major}{minor}"
         self.environment = f"{self.processor} {id.number}"
-        self._stream, self._side = c_void_p(), None
+        self._stream = c_void_p()
+        # For what isn't in order; made when it is needed.
+        self._side: c_void_p | None = None
         self._cancel = 0
         made = driver.cuStreamCreate(byref(self._stream), _NON_BLOCKING)
         check(made, "making a stream")
