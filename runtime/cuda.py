@@ -335,6 +335,8 @@ class CudaMark(Mark):
     @property
     def is_done(self) -> bool:
         """Whether the event has happened."""
+        # (Another thread may ask than the one that made it.)
+        self._device._enter()
         code = self._driver.cuEventQuery(self._event)
         if code != NOT_READY:
             check(code, "asking for an event")
@@ -342,6 +344,7 @@ class CudaMark(Mark):
 
     def wait(self) -> None:
         """Wait for the event."""
+        self._device._enter()
         query = self._driver.cuEventQuery
         try:
             poll(lambda: query(self._event), "waiting for an event")
