@@ -39,7 +39,7 @@ class _OfSeveral(Backend):
     """A backend with several devices, of which each thread uses one at a time."""
 
     @property
-    def device(self) -> DeviceId:  # type: ignore[override]
+    def device(self) -> DeviceId:
         """Which one that is."""
         return chosen.get(get_ident(), _FIRST) if chosen else _FIRST
 

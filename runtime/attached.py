@@ -311,4 +311,4 @@ class Attached(Device):
 
 
 def _address_of(data: bytes) -> int:
-    return ctypes.cast(data, ctypes.c_void_p).value or 0
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

@@ -86,7 +86,9 @@ class CudaDevice(Attached):
         major, minor = (self._attribute(handle, k) for k in (_MAJOR, _MINOR))
         self.processor = f"sm_{major}{minor}"
         self.environment = f"{self.processor} {id.number}"
-        self._stream, self._side = c_void_p(), None
+        self._stream = c_void_p()
+        # For what isn't in order; made when it is needed.
+        self._side: c_void_p | None = None
         self._cancel = 0
         made = driver.cuStreamCreate(byref(self._stream), _NON_BLOCKING)
         check(made, "making a stream")
@@ -333,6 +335,8 @@ class CudaMark(Mark):
     @property
     def is_done(self) -> bool:
         """Whether the event has happened."""
+        # (Another thread may ask than the one that made it.)
+        self._device._enter()
         code = self._driver.cuEventQuery(self._event)
         if code != NOT_READY:
             check(code, "asking for an event")
@@ -340,6 +344,7 @@ class CudaMark(Mark):
 
     def wait(self) -> None:
         """Wait for the event."""
+        self._device._enter()
         query = self._driver.cuEventQuery
         try:
             poll(lambda: query(self._event), "waiting for an event")

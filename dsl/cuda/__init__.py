@@ -14,7 +14,7 @@ __all__ = declare_namespace(CUDA, is_diff=False)
 
 def __getattr__(name: str) -> Any:
     if name == "Event":
-        return import_module("lumijit.debug.events").CudaEvent
+        return import_module("lumijit.debug.cuda_events").Event
     return member("cuda", name, globals())
 
 

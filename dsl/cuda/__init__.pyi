@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from lumijit.cuda import ad as ad
 from lumijit.control import recorded_loop
-from lumijit.debug.events import CudaEvent as Event
+from lumijit.debug.cuda_events import Event as Event
 from lumijit.textures.texture import TextureBase
 from lumijit.typed import AnyArray, Counts, Fits, Flat, Floats, InCuda, InCudaAd, InLlvm, InLlvmAd, InScalar, Integers, LikeArray0, LikeArray1, LikeArray2, LikeArray22, LikeArray3, LikeArray33, LikeArray4, LikeArray44, LikeArrayX, LikeComplex2, LikeFlat, LikeMatrix2, LikeMatrix3, LikeMatrix4, LikeQuaternion4, LikeTensorX, Masks, Matrices, Numbers, OfBool, OfFloat16, OfFloat32, OfFloat64, OfInt16, OfInt32, OfInt64, OfInt8, OfUInt16, OfUInt32, OfUInt64, OfUInt8, PCG32Base, Ravels, Real, Rows, Size0, Size1, Size2, Size3, Size4, Static1, Static2, Static3, Static4
 

@@ -13,7 +13,7 @@ __all__ = declare_namespace(CUDA, is_diff=True)
 
 def __getattr__(name: str) -> Any:
     if name == "Event":
-        return import_module("lumijit.debug.events").CudaEvent
+        return import_module("lumijit.debug.cuda_events").Event
     return member("cuda.ad", name, globals())
 
 

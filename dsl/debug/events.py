@@ -5,9 +5,9 @@ from __future__ import annotations
 from lumijit.compiler.launch.marks import mark
 from lumijit.runtime.device import DeviceId, Mark
 from lumijit.runtime.errors import ArrayTypeError, StateError
-from lumijit.spec import CUDA, LLVM
+from lumijit.spec import LLVM, Backend
 
-__all__ = ["CudaEvent", "Event"]
+__all__ = ["Event"]
 
 
 class Event:
@@ -31,7 +31,7 @@ class Event:
     (True, True)
     """
 
-    _backend = LLVM
+    _backend: Backend = LLVM
 
     def __init__(self, enable_timing: bool = True) -> None:
         """Make an event that hasn't been recorded."""
@@ -107,18 +107,6 @@ class Event:
         On a GPU, the driver's handle of the event.
         """
         return 0 if self._mark is None else self._mark.handle
-
-
-class CudaEvent(Event):
-    """A place in the order of what is launched on a GPU: `lumijit.cuda.Event`.
-
-    That is the GPU in use when the event is recorded: see `lumijit.scoped_device`.
-
-    Args:
-        enable_timing: whether to note when that is.
-    """
-
-    _backend = CUDA
 
 
 def _name(where: DeviceId | None) -> str:

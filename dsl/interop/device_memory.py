@@ -237,7 +237,7 @@ def _checked(contents: Contents, construct: str) -> DType:
             "convert the array first, for example to float32.",
         )
     shape, strides = contents.shape, contents.strides
-    if strides is not None and math.prod(shape):
+    if strides is not None and 0 not in shape:
         rows = zip(shape, strides, dense_strides(shape), strict=True)
         if any(size > 1 and own != dense for size, own, dense in rows):
             raise ArrayValueError(

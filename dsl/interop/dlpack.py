@@ -74,7 +74,6 @@ _rename = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
 _lent: Final[dict[int, tuple[Any, ...]]] = {}
 
 
-@_Deleter
 def _let_go(address: int) -> None:
     """Forget what was handed out; may be called from any thread."""
     entry = _lent.pop(address, None)
@@ -82,11 +81,15 @@ def _let_go(address: int) -> None:
         entry[0]()
 
 
-@_Destructor
 def _destroyed(capsule: int) -> None:
     """Let go of a capsule's contents if nobody has taken them."""
     if _is_valid(capsule, _NEW):
         _let_go(_pointer(capsule, _NEW))
+
+
+# (They are called as long as there are capsules.)
+_DELETER: Final = _Deleter(_let_go)
+_DESTRUCTOR: Final = _Destructor(_destroyed)
 
 
 def capsule_of(contents: Contents, release: Callable[[], None]) -> Any:
@@ -105,10 +108,10 @@ def capsule_of(contents: Contents, release: Callable[[], None]) -> Any:
     tensor.bits = 8 * contents.dtype.itemsize
     tensor.shape = shape
     tensor.strides = strides
-    managed.deleter = ctypes.cast(_let_go, c_void_p).value
+    managed.deleter = ctypes.cast(_DELETER, c_void_p).value
     address = ctypes.addressof(managed)
     _lent[address] = release, managed, shape, strides
-    return _new(address, _NEW, ctypes.cast(_destroyed, c_void_p))
+    return _new(address, _NEW, ctypes.cast(_DESTRUCTOR, c_void_p))
 
 
 class Taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,7 @@ def test_gpus_load_vectors(t: Any, length: int, load: str, tmp_path: Path) -> No
         values(rows(t, length, length))
     assert target.failures == []
     text = "".join(path.read_text() for path in target.files)
-    loads = [line.split()[0] for line in text.splitlines() if "ld.v" in line]
-    kinds = {name.replace(".f", ".b").replace("ld.", "") for name in loads}
+    kinds = set(re.findall(r"ld\.(v[24]\.\w+)", text.replace(".f", ".b")))
     assert kinds == ({load} if load else set()), text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -313,7 +314,7 @@ def test_ctrl_c_sets_a_word_beside_the_stream(
     assert device.cancel_address == 4096
     device.note_launch([first], has_loops=False)
     device.wait()
-    monkeypatch.setattr(libcuda.time, "sleep", stop)
+    monkeypatch.setattr(time, "sleep", stop)
     driver.failures["cuStreamQuery"] = driver.failures["cuEventQuery"] = 600
     mark = device.mark(is_timed=False)
     for wait in (device.wait, mark.wait):

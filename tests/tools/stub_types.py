@@ -257,8 +257,8 @@ def _full_name(cls: Type) -> str:
 
 # What a namespace has that isn't a type of arrays.
 _EVENT = {
-    namespace: (f"from lumijit.debug.events import {name} as Event",)
-    for name, first in (("Event", "llvm"), ("CudaEvent", "cuda"))
+    namespace: (f"from lumijit.debug.{module} import Event as Event",)
+    for module, first in (("events", "llvm"), ("cuda_events", "cuda"))
     for namespace in (first, f"{first}.ad")
 }
 
