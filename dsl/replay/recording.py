@@ -69,6 +69,14 @@ def record(call: Call, has_breaks: bool) -> Outcome:
         RecordingError: if the function does what no replay can repeat.
     """
     recorder = _Recorder(call, has_breaks)
+    if call.surroundings.has_generators:
+        # (Not even while it is recorded can its numbers be replaced.)
+        recorder.refuse(
+            "the function reaches a generator, which a replay can't have go on",
+            "call next() outside, and pass what that gives.",
+        )
+        result = call.run(call.arguments.parts.values)
+        return Outcome(None, recorder.problem, None, recorder.arithmetic, result)
     # What belongs nowhere is computed where all else is.
     with contextlib.closing(recorder), device.on(call.device):
         recording, result = recorder.record()

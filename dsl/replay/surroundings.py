@@ -7,6 +7,7 @@ the very objects that they held, nothing is looked at again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import isgenerator
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -61,6 +62,7 @@ class Surroundings:
         # What may change in place, and is told by its contents.
         self._host: list[Any] = []
         self.has_local_memory = any(map(is_local_memory, self._roots))
+        self.has_generators = any(map(isgenerator, self._roots))
         self._order: dict[int, int] = {}
         self._is_repeated: set[int] = set()
         tokens: list[Any] = []
@@ -154,6 +156,7 @@ class Surroundings:
         for key, value in place.kept.items():
             kind = type(value)
             self.has_local_memory |= is_local_memory(value)
+            self.has_generators |= isgenerator(value)
             tokens += (type(key), key)
             if kind in NUMBERS and may_change:
                 self.numbers.append(value)

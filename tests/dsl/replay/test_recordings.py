@@ -206,6 +206,20 @@ def test_random_numbers_of_any_generator_are_refused() -> None:
             f(array(1, 2), k)
 
 
+def test_generators_are_refused() -> None:
+    numbers = (k * 2 for k in range(1, 10))
+
+    def f(x: Float) -> Any:
+        return x + next(numbers)
+
+    with pytest.raises(RecordingError, match=r"generator.*Fix: call next\(\) outside"):
+        dr.kernel(f)(array(1, 2))
+    as_it_is = dr.kernel(f, graph_breaks=True)
+    for k in (2, 4, 6):
+        assert_equal(as_it_is(array(1, 2)), [1 + k, 2 + k])
+    assert "runs as it is, since the function reaches a generator" in as_it_is.explain()
+
+
 def test_a_warning_after_many_recordings() -> None:
     @dr.kernel(warn_after=3)
     def f(x: Float, n: int) -> Any:
