@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.plan.program import Program
-from lumijit.compiler.plan.signature import Signature, Wide, packer, try_packing
+from lumijit.compiler.plan.signature import (
+    PRIVATE_SLOTS,
+    Signature,
+    Wide,
+    packer,
+    try_packing,
+)
 from lumijit.runtime.dtypes import (
     FLOAT16,
     FLOAT32,
@@ -53,7 +59,7 @@ def test_slots_follow_each_other(
     known += [signature.cancel] * has_cancel
     for k, is_private in enumerate(targets):
         first = signature.target(k)
-        known += range(first, first + (5 if is_private else 1))
+        known += range(first, first + (PRIVATE_SLOTS if is_private else 1))
     assert [*known, signature.scratch] == list(
         range(len(inputs), len(inputs) + len(known) + 1)
     )
