@@ -14,6 +14,7 @@ cdef class Surroundings:
     cdef public list where
     cdef public list _host
     cdef public bint has_local_memory
+    cdef public bint has_generators
     cdef public dict _order
     cdef public set _is_repeated
     cdef public object key
