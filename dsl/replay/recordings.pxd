@@ -21,6 +21,8 @@ cdef class Recordings:
     cdef public list _history
     cdef public tuple _latest_key
     cdef public list _latest
+    cdef public object _passing
+    cdef public object _passing_count
 
     @cython.locals(call=Call, key=tuple, entry=Entry, recording=Recording, found=list)
     cpdef object called(self, tuple args, dict kwargs)

@@ -76,6 +76,7 @@ def test_types_are_of_what_a_module_has(path: Path) -> None:
         words = set(re.findall(r"\w+", ast.unparse(defined[name])))
         assert fields <= words, name
         assert slots(defined[name]) <= fields, name
+        assert "__dict__" in body or assigned(defined[name]) <= fields, name
 
 
 def slots(node: ast.AST) -> set[str]:
@@ -88,6 +89,20 @@ def slots(node: ast.AST) -> set[str]:
         ):
             return {*ast.literal_eval(entry.value)}
     return set()
+
+
+def assigned(node: ast.AST) -> set[str]:
+    """Return the fields that the methods of a class assign, unless it inherits some."""
+    assert isinstance(node, ast.ClassDef)
+    if [base for base in node.bases if ast.unparse(base) != "Holder"]:
+        return set()
+    return {
+        field.attr
+        for field in ast.walk(node)
+        if isinstance(field, ast.Attribute)
+        and isinstance(field.ctx, ast.Store)
+        and ast.unparse(field.value) == "self"
+    }
 
 
 def test_in_place_nothing_is_compiled() -> None:
