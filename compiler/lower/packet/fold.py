@@ -6,6 +6,8 @@ the entries were in memory before.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.emit.combine import combine_text
 from lumijit.compiler.lower.collectives import rows
@@ -37,7 +39,7 @@ class Fold(PacketLowering):
         """
         b, (node,) = self.b, self.program.outputs
         t = node.type
-        ty, nothing = b.memory_type(t), f"splat ({t.memory_llvm} {neutral(op, t)})"
+        ty = b.memory_type(t)
         base, block, size = self._slots()
         b.declarations["llvm.umin.i64"] = _UMIN
         b.block("run")
@@ -45,14 +47,10 @@ class Fold(PacketLowering):
         b.line(f"%start = mul i64 %e, {block}")
         b.line(f"%behind = add i64 %start, {block}")
         b.line(f"%stop = call i64 @llvm.umin.i64(i64 %behind, i64 {size})")
-        b.branch("packet")
-        b.block("packet")
-        b.line("%index = phi i64 [ %start, %run ], [ %next, %packet.end ]")
-        b.line(f"%total = phi {ty} [ {nothing}, %run ], [ %combined, %packet.end ]")
-        b.lines.append(combine_text(op, t, ty, "combined", "%total", self._entry(op)))
-        self._end_of_packet("run.end")
+        self._packets(op, "run", "run.end")
         b.block("run.end")
-        text, result = fold_lanes(op, t, b.width, "%combined")
+        b.line(f"%all = phi {ty} [ %whole.total, %tail ], [ %tail.total, %tail.end ]")
+        text, result = fold_lanes(op, t, b.width, "%all")
         b.lines.append(text)
         b.line(f"%place = getelementptr {t.memory_llvm}, ptr {base}, i64 %e")
         b.line(f"store {t.memory_llvm} {result}, ptr %place")
@@ -67,7 +65,6 @@ class Fold(PacketLowering):
         """
         b, (node,) = self.b, self.program.outputs
         t = node.type
-        ty = b.memory_type(t)
         base, row, period = self._slots()
         for slot, value in (("row", row), ("period", period)):
             self.entry.append(f"  %{slot} = add i64 {value}, 0")
@@ -90,16 +87,7 @@ class Fold(PacketLowering):
         b.line("%is.whole = icmp ult i64 %i, %count")
         b.line("%columns = select i1 %is.whole, i64 %n, i64 %last")
         b.line("%stop = add i64 %start, %columns")
-        b.branch("packet")
-        b.block("packet")
-        b.line("%index = phi i64 [ %start, %row.start ], [ %next, %packet.end ]")
-        value = self._entry(op)
-        b.line("%column = sub i64 %index, %start")
-        b.line(f"%sum.at = getelementptr {t.memory_llvm}, ptr %totals, i64 %column")
-        b.line(f"%total = load {ty}, ptr %sum.at, align {t.size_bytes}")
-        b.lines.append(combine_text(op, t, ty, "combined", "%total", value))
-        b.line(f"store {ty} %combined, ptr %sum.at, align {t.size_bytes}")
-        self._end_of_packet("row.end")
+        self._packets(op, "row.start", "row.end", self._total_of_column)
         b.block("row.end")
         b.line("%i.n = add i64 %i, 1")
         b.line("%more.rows = icmp ult i64 %i.n, %all.rows")
@@ -115,23 +103,78 @@ class Fold(PacketLowering):
         (base,) = self.output_addresses
         return base, self.load_slot(last, "i64"), self.load_slot(last + 1, "i64")
 
-    def _entry(self, op: str) -> str:
-        """Compute a packet's entries; those from %stop on are neutral."""
+    def _packets(
+        self, op: str, before: str, after: str, at: Callable[[], str] | None = None
+    ) -> None:
+        """Combine entries %start to %stop: whole packets, then what is left of one.
+
+        `at` writes the address of a packet's totals. Without it, there is one, that
+        begins neutral and ends as %whole.total, or as %tail.total if a part was left.
+        """
         b, (node,) = self.b, self.program.outputs
         t = node.type
         ty, nothing = b.memory_type(t), f"splat ({t.memory_llvm} {neutral(op, t)})"
-        mask = self._tail_mask("%stop")
-        for inner in self.program.nodes:
-            self.node(inner)
-        return b.blend(ty, mask, b.to_memory(t, self.operand(node)), nothing)
-
-    def _end_of_packet(self, after: str) -> None:
-        b = self.b
+        b.line("%length = sub i64 %stop, %start")
+        b.line(f"%length.whole = and i64 %length, -{b.width}")
+        b.line("%full = add i64 %start, %length.whole")
+        b.line("%is.any = icmp ult i64 %start, %full")
+        b.branch_if("%is.any", "packet", "tail")
+        b.block("packet")
+        b.line(f"%index = phi i64 [ %start, %{before} ], [ %next, %packet.end ]")
+        if at is None:
+            b.line(f"%total = phi {ty} [ {nothing}, %{before} ], [ %sum, %packet.end ]")
+        self._combine(op, self._entries(), "sum", "%total", at)
         b.branch("packet.end")
         b.block("packet.end")
         b.line(f"%next = add nuw i64 %index, {b.width}")
-        b.line("%more = icmp ult i64 %next, %stop")
-        b.branch_if("%more", "packet", after)
+        b.line("%more = icmp ult i64 %next, %full")
+        b.branch_if("%more", "packet", "tail")
+        b.block("tail")
+        if at is None:
+            from_packets = f"[ {nothing}, %{before} ], [ %sum, %packet.end ]"
+            b.line(f"%whole.total = phi {ty} {from_packets}")
+        b.line("%is.tail = icmp ult i64 %full, %stop")
+        b.branch_if("%is.tail", "tail.start", after)
+        b.block("tail.start")
+        self.index_name = "%full"
+        part = b.blend(ty, self._tail_mask("%stop"), self._entries(), nothing)
+        self._combine(op, part, "tail.total", "%whole.total", at)
+        b.branch("tail.end")
+        b.block("tail.end")
+        b.branch(after)
+
+    def _entries(self) -> str:
+        """Compute a packet's entries, as they would lie in memory."""
+        (node,) = self.program.outputs
+        outside = set(self.values)
+        for inner in self.program.nodes:
+            self.node(inner)
+        value = self.b.to_memory(node.type, self.operand(node))
+        self.values = {n: v for n, v in self.values.items() if n in outside}
+        self.pairs.clear()
+        return value
+
+    def _combine(
+        self, op: str, value: str, name: str, total: str, at: Callable[[], str] | None
+    ) -> None:
+        """Combine entries with a total, or with those in memory."""
+        b, (node,) = self.b, self.program.outputs
+        t = node.type
+        ty = b.memory_type(t)
+        place = None if at is None else at()
+        if place is not None:
+            total = b.emit(f"load {ty}, ptr {place}, align {t.size_bytes}")
+        b.lines.append(combine_text(op, t, ty, name, total, value))
+        if place is not None:
+            b.line(f"store {ty} %{name}, ptr {place}, align {t.size_bytes}")
+
+    def _total_of_column(self) -> str:
+        """Return where the totals of a packet's columns lie."""
+        b, (node,) = self.b, self.program.outputs
+        column = b.emit(f"sub i64 {self.index_name}, %start")
+        return b.emit(
+            f"getelementptr {node.type.memory_llvm}, ptr %totals, i64 {column}"
+        )
 
     def _module(self, name: str, first: str) -> str:
         """End the loop over %e, which begins in a block, and the module."""
