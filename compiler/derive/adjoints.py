@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
+from lumijit.compiler.derive.new_loops import over_entries
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
@@ -26,7 +27,7 @@ from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory
 from lumijit.compiler.record.reductions import reduce_symbolically
 from lumijit.compiler.record.writes import claim
-from lumijit.runtime.dtypes import UINT32, VOID
+from lumijit.runtime.dtypes import VOID
 
 
 class Adjoint:
@@ -132,8 +133,14 @@ class LocalAdjoint:
         if self.value is None:
             self.value = value
             return
-        for k in range(local_type_of(self.like).length):
-            self.scatter(_entry(value, k), _index(k), trace.make_true(1), "auto")
+        always = trace.make_true(1)
+
+        def step(total: Node, index: Node) -> Node:
+            entries = (local.entry(b, index, always) for b in (total, value))
+            return local.replaced(total, index, trace.emit2(ADD, *entries), always)
+
+        length = local_type_of(self.like).length
+        self.value = over_entries(length, self.like.size, self.value, step)
 
     def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
         """Add to one entry for each element."""
@@ -150,20 +157,14 @@ class LocalAdjoint:
 
     def total(self) -> Node:
         """Return the sum of all entries."""
-        buffer = self.complete()
-        count = local_type_of(self.like).length
-        found = _entry(buffer, 0)
-        for k in range(1, count):
-            found = trace.emit2(ADD, found, _entry(buffer, k))
-        return found
+        buffer, always = self.complete(), trace.make_true(1)
+        dtype = local_type_of(self.like)
+        start = trace.literal(dtype.element, 0.0, buffer.size)
 
+        def step(total: Node, index: Node) -> Node:
+            return trace.emit2(ADD, total, local.entry(buffer, index, always))
 
-def _index(position: int) -> Node:
-    return trace.literal(UINT32, position)
-
-
-def _entry(buffer: Node, position: int) -> Node:
-    return local.entry(buffer, _index(position), trace.make_true(1))
+        return over_entries(dtype.length, buffer.size, start, step)
 
 
 def local_type_of(like: Node | Vertex) -> LocalType:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from lumijit.compiler.derive.recorded import Recorded, traced_loop
+from lumijit.compiler.derive.new_loops import traced_loop
+from lumijit.compiler.derive.recorded import Recorded
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType

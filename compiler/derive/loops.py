@@ -16,12 +16,12 @@ from weakref import WeakKeyDictionary
 from lumijit.compiler.derive.adjoints import Bundle, unmoved, zero
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.checkpoints import undo_turns
+from lumijit.compiler.derive.new_loops import traced_loop
 from lumijit.compiler.derive.recorded import (
     Nodes,
     Recorded,
     State,
     stand_in,
-    traced_loop,
 )
 from lumijit.compiler.derive.rules import Rule
 from lumijit.compiler.derive.steps import Step

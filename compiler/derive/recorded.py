@@ -27,28 +27,6 @@ Nodes = Sequence[Node]
 State = dict[int, Node]
 
 
-def traced_loop(
-    label: str,
-    width: int,
-    inits: Nodes,
-    cond: Callable[[Nodes], Node],
-    body: Callable[[Nodes], Nodes],
-) -> list[Node]:
-    """Trace a loop over nodes and return the final state."""
-    with regions.scope(label, width, is_loop=True) as inner:
-        args = []
-        for k, node in enumerate(inits):
-            size = width if node.size == 1 else node.size
-            args.append(regions.argument(node.type, size, k, node))
-        condition = cond(args)
-        with trace.masked_only(None):
-            outputs = tuple(body(args))
-    _, results = regions.close_loop(
-        inner, tuple(inits), tuple(args), condition, outputs
-    )
-    return results
-
-
 class Recorded:
     """A loop as it was recorded, and how to repeat its parts.
 

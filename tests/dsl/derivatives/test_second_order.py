@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -171,3 +172,36 @@ def test_forward_over_forward(name: str) -> None:
     function = {**FLAT, **LOOPS}[name]
     along = float(np.sum(forward_over_forward(function)))
     np.testing.assert_allclose(along, float(np.dot(differences(function), V)), 1e-5)
+
+
+def turns(x: Any, y: Any, step: Callable[[Any, Any], Any]) -> Any:
+    for _ in range(5):
+        y = step(x, y)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("function", "plain"),
+    [
+        (sines, lambda x: turns(x, x, lambda x, y: mpmath.sin(y) * x)),
+        (captured, lambda x: turns(x, 1, lambda x, y: y * mpmath.sin(x))),
+        (
+            branches,
+            lambda x: turns(
+                x, x, lambda _, y: y * (mpmath.sin(y) if y > 0.5 else y * y)
+            ),
+        ),
+    ],
+)
+def test_third_derivatives_by_reverse_mode_over_itself(
+    function: Function, plain: Function
+) -> None:
+    """Those are loops over large local buffers, which are added and summed."""
+
+    def derivative(f: Function) -> Function:
+        return lambda x: dr.value_and_grad(lambda z: dr.sum(f(z)))(x)[1]
+
+    found = derivative(derivative(derivative(function)))(Float64(X)).numpy()
+    with mpmath.workdps(40):
+        expected = [float(mpmath.diff(plain, x, 3)) for x in X]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
