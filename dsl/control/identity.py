@@ -78,7 +78,8 @@ def _nodes_in(entry: Any) -> list[Any]:
 
 def changed_since(value: Any, before: Moment) -> dict[Any, bool]:
     """Tell by key which entries have changed since a moment, and whether in place."""
-    now, none = moment(value), (None, [])
+    now = moment(value)
+    none: tuple[Any, list[Any]] = (None, [])
     pairs = {k: (now.get(k, none), before.get(k, none)) for k in now | before}
     return {
         key: new is old
