@@ -34,12 +34,13 @@ from lumijit.compiler.record.block_writes import (
     operation,
     tracked_writes,
 )
+from lumijit.compiler.record.shared_contents import ReadError, SecondWriteError
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
-from lumijit.runtime.errors import DerivativeError, StateError, SymbolicError
+from lumijit.runtime.errors import DerivativeError
 
 
 def _nothing() -> None:
@@ -254,9 +255,10 @@ def _check_single_version(scopes: Sequence[Scope]) -> None:
     """Refuse two array objects that share contents and are both written."""
     seen: dict[int, int] = {}
     for inner in scopes:
-        for key, (_, original) in inner.writes.items():
+        for key, (holder, original) in inner.writes.items():
             if seen.setdefault(id(original), key) != key:
-                raise StateError(
+                raise SecondWriteError(
+                    holder,
                     "scatter",
                     "two arrays that share their contents are both written "
                     "inside one symbolic region",
@@ -269,9 +271,10 @@ def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
 
     The body refers to the contents before the loop, so it would miss the writes.
     """
-    for _, original in inner.writes.values():
+    for holder, original in inner.writes.values():
         if id(original) in inner.reads or id(original) in values:
-            raise SymbolicError(
+            raise ReadError(
+                holder,
                 inner.label or "while_loop",
                 "the body reads an array that it also writes to by index, so an "
                 "iteration would have to see what those before have written",

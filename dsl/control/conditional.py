@@ -12,6 +12,7 @@ from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
+from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.branch_sides import Merge, Sides
 from lumijit.control.captured_state import watched
 from lumijit.control.recursion import left_out
@@ -126,7 +127,7 @@ def run_if(
         false_fn = watched(false_fn, name, "the false branch", arg_labels)
     run = sides.symbolic if mode == "symbolic" else sides.evaluated
     try:
-        return apart(partial(run, node, true_fn, false_fn))
+        return with_copies(lambda: apart(partial(run, node, true_fn, false_fn)))
     except NobodyLeft as reached:
         # Nobody enters one side, or neither: it is left out. Undoing its
         # writes has put copies into arrays that share their contents with others.

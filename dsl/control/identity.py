@@ -15,11 +15,18 @@ from typing import Any
 
 from lumijit import pytree
 from lumijit.base import ArrayBase
+from lumijit.compiler.ir.effects import wrap
+from lumijit.control.state import is_array
+from lumijit.functions.selection import select
+from lumijit.pytree import Parts, flat_map
+from lumijit.runtime.errors import StateError
 from lumijit.undeclared import slots_of
 
 Path = tuple[Any, ...]
 #: Keys and entries of a container.
 Entries = tuple[Sequence[Any], Sequence[Any]]
+#: Entries of a container by their keys, with the nodes of arrays.
+Moment = dict[Any, tuple[Any, list[Any]]]
 
 
 def objects_in(value: Any) -> dict[Path, tuple[Any, Entries]]:
@@ -51,6 +58,71 @@ def has_changed(value: Any, entries: Entries) -> bool:
     before, children = entries
     keys = kind.keys(value)
     return keys != before or not all(map(is_, kind.parts(value, keys), children))
+
+
+def moment(value: Any) -> Moment:
+    """Return what a container has: its entries, and what arrays among these hold."""
+    kind = pytree.container_kind(value)
+    assert kind is not None
+    keys = kind.keys(value)
+    entries = kind.parts(value, keys)
+    return {k: (v, _nodes_in(v)) for k, v in zip(keys, entries, strict=True)}
+
+
+def _nodes_in(entry: Any) -> list[Any]:
+    if is_array(entry):
+        return [entry._node]
+    leaves = Parts((entry,)).leaves if isinstance(entry, ArrayBase) else ()
+    return [leaf._node for leaf in leaves if is_array(leaf)]
+
+
+def changed_since(value: Any, before: Moment) -> dict[Any, bool]:
+    """Tell by key which entries have changed since a moment, and whether in place."""
+    now = moment(value)
+    none: tuple[Any, list[Any]] = (None, [])
+    pairs = {k: (now.get(k, none), before.get(k, none)) for k in now | before}
+    return {
+        key: new is old
+        for key, ((new, holds), (old, held)) in pairs.items()
+        if new is not old or not all(map(is_, holds, held))
+    }
+
+
+def apart(value: Any) -> Any:
+    """Return a copy of a container, with copies of the arrays among its entries."""
+    entries = [v for _, v in pytree.children(value)]
+    copies = [copied_array(v) if isinstance(v, ArrayBase) else v for v in entries]
+    return pytree.rebuild(value, copies)
+
+
+def copied_array(array: Any) -> Any:
+    """Return an array that holds the same."""
+    return flat_map(lambda v: wrap(type(v), v._node) if is_array(v) else v, array)
+
+
+def keep_arrays(value: Any, original: Any) -> None:
+    """Give a container the original's arrays where its own hold the same."""
+    for key, (entry, holds) in moment(value).items():
+        old, held = moment(original).get(key, (entry, holds))
+        if len(holds) == len(held) > 0 and all(map(is_, holds, held)):
+            _put(value, key, old)
+
+
+def blend(target: Any, mask: Any, source: Any, before: Moment) -> None:
+    """Do to a container in some elements what happened to another one meanwhile."""
+    keys = changed_since(source, before)
+    new, old = (dict(pytree.children(value)) for value in (source, target))
+    values = [entries.get(key, old) for key in keys for entries in (new, old)]
+    if mask is not True and any(map(objects_in, values)):
+        kind = type(target).__name__
+        raise StateError(
+            "@syntax",
+            f"a {kind!r} is changed that a variable has in some elements only, and "
+            "what is in it are other objects",
+            "assign the contents of objects (a.x = b.x) in place of objects (a = b).",
+        )
+    for key in keys:
+        _put(target, key, select(mask, new[key], old[key]))
 
 
 def brought_back(new: Any, originals: dict[Path, Any], path: Path = ()) -> Any:
@@ -149,12 +221,16 @@ def _replace(value: Any, others: dict[int, Any], known: dict[int, Any]) -> None:
     """Put other containers in the place of some that a container has."""
     for key, child in list(pytree.children(value)):
         other = _with(child, others, known)
-        if other is child:
-            continue
-        if isinstance(value, (list, dict)):
-            value[key] = other
-        else:
-            object.__setattr__(value, str(key), other)
+        if other is not child:
+            _put(value, key, other)
+
+
+def _put(value: Any, key: Any, entry: Any) -> None:
+    """Give a container another entry."""
+    if isinstance(value, (list, dict)):
+        value[key] = entry
+    else:
+        object.__setattr__(value, str(key), entry)
 
 
 def _swap(a: Any, b: Any) -> None:

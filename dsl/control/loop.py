@@ -12,6 +12,7 @@ from typing import Any
 
 from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace
+from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.captured_state import watched
 from lumijit.control.foresight import memory_of
 from lumijit.control.loop_evaluated import EvaluatedLoop
@@ -134,7 +135,7 @@ def run_loop(
         width = node.size if node is not None else 1
         bound = None if max_iterations == -1 else max_iterations
         given = state, cond, body, labels, name, strict, width, bound, memory
-        return apart(SymbolicLoop(*given).run)
+        return with_copies(lambda: apart(SymbolicLoop(*given).run))
     refuse_in_region(name)
     is_compressed = flags.compress_loops if compress is None else compress
     evaluated = EvaluatedLoop(cond, body, labels, name, strict)

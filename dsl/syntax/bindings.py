@@ -78,6 +78,14 @@ class Targets:
         snapshot: Returns a function that undoes changes of PyTrees in place.
         objects_in: Lists the mutable objects in a value, by their paths, with entries.
         has_changed: Tells whether an object has other entries than it had.
+        moment: Returns what an object has: its entries, and what arrays there hold.
+        changed_since: `changed_since(value, moment)` tells by key which entries have
+            changed since then, and whether in place.
+        apart: Copies an object, and the arrays among its entries.
+        keep_arrays: `keep_arrays(value, original)` gives an object the arrays of
+            another one where its own hold the same.
+        blend: `blend(target, mask, source, moment)` does to an object, in some
+            elements, what happened to another one since a moment.
         exchange: `exchange(pairs)` has a method `begin`, which lets originals stand for
             copies, and one, `end`, which ends that.
         brought_back: `brought_back(value, originals)` gives original objects, by their
@@ -112,6 +120,11 @@ class Targets:
     snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
     objects_in: Callable[[Any], dict[Any, Any]] = _no_objects
     has_changed: Callable[[Any, Any], bool] = _never_with
+    moment: Callable[[Any], Any] = _nothing
+    changed_since: Callable[[Any, Any], Any] = _nothing
+    apart: Callable[[Any], Any] = _no_primitive
+    keep_arrays: Callable[[Any, Any], None] = _nothing
+    blend: Callable[..., None] = _no_primitive
     exchange: Callable[[Any], Any] = _no_primitive
     brought_back: Callable[[Any, dict[Any, Any]], Any] = _new_value
     is_array: Callable[[Any], bool] = _never

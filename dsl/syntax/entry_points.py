@@ -263,14 +263,16 @@ class Runtime(Conditions):
         slots: ObjectState,
     ) -> tuple[Any, ...]:
         state = SiteState(where, values, slots)
-        results = state.results()
+        results, handed = state.results(), state.handed
+        slot_labels = state.attribute_labels
         unset: set[str] = set()
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
                 found = state.call(function, entries, "a branch")
                 unset.update(n for n in results if type(found[n]) is Undefined)
-                return (*(found[n] for n in results), *state.read())
+                still = handed.still.values()
+                return (*(found[n] for n in results), *state.read(), *still)
 
             return run
 
@@ -281,9 +283,10 @@ class Runtime(Conditions):
                 test,
                 *map(branch, sides),
                 arg_labels=labels_of(state.labels),
-                rv_labels=labels_of((*results, *state.attribute_labels)),
+                rv_labels=labels_of((*results, *slot_labels, *handed.still_labels())),
                 **hints,
             )
+        merged = handed.take(merged, len(results) + len(slot_labels))
         state.finish(merged[len(results) :])
         found = dict(zip(results, merged[: len(results)], strict=True))
         for name in unset - where.lenient:
@@ -419,27 +422,29 @@ class Runtime(Conditions):
     ) -> tuple[Any, ...]:
         cond, body = functions
         state = SiteState(where, values, slots, True, outside)
+        handed, count = state.handed, len(state.entries)
 
         def run_cond(*entries: Any) -> Any:
-            return state.test(cond, entries)
+            return state.test(cond, entries[:count])
 
         def run_body(*entries: Any) -> tuple[Any, ...]:
+            entries = handed.take(entries, count)
             outputs = state.call(body, entries, "the body")
             new = dict(zip(state.labels, entries, strict=True))
             new.update((n, v) for n, v in outputs.items() if n in new)
             new.update(zip(state.attribute_labels, state.read(), strict=True))
-            return tuple(new.values())
+            return (*new.values(), *handed.still.values())
 
         state.restore_on_error()
         with entered(where):
             final = targets.while_loop(
-                state.entries,
+                (*state.entries, *handed.still.values()),
                 run_cond,
                 run_body,
-                labels=labels_of(state.labels),
+                labels=labels_of((*state.labels, *handed.still_labels())),
                 memory=where.memory,
                 **hints,
             )
-        found = dict(zip(state.labels, final, strict=True))
+        found = dict(zip(state.labels, handed.take(final, count), strict=True))
         state.finish([found[n] for n in state.attribute_labels])
         return state.final(found)

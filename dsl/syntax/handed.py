@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from lumijit.runtime.contexts import on_error
 from lumijit.syntax.bindings import targets
+from lumijit.syntax.lineage import Lineage, both
 
 Path = tuple[Any, ...]
 
@@ -32,10 +34,12 @@ class Reports(NamedTuple):
     Attributes:
         lost: gets names and objects that have changed where no result stands for them.
         shared: gets names that have one object in some elements, which has changed.
+        is_known: tells whether functions get at an object otherwise.
     """
 
     lost: Callable[[list[tuple[Any, Any]]], None]
     shared: Callable[[Any, Any], None]
+    is_known: Callable[[Any], bool]
 
 
 class Handed:
@@ -51,6 +55,8 @@ class Handed:
         read: dict[Any, Any],
         is_loop: bool = False,
         outside: Collection[int] | None = None,
+        tracked: tuple[Any, ...] = (),
+        lineage: Lineage | None = None,
     ) -> None:
         """Hand out copies of `originals`.
 
@@ -59,6 +65,8 @@ class Handed:
             read: others, which functions don't change.
             is_loop: whether a function may run several times, or not at all.
             outside: the ids of the objects that others may see; None means all.
+            tracked: names that keep, in loops, what others don't.
+            lineage: what is known of objects, if it is asked where names keep theirs.
         """
         self.originals = {k: v for k, v in originals.items() if targets.is_tree(v)}
         self._read = read
@@ -73,6 +81,36 @@ class Handed:
         self._final = dict(self._start) if is_loop else {}
         self._met: dict[Any, dict[Path, dict[int, Any]]] = {}
         self._changed: dict[int, tuple[Any, Any]] = {}
+        self._lineage = lineage
+        #: Of names and paths: in which elements they still have the same object.
+        self.still: dict[tuple[Any, Path], Any] = {}
+        if lineage is not None:
+            self.still = {(n, p): True for n, v in self._start.items() for p in v}
+        #: Of tracked names: the other ones that had these objects before the loop.
+        self.parted: dict[Any, tuple[Any, Path]] = {}
+        for name in tracked if is_loop else ():
+            place = self._place_of(self._start[name][()], name)
+            if place is not None:
+                self.parted[name] = place
+
+    def _place_of(self, owner: Any, other: Any = None) -> tuple[Any, Path] | None:
+        """Return the one name and path that an object has besides `other`, if any."""
+        read = (targets.objects_in(value) for value in self._read.values())
+        is_read = any(v is owner for found in read for v, _ in found.values())
+        entries = _entries(self._start)
+        places = [(n, p) for n, p, v in entries if v is owner and n != other]
+        return places[0] if len(places) == 1 and not is_read else None
+
+    def still_labels(self) -> list[str]:
+        """Name the masks that tell where names have the same objects."""
+        return [f"whether {name!r} stayed" for name, _ in self.still]
+
+    def take(self, values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+        """Take these masks from the end of values, of which there are `count`."""
+        if not self.still:
+            return values
+        self.still.update(zip(self.still, values[count:], strict=True))
+        return values[:count]
 
     def during(
         self,
@@ -105,29 +143,80 @@ class Handed:
                 owners.setdefault(id(item), (name, owner))
                 copies.setdefault(id(owner), (name, item))
         shared = list(self._shared(given, copies)) if _merged else []
-        if is_exchanged:
+
+        def call() -> Any:
+            if not is_exchanged:
+                return run(values)
             items = {id(item): item for _, _, (item, _) in _entries(before)}
             exchange = targets.exchange((owners[k][1], items[k]) for k in owners)
             on_error(exchange.end)
             try:
-                result = run(exchange.begin(values))
-                result = exchange.end(result)
+                return exchange.end(run(exchange.begin(values)))
             finally:
                 exchange.end()
-        else:
-            result = run(values)
-        changed = {
-            id(item)
-            for _, _, (item, entries) in _entries(before)
-            if targets.has_changed(item, entries)
-        }
-        after = left(result)
-        ends = {
-            name: {p: item for p, (item, _) in found.items()}
-            for name, found in _left(given, before, after, bool(changed))
-        }
-        self._compare(before, owners, ends, changed, shared, reports)
+
+        lineage = self._lineage
+        with nullcontext() if lineage is None else lineage.inside():
+            moments = self._moments(before)
+            result = call()
+            after = left(result)
+            if lineage is not None:
+                self._follow(lineage, moments, after, is_exchanged, reports)
+            changed = {
+                id(item)
+                for _, _, (item, entries) in _entries(before)
+                if targets.has_changed(item, entries)
+            }
+            ends = {
+                name: {p: item for p, (item, _) in found.items()}
+                for name, found in _left(given, before, after, bool(changed))
+            }
+            for (name, path), (item, moment) in moments.items():
+                end = ends[name].get(path)
+                if end is item or all(item is not v for v in self._sources_of(end)):
+                    continue
+                changed.update(
+                    [id(item)] if targets.changed_since(item, moment) else []
+                )
+            self._compare(before, owners, ends, changed, shared, reports)
         return result
+
+    def _moments(
+        self, before: dict[Any, Any]
+    ) -> dict[tuple[Any, Path], tuple[Any, Any]]:
+        """Return what objects have before a function runs, if anybody will ask."""
+        if not self._is_loop and self._lineage is None:
+            return {}
+        return {
+            (name, path): (item, targets.moment(item))
+            for name, path, (item, _) in _entries(before)
+        }
+
+    def _follow(
+        self,
+        lineage: Lineage,
+        moments: dict[tuple[Any, Path], tuple[Any, Any]],
+        after: dict[Any, Any],
+        is_exchanged: bool,
+        reports: Reports,
+    ) -> None:
+        """Learn where names still have the same objects, after a function has run.
+
+        What has become of these there is done to tracked ones.
+        """
+        if not self._is_loop:
+            self.still = dict.fromkeys(self.still, True)
+        if is_exchanged and lineage.heirs:
+            # They stand for objects that were elsewhere while the function ran.
+            reports.shared(*next(iter(self.still))[:1] * 2)
+        lineage.settle()
+        for name, place in self.parted.items():
+            item, moment = moments[place]
+            targets.blend(moments[name, ()][0], self.still[place], item, moment)
+        for (name, path), mask in self.still.items():
+            first, _ = moments.get((name, path), (None, None))
+            last, _ = targets.objects_in(after[name]).get(path, (None, None))
+            self.still[name, path] = both(mask, lineage.mask(first, last))
 
     def _compare(
         self,
@@ -141,7 +230,7 @@ class Handed:
         """Find out what a function has done to what it was given."""
         self._changed.update((id(owners[k][1]), owners[k]) for k in changed & {*owners})
         for name, end in ends.items():
-            self._note(name, end, owners)
+            self._note(name, end, owners, reports)
         for (one, first), (other, second) in shared:
             if changed & {id(first), id(second)}:
                 reports.shared(one, other)
@@ -153,8 +242,36 @@ class Handed:
             for key, (name, item) in self._changed.items()
             if key not in kept and (self._outside is None or key in self._outside)
         ]
+        if self._is_loop and (lost or self.parted):
+            places = {self._place_of(owner) for _, owner in lost}
+            places.update(self.parted.values())
+            if self._passed(places, before, ends, reports):
+                raise Parted
         if lost:
             reports.lost(lost)
+
+    def _passed(
+        self,
+        places: Collection[tuple[Any, Path] | None],
+        before: dict[Any, Any],
+        ends: dict[Any, Any],
+        reports: Reports,
+    ) -> bool:
+        """Tell whether an object of some places is passed on, or one to these."""
+        if None in places:
+            return True
+        given = {id(item): (n, p) for n, p, (item, _) in _entries(before)}
+        for name, path, end in _entries(ends):
+            is_own = (name, path) in places
+            for item in (end, *self._sources_of(end)):
+                source = given.get(id(item))
+                if source == (name, path):
+                    continue
+                if source in places or (
+                    is_own and (source is not None or reports.is_known(item))
+                ):
+                    return True
+        return False
 
     def _shared(
         self, given: dict[Any, Any], copies: dict[int, tuple[Any, Any]]
@@ -172,15 +289,19 @@ class Handed:
                 yield from (((name, copy), other) for other in found)
 
     def _note(
-        self, name: Any, end: dict[Path, Any], owners: dict[int, tuple[Any, Any]]
+        self,
+        name: Any,
+        end: dict[Path, Any],
+        owners: dict[int, tuple[Any, Any]],
+        reports: Reports,
     ) -> None:
         """Note which objects the parts of a result stand for after one more run."""
         known = self._final.get(name)
         found: dict[Path, Any] = {}
         for path, item in end.items():
-            for source in (item, *_sources_of(id(item))):
-                if id(source) in owners:
-                    owner = owners[id(source)][1]
+            for source in (item, *self._sources_of(item)):
+                if id(source) in owners or reports.is_known(source):
+                    owner = owners.get(id(source), (name, source))[1]
                     met = self._met.setdefault(name, {}).setdefault(path, {})
                     met[id(owner)] = owner
             owner = owners.get(id(item), (name, None))[1]
@@ -210,7 +331,7 @@ class Handed:
             if not is_same and changed & {first, last, ahead[first], back[last]}:
                 raise Parted
         for name, path, end in _entries(ends):
-            for source in _sources_of(id(end)):
+            for source in self._sources_of(end):
                 for other, given in places.get(id(source), ()):
                     own = before[name].get(path)
                     if changed & {given, id(source), own and id(own[0])}:
@@ -219,16 +340,29 @@ class Handed:
     def bring_back(self, name: Any, value: Any) -> Any:
         """Return the final value of a variable."""
         found = self._final.get(name, {})
+        if self.parted and name in self.parted:
+            targets.keep_arrays(value, self._start[name][()])
         result = targets.brought_back(value, found) if found else value
-        met = self._met.get(name, {})
-        if any(path not in found for path in met):
-            for path, (item, _) in targets.objects_in(result).items():
-                if path in met and path not in found:
-                    if self._is_loop and path in self._start[name]:
-                        owner = self._start[name][path]
-                        met[path][id(owner)] = owner
-                    _merge(item, met[path].values())
+        met, start = self._met.get(name, {}), self._start.get(name, {})
+        if self._lineage is None and met.keys() <= found.keys():
+            return result
+        for path, (item, _) in targets.objects_in(result).items():
+            if path in found:
+                continue
+            owner, sources = start.get(path), met.get(path, {})
+            if sources and self._is_loop and path in start:
+                sources[id(owner)] = owner
+            if sources:
+                _merge(item, sources.values())
+            if self._lineage is not None and path in start and item is not owner:
+                mask = self.still[name, path]
+                self._lineage.note(item, owner, mask, sources.values())
         return result
+
+    def _sources_of(self, item: Any) -> Collection[Any]:
+        """Return what an object stands for in some elements each, as far as known."""
+        heirs = {} if self._lineage is None else self._lineage.heirs
+        return heirs[id(item)].others if id(item) in heirs else _sources_of(id(item))
 
 
 def _left(

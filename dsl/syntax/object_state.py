@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from lumijit.runtime.contexts import Variable, apart, on_error
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
+from lumijit.syntax.lineage import Lineage
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.undefined import Undefined
 
@@ -64,13 +65,17 @@ class Found:
 
 
 class Whole:
-    """An object that a construct changes where no variable names it in the end."""
+    """An object that a construct changes where no variable names it in the end.
+
+    With a `lineage`, a variable names it in some elements or turns of a loop.
+    """
 
     key = None
 
-    def __init__(self, owner: Any, label: str) -> None:
+    def __init__(self, owner: Any, label: str, lineage: Lineage | None = None) -> None:
         self.owner = owner
         self.label = label
+        self.lineage = lineage
         self._copy = owner
 
     def read(self) -> Any:
@@ -142,26 +147,48 @@ class ObjectState:
         self._is_exchanged = self.watch is not None and self.watch.reach.is_shared
         values: dict[Any, Any] = {**variables, **dict(enumerate(self.before))}
         self._is_loop = is_loop
-        self._handed = Handed(values, read, is_loop, outside)
+        tracked = {
+            k: slot.lineage
+            for k, slot in enumerate(self.slots)
+            if type(slot) is Whole and slot.lineage is not None
+        }
+        self._lineage = next(iter(tracked.values())) if tracked else None
+        given = values, read, is_loop, outside
+        self._handed = Handed(*given, tuple(tracked), self._lineage)
 
-    def _part(self, lost: list[tuple[Any, Any]]) -> None:
-        raise Parted
+    def parted(self) -> tuple[Any, ...]:
+        """Return the values of slots, of tracked ones copies."""
+        values = list(self.before)
+        for k in self.handed.parted:
+            values[k] = targets.apart(values[k])
+        return tuple(values)
 
     def _hand_on(self, lost: list[tuple[Any, Any]]) -> None:
         """Hand objects on that will have other contents."""
-        found = [Whole(item, f"{self._label_of(name)} (before)") for name, item in lost]
-        raise Changed(self.watch, [*found])
+        lineage = None if self._is_exchanged else self._lineage or Lineage()
+        if self._is_loop and lineage is None:
+            raise Parted
+        labels = [f"{self._label_of(name)} (before)" for name, _ in lost]
+        pairs = zip(lost, labels, strict=True)
+        raise Changed(self.watch, [Whole(v, name, lineage) for (_, v), name in pairs])
+
+    def _is_known(self, value: Any) -> bool:
+        """Tell whether functions can have found an object outside."""
+        return self.watch is not None and id(value) in self.watch.reach.seen
 
     def _share(self, one: Any, other: Any) -> None:
         """Refuse to change an object that names have in some elements only."""
         where = self._where
-        names = " and ".join(repr(self._label_of(name)) for name in (one, other))
+        first, second = (self._label_of(name) for name in (one, other))
+        problem = f"{first!r} and {second!r} are one object in some elements only"
+        if second in (first, f"{first} (before)"):
+            problem = f"{first!r} is another object than before in some elements only"
         raise syntax_error(
             where.filename,
             where.function,
             where.place,
-            f"{names} are one object in some elements, not in others, and the "
-            f"{where.kind!r} here changes it, which both would see",
+            f"{problem}, and the {where.kind!r} here changes it, which whoever has the "
+            "other one would see, too",
             "assign the contents of an object (a.x = b.x) in place of the object (a = "
             "b), or make new objects in place of changing them.",
         )
@@ -228,7 +255,7 @@ class ObjectState:
         is_exchanged = self._is_exchanged
         values = tuple(args), entries
         # Nothing that is kept refers to this: no arrays wait for the collector.
-        reports = Reports(self._part if self._is_loop else self._hand_on, self._share)
+        reports = Reports(self._hand_on, self._share, self._is_known)
         result, entries = handed.during(
             call, known, after, values, is_exchanged, reports
         )

@@ -224,6 +224,17 @@ def a_loop_that_reads_before_it_joins_names(k: Any, x: Any) -> Any:
 
 
 @program
+def replaced_in_some_elements(k: Any, x: Any) -> Any:
+    a = Ball(x * 1)
+    old = a
+    for i in range(k):
+        a.x = a.x + 1
+        if i == 1:
+            a = Ball(x * 5)
+    return a.x, old.x
+
+
+@program
 def a_loop_that_parts_names(k: Any, x: Any) -> Any:
     a = b = Ball(x * 1)
     i = 0
@@ -318,16 +329,6 @@ def in_elements_that_go_on(k: Any, x: Any) -> Any:
     return a.x, b.x
 
 
-def replaced_in_some_elements(k: Any, x: Any) -> Any:
-    a = Ball(x * 1)
-    old = a
-    for i in range(k):
-        a.x = a.x + 1
-        if i == 1:
-            a = Ball(x * 5)
-    return a.x, old.x
-
-
 def after_a_branch(k: Any, x: Any) -> Any:
     a, b = Ball(x * 1), Ball(x * 2)
     if k > 2:
@@ -340,7 +341,6 @@ def after_a_branch(k: Any, x: Any) -> Any:
 SHARED: dict[Program, str] = {
     in_some_elements: r"'a' and 'b' are one object in some.*'while' here changes it",
     in_elements_that_go_on: r"'a' and 'b' are one object in some elements.*'for' here",
-    replaced_in_some_elements: r"'a' and 'a \(before\)' are one object in some element",
     after_a_branch: r"'a' and 'b' are one object in some elements.*'if' here changes",
     in_turns: r"variables of this loop exchange objects in each turn.*Fix: assign",
 }
