@@ -253,15 +253,17 @@ def keep_gradient(vertex: Vertex) -> None:
 def add_argument(node: Node, initial: Node | None) -> None:
     """Track what depends on an argument of a region, unless nothing is tracked.
 
-    Its attribute is the vertex of what it begins with.
+    Its attribute is the vertex of what it begins with. Where nothing is tracked, the
+    argument is tracked once that is resumed if what it begins with would be.
     """
     chosen = selected()
-    if chosen is not None and chosen.is_empty:
+    is_suspended = chosen is not None and chosen.is_empty
+    if is_suspended and (initial is None or initial.vertex is None):
         return
     vertex = node.vertex = new_vertex(node, None, (), ())
-    if initial is not None and is_tracked(initial):
+    if initial is not None and (is_suspended or is_tracked(initial)):
         vertex.attr = initial.vertex
-    if chosen is not None:
+    if chosen is not None and not is_suspended:
         chosen.include(vertex)
 
 

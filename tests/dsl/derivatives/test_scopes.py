@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Float64, UInt32
+from lumijit.llvm.ad import Array2f64, Float64, UInt32
 from lumijit.runtime.errors import DerivativeError
 
 ADFlag, ADMode = dr.ADFlag, dr.ADMode
@@ -72,6 +72,39 @@ def test_suspended_inside_of_symbolic_loops() -> None:
         dr.backward(y)
         assert x.grad == 12
         dr.clear_grad(x)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("is_chosen", [True, False])
+def test_resumed_inside_of_suspended_loops(mode: Any, is_chosen: bool) -> None:
+    a, x = variables(2, 3)
+
+    def body(i: Any, s: Any, a: Any, x: Any) -> Any:
+        s = s * x
+        with dr.resume_grad(*[a] if is_chosen else []):
+            dr.backward_from(a * dr.detach(s))
+        return i + 1, s, a, x
+
+    with dr.suspend_grad():
+        state = (UInt32(0), Float64(1), a, x)
+        s = dr.while_loop(state, lambda i, *_: i < 3, body, mode=mode)[1]
+    assert (s[0], a.grad[0], x.grad[0]) == (27, 3 + 9 + 27, 0)
+    assert not dr.grad_enabled(s)
+
+
+def test_results_that_are_what_was_there_are_suspended_too() -> None:
+    (x,) = variables(2)
+    with dr.suspend_grad():
+        values = [
+            x * 1,
+            dr.maximum(x, x),
+            Float64(x),
+            Array2f64(x, 1),
+            dr.gather(Float64, x, UInt32(0)),
+            dr.select(dr.mask_t(x)(True), x, 0),
+        ]
+    assert not any(dr.grad_enabled(v) for v in values)
+    assert [v[0] for v in values[:3]] == [2, 2, 2]
 
 
 def test_isolate() -> None:
