@@ -253,17 +253,16 @@ def keep_gradient(vertex: Vertex) -> None:
 def add_argument(node: Node, initial: Node | None) -> None:
     """Track what depends on an argument of a region, unless nothing is tracked.
 
-    Its attribute is the vertex of what it begins with. Where nothing is tracked, the
-    argument is tracked once that is resumed if what it begins with would be.
+    Its attribute is the vertex of what it begins with. Where that is suspended, so is
+    the argument, until derivatives of the one or the other are resumed.
     """
     chosen = selected()
-    is_suspended = chosen is not None and chosen.is_empty
-    if is_suspended and (initial is None or initial.vertex is None):
+    origin = None if initial is None else initial.vertex
+    if origin is None and chosen is not None and chosen.is_empty:
         return
     vertex = node.vertex = new_vertex(node, None, (), ())
-    if initial is not None and (is_suspended or is_tracked(initial)):
-        vertex.attr = initial.vertex
-    if chosen is not None and not is_suspended:
+    vertex.attr = origin
+    if chosen is not None and (origin is None or origin in chosen):
         chosen.include(vertex)
 
 

@@ -76,7 +76,10 @@ def test_suspended_inside_of_symbolic_loops() -> None:
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 @pytest.mark.parametrize("is_chosen", [True, False])
-def test_resumed_inside_of_suspended_loops(mode: Any, is_chosen: bool) -> None:
+@pytest.mark.parametrize("is_all", [True, False])
+def test_resumed_inside_of_suspended_loops(
+    mode: Any, is_chosen: bool, is_all: bool
+) -> None:
     a, x = variables(2, 3)
 
     def body(i: Any, s: Any, a: Any, x: Any) -> Any:
@@ -85,7 +88,7 @@ def test_resumed_inside_of_suspended_loops(mode: Any, is_chosen: bool) -> None:
             dr.backward_from(a * dr.detach(s))
         return i + 1, s, a, x
 
-    with dr.suspend_grad():
+    with dr.suspend_grad(*[] if is_all else [a, x]):
         state = (UInt32(0), Float64(1), a, x)
         s = dr.while_loop(state, lambda i, *_: i < 3, body, mode=mode)[1]
     assert (s[0], a.grad[0], x.grad[0]) == (27, 3 + 9 + 27, 0)
