@@ -158,7 +158,7 @@ def _make(
         check_dimensions(construct, shape)
         return dtype(value)
     if construct == "lumijit.zeros" and _clears_itself(dtype):
-        made = dtype()
+        made: Any = dtype()
         made.zero_(check_dimensions(construct, shape)[-1])
         return made
     if struct_fields(dtype) is not None:

@@ -55,7 +55,8 @@ def test_structs_may_say_how_they_are_filled_with_zeros() -> None:
     class Parent:
         DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"record": Record}
 
-    made = dr.zeros(Parent, (3,)).record
+    parent: Any = dr.zeros(Parent, (3,))
+    made = parent.record
     assert (list(made.x), made.child) == ([3, 3, 3], None)
     assert list(dr.zeros(Record).x) == [1]
     assert list(dr.ones(Record, 2).x) == [1, 1]
