@@ -266,6 +266,16 @@ def add_argument(node: Node, initial: Node | None) -> None:
         chosen.include(vertex)
 
 
+def standing_for(node: Node, make: Callable[[Node], Node]) -> Node:
+    """Make a node of the values of another, which is suspended where that one is."""
+    if node.vertex is None or is_tracked(node):
+        return make(node)
+    with selecting(None):
+        made = make(node)
+    selected().include(made.vertex, False)
+    return made
+
+
 def outside(nodes: Iterable[Node], depth: int) -> list[Node]:
     """Return the tracked nodes, up to a depth of scopes, that others depend on."""
     found: dict[int, Node] = {}

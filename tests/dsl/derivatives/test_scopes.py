@@ -95,6 +95,28 @@ def test_resumed_inside_of_suspended_loops(
     assert not dr.grad_enabled(s)
 
 
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("is_all", [True, False])
+def test_resumed_inside_of_suspended_calls(mode: Any, is_all: bool) -> None:
+    a, x = Float64(2, 3, 4), Float64(5, 6, 7)
+    dr.enable_grad(a, x)
+
+    def everything(a: Any, x: Any) -> Any:
+        with dr.resume_grad():
+            dr.backward_from(a * x)
+        return a
+
+    def some(a: Any, x: Any) -> Any:
+        with dr.resume_grad(a):
+            dr.backward_from(a * x)
+        return a
+
+    with dr.suspend_grad(*[] if is_all else [a, x]):
+        result = dr.switch(UInt32(0, 1, 0), [everything, some], a, x, mode=mode)
+    assert (list(a.grad), list(x.grad)) == ([5, 6, 7], [2, 0, 4])
+    assert not dr.grad_enabled(result)
+
+
 def test_results_that_are_what_was_there_are_suspended_too() -> None:
     (x,) = variables(2)
     with dr.suspend_grad():
