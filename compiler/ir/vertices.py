@@ -268,11 +268,12 @@ def add_argument(node: Node, initial: Node | None) -> None:
 
 def standing_for(node: Node, make: Callable[[Node], Node]) -> Node:
     """Make a node of the values of another, which is suspended where that one is."""
-    if node.vertex is None or is_tracked(node):
+    chosen = selected()
+    if node.vertex is None or chosen is None or node.vertex in chosen:
         return make(node)
     with selecting(None):
         made = make(node)
-    selected().include(made.vertex, False)
+    chosen.include(made.vertex, False)
     return made
 
 

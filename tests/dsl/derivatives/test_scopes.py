@@ -95,6 +95,21 @@ def test_resumed_inside_of_suspended_loops(
     assert not dr.grad_enabled(s)
 
 
+def test_suspended_variables_of_compressed_loops_arent_lost() -> None:
+    a, b = Float64(2, 3, 4, 5), Float64(2)
+    dr.enable_grad(a, b)
+
+    def body(i: Any, n: Any, a: Any) -> Any:
+        with dr.resume_grad():
+            dr.backward_from(a * b)
+        return i + 1, n, a
+
+    state = (UInt32(0), UInt32(1, 2, 3, 3), a)
+    how: Any = {"mode": "evaluated", "compress": True}
+    with dr.suspend_grad(), pytest.raises(DerivativeError, match="has been cleared"):
+        dr.while_loop(state, lambda i, n, a: i < n, body, **how)
+
+
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 @pytest.mark.parametrize("is_all", [True, False])
 def test_resumed_inside_of_suspended_calls(mode: Any, is_all: bool) -> None:
