@@ -46,7 +46,7 @@ class FlatArray(Holder, ArrayBase):
             value = args[0]
             kind = type(value)
             if kind is type(self):
-                node = value._node
+                node = trace.unchanged(value._node)
             elif kind in self._numbers:
                 node = type(self)._literal(value)
             else:

@@ -220,7 +220,7 @@ def make_struct(cls: Any, fields: dict[str, Any]) -> Any:
 def default_of(kind: Any, construct: str, name: str) -> Any:
     """Make the value of a field that holds no arrays, of its declared type."""
     try:
-        return kind() if isinstance(kind, type) else None
+        return kind() if isinstance(kind, type) and kind is not Any else None
     except Exception as error:
         raise ArrayTypeError(
             construct,

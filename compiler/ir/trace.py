@@ -274,7 +274,7 @@ def emit1(op: Op, a: Node) -> Node:
     if a.op is LITERAL:
         folded = simplify.unary(op, a)
         if folded is not None:
-            return folded
+            return unchanged(folded)
     return append(op, op.result or a.type, (a,))
 
 
@@ -293,7 +293,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     if a.op is LITERAL or b.op is LITERAL or a is b:
         folded = simplify.binary(op, a, b)
         if folded is not None:
-            return folded
+            return unchanged(folded)
     deps = (a, b)
     size = a.size
     if size != b.size:
@@ -334,7 +334,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     if a.op is LITERAL or b.op is LITERAL or c.op is LITERAL or b is c:
         folded = simplify.ternary(op, a, b, c, size)
         if folded is not None:
-            return folded
+            return unchanged(folded)
         host = hosting(deps)
     scope = _current_scope()
     if host.uses is not None and flags.value_numbering:
@@ -416,6 +416,13 @@ def detached(node: Node) -> Node:
     made = make(COPY, node.type, node.size, (node,), None)
     made.scope = node.scope
     return made
+
+
+def unchanged(node: Node) -> Node:
+    """Return a result that is an operand as it was, or one that isn't tracked now."""
+    if node.vertex is None or vertices.is_tracked(node):
+        return node
+    return detached(node)
 
 
 def make_true(size: int) -> Node:

@@ -253,16 +253,28 @@ def keep_gradient(vertex: Vertex) -> None:
 def add_argument(node: Node, initial: Node | None) -> None:
     """Track what depends on an argument of a region, unless nothing is tracked.
 
-    Its attribute is the vertex of what it begins with.
+    Its attribute is the vertex of what it begins with. Where that is suspended, so is
+    the argument, until derivatives of the one or the other are resumed.
     """
     chosen = selected()
-    if chosen is not None and chosen.is_empty:
+    origin = None if initial is None else initial.vertex
+    if origin is None and chosen is not None and chosen.is_empty:
         return
     vertex = node.vertex = new_vertex(node, None, (), ())
-    if initial is not None and is_tracked(initial):
-        vertex.attr = initial.vertex
-    if chosen is not None:
+    vertex.attr = origin
+    if chosen is not None and (origin is None or origin in chosen):
         chosen.include(vertex)
+
+
+def standing_for(node: Node, make: Callable[[Node], Node]) -> Node:
+    """Make a node of the values of another, which is suspended where that one is."""
+    chosen = selected()
+    if node.vertex is None or chosen is None or node.vertex in chosen:
+        return make(node)
+    with selecting(None):
+        made = make(node)
+    chosen.include(made.vertex, False)
+    return made
 
 
 def outside(nodes: Iterable[Node], depth: int) -> list[Node]:

@@ -109,11 +109,11 @@ def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
     is_all = mask.op is LITERAL and bool(mask.attr)
     if source.size == 1:
         if is_all and size == 1:
-            return source
+            return trace.unchanged(source)
         return trace.select(trace.resized(mask, size), source, _zero(source.type))
     is_identity = index.op is COUNTER and index.size == source.size and not offset
     if is_all and is_identity:
-        return source
+        return trace.unchanged(source)
     if not offset and source.type.size_bytes >= 4:
         index, offset = bounds.neighbour(index)
     return read(source, index, mask, offset)

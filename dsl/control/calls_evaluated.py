@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.derive.isolation import isolated
-from lumijit.compiler.ir import local_types, trace
+from lumijit.compiler.ir import local_types, trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, LT
@@ -195,7 +195,9 @@ def _entries(
     for k, value in enumerate(values):
         is_full = is_array(value) and value._node.size == call.lanes > 1
         if is_full and chosen.size < call.lanes and k not in tables:
-            values[k] = wrap(type(value), _own(entries(value._node, chosen)))
+            values[k] = wrap(
+                type(value), vertices.standing_for(value._node, partial(_own, chosen))
+            )
             compressed[id(values[k]._node)] = k
     return values, compressed
 
@@ -233,8 +235,9 @@ def _invoke(
         return value
 
 
-def _own(node: Node) -> Node:
-    """Return an equal node that stands for nothing else."""
+def _own(chosen: Node, node: Node) -> Node:
+    """Return the entries at some positions as a node that stands for nothing else."""
+    node = entries(node, chosen)
     if node.op is LITERAL:
         return trace.make_root(LITERAL, node.type, node.size, node.attr)
     return trace.copied(node)

@@ -6,9 +6,10 @@ Owns the compression of the state and finding out what can't be compressed.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
@@ -62,7 +63,8 @@ class ActiveElements:
         self.active = entries(self.active, keep)
         for k in self.full:
             value = self.values[k]
-            self.values[k] = wrap(type(value), entries(value._node, keep))
+            node = vertices.standing_for(value._node, partial(entries, positions=keep))
+            self.values[k] = wrap(type(value), node)
         evaluate([self.index, self.active, *(self.values[k]._node for k in self.full)])
         self.nodes = [node_of(value) for value in self.values]
         return True

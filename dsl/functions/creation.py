@@ -34,7 +34,8 @@ def zeros(dtype: type[Any], shape: Shape = 1) -> Any:
     """Make an instance filled with zeros (False for masks); takes no memory.
 
     Args:
-        dtype: array class, Python scalar type, or class of a PyTree.
+        dtype: array class, Python scalar type, or class of a PyTree. One with
+            DRJIT_STRUCT may have a method `zero_(size)`, which then fills it.
         shape: size of the vectorized dimension, or all dimensions of an array.
 
     Returns:
@@ -156,8 +157,11 @@ def _make(
     if issubclass(dtype, (bool, int, float)):
         check_dimensions(construct, shape)
         return dtype(value)
-    fields = struct_fields(dtype)
-    if fields is not None:
+    if construct == "lumijit.zeros" and _clears_itself(dtype):
+        made: Any = dtype()
+        made.zero_(check_dimensions(construct, shape)[-1])
+        return made
+    if struct_fields(dtype) is not None:
         return _make_struct(construct, dtype, shape, value, make_node)
     raise ArrayTypeError(
         construct,
@@ -165,6 +169,11 @@ def _make(
         "pass an array class, bool, int, float, a dataclass or a class with "
         "DRJIT_STRUCT.",
     )
+
+
+def _clears_itself(cls: type[Any]) -> bool:
+    """Tell whether a class with DRJIT_STRUCT says how it is filled with zeros."""
+    return hasattr(cls, "DRJIT_STRUCT") and hasattr(cls, "zero_")
 
 
 def _make_struct(

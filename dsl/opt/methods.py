@@ -36,8 +36,8 @@ class SGD(Optimizer):
     def __init__(
         self,
         lr: float,
-        *,
         params: Mapping[str, Any] | None = None,
+        *,
         momentum: float = 0.0,
         nesterov: bool = False,
         mask_updates: bool = False,
@@ -101,8 +101,8 @@ class RMSProp(Optimizer):
     def __init__(
         self,
         lr: float,
-        *,
         params: Mapping[str, Any] | None = None,
+        *,
         alpha: float = 0.99,
         epsilon: float = 1e-8,
         mask_updates: bool = False,
@@ -157,8 +157,8 @@ class Adam(Optimizer):
     def __init__(
         self,
         lr: float,
-        *,
         params: Mapping[str, Any] | None = None,
+        *,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
@@ -216,8 +216,8 @@ class AdamW(Adam):
     def __init__(
         self,
         lr: float,
-        *,
         params: Mapping[str, Any] | None = None,
+        *,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-8,

@@ -63,8 +63,8 @@ class Optimizer(MutableMapping[str, Any]):
     def __init__(
         self,
         lr: float,
-        *,
         params: Mapping[str, Any] | None = None,
+        *,
         mask_updates: bool = False,
     ) -> None:
         """Set the learning rate, and add parameters.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -40,6 +40,26 @@ def test_entries_of_fresh_local_memory_stay_literals() -> None:
     assert list(buffer[0]) == [7, 7]
     many = dr.alloc_local(Float, 2, value=Float(1, 2))
     assert list(many[1]) == [1, 2]
+
+
+def test_structs_may_say_how_they_are_filled_with_zeros() -> None:
+    class Record:
+        DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"x": Float, "child": Any}
+
+        def __init__(self) -> None:
+            self.x, self.child = Float(), None
+
+        def zero_(self, size: int = 1) -> None:
+            self.x = dr.full(Float, size, size)
+
+    class Parent:
+        DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"record": Record}
+
+    parent: Any = dr.zeros(Parent, (3,))
+    made = parent.record
+    assert (list(made.x), made.child) == ([3, 3, 3], None)
+    assert list(dr.zeros(Record).x) == [1]
+    assert list(dr.ones(Record, 2).x) == [1, 1]
 
 
 def test_opaque_arrays() -> None:

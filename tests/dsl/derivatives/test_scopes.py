@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Float64, UInt32
+from lumijit.llvm.ad import Array2f64, Float64, UInt32
 from lumijit.runtime.errors import DerivativeError
 
 ADFlag, ADMode = dr.ADFlag, dr.ADMode
@@ -72,6 +72,79 @@ def test_suspended_inside_of_symbolic_loops() -> None:
         dr.backward(y)
         assert x.grad == 12
         dr.clear_grad(x)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("is_chosen", [True, False])
+@pytest.mark.parametrize("is_all", [True, False])
+def test_resumed_inside_of_suspended_loops(
+    mode: Any, is_chosen: bool, is_all: bool
+) -> None:
+    a, x = variables(2, 3)
+
+    def body(i: Any, s: Any, a: Any, x: Any) -> Any:
+        s = s * x
+        with dr.resume_grad(*[a] if is_chosen else []):
+            dr.backward_from(a * dr.detach(s))
+        return i + 1, s, a, x
+
+    with dr.suspend_grad(*[] if is_all else [a, x]):
+        state = (UInt32(0), Float64(1), a, x)
+        s = dr.while_loop(state, lambda i, *_: i < 3, body, mode=mode)[1]
+    assert (s[0], a.grad[0], x.grad[0]) == (27, 3 + 9 + 27, 0)
+    assert not dr.grad_enabled(s)
+
+
+def test_suspended_variables_of_compressed_loops_arent_lost() -> None:
+    a, b = Float64(2, 3, 4, 5), Float64(2)
+    dr.enable_grad(a, b)
+
+    def body(i: Any, n: Any, a: Any) -> Any:
+        with dr.resume_grad():
+            dr.backward_from(a * b)
+        return i + 1, n, a
+
+    state = (UInt32(0), UInt32(1, 2, 3, 3), a)
+    how: Any = {"mode": "evaluated", "compress": True}
+    with dr.suspend_grad(), pytest.raises(DerivativeError, match="has been cleared"):
+        dr.while_loop(state, lambda i, n, a: i < n, body, **how)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("is_all", [True, False])
+def test_resumed_inside_of_suspended_calls(mode: Any, is_all: bool) -> None:
+    a, x = Float64(2, 3, 4), Float64(5, 6, 7)
+    dr.enable_grad(a, x)
+
+    def everything(a: Any, x: Any) -> Any:
+        with dr.resume_grad():
+            dr.backward_from(a * x)
+        return a
+
+    def some(a: Any, x: Any) -> Any:
+        with dr.resume_grad(a):
+            dr.backward_from(a * x)
+        return a
+
+    with dr.suspend_grad(*[] if is_all else [a, x]):
+        result = dr.switch(UInt32(0, 1, 0), [everything, some], a, x, mode=mode)
+    assert (list(a.grad), list(x.grad)) == ([5, 6, 7], [2, 0, 4])
+    assert not dr.grad_enabled(result)
+
+
+def test_results_that_are_what_was_there_are_suspended_too() -> None:
+    (x,) = variables(2)
+    with dr.suspend_grad():
+        values = [
+            x * 1,
+            dr.maximum(x, x),
+            Float64(x),
+            Array2f64(x, 1),
+            dr.gather(Float64, x, UInt32(0)),
+            dr.select(dr.mask_t(x)(True), x, 0),
+        ]
+    assert not any(dr.grad_enabled(v) for v in values)
+    assert [v[0] for v in values[:3]] == [2, 2, 2]
 
 
 def test_isolate() -> None:

@@ -34,6 +34,11 @@ def descend(opt, target=2.0):
     opt.step()
 
 
+@pytest.mark.parametrize("name", MAKERS)
+def test_parameters_can_follow_the_rate(name):
+    assert list(getattr(dr.opt, name)(0.1, {"a": Float(1)})) == ["a"]
+
+
 def test_it_is_a_dictionary():
     opt = dr.opt.Adam(lr=0.1, params={"a": Float(1)})
     opt["b"] = Float(2, 3)
