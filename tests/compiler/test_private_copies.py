@@ -130,11 +130,12 @@ def test_one_entry_in_each_turn_of_a_loop(mode: Any) -> None:
 
 
 @pytest.mark.packets("threads make no private copies")
-def test_updates_stand_in_blocks_of_their_own(capfd: Any) -> None:
-    """LLVM takes seconds for a block of many updates."""
+@pytest.mark.parametrize(("updates", "written"), [(2, 2), (4, 4), (8, 1)])
+def test_few_updates_are_written_out(capfd: Any, updates: int, written: int) -> None:
+    """Each in blocks of its own: LLVM takes seconds for a block of many updates."""
     targets = [dr.opaque(Float, 0, 4096) for _ in range(2)]
     index = dr.opaque(UInt, 0, 20_000) + dr.arange(UInt, 20_000)
-    for turn in range(8):
+    for turn in range(updates):
         dr.scatter_add(targets[turn % 2], Float(turn + 1), (index * (turn + 3)) % 4096)
     with dr.scoped_set_flag(dr.JitFlag.PrintIR):
         dr.eval(targets)
@@ -147,11 +148,35 @@ def test_updates_stand_in_blocks_of_their_own(capfd: Any) -> None:
     width = max(stores)
     assert width <= 32
     # Of each update, every lane has one, and so have lanes that hit one entry.
-    assert sum(stores) == 8 * (width + 1)
+    assert sum(stores) == written * (width + 1)
     counts = np.zeros(4096)
-    for k in (0, 2, 4, 6):
+    for k in range(0, updates, 2):
         counts += (k + 1) * np.bincount(np.arange(20_000) * (k + 3) % 4096)
     np.testing.assert_array_equal(targets[0].numpy(), counts)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_many_updates_of_several_kinds(share: float) -> None:
+    rng = np.random.default_rng(3)
+    values, entries = 5003, 300
+    at = rng.integers(0, entries, values)
+    at[: values // 2] = at[: values // 2] // 40
+    numbers = rng.integers(0, 4, values)
+    active = rng.random(values) < share
+    index, mask = UInt(at), Bool(active)
+    for dtype in (Float, Int, UInt64):
+        totals = [dr.zeros(dtype, entries + 9) for _ in range(3)]
+        largest = dr.zeros(dtype, entries + 9)
+        x = dtype(numbers)
+        for k in range(9):
+            dr.scatter_add(totals[k % 3], x + k, index + k, mask)
+            dr.scatter_reduce(dr.ReduceOp.Max, largest, x + k, index + k, mask)
+        expected, top = np.zeros((2, 3, entries + 9))
+        for k in range(9):
+            np.add.at(expected[k % 3], at[active] + k, numbers[active] + k)
+            np.maximum.at(top[0], at[active] + k, numbers[active] + k)
+        np.testing.assert_array_equal([t.numpy() for t in totals], expected)
+        np.testing.assert_array_equal(largest.numpy(), top[0])
 
 
 RUNS = {

@@ -9,6 +9,7 @@ entries are stored is in `stores`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import REGIONS
+from lumijit.compiler.ir.ops.structural import REGIONS, SCATTER
 from lumijit.compiler.ir.roles import written_deps
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
@@ -24,21 +25,26 @@ from lumijit.compiler.lower.common.atomics import (
     entry_address,
     exchange_if,
 )
+from lumijit.compiler.lower.packet.copies import (
+    WRITTEN_OUT,
+    Copies,
+    call_update,
+    update,
+    update_entry,
+)
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write
 from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.compiler.plan.program import COPIES, Destination, is_lone, target_root
+from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.dtypes import (
     BOOL,
     INT32,
     UINT32,
     DType,
 )
-
-# From so many lanes on that hit one entry, these are combined first.
-MANY = 8
 
 
 class Access:
@@ -54,8 +60,8 @@ class Access:
         self._uniform = uniform
         # What is written to each target, once somebody asks.
         self._writes: dict[int, list[Any]] | None = None
-        # Of targets with private copies: which copy a lane takes, and the dummy entry.
-        self.private: dict[int, tuple[str, str]] = {}
+        # Of targets that have private copies.
+        self.private: dict[int, Copies] = {}
 
     def bind_target(self, target: Destination, slot: int) -> None:
         """Load a target's arguments from `slot` on."""
@@ -77,7 +83,7 @@ class Access:
         with low.writing_entry():
             copy = b.binary("and", UINT32, low.lane_numbers(), COPIES - 1)
             offset = b.mul(UINT32, copy, between)
-        self.private[key] = offset, dummy
+        self.private[key] = Copies(t, mine, offset, dummy)
 
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""
@@ -120,17 +126,11 @@ class Access:
         return is_lone(self._writes[id(root)], program.has_loops)
 
     def _private_update(self, node: Node, value: str) -> None:
-        """Update this thread's copies lane by lane; idle lanes hit a dummy entry.
-
-        A run of entries is updated at once. Lanes that hit one entry are combined, as
-        long as these are many. Each update stands in blocks of its own, as LLVM's time
-        for a block grows faster than that.
-        """
+        """Update this thread's copies; a run of entries is updated at once."""
         b, op, root = self.b, node.attr.op, target_root(node.deps[0])
         key, t = id(root), root.type
-        offset, dummy = self.private[key]
-        element = t.memory_llvm
-        ty = f"<{b.width} x {element}>"
+        copies = self.private[key]
+        ty = b.memory_type(t)
         indices = b.type(UINT32)
         _, _, index_node, mask_node = node.deps
         runs = self._stores.runs
@@ -142,10 +142,9 @@ class Access:
             packed, apart = b.label("packed"), b.label("apart")
             b.branch_if(held, packed, apart)
             b.block(packed)
-            base = self.low.bases[key]
-            old = runs.load(t, base, index_node)
+            old = runs.load(t, copies.base, index_node)
             new = combine(b, op, t, ty, old, value)
-            runs.store(element, new, base, index_node)
+            runs.store(t.memory_llvm, new, copies.base, index_node)
             b.branch(done)
             b.block(apart)
         with runs.aside():
@@ -153,39 +152,26 @@ class Access:
             mask = b.narrow(self.low.under_mask(runs.vector(mask_node)))
             if self._uniform.scalar(index_node) is not None:
                 item = combine_lanes(b, op, t, ty, value, mask)
-                first, idle = (lane_of(b, indices, v, 0) for v in (index, dummy))
+                first, idle = (lane_of(b, indices, v, 0) for v in (index, copies.dummy))
                 is_some = b.any_lane(mask)
                 at = b.emit(f"select i1 {is_some}, i32 {first}, i32 {idle}")
-                self._private_entry(op, t, key, at, item)
+                update_entry(b, op, copies, at, item)
                 return
             self.low.cross_mask()
-            loop = LaneLoop(b, mask_bits(b, mask))
-            at = lane_of(b, indices, index, loop.lane)
-            served, mine = loop.same(index, at)
-            many, few = b.label("many"), b.label("few")
-            b.branch_if(_is_many(b, served), many, few)
-            b.block(many)
-            item = combine_lanes(b, op, t, ty, value, mine)
-            self._private_entry(op, t, key, at, item)
-            loop.close(served)
-            b.branch(done)
-            b.block(few)
-            left = b.select(UINT32, loop.mask(loop.left), index, dummy)
-            place = b.add(UINT32, left, offset)
-            for lane in range(b.width):
-                at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
-                self._private_entry(op, t, key, at, item)
+            is_called = self._updates[op, t] > WRITTEN_OUT
+            (call_update if is_called else update)(b, op, copies, index, mask, value)
             b.branch(done)
         b.block(done)
 
-    def _private_entry(self, op: str, t: DType, key: int, at: str, item: str) -> None:
-        """Update one entry of this thread's copy."""
-        b = self.b
-        element = t.memory_llvm
-        address = entry_address(b, element, self.low.bases[key], at)
-        old = b.emit(f"load {element}, ptr {address}")
-        new = combine(b, op, t, element, old, item)
-        b.line(f"store {element} {new}, ptr {address}")
+    @cached_property
+    def _updates(self) -> Counter[tuple[str, DType]]:
+        """Count the updates of private copies, by operation and type."""
+        return Counter(
+            (node.attr.op, root.type)
+            for node in self.low.program.all_nodes()
+            if node.op is SCATTER
+            and id(root := target_root(node.deps[0])) in self.private
+        )
 
     def _atomic_update(
         self,
@@ -294,10 +280,3 @@ class Access:
             total = b.add(INT32, total, moved)
             shift *= 2
         return b.sub(INT32, total, ones)
-
-
-def _is_many(b: Builder, lanes: str) -> str:
-    """Tell whether combining lanes (an `i64`) takes less time than updates of each."""
-    b.declarations["llvm.ctpop.i64"] = "declare i64 @llvm.ctpop.i64(i64)"
-    count = b.emit(f"call i64 @llvm.ctpop.i64(i64 {lanes})")
-    return b.emit(f"icmp uge i64 {count}, {MANY}")

@@ -1,0 +1,99 @@
+"""Updates of a thread's copies of an array by all lanes of a packet.
+
+Lanes that hit one entry are combined as long as these are many, the others go one by
+one. That is much code, so kernels that update often call a function for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.combine import combine, combine_lanes
+from lumijit.compiler.lower.common.atomics import entry_address
+from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
+from lumijit.runtime.dtypes import UINT32, DType
+
+# From so many lanes on that hit one entry, these are combined first.
+MANY = 8
+# As many updates of a kind are written out.
+WRITTEN_OUT = 4
+
+
+class Copies(NamedTuple):
+    """The copies of an array of some type that a thread has.
+
+    Vectors tell which copy a lane takes (`offset`), and the entry that idle lanes hit.
+    """
+
+    type: DType
+    base: str
+    offset: str
+    dummy: str
+
+
+def update_entry(b: Builder, op: str, copies: Copies, at: str, item: str) -> None:
+    """Combine one entry of the copies with a value."""
+    element = copies.type.memory_llvm
+    address = entry_address(b, element, copies.base, at)
+    old = b.emit(f"load {element}, ptr {address}")
+    new = combine(b, op, copies.type, element, old, item)
+    b.line(f"store {element} {new}, ptr {address}")
+
+
+def update(
+    b: Builder, op: str, copies: Copies, index: str, mask: str, value: str
+) -> None:
+    """Combine the entries that lanes tell with their values.
+
+    The code stands in blocks of its own, as LLVM's time for a block grows faster than
+    that.
+    """
+    t = copies.type
+    ty, indices = b.memory_type(t), b.type(UINT32)
+    loop = LaneLoop(b, mask_bits(b, b.narrow(mask)))
+    at = lane_of(b, indices, index, loop.lane)
+    served, mine = loop.same(index, at)
+    many, few, done = b.label("many"), b.label("few"), b.label("updated")
+    b.branch_if(_is_many(b, served), many, few)
+    b.block(many)
+    update_entry(b, op, copies, at, combine_lanes(b, op, t, ty, value, mine))
+    loop.close(served)
+    b.branch(done)
+    b.block(few)
+    left = b.select(UINT32, loop.mask(loop.left), index, copies.dummy)
+    place = b.add(UINT32, left, copies.offset)
+    for lane in range(b.width):
+        at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
+        update_entry(b, op, copies, at, item)
+    b.branch(done)
+    b.block(done)
+
+
+def call_update(
+    b: Builder, op: str, copies: Copies, index: str, mask: str, value: str
+) -> None:
+    """Do the same by a call; the function is written with the first one."""
+    t, indices = copies.type, b.type(UINT32)
+    name = f"update_{op}_{t.short}"
+    types = "ptr", indices, indices, indices, b.mask_type, b.memory_type(t)
+    if name not in b.helpers:
+        inner = Builder(b.width, b.target)
+        inner.block("entry")
+        own = Copies(t, "%base", "%offset", "%dummy")
+        update(inner, op, own, "%index", inner.note_wide("%mask"), "%value")
+        b.declarations.update(inner.declarations)
+        names = "base", "offset", "dummy", "index", "mask", "value"
+        params = ", ".join(f"{ty} %{n}" for ty, n in zip(types, names, strict=True))
+        head = f"define internal fastcc void @{name}({params}) nounwind {{"
+        b.helpers[name] = "\n".join([head, *inner.lines, "  ret void", "}"])
+    values = copies.base, copies.offset, copies.dummy, index, b.wide(mask), value
+    passed = ", ".join(f"{ty} {v}" for ty, v in zip(types, values, strict=True))
+    b.line(f"call fastcc void @{name}({passed})")
+
+
+def _is_many(b: Builder, lanes: str) -> str:
+    """Tell whether combining lanes (an `i64`) takes less time than updates of each."""
+    b.declarations["llvm.ctpop.i64"] = "declare i64 @llvm.ctpop.i64(i64)"
+    count = b.emit(f"call i64 @llvm.ctpop.i64(i64 {lanes})")
+    return b.emit(f"icmp uge i64 {count}, {MANY}")
