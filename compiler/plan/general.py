@@ -35,6 +35,7 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
+from lumijit.compiler.plan.arrangement import arranged
 from lumijit.compiler.plan.program import Program, is_baked
 
 # The uses of a number with more than this are hardly all there by chance: those by one
@@ -67,12 +68,9 @@ class General(NamedTuple):
 def generalized(program: Program) -> General:
     """Return a copy of a program in which uses of a literal are literals of their own.
 
-    Programs without literals stay as they are.
+    Its operations are `arranged`.
     """
-    singled = _count_uses(program)
-    if singled is None:
-        return General(program, list(program.arguments))
-    copier = _Copier(singled)
+    copier = _Copier(_count_uses(program))
     for node in program.nodes:
         copier.copy(node)
     copy = Program(
@@ -81,11 +79,12 @@ def generalized(program: Program) -> General:
         [copier.copies[id(n)] for n in program.effects],
         program.expand_limit,
     )
+    copy.nodes = list(arranged(copy.nodes, (*copy.outputs, *copy.effects)))
     return General(copy, [copier.origins[id(n)] for n in copy.arguments])
 
 
-def _count_uses(program: Program) -> set[int] | None:
-    """Return the literals each use of which becomes one; None if there are none."""
+def _count_uses(program: Program) -> set[int]:
+    """Return the literals each use of which becomes one."""
     uses: dict[int, int] = {}
     for node in program.all_nodes():
         if node.op in REGIONS:
@@ -96,8 +95,6 @@ def _count_uses(program: Program) -> set[int] | None:
     for node in program.arguments:
         if node.op is LITERAL:
             uses.setdefault(id(node), 0)
-    if not uses:
-        return None
     singled = {k for k, count in uses.items() if count <= MAX_USES}
     return singled if sum(uses[k] for k in singled) <= MAX_ARGUMENTS else set()
 
@@ -188,7 +185,8 @@ class _Copier:
         return self._make(node, deps, new)
 
     def _block(self, block: Block) -> Block:
-        nodes = tuple([self.copy(n) for n in block.nodes])
+        ordered = arranged(block.nodes, block.outputs)
+        nodes = tuple([self.copy(n) for n in ordered])
         outputs = tuple([self.operand(n) for n in block.outputs])
         return Block(nodes, outputs)
 
