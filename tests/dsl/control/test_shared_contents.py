@@ -95,7 +95,7 @@ def test_nothing_is_traced_again_without_need() -> None:
     table = Float(DATA)
     traces = []
     for image in (Float(DATA), Float(DATA), Float(table)):
-        count = []
+        count: list[int] = []
 
         def body(k: Any, image: Any, count: Any = count) -> Any:
             count.append(1)
