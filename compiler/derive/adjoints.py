@@ -136,8 +136,8 @@ class LocalAdjoint:
         always = trace.make_true(1)
 
         def step(total: Node, index: Node) -> Node:
-            entries = (local.entry(b, index, always) for b in (total, value))
-            return local.replaced(total, index, trace.emit2(ADD, *entries), always)
+            before, more = (local.entry(b, index, always) for b in (total, value))
+            return local.replaced(total, index, trace.emit2(ADD, before, more), always)
 
         length = local_type_of(self.like).length
         self.value = over_entries(length, self.like.size, self.value, step)
