@@ -140,7 +140,8 @@ class LocalAdjoint:
             return local.replaced(total, index, trace.emit2(ADD, before, more), always)
 
         length = local_type_of(self.like).length
-        self.value = over_entries(length, self.like.size, self.value, step)
+        width = max(self.value.size, value.size)
+        self.value = over_entries(length, width, self.value, step)
 
     def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
         """Add to one entry for each element."""

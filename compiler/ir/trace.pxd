@@ -31,6 +31,8 @@ cdef extern from *:
 @cython.locals(node=Node)
 cpdef Node make(Op op, object dtype, Py_ssize_t size, tuple deps, object attr)
 
+cpdef Node unchanged(Node node)
+
 cpdef Node make_root(Op op, object dtype, Py_ssize_t size, object attr=*)
 
 @cython.locals(dep=Node, size=Py_ssize_t)

@@ -343,7 +343,7 @@ def _build(program: Program, wanted: Program) -> Built:
         if found is not None:
             found.reason = reason
             return found
-    lowered = targets.in_use().code(wanted, _symbol(name), target())
+    lowered = _code(wanted, name)
     codegen_us = (time.perf_counter() - started) * 1e6
     if flags.print_ir:
         print(lowered.ir)
@@ -376,9 +376,14 @@ def ir_of(program: Program, built: Built) -> str:
     if not built.ir:
         wanted = general.generalized(program).program
         if structural_hash(wanted.key) == built.hash:
-            chosen = targets.in_use()
-            built.ir = chosen.code(wanted, _symbol(built.hash), target()).ir
+            built.ir = _code(wanted, built.hash).ir
     return built.ir
+
+
+def _code(wanted: Program, name: str) -> targets.Code:
+    """Write the kernel of a program in its general form."""
+    arranged = general.ordered(wanted)
+    return targets.in_use().code(arranged, _symbol(name), target())
 
 
 def _symbol(name: str) -> str:

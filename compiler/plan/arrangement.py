@@ -13,19 +13,19 @@ from collections.abc import Iterable, Sequence
 from lumijit.compiler.ir import local_types
 from lumijit.compiler.ir.nodes import Node
 
-# So many values have a register each.
+# So little code hardly needs more registers than there are.
 _FEW = 32
 # Sums of shared operations double; from here on, which is larger hardly matters.
 _MOST = 1e300
 
 
-def arranged(nodes: Sequence[Node], roots: Iterable[Node]) -> Sequence[Node]:
+def arranged(nodes: Sequence[Node], roots: Iterable[Node]) -> list[Node]:
     """Return nodes in order: what `roots` need, then the others as they come.
 
     Accesses to local memory stay in the order in which they were made.
     """
     if len(nodes) <= _FEW or (local_types.in_use() and local_types.accesses(nodes)):
-        return nodes
+        return [*nodes]
     weights: dict[Node, float] = {}
     for node in nodes:
         known = [weights[dep] for dep in node.deps if dep in weights]

@@ -68,23 +68,25 @@ class General(NamedTuple):
 def generalized(program: Program) -> General:
     """Return a copy of a program in which uses of a literal are literals of their own.
 
-    Its operations are `arranged`.
+    Programs without literals stay as they are.
     """
-    copier = _Copier(_count_uses(program))
-    for node in program.nodes:
-        copier.copy(node)
-    copy = Program(
-        program.size,
-        [copier.operand(n) for n in program.outputs],
-        [copier.copies[id(n)] for n in program.effects],
-        program.expand_limit,
-    )
-    copy.nodes = list(arranged(copy.nodes, (*copy.outputs, *copy.effects)))
+    singled = _count_uses(program)
+    if singled is None:
+        return General(program, list(program.arguments))
+    copier = _Copier(singled)
+    copy = copier.program(program)
     return General(copy, [copier.origins[id(n)] for n in copy.arguments])
 
 
-def _count_uses(program: Program) -> set[int]:
-    """Return the literals each use of which becomes one."""
+def ordered(program: Program) -> Program:
+    """Return a copy of a program, with its operations `arranged` for lowering."""
+    copy = _Copier(None).program(program)
+    copy.nodes = arranged(copy.nodes, (*copy.outputs, *copy.effects))
+    return copy
+
+
+def _count_uses(program: Program) -> set[int] | None:
+    """Return the literals each use of which becomes one; None if there are none."""
     uses: dict[int, int] = {}
     for node in program.all_nodes():
         if node.op in REGIONS:
@@ -95,6 +97,8 @@ def _count_uses(program: Program) -> set[int]:
     for node in program.arguments:
         if node.op is LITERAL:
             uses.setdefault(id(node), 0)
+    if not uses:
+        return None
     singled = {k for k, count in uses.items() if count <= MAX_USES}
     return singled if sum(uses[k] for k in singled) <= MAX_ARGUMENTS else set()
 
@@ -107,10 +111,11 @@ class _Copier:
     """Copies a program's nodes; `origins` tells what sources were copied from.
 
     Each use of a `singled` literal is a literal of its own, and the uses of others
-    are one by the operation and the position of the operand.
+    are one by the operation and the position of the operand. If that is None, literals
+    are copied like other nodes, and the code of regions is `arranged`.
     """
 
-    def __init__(self, singled: set[int]) -> None:
+    def __init__(self, singled: set[int] | None) -> None:
         self.singled = singled
         self.copies: dict[int, Node] = {}
         self.origins: dict[int, Node] = {}
@@ -118,6 +123,17 @@ class _Copier:
         self.shared: dict[tuple[int, Use], Node] = {}
         # The literals used inside of each region that is being copied.
         self.used: list[dict[int, Node]] = []
+
+    def program(self, original: Program) -> Program:
+        """Copy a program."""
+        for node in original.nodes:
+            self.copy(node)
+        return Program(
+            original.size,
+            [self.operand(n) for n in original.outputs],
+            [self.copies[id(n)] for n in original.effects],
+            original.expand_limit,
+        )
 
     def _scope(self, original: Scope) -> Scope:
         found = self.scopes.get(id(original))
@@ -134,10 +150,15 @@ class _Copier:
         made.scope = self._scope(node.scope)
         return made
 
+    def _is_split(self, node: Node) -> bool:
+        """Tell whether uses of a node have copies of their own."""
+        return self.singled is not None and node.op is LITERAL and not is_baked(node)
+
     def operand(self, node: Node, use: Use = None) -> Node:
         """Return the copy of a node for one use of it."""
-        if node.op is not LITERAL or is_baked(node):
+        if not self._is_split(node):
             return self.copy(node)
+        assert self.singled is not None
         fresh = None
         is_shared = id(node) not in self.singled
         if is_shared:
@@ -173,7 +194,7 @@ class _Copier:
         count = len(old.args) if old.op is LOOP else 1
         heads = [self.operand(d) for d in node.deps[:count]]
         captures = value_deps(node)[count:]
-        kept = [self.copy(d) for d in captures if d.op is not LITERAL or is_baked(d)]
+        kept = [self.copy(d) for d in captures if not self._is_split(d)]
         self.used.append({})
         args = tuple(self.copy(a) for a in old.args)
         blocks = [self._block(block) for block in old.blocks]
@@ -185,10 +206,11 @@ class _Copier:
         return self._make(node, deps, new)
 
     def _block(self, block: Block) -> Block:
-        ordered = arranged(block.nodes, block.outputs)
-        nodes = tuple([self.copy(n) for n in ordered])
+        is_arranged = self.singled is None
+        nodes = arranged(block.nodes, block.outputs) if is_arranged else block.nodes
+        copies = tuple([self.copy(n) for n in nodes])
         outputs = tuple([self.operand(n) for n in block.outputs])
-        return Block(nodes, outputs)
+        return Block(copies, outputs)
 
 
 def match(known: Program, program: Program) -> list[Source] | None:

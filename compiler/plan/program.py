@@ -239,12 +239,7 @@ class Program:
 
     def _choose_reductions(self) -> None:
         """Pick private copies where all writes to a target are one reduction."""
-        uses: dict[int, list[Any]] = {}
-        for node in iterate_all(self.nodes):
-            if node.op not in REGIONS:
-                for dep in written_deps(node):
-                    root = id(target_root(dep))
-                    uses.setdefault(root, []).append(node.attr)
+        uses = writes_by_target(iterate_all(self.nodes))
         size = self.size * (LOOP_TURNS if self.has_loops else 1)
         for key, target in self.targets.items():
             found = uses.get(key, [])
@@ -319,6 +314,16 @@ def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:
     read = sum(n.type.size_bytes * min(n.size, size) for n in arrays)
     written = size * sum(n.type.size_bytes for n in outputs)
     return read + written >= STREAMING_FROM
+
+
+def writes_by_target(nodes: Iterable[Node]) -> dict[int, list[Any]]:
+    """List the attributes of the writes among nodes by the ids of their targets."""
+    found: dict[int, list[Any]] = {}
+    for node in nodes:
+        if node.op not in REGIONS:
+            for dep in written_deps(node):
+                found.setdefault(id(target_root(dep)), []).append(node.attr)
+    return found
 
 
 def target_root(node: Node) -> Node:

@@ -76,16 +76,16 @@ def _nodes_in(entry: Any) -> list[Any]:
     return [leaf._node for leaf in leaves if is_array(leaf)]
 
 
-def changed_since(value: Any, before: Moment) -> dict[Any, bool]:
-    """Tell by key which entries have changed since a moment, and whether in place."""
+def changed_since(value: Any, before: Moment) -> list[Any]:
+    """Return the keys of entries that are others than at a moment, or hold others."""
     now = moment(value)
     none: tuple[Any, list[Any]] = (None, [])
     pairs = {k: (now.get(k, none), before.get(k, none)) for k in now | before}
-    return {
-        key: new is old
+    return [
+        key
         for key, ((new, holds), (old, held)) in pairs.items()
         if new is not old or not all(map(is_, holds, held))
-    }
+    ]
 
 
 def apart(value: Any) -> Any:
@@ -102,8 +102,9 @@ def copied_array(array: Any) -> Any:
 
 def keep_arrays(value: Any, original: Any) -> None:
     """Give a container the original's arrays where its own hold the same."""
+    first = moment(original)
     for key, (entry, holds) in moment(value).items():
-        old, held = moment(original).get(key, (entry, holds))
+        old, held = first.get(key, (entry, holds))
         if len(holds) == len(held) > 0 and all(map(is_, holds, held)):
             _put(value, key, old)
 

@@ -79,8 +79,8 @@ class Targets:
         objects_in: Lists the mutable objects in a value, by their paths, with entries.
         has_changed: Tells whether an object has other entries than it had.
         moment: Returns what an object has: its entries, and what arrays there hold.
-        changed_since: `changed_since(value, moment)` tells by key which entries have
-            changed since then, and whether in place.
+        changed_since: `changed_since(value, moment)` lists the keys of entries that
+            have changed since then.
         apart: Copies an object, and the arrays among its entries.
         keep_arrays: `keep_arrays(value, original)` gives an object the arrays of
             another one where its own hold the same.

@@ -86,12 +86,12 @@ class Handed:
         self.still: dict[tuple[Any, Path], Any] = {}
         if lineage is not None:
             self.still = {(n, p): True for n, v in self._start.items() for p in v}
-        #: Of tracked names: the other ones that had these objects before the loop.
-        self.parted: dict[Any, tuple[Any, Path]] = {}
+        #: Of tracked names: where else their objects are before the loop.
+        self.twins: dict[Any, tuple[Any, Path]] = {}
         for name in tracked if is_loop else ():
             place = self._place_of(self._start[name][()], name)
             if place is not None:
-                self.parted[name] = place
+                self.twins[name] = place
 
     def _place_of(self, owner: Any, other: Any = None) -> tuple[Any, Path] | None:
         """Return the one name and path that an object has besides `other`, if any."""
@@ -175,9 +175,8 @@ class Handed:
                 end = ends[name].get(path)
                 if end is item or all(item is not v for v in self._sources_of(end)):
                     continue
-                changed.update(
-                    [id(item)] if targets.changed_since(item, moment) else []
-                )
+                if targets.changed_since(item, moment):
+                    changed.add(id(item))
             self._compare(before, owners, ends, changed, shared, reports)
         return result
 
@@ -208,9 +207,10 @@ class Handed:
             self.still = dict.fromkeys(self.still, True)
         if is_exchanged and lineage.heirs:
             # They stand for objects that were elsewhere while the function ran.
-            reports.shared(*next(iter(self.still))[:1] * 2)
+            name, _ = next(iter(self.still))
+            reports.shared(name, name)
         lineage.settle()
-        for name, place in self.parted.items():
+        for name, place in self.twins.items():
             item, moment = moments[place]
             targets.blend(moments[name, ()][0], self.still[place], item, moment)
         for (name, path), mask in self.still.items():
@@ -242,9 +242,9 @@ class Handed:
             for key, (name, item) in self._changed.items()
             if key not in kept and (self._outside is None or key in self._outside)
         ]
-        if self._is_loop and (lost or self.parted):
+        if self._is_loop and (lost or self.twins):
             places = {self._place_of(owner) for _, owner in lost}
-            places.update(self.parted.values())
+            places.update(self.twins.values())
             if self._passed(places, before, ends, reports):
                 raise Parted
         if lost:
@@ -340,7 +340,7 @@ class Handed:
     def bring_back(self, name: Any, value: Any) -> Any:
         """Return the final value of a variable."""
         found = self._final.get(name, {})
-        if self.parted and name in self.parted:
+        if self.twins and name in self.twins:
             targets.keep_arrays(value, self._start[name][()])
         result = targets.brought_back(value, found) if found else value
         met, start = self._met.get(name, {}), self._start.get(name, {})

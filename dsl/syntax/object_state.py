@@ -42,6 +42,11 @@ class Attribute:
             delattr(self.owner, self.key)
 
 
+def _before(label: str) -> str:
+    """Name the object that a variable had before a construct."""
+    return f"{label} (before)"
+
+
 @dataclass(frozen=True)
 class Found:
     """An entry of an object, a list or a closure, that a called function changes."""
@@ -156,10 +161,10 @@ class ObjectState:
         given = values, read, is_loop, outside
         self._handed = Handed(*given, tuple(tracked), self._lineage)
 
-    def parted(self) -> tuple[Any, ...]:
-        """Return the values of slots, of tracked ones copies."""
+    def values_apart(self) -> tuple[Any, ...]:
+        """Return the values of slots; objects that are elsewhere, too, as copies."""
         values = list(self.before)
-        for k in self.handed.parted:
+        for k in self.handed.twins:
             values[k] = targets.apart(values[k])
         return tuple(values)
 
@@ -168,7 +173,7 @@ class ObjectState:
         lineage = None if self._is_exchanged else self._lineage or Lineage()
         if self._is_loop and lineage is None:
             raise Parted
-        labels = [f"{self._label_of(name)} (before)" for name, _ in lost]
+        labels = [_before(self._label_of(name)) for name, _ in lost]
         pairs = zip(lost, labels, strict=True)
         raise Changed(self.watch, [Whole(v, name, lineage) for (_, v), name in pairs])
 
@@ -181,7 +186,7 @@ class ObjectState:
         where = self._where
         first, second = (self._label_of(name) for name in (one, other))
         problem = f"{first!r} and {second!r} are one object in some elements only"
-        if second in (first, f"{first} (before)"):
+        if second in (first, _before(first)):
             problem = f"{first!r} is another object than before in some elements only"
         raise syntax_error(
             where.filename,

@@ -149,7 +149,7 @@ class SiteState(ObjectState):
         }
         self.hand(outs, read, site, is_loop, outside)
         #: What is passed to the primitive, and under which names.
-        before = self.parted() if self.handed.parted else self.before
+        before = self.values_apart() if self.handed.twins else self.before
         self.entries = (*(values[i] for i in self._kept), *before)
         self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
 

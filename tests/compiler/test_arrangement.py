@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 
 import lumijit as dr
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import GATHER
+from lumijit.compiler.ir.ops.structural import GATHER, LOOP
+from lumijit.compiler.plan import general
 from lumijit.compiler.plan.arrangement import arranged
 from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.signature import Signature
 from lumijit.llvm import PCG32, Float, UInt32
 
 
@@ -84,3 +88,26 @@ def test_long_chains_are_put_in_order() -> None:
     for _ in range(2000):
         y = y * y * x  # weights double with each
     np.testing.assert_array_equal((y + UInt32(0)).numpy(), np.ones(5))
+
+
+def test_copies_for_lowering_have_the_same_arguments() -> None:
+    """Kernels take the arguments of the general form, which lookups compare."""
+    source = dr.arange(Float, 64)
+    dr.eval(source)
+    rng = PCG32(size=4)
+
+    def body(i: UInt32, x: Float) -> tuple[UInt32, Float]:
+        for k in range(20):
+            x = x * (k + 0.5) + dr.gather(Float, source, rng.next_uint32() & 63) * 0.25
+        return i + 3, x
+
+    state = UInt32(0), dr.opaque(Float, 2, 4)
+    x = dr.while_loop(state, lambda i, x: i < 30, body)[1]
+    program = general.generalized(Program(4, [x._node], [], 0)).program
+    copy = general.ordered(program)
+    assert Signature.of(copy).codes == Signature.of(program).codes
+    assert [n.attr for n in copy.arguments] == [n.attr for n in program.arguments]
+    (loop,) = (n for n in copy.all_nodes() if n.op is LOOP)
+    reads = [k for k, n in enumerate(loop.attr.body.nodes) if n.op is GATHER]
+    assert len(reads) == 20
+    assert max(b - a for a, b in pairwise(reads)) < 30

@@ -1,8 +1,7 @@
 """Lowers indirect writes for packets: scatters, reductions, atomic updates.
 
-A reduction into an array goes to a private copy per thread where `program`
-decided so (plain loads and stores, a few interleaved copies against store-to-load
-stalls); the copies are merged by a kernel of their own (`reductions`). Otherwise
+A reduction into an array goes to copies that each thread has where `program` decided
+so (`copies`); these are merged by a kernel of their own (`reductions`). Otherwise
 it combines the lanes that hit one entry and updates memory atomically. How plain
 entries are stored is in `stores`.
 """
@@ -17,8 +16,6 @@ from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import REGIONS, SCATTER
-from lumijit.compiler.ir.roles import written_deps
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,
@@ -37,7 +34,13 @@ from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write
 from lumijit.compiler.lower.packet.uniform import Uniform
-from lumijit.compiler.plan.program import COPIES, Destination, is_lone, target_root
+from lumijit.compiler.plan.program import (
+    COPIES,
+    Destination,
+    is_lone,
+    target_root,
+    writes_by_target,
+)
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.dtypes import (
     BOOL,
@@ -58,8 +61,6 @@ class Access:
         self._gathers = gathers
         self._stores = stores
         self._uniform = uniform
-        # What is written to each target, once somebody asks.
-        self._writes: dict[int, list[Any]] | None = None
         # Of targets that have private copies.
         self.private: dict[int, Copies] = {}
 
@@ -114,16 +115,13 @@ class Access:
             active = b.narrow(low.under_mask(mask))
             self._atomic_update(reduction.op, t, base, value, index, active, merge)
 
+    @cached_property
+    def _writes(self) -> dict[int, list[Any]]:
+        return writes_by_target(self.low.program.all_nodes())
+
     def _is_lone(self, root: Node) -> bool:
         """Tell whether elements that write to an array surely don't meet there."""
-        program = self.low.program
-        if self._writes is None:
-            self._writes = {}
-            for node in program.all_nodes():
-                for dep in () if node.op in REGIONS else written_deps(node):
-                    target = id(target_root(dep))
-                    self._writes.setdefault(target, []).append(node.attr)
-        return is_lone(self._writes[id(root)], program.has_loops)
+        return is_lone(self._writes[id(root)], self.low.program.has_loops)
 
     def _private_update(self, node: Node, value: str) -> None:
         """Update this thread's copies; a run of entries is updated at once."""
@@ -166,12 +164,12 @@ class Access:
     @cached_property
     def _updates(self) -> Counter[tuple[str, DType]]:
         """Count the updates of private copies, by operation and type."""
-        return Counter(
-            (node.attr.op, root.type)
-            for node in self.low.program.all_nodes()
-            if node.op is SCATTER
-            and id(root := target_root(node.deps[0])) in self.private
-        )
+        count: Counter[tuple[str, DType]] = Counter()
+        for key, copies in self.private.items():
+            # All are one operation.
+            writes = self._writes[key]
+            count[writes[0].op, copies.type] += len(writes)
+        return count
 
     def _atomic_update(
         self,

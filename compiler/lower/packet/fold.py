@@ -144,7 +144,10 @@ class Fold(PacketLowering):
         b.branch(after)
 
     def _entries(self) -> str:
-        """Compute a packet's entries, as they would lie in memory."""
+        """Compute a packet's entries, as they would lie in memory.
+
+        What is computed for it is forgotten: the last packet has a block of its own.
+        """
         (node,) = self.program.outputs
         outside = set(self.values)
         for inner in self.program.nodes:

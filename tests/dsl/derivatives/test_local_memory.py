@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.llvm.ad import Float as Float32
+from lumijit.llvm.ad import Float16, UInt
 from lumijit.llvm.ad import Float64 as Float
-from lumijit.llvm.ad import UInt
 
 X = np.array([1.0, 2.0, 0.5])
 
@@ -89,7 +91,24 @@ def filled_then_read(x):
     return z
 
 
-FUNCTIONS = [straight, branches, delayed, fed_back, longer, filled_then_read]
+@dr.syntax
+def long(x):
+    """Gradients of 40 entries arrive at one buffer from two loops, and are summed."""
+    buffer = dr.alloc_local(type(x), 40, value=x * x)
+    i, y, z = UInt(0), type(x)(0), type(x)(0)
+    while i < 3:
+        y += dr.sin(buffer[i * 7])
+        i += 1
+    changed = dr.copy(buffer)
+    k = UInt(0)
+    while k < 4:
+        changed[k * 9] = changed[k * 9] * buffer[k + 1]
+        z += changed[k * 8 + 1] * changed[k * 9]
+        k += 1
+    return y * z
+
+
+FUNCTIONS = [straight, branches, delayed, fed_back, longer, filled_then_read, long]
 
 
 def differences(function: Callable[[Float], Float]) -> np.ndarray:
@@ -122,3 +141,22 @@ def test_second(function: Callable[[Float], Float]) -> None:
 
     (found,) = dr.hvp(function, (Float(X),), (Float(1),))
     np.testing.assert_allclose(found, differences(gradient), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize(
+    ("dtype", "precise"), [(Float, 1e-6), (Float32, 1e-4), (Float16, 2e-2)]
+)
+@pytest.mark.parametrize("size", [1, 3])
+def test_long_buffers(mode: str, dtype: Any, precise: float, size: int) -> None:
+    """Of one entry for all elements, and of one for each."""
+    points = X[:size]
+    x = dtype(points)
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, mode == "symbolic"):
+        dr.enable_grad(x)
+        dr.backward(long(x) * dtype(1, 2, 3))
+    weights = np.array([1, 2, 3]) if size == 3 else 6
+    step = 1e-6
+    sides = (long(Float(points + h)).numpy().copy() for h in (step, -step))
+    expected = np.subtract(*sides) / (2 * step) * weights
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=precise)
