@@ -136,12 +136,9 @@ _ATTRIBUTES: Final = (
 FLAG_NAMES: Final = tuple(name for _, name in _ATTRIBUTES)
 
 
-#: Who may want to know of launches and vertices: flags that some thread has set, and
-#: "log". Empty, nearly always: that is what to ask first.
-watching: Final[set[str]] = set()
-_WATCHING: Final = frozenset(
-    ("check_derivatives", "debug", "kernel_history", "launch_blocking", "print_ir")
-)
+#: Flags that some thread has changed, and "log" where messages are wanted. Empty nearly
+#: always: asked first, as reading a flag of one thread takes ten times as long.
+unusual: Final[set[str]] = set()
 
 
 def _attributes_of(construct: str, which: JitFlag) -> list[str]:
@@ -166,8 +163,8 @@ def set_flag(which: JitFlag, value: bool) -> None:
 
 
 def _set(name: str, value: bool) -> None:
-    if value and name in _WATCHING:
-        watching.add(name)
+    if value is not getattr(Flags, name):
+        unusual.add(name)
     setattr(flags, name, value)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import sys
 from typing import Final
 
-from lumijit.runtime.config import watching
+from lumijit.runtime.config import unusual
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.named_enum import NamedEnum
 from lumijit.runtime.settings import LOG_LEVELS, settings
@@ -60,7 +60,7 @@ def set_log_level(new_level: LogLevel | int) -> None:
         )
     level = int(new_level)
     if level >= LogLevel.Info:
-        watching.add("log")
+        unusual.add("log")
 
 
 def log(at: int, text: str, *args: object) -> None:

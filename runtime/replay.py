@@ -16,7 +16,7 @@ import numpy as np
 from lumijit.runtime import buffers, history, log, workers
 from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.config import flags, watching
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.device import Planned
 from lumijit.runtime.tape import Read
 
@@ -154,7 +154,7 @@ class Run:
             known.append(self._tables[-1].address)
         known.append(workers.pool_address())
         self._data = replay.template.filled(known)
-        self._is_told = bool(watching) and (
+        self._is_told = bool(unusual) and (
             flags.kernel_history or log.level >= log.LogLevel.Info
         )
         self._next = 0
@@ -237,7 +237,7 @@ class AwayRun:
         if not steps:
             return
         self._next = end
-        if watching and (
+        if unusual and (
             flags.kernel_history
             or flags.launch_blocking
             or log.level >= log.LogLevel.Info

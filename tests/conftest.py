@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -111,6 +112,13 @@ def _target(_own_cache: None, pytestconfig: pytest.Config) -> Iterator[None]:
         if name == "device":
             stack.enter_context(standing_in())
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _answers_interrupts() -> None:
+    """Answer Ctrl-C, which shells have what they run in the background ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["vectors", "masks"])

@@ -62,4 +62,5 @@ def with_derivatives_of(value: Node, source: Node) -> Node:
 
 
 def _copy(node: Node) -> Node:
+    node = trace.original(node)
     return trace.make(COPY, node.type, node.size, (node,), None)

@@ -92,6 +92,37 @@ def _divide_magnitudes(b: Builder, x: str, y: str) -> tuple[str, str]:
     return b.select(t, zero, 0, quotient), b.select(t, zero, x, rest)
 
 
+def quotient(b: Builder, t: DType, x: str, factor: str, shift: str) -> str:
+    """Return the quotient by a known number, of which factor and shift are made.
+
+    Of the factor of signed integers, the highest bit is left out. Source: Granlund and
+    Montgomery, "Division by invariant integers using multiplication" (1994), figures
+    4.1 and 5.1.
+    """
+    amount = b.binary("and", t, shift, t.bits - 1)
+    high = high_product(b, t, x, factor)
+    if not t.is_signed:
+        return b.binary("lshr", t, high, amount)
+    total = b.binary("ashr", t, b.add(t, x, high), amount)
+    return b.sub(t, total, b.binary("ashr", t, x, t.bits - 1))
+
+
+def long_quotient(b: Builder, t: DType, x: str, factor: str, shift: str) -> str:
+    """Return the quotient of unsigned integers by a number whose factor is too long.
+
+    It has one bit more than they, the highest, which is left out.
+    """
+    amount = b.binary("and", t, shift, t.bits - 1)
+    if t.bits == 32 and not b.width:
+        wide, by, amount = (b.cast(t, v, UINT64) for v in (x, factor, amount))
+        high = b.binary("lshr", UINT64, b.mul(UINT64, wide, by), 32)
+        half = b.binary("lshr", UINT64, b.add(UINT64, high, wide), 1)
+        return b.cast(UINT64, b.binary("lshr", UINT64, half, amount), t)
+    high = high_product(b, t, x, factor)
+    half = b.binary("lshr", t, b.sub(t, x, high), 1)
+    return b.binary("lshr", t, b.add(t, high, half), amount)
+
+
 def high_product(b: Builder, t: DType, x: str, y: str) -> str:
     """Return the high half of the full product."""
     if t.bits == 64 and b.width:

@@ -42,31 +42,21 @@ def remainder(a: Node, b: Node) -> Node | None:
 def _divide_by_multiplying(n: Node, divisor: int) -> Node:
     """Divide by an invariant integer with a high product and shifts.
 
-    Source: Granlund and Montgomery, "Division by invariant integers using
-    multiplication" (1994), figures 4.1, 4.2 and 5.1. There are three forms for unsigned
-    numbers and one for signed ones, so that most other divisors give the same kernel.
+    `emit.division` says how. There are two forms for unsigned numbers, so that most
+    other divisors give the same kernel.
     """
     t, bits = n.type, n.type.bits
     magnitude = abs(divisor)
     if _is_power(t, divisor):
         return _shift_right(n, divisor.bit_length() - 1)
-    if not t.is_signed:
-        log = (magnitude - 1).bit_length()
-        short = (1 << (bits + log - 1)) // magnitude + 1
-        if short * magnitude - (1 << (bits + log - 1)) <= 1 << (log - 1):
-            return _shift_right(trace.emit2(ar.MULHI, n, _int(t, short)), log - 1)
-        factor = ((1 << bits) * ((1 << log) - magnitude)) // magnitude + 1
-        high = trace.emit2(ar.MULHI, n, _int(t, factor))
-        rest = _shift_right(trace.emit2(ar.SUB, n, high), min(log, 1))
-        total = trace.emit2(ar.ADD, high, rest)
-        return _shift_right(total, max(log - 1, 0))
     log = max((magnitude - 1).bit_length(), 1)
-    factor = (1 << (bits + log - 1)) // magnitude + 1 - (1 << bits)
-    total = trace.emit2(ar.ADD, n, trace.emit2(ar.MULHI, n, _int(t, factor)))
-    shifted = _shift_right(total, log - 1)
-    sign = trace.append(lo.SHR_BY, t, (n,), bits - 1)
-    quotient = trace.emit2(ar.SUB, shifted, sign)
-    return trace.emit1(ar.NEG, quotient) if divisor < 0 else quotient
+    unit = 1 << (bits + log - 1)
+    op, factor = ar.QUOTIENT, unit // magnitude + 1
+    if not t.is_signed and factor * magnitude - unit > 1 << (log - 1):
+        op, factor = ar.LONG_QUOTIENT, 2 * unit // magnitude + 1
+    # (It is an integer of the type, so what is above its bits is left out.)
+    found = trace.emit3(op, n, _int(t, factor), _int(t, log - 1))
+    return trace.emit1(ar.NEG, found) if divisor < 0 else found
 
 
 def _is_power(t: DType, divisor: int) -> bool:

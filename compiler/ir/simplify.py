@@ -20,7 +20,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.dtypes import BOOL, DType
 
 Rule = Callable[[Node, Node], Node | None]
@@ -48,7 +48,7 @@ _REMEMBERED = 4096
 
 def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     """Evaluate an operation on literals."""
-    if not flags.constant_propagation or op.reference is None:
+    if (unusual and not flags.constant_propagation) or op.reference is None:
         return None
     size = trace.broadcast_size(op, args)
     if op.own_rounding and result.is_float:
@@ -81,7 +81,7 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
         return known
     if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
         return None
-    if not flags.constant_propagation:
+    if unusual and not flags.constant_propagation:
         return None
     if a.size != b.size and a.size != 1 and b.size != 1:
         raise trace.size_mismatch(op, (a, b))
@@ -109,7 +109,7 @@ def ternary(op: Op, a: Node, b: Node, c: Node, size: int) -> Node | None:
     if trace.running_lanes and trace.state.lane is not None:
         known: Node | None = trace.state.lane.ternary(op, a, b, c)
         return known
-    if not flags.constant_propagation:
+    if unusual and not flags.constant_propagation:
         return None
     found: Node | None = None
     if op is lo.SELECT:
@@ -151,7 +151,7 @@ def _fma(a: Node, b: Node, c: Node) -> Node | None:
             return trace.emit2(ar.ADD, product, c)
     if c.op is not LITERAL or c.attr != 0:
         return None
-    if c.type.is_int or _is_negative_zero(c) or flags.fast_math:
+    if c.type.is_int or _is_negative_zero(c) or (unusual and flags.fast_math):
         return trace.emit2(ar.MUL, a, b)
     return None
 

@@ -25,7 +25,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.value_numbering import literals
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import During, Variable
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 from lumijit.runtime.errors import SizeError
@@ -167,7 +167,7 @@ def broadcast_size(op: Op, deps: tuple[Node, ...]) -> int:
 def literal(dtype: DType, value: Any, size: int = 1) -> Node:
     """Return a uniform constant; `value` is already wrapped to the type."""
     key: Any = (dtype, value, size)
-    if value != value or value == 0:
+    if type(value) is not int and (value != value or value == 0):
         key = (dtype, str(value), size)
         if value != value:
             value = math.nan
@@ -238,7 +238,7 @@ def append(
     The operands broadcast, unless `size` says how many entries the result has.
     """
     host = hosting(deps)
-    if host.uses is not None and flags.value_numbering:
+    if host.uses is not None and value_numbering.is_wanted():
         scope = _current_scope()
         found = value_numbering.find(host, op, dtype, deps, attr, scope)
         if found is not None:
@@ -286,7 +286,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     """
     host = b if a.op is LITERAL else a
     scope = _current_scope()
-    if host.uses is not None and flags.value_numbering and not running_lanes:
+    if host.uses is not None and value_numbering.is_wanted() and not running_lanes:
         found = value_numbering.find_binary(host, op, a, b, scope)
         if found is not None:
             return found
@@ -337,7 +337,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
             return unchanged(folded)
         host = hosting(deps)
     scope = _current_scope()
-    if host.uses is not None and flags.value_numbering:
+    if host.uses is not None and value_numbering.is_wanted():
         found = value_numbering.find(host, op, c.type, deps, None, scope)
         if found is not None:
             return found
@@ -367,7 +367,7 @@ def cast_to(node: Node, dtype: DType) -> Node:
     """Convert values to another type."""
     if node.type is dtype:
         return node
-    if node.op is LITERAL and flags.constant_propagation:
+    if node.op is LITERAL and (not unusual or flags.constant_propagation):
         return simplify.cast_literal(node, dtype)
     return append(CAST, dtype, (node,))
 
@@ -378,7 +378,7 @@ def bitcast_to(node: Node, dtype: DType) -> Node:
         return node
     if node.op is BITCAST:
         return bitcast_to(node.deps[0], dtype)
-    if node.op is LITERAL and flags.constant_propagation:
+    if node.op is LITERAL and (not unusual or flags.constant_propagation):
         folded = simplify.bitcast_literal(node, dtype)
         if folded is not None:
             return folded
@@ -407,15 +407,20 @@ def copied(node: Node) -> Node:
 
 
 def detached(node: Node) -> Node:
-    """Return a node of the same contents to which no derivatives flow.
-
-    It is where the node is: an array from outside of a region can still be indexed.
-    """
-    if node.vertex is None:
-        return node
-    made = make(COPY, node.type, node.size, (node,), None)
+    """Return a node of the same contents and scope to which no derivatives flow."""
+    first = node if node.vertex is None else original(node)
+    if first.vertex is None:
+        return first
+    made = make(COPY, node.type, node.size, (first,), None)
     made.scope = node.scope
     return made
+
+
+def original(node: Node) -> Node:
+    """Return what copies are made of: a variable made again and again is one copy."""
+    while node.op is COPY and node.deps[0].scope is node.scope:
+        node = node.deps[0]
+    return node
 
 
 def unchanged(node: Node) -> Node:

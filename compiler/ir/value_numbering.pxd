@@ -16,6 +16,8 @@ cdef extern from *:
     cpdef object ref "lumijit_ref" (object node)
 
 
+cpdef bint is_wanted() except -1
+
 @cython.locals(node=Node)
 cdef bint _is_alive(object entry)
 

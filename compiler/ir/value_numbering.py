@@ -16,6 +16,7 @@ from weakref import ReferenceType, ref
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.dtypes import DType
 
 # A longer list takes longer to search than a table.
@@ -49,6 +50,11 @@ class Table(dict[Any, "ref[Node]"]):
 
 
 literals = Table(1024)
+
+
+def is_wanted() -> bool:
+    """Tell whether equal operations are to be found (a flag of this thread)."""
+    return not unusual or flags.value_numbering
 
 
 def _is_alive(entry: ref[Node]) -> bool:

@@ -18,7 +18,7 @@ from weakref import ref
 
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
-from lumijit.runtime.config import flags, watching
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import where
@@ -147,7 +147,7 @@ def new_vertex(
     made.users = []
     made.mode = "auto"
     made.where = ""
-    if watching and (flags.debug or flags.check_derivatives):
+    if unusual and (flags.debug or flags.check_derivatives):
         made.where = where()
     own = ref(made)
     for position in inputs:

@@ -25,7 +25,7 @@ from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Packer, Signature, Wide
 from lumijit.compiler.plan.target import Target
 from lumijit.runtime import cache, cpu, device
-from lumijit.runtime.config import flags, watching
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.settings import settings
@@ -142,7 +142,7 @@ def structural_hash(key: Any) -> str:
 def find(key: Any) -> Built | None:
     """Return the kernel that was looked up under a key before."""
     built = _KERNELS.get(key)
-    if built is None or (watching and flags.print_ir):
+    if built is None or (unusual and flags.print_ir):
         return None
     built.is_hit = True
     built.last_used = _misses

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lumijit.runtime import cpu, device, history, log, recorders, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.config import flags, watching
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.device import away
 from lumijit.runtime.log import LogLevel
 
@@ -76,7 +76,7 @@ def start(
             slots,
             summary(subject),
         )
-    is_told = watching and (flags.kernel_history or log.level >= _INFO)
+    is_told = unusual and (flags.kernel_history or log.level >= _INFO)
     began = time.perf_counter() if is_told else 0.0
     ticket = 0
     if not (is_inline and workers.run_inline(kernel.address, args, size, started)):
@@ -95,7 +95,7 @@ def start(
             buffer.ticket = ticket
     if is_told:
         report(subject, ticket, 0.0 if ticket else time.perf_counter() - began)
-    if watching and flags.launch_blocking:
+    if unusual and flags.launch_blocking:
         workers.sync()
 
 

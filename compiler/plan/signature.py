@@ -5,7 +5,7 @@ from it where things lie. A block has 8-byte slots in this order: inputs (addres
 and literals, as `Program.arguments` and `Launch.values` list them), outputs, the
 cancel word if there are loops, what writes go to, and large local memory (or zero).
 Behind them are the literals that a kernel wants as whole packets (`Wide`;
-`lower.packet.literals` chooses them): filling all lanes costs a launch 3 µs, and a
+`lower.packet.numbers` chooses them): filling all lanes costs a launch 3 µs, and a
 loop that did it in the kernel would take 0.6 ms to compile.
 """
 

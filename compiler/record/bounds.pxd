@@ -23,6 +23,8 @@ cpdef tuple place(
 @cython.locals(inner=Node, base=Node, step=Node)
 cpdef tuple neighbour(Node index)
 
+cdef bint _is_checked() except -1
+
 cdef Node _wide(Node index)
 
 @cython.locals(shifted=Node, is_negative=Node)

@@ -16,7 +16,7 @@ from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.logic import AND, COPY, INSIDE, LT
 from lumijit.compiler.ir.ops.structural import CAST, LITERAL, SYMBOLIC, WRITTEN
 from lumijit.compiler.record import checks
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.dtypes import INT32, UINT32, DType, same_bits
 from lumijit.runtime.errors import SizeError, SymbolicError
 
@@ -114,15 +114,22 @@ def place(
     """
     rows = size // count
     place, lowest, highest = _from_the_end(_wide(index), rows)
-    if (lowest < 0 or highest >= rows) and (flags.check_bounds or flags.debug):
+    if (lowest < 0 or highest >= rows) and _is_checked():
         inside = trace.emit2(INSIDE, place, _number(place.type, rows))
-        if flags.debug:
+        if unusual and flags.debug:
             checks.note(construct, size, count, _wide(index), mask, inside)
-        mask = trace.emit2(AND, mask, inside)
+        # Most accesses have no mask.
+        is_all = mask.op is LITERAL and mask.attr and mask.size == 1
+        mask = inside if is_all else trace.emit2(AND, mask, inside)
     position = trace.cast_to(place, UINT32)
     if count > 1:
         position = trace.emit2(MUL, position, _number(UINT32, count))
     return position, mask
+
+
+def _is_checked() -> bool:
+    """Tell whether flags ask for what is out of bounds to be found."""
+    return not unusual or flags.check_bounds or flags.debug
 
 
 def neighbour(index: Node) -> tuple[Node, int]:

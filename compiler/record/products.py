@@ -14,6 +14,7 @@ from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory
 from lumijit.compiler.record.reductions import check_lane, evaluated
+from lumijit.compiler.record.rows import parts
 from lumijit.runtime import device
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, UINT32
 
@@ -70,10 +71,10 @@ def matmul(a: Node, b: Node, sizes: Sizes) -> Node:
 def _panels(node: Node, sizes: Sizes, width: int, wide: int) -> Node:
     """Put `width` columns at a time behind each other, row by row; fill up by zeros."""
     inner, columns = sizes.inner, sizes.columns
-    place, column = _parts(trace.counter(sizes.count * wide * inner * width), width)
-    place, row = _parts(place, inner)
+    place, column = parts(trace.counter(sizes.count * wide * inner * width), width)
+    place, row = parts(place, inner)
     if sizes.count > 1:
-        count, panel = _parts(place, wide)
+        count, panel = parts(place, wide)
         start = trace.emit2(ar.MUL, count, literal(UINT32, inner * columns))
     else:
         panel, start = place, literal(UINT32, 0)
@@ -85,11 +86,3 @@ def _panels(node: Node, sizes: Sizes, width: int, wide: int) -> Node:
     if columns % width == 0:
         mask = trace.make_true(1)
     return memory.entries(node, start, mask)
-
-
-def _parts(number: Node, size: int) -> tuple[Node, Node]:
-    """Return quotient and remainder."""
-    divisor = literal(UINT32, size)
-    return trace.emit2(ar.INT_DIV, number, divisor), trace.emit2(
-        ar.MOD, number, divisor
-    )

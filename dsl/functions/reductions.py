@@ -435,7 +435,7 @@ def entry_count(value: Any, axis: Axis) -> int:
     """Count the entries that are combined to one."""
     if isinstance(value, ArrayBase):
         axes = reduced_axes("lumijit.mean", axis, value)
-        return int(np.prod([value.shape[k] for k in axes]))
+        return math.prod([value.shape[k] for k in axes])
     if isinstance(value, list):
         if axis is None:
             return int(np.sum([entry_count(v, None) for v in value]))

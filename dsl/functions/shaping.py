@@ -256,8 +256,8 @@ def _reshape(
         return type(value)(flat, wanted)
     if shrink:
         return _shrunk(value, wanted[-1], construct)
-    count = int(np.prod(value.shape))
-    known = int(np.prod([n for n in wanted if n != -1]))
+    count = math.prod(value.shape)
+    known = math.prod(n for n in wanted if n != -1)
     if wanted.count(-1) > 1 or any(n < -1 for n in wanted):
         raise _bad_shape(construct, value, wanted)
     if -1 in wanted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import linecache
 import tokenize
 from dataclasses import dataclass
 from types import FunctionType
@@ -53,10 +54,7 @@ def read_function(function: FunctionType) -> Source:
             "another decorator stands between @syntax and the function",
             "make @syntax the innermost decorator, right above 'def'.",
         )
-    try:
-        lines, first_line = inspect.getsourcelines(code)
-    except (OSError, TypeError, SyntaxError, IndexError, tokenize.TokenError):
-        lines, first_line = [], 0
+    lines = _lines_of(function)
     if not lines:
         raise refuse(
             "the source text of the function can't be found, which happens for "
@@ -64,7 +62,21 @@ def read_function(function: FunctionType) -> Source:
             "put the function into a file or a notebook cell, or register its "
             "text with 'linecache'.",
         )
-    return _parse(function, "".join(lines), first_line, refuse)
+    return _parse(function, "".join(lines), code.co_firstlineno, refuse)
+
+
+def _lines_of(function: FunctionType) -> list[str]:
+    """Return the lines of a function's definition, none if they can't be found.
+
+    (`inspect.getsourcelines` looks through all modules first, some 15 ms.)
+    """
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    try:
+        return list(inspect.getblock(lines[code.co_firstlineno - 1 :]))
+    except (SyntaxError, IndexError, tokenize.TokenError):
+        return []
 
 
 def _parse(function: FunctionType, text: str, first_line: int, refuse: Any) -> Source:

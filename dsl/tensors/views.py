@@ -12,14 +12,18 @@ import math
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.record import bounds, memory
 from lumijit.compiler.transform.substitution import at_positions
-from lumijit.functions.creation import arange, full
+from lumijit.functions.creation import full
 from lumijit.functions.gathering import gather
 from lumijit.runtime.dtypes import UINT32
 from lumijit.spec import ArraySpec, require
@@ -90,28 +94,18 @@ class View(NamedTuple):
 
     def positions(self, dtype: type[Any]) -> Any:
         """Return where the entries lie, as integers of a flat 32-bit unsigned type."""
-        total = self.size
-        runs = self._joined()
-        if total == 0 or not runs:
+        total, runs = self.size, self._joined()
+        if total == 0 or _is_one_entry(runs):
             return full(dtype, self.start % _WRAP, total)
-        result: Any = None
-        rest = arange(dtype, total)
-        for place, (size, step) in reversed(list(enumerate(runs))):
-            coordinate = rest
-            if place:
-                rest = coordinate // size
-                coordinate = coordinate - rest * size
-            if isinstance(step, ArrayBase):
-                is_all = len(runs) == 1 and len(step) == total
-                offset = step if is_all else gather(dtype, step, coordinate)
-            elif step == 0:
-                continue
-            else:
-                offset = coordinate if step == 1 else coordinate * (step % _WRAP)
-            result = offset if result is None else result + offset
-        if result is None:
-            return full(dtype, self.start % _WRAP, total)
-        return result + self.start % _WRAP if self.start else result
+        if dtype._spec.is_jit:
+            number = placement.counter(total, dtype._spec.backend.device)
+            return wrap_flat(dtype, _positions(number, self.start % _WRAP, runs))
+        places = np.array([self.start])
+        for size, step in runs:
+            is_known = not isinstance(step, ArrayBase)
+            offsets = np.arange(size) * step if is_known else np.asarray(step, np.int64)
+            places = np.add.outer(places, offsets).ravel()
+        return dtype(places % _WRAP)
 
     def entries(self, flat: Array) -> Array:
         """Return the entries of an array at the positions; another array object."""
@@ -133,6 +127,59 @@ class View(NamedTuple):
         if self.is_injective and node.vertex is not None and node is not source:
             node.vertex.mode = "permute"
         return node
+
+
+def _is_one_entry(runs: list[tuple[int, Any]]) -> bool:
+    return all(not isinstance(step, ArrayBase) and not step for _, step in runs)
+
+
+def _positions(number: Node, start: int, runs: list[tuple[int, Any]]) -> Node:
+    """Return `start` and, for each run, what the coordinate of an entry by it adds.
+
+    `number` counts the entries. A coordinate is how often all runs inside of one have
+    begun anew, less what that has gone through the run itself: each of these quotients
+    is multiplied once, by both.
+    """
+    result = trace.literal(UINT32, start) if start else None
+    through = 0
+    for place in range(len(runs) - 1, -1, -1):
+        size, step = runs[place]
+        rest = _by(ar.INT_DIV, number, size) if place else None
+        factor = -through
+        if isinstance(step, ArrayBase):
+            coordinate = number
+            if rest is not None:
+                coordinate = trace.emit2(ar.SUB, number, _by(ar.MUL, rest, size))
+            is_all = len(runs) == 1 and len(step) == number.size
+            offset = step._node if is_all else _inside(step._node, coordinate)
+            result = _sum(result, offset)
+            through = 0
+        else:
+            factor += step
+            through = size * step
+        if factor > 0:
+            result = _sum(result, _by(ar.MUL, number, factor))
+        elif factor < 0:
+            result = _sum(result, _by(ar.MUL, number, -factor), ar.SUB)
+        if rest is not None:
+            number = rest
+    assert result is not None
+    return result
+
+
+def _sum(total: Node | None, part: Node, op: Op = ar.ADD) -> Node:
+    if total is None:
+        if op is ar.ADD:
+            return part
+        total = trace.literal(UINT32, 0)
+    return trace.emit2(op, total, part)
+
+
+def _by(op: Op, node: Node, number: int) -> Node:
+    """Multiply or divide by a number."""
+    if number == 1:
+        return node
+    return trace.emit2(op, node, trace.literal(UINT32, number % _WRAP))
 
 
 def _inside(source: Node, index: Node) -> Node:

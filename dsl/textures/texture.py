@@ -40,7 +40,9 @@ class TextureBase:
     Args:
         tensor: the texels, of shape (…, height, width, channels); or, with `channels`,
             the dimensions of a texture of zeros.
-        channels: how many numbers a texel has.
+        channels: how many numbers a texel has. Without names, `use_accel`,
+            `filter_mode` and `wrap_mode` follow; where a tensor comes first,
+            `use_accel`, `migrate` and these do.
         shape: the dimensions, in place of `tensor`.
         use_accel: no effect, as processors have no texture units.
         migrate: no effect.
@@ -67,25 +69,46 @@ class TextureBase:
         self,
         tensor: Any = None,
         channels: int | None = None,
-        *,
+        *more: Any,
         shape: Any = None,
-        use_accel: bool = True,
-        migrate: bool = True,
-        filter_mode: FilterMode = FilterMode.Linear,
-        wrap_mode: WrapMode = WrapMode.Clamp,
+        use_accel: bool | None = None,
+        migrate: bool | None = None,
+        filter_mode: FilterMode | None = None,
+        wrap_mode: WrapMode | None = None,
     ) -> None:
         """Make a texture of a tensor, or of zeros."""
-        del migrate
         name = type(self).__name__
-        for mode, kind in ((filter_mode, FilterMode), (wrap_mode, WrapMode)):
+        places = ["use_accel", "filter_mode", "wrap_mode"]
+        if isinstance(channels, bool):
+            channels, more = None, (channels, *more)
+            places.insert(1, "migrate")
+        named: dict[str, Any] = {
+            "use_accel": use_accel,
+            "migrate": migrate,
+            "filter_mode": filter_mode,
+            "wrap_mode": wrap_mode,
+        }
+        options = {key: value for key, value in named.items() if value is not None}
+        given = dict(zip(places, more, strict=False))
+        if len(more) > len(places) or options.keys() & given.keys():
+            raise ArrayTypeError(
+                name,
+                "there are too many arguments without names",
+                f"of these, pass {', '.join(places)} at most, each of them once.",
+            )
+        options |= given
+        filtering = options.get("filter_mode", FilterMode.Linear)
+        wrapping = options.get("wrap_mode", WrapMode.Clamp)
+        for mode, kind in ((filtering, FilterMode), (wrapping, WrapMode)):
             if not isinstance(mode, kind):
                 raise ArrayTypeError(
                     name, f"a mode is {mode!r}", f"pass a member of {kind.__name__}."
                 )
-        self._filter, self._wrap, self._accel = filter_mode, wrap_mode, bool(use_accel)
+        self._filter: FilterMode = filtering
+        self._wrap: WrapMode = wrapping
+        self._accel = bool(options.get("use_accel", True))
         if channels is not None:
-            given = tensor if shape is None else shape
-            sizes = check_dimensions(name, given)
+            sizes = check_dimensions(name, tensor if shape is None else shape)
             tensor = zeros(self._tensor_class, (*sizes, channels))
         self.set_tensor(tensor)
 

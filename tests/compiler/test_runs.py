@@ -391,6 +391,23 @@ def test_slices_of_rows(name: str, width: int) -> None:
             np.testing.assert_array_equal(x.numpy(), b)
 
 
+@pytest.mark.parametrize("width", [20, 64, 150])
+@pytest.mark.parametrize("overlap", [0, 1, 7, 19])
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_rows_that_overlap(width: int, overlap: int, is_backward: bool) -> None:
+    """Of lanes that write one entry, the last one stays, also in the next row."""
+    size = 1000
+    n, k = dr.arange(Int, size), np.arange(size)
+    index = n - n // width * overlap
+    where = k - k // width * overlap
+    if is_backward:
+        index, where = size - 1 - index, size - 1 - where
+    target, wanted = dr.zeros(llvm.UInt8, size), np.zeros(size, np.uint8)
+    dr.scatter(target, llvm.UInt8(n), UInt32(index))
+    wanted[where] = k.astype(np.uint8)
+    np.testing.assert_array_equal(target.numpy(), wanted)
+
+
 def test_rows_of_changing_length() -> None:
     """Rows end where those before don't tell."""
     size = 40000

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from lumijit.compiler.launch import kernels
+from lumijit.compiler.lower.packet import numbers
 from tests.fuzz import check as checks
 from tests.fuzz.__main__ import chosen, draw
 from tests.fuzz.shrink import shrink
@@ -37,6 +39,16 @@ def test_programs_of_a_pattern_agree_with_plain_python(
 @pytest.mark.parametrize("number", range(2 * COUNT))
 def test_programs_of_mixed_patterns_agree_with_plain_python(number: int) -> None:
     run(draw(1, number, PATTERNS), number)
+
+
+@pytest.mark.parametrize("number", range(COUNT))
+def test_values_that_are_read_late(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few kernels have as many numbers and arrays of one entry as it takes."""
+    monkeypatch.setattr(numbers, "MANY_NUMBERS", 0)
+    kernels.flush()
+    run(draw(7, number, PATTERNS), number)
 
 
 def test_a_seed_stands_for_a_program() -> None:

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.emit.division import divide, high_product
+from lumijit.compiler.emit.division import (
+    divide,
+    high_product,
+    long_quotient,
+    quotient,
+)
 from lumijit.compiler.ir.ops.record import CONSTANT, OF_INTEGERS, Op, define, widened
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
@@ -17,6 +22,7 @@ from lumijit.runtime.dtypes import (
     FLOATS,
     INTS,
     SIGNED_INTS,
+    UNSIGNED_INTS,
     DType,
 )
 
@@ -138,6 +144,18 @@ def _np_mulhi(x: Array, y: Array) -> Array:
     bits = x.dtype.itemsize * 8
     product = x.astype(object) * y.astype(object)
     return np.asarray(product >> bits, dtype=object).astype(x.dtype)
+
+
+def _np_quotient(x: Array, factor: Array, shift: Array) -> Array:
+    bits = x.dtype.itemsize * 8
+    high, by = _np_mulhi(x, factor), shift & shift.dtype.type(bits - 1)
+    return high >> by if x.dtype.kind == "u" else (x + high >> by) - (x >> bits - 1)
+
+
+def _np_long_quotient(x: Array, factor: Array, shift: Array) -> Array:
+    high = _np_mulhi(x, factor)
+    by = shift & shift.dtype.type(x.dtype.itemsize * 8 - 1)
+    return high + (x - high >> 1) >> by
 
 
 def _np_fma(x: Array, y: Array, z: Array) -> Array:
@@ -268,6 +286,26 @@ MULHI = define(
     cost=4,
     derivative=OF_INTEGERS,
     doc="the high half of the full product",
+)
+QUOTIENT = define(
+    "quotient",
+    3,
+    accepts=INTS,
+    reference=_wrapping(_np_quotient),
+    lower=quotient,
+    cost=5,
+    derivative=OF_INTEGERS,
+    doc="x divided by a number, from which y and z are made",
+)
+LONG_QUOTIENT = define(
+    "long_quotient",
+    3,
+    accepts=UNSIGNED_INTS,
+    reference=_wrapping(_np_long_quotient),
+    lower=long_quotient,
+    cost=7,
+    derivative=OF_INTEGERS,
+    doc="the same for numbers of which y would have one bit more than x",
 )
 FMA = define(
     "fma",

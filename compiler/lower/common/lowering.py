@@ -42,6 +42,10 @@ from lumijit.compiler.lower.common.state import State
 from lumijit.compiler.plan.program import Program, is_baked, iterate_all
 from lumijit.runtime.dtypes import BOOL, DType
 
+# There are no registers for the addresses of more than these. Each is loaded where it
+# is used then: LLVM would store them all again, and take long to find out.
+MANY_ARRAYS = 12
+
 _SINCOS = {m.SIN: 0, m.COS: 1}
 
 
@@ -61,6 +65,10 @@ class Lowering(State, ABC):
         super().__init__(program, demand, b)
         self.pairs: dict[Node, tuple[str, str]] = {}
         self.outlined = Outlined(program)
+        arrays = sum(node.op is not LITERAL for node in program.arguments)
+        self._has_many_arrays = arrays + len(program.outputs) > MANY_ARRAYS
+        # Arrays of one entry that is read where it is used.
+        self._left: set[Node] = set()
         self._angles: set[Node] | None = None
 
     def close(self) -> None:
@@ -84,15 +92,23 @@ class Lowering(State, ABC):
             if node.op is LITERAL:
                 self.bind_literal(node, slot)
                 continue
+            is_addressed = is_local(node) or id(node) in self.program.pointer_ids
+            if self._has_many_arrays and node.size > 1 and not is_addressed:
+                self.late_slots[node] = slot
+                continue
+            if self.leave_entry(node, slot):
+                self._left.add(node)
+                continue
             address = self.addresses[node] = self.load_slot(slot, "ptr")
             is_value = node.size == 1 and id(node) in self.program.value_ids
             if is_value and not is_local(node):
                 self.bind_entry(node, self.load_entry(node.type, address))
-        self.output_addresses = [
-            self.load_slot(places.output(k), "ptr") for k in range(places.outputs)
-        ]
         if places.has_cancel:
             self.cancel_address = self.load_slot(places.cancel, "ptr")
+
+    def leave_entry(self, node: Node, slot: int) -> bool:
+        """Note where an array is if its only entry is read where it is used."""
+        return False
 
     @abstractmethod
     def bind_literal(self, node: Node, slot: int) -> None:
@@ -102,15 +118,30 @@ class Lowering(State, ABC):
     def bind_entry(self, node: Node, scalar: str) -> None:
         """Give an array of one entry its value."""
 
-    def store_outputs(self) -> None:
-        """Store what the program computes."""
-        for node, address in zip(
-            self.program.outputs, self.output_addresses, strict=True
-        ):
-            if is_local(node):
-                self.scratch.store(node, address)
-            else:
-                self.store(node, address)
+    def compute_all(self) -> None:
+        """Lower the program's nodes, and store each output as soon as it is there.
+
+        At the end, many would have waited on the stack, for which LLVM takes long.
+        """
+        left = {node: k for k, node in enumerate(self.program.outputs)}
+        for node in self.program.nodes:
+            self.node(node)
+            if node in left and node in self.values and not is_local(node):
+                self._store_output(node, left.pop(node))
+        self.finish()
+        for node, k in left.items():
+            self._store_output(node, k)
+
+    def finish(self) -> None:
+        """Write what waits, now that all nodes have been lowered."""
+
+    def _store_output(self, node: Node, number: int) -> None:
+        slot, is_late = self.signature.output(number), self._has_many_arrays
+        address = self.load_late(slot) if is_late else self.load_slot(slot, "ptr")
+        if is_local(node):
+            self.scratch.store(node, address)
+        else:
+            self.store(node, address)
 
     def functions(self, head: str, body: list[str]) -> list[str]:
         """Return the lines of a function, and of what it calls."""
@@ -150,8 +181,8 @@ class Lowering(State, ABC):
     def _evaluated(self, node: Node) -> str | None:
         if is_local(node):
             self.scratch.bind(node)
-        elif node not in self.values and id(node) in self.program.value_ids:
-            return self.load(node)
+        elif not (node in self.values or node in self._left):
+            return self.load(node) if id(node) in self.program.value_ids else None
         return None
 
     def _convert(self, node: Node) -> str:

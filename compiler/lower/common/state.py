@@ -28,6 +28,8 @@ class State:
         # The wanted results of each region or product, by position.
         self.results: dict[Node, Mapping[int, str]] = {}
         self.addresses: dict[Node, str] = {}
+        # The slots of arrays whose addresses are loaded where entries are read.
+        self.late_slots: dict[Node, int] = {}
         # Where what is written to lies, by the first version of each array.
         self.bases: dict[int, str] = {}
         self.index_name = "%index"
@@ -43,6 +45,16 @@ class State:
         """Load a scalar argument in the kernel's entry."""
         address = self.in_entry(f"getelementptr i8, ptr %args, i64 {8 * slot}")
         return self.in_entry(f"load {ty}, ptr {address}, align 8")
+
+    def load_late(self, slot: int) -> str:
+        """Load an address where it is used."""
+        address = self.b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+        return self.b.emit(f"load ptr, ptr {address}, align 8")
+
+    def address(self, node: Node) -> str:
+        """Return where an array lies of which each element reads its entry."""
+        slot = self.late_slots.get(node)
+        return self.addresses[node] if slot is None else self.load_late(slot)
 
     def operand(self, node: Node) -> str:
         """Return the value of a node as an operand."""

@@ -155,7 +155,7 @@ class Ends:
             return b.emit(f"add {ty} {first}, {step}") if step else first
         if node.op is COUNTER:
             return b.emit(f"trunc i64 {low.index_name} to i32")
-        vector = low.values[node]
+        vector = low.operand(node)
         if node.type is BOOL:
             return lane_of(b, b.type(BOOL), b.narrow(vector), lane)
         return lane_of(b, b.type(node.type), vector, lane)

@@ -100,7 +100,7 @@ class Fold(PacketLowering):
         """Load all arguments; return the address of the output and two numbers."""
         self.load_arguments()
         last = self.signature.scratch
-        (base,) = self.output_addresses
+        base = self.load_slot(self.signature.output(0), "ptr")
         return base, self.load_slot(last, "i64"), self.load_slot(last + 1, "i64")
 
     def _packets(

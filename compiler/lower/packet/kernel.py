@@ -9,6 +9,7 @@ tells.
 
 from __future__ import annotations
 
+from lumijit.compiler.emit import long_blocks
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.checked_reads import is_checked
 from lumijit.compiler.ir.nodes import Node
@@ -33,9 +34,9 @@ from lumijit.compiler.lower.packet.calls import lower_call
 from lumijit.compiler.lower.packet.divergence import Divergence
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.late import Late
-from lumijit.compiler.lower.packet.literals import Literals
 from lumijit.compiler.lower.packet.loops import lower_loop
 from lumijit.compiler.lower.packet.matrices import Matrices
+from lumijit.compiler.lower.packet.numbers import Numbers
 from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.scratch import Scratch
 from lumijit.compiler.lower.packet.state import PacketState
@@ -58,7 +59,7 @@ class PacketLowering(PacketState):
         target: TargetInfo,
     ) -> None:
         super().__init__(program, demand, width, target)
-        self.literals = Literals(self)
+        self.numbers = Numbers(self, uniform.nodes)
         self.runs = runs = Runs(self, late)
         self.stores = Stores(self, runs)
         self.gathers = Gathers(self, runs)
@@ -78,15 +79,12 @@ class PacketLowering(PacketState):
         self.load_arguments()
         for k, target in enumerate(program.targets.values()):
             self.access.bind_target(target, self.signature.target(k))
-        self.literals.widen(self.signature.size_bytes)
+        self.numbers.widen(self.signature.size_bytes)
         b.block("packet")
         b.line("%index = phi i64 [ %begin, %entry ], [ %next, %packet.end ]")
         if self._needs_tail_mask():
             self.mask = self.tail_mask = self._tail_mask()
-        for node in program.nodes:
-            self.node(node)
-        self.stores.flush()
-        self.store_outputs()
+        self.compute_all()
         b.branch("packet.end")
         b.block("packet.end")
         b.line(f"%next = add nuw i64 %index, {b.width}")
@@ -98,15 +96,18 @@ class PacketLowering(PacketState):
             f"define void @{name}(i64 %begin, i64 %end, i32 %thread, "
             "ptr noalias %args) nounwind {"
         )
-        parts = self.functions(head, ["  br label %packet", *b.lines])
-        parts += ["!0 = !{}", "!1 = !{i32 1}"]
+        code = long_blocks.cut(
+            b.lines, "slt i64 %end, 0", "exit", not b.has_plain_masks
+        )
+        parts = self.functions(head, ["  br label %packet", *code])
+        parts += ["!0 = !{}", "!1 = !{i32 1}", long_blocks.WEIGHTS]
         return "\n".join(parts) + "\n"
 
     def bind_literal(self, node: Node, slot: int) -> None:
         """Load a number in the kernel's entry, or note where it is."""
         if node in self.uniform.needed:
             self.uniform.scalars[node] = self.load_slot(slot, node.type.llvm)
-        self.literals.bind(node, slot)
+        self.numbers.bind(node, slot)
 
     def bind_entry(self, node: Node, scalar: str) -> None:
         """Spread an array's only entry in the kernel's entry."""
@@ -114,9 +115,13 @@ class PacketLowering(PacketState):
         with self.writing_entry():
             self.values[node] = self.uniform.spread(node.type, scalar)
 
+    def leave_entry(self, node: Node, slot: int) -> bool:
+        """Note where an array is if its only entry is read where it is used."""
+        return self.numbers.bind_entry(node, slot)
+
     def operand(self, node: Node) -> str:
-        """Return the value of a node as an operand, loading a late literal."""
-        return self.literals.value(node) or self.values[node]
+        """Return the value of a node as an operand, loading a late number."""
+        return self.numbers.value(node) or self.values[node]
 
     def _needs_tail_mask(self) -> bool:
         return any(
@@ -142,6 +147,10 @@ class PacketLowering(PacketState):
 
     # Nodes
 
+    def finish(self) -> None:
+        """Write what waits."""
+        self.stores.flush()
+
     def block(self, block: Block) -> None:
         """Lower the nodes of a block."""
         with self.runs.ends.inside():
@@ -162,7 +171,7 @@ class PacketLowering(PacketState):
         b = self.b
         t = node.type
         address = b.emit(
-            f"getelementptr {t.memory_llvm}, ptr {self.addresses[node]}, "
+            f"getelementptr {t.memory_llvm}, ptr {self.address(node)}, "
             f"i64 {self.index_name}"
         )
         ty = b.memory_type(t)

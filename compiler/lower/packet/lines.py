@@ -87,7 +87,10 @@ class Line(NamedTuple):
 
 
 _SUMS = {ar.ADD: 1, ar.SUB: -1}
-_PIECES = frozenset({lo.SHR, lo.SHR_BY, ar.MULHI, ar.INT_DIV})
+_PIECES = frozenset(
+    {lo.SHR, lo.SHR_BY, ar.MULHI, ar.INT_DIV, ar.QUOTIENT, ar.LONG_QUOTIENT}
+)
+_SIGNED_PIECES = frozenset({ar.MULHI, ar.INT_DIV, ar.QUOTIENT})
 _COMPARISONS = frozenset({lo.LT, lo.LE, lo.GT, lo.GE, lo.INSIDE})
 _SCALED = frozenset({ar.MUL, lo.SHL, lo.SHL_BY})
 _LIMITS = frozenset({ar.MIN, ar.MAX})
@@ -197,7 +200,7 @@ class Lines:
             return None
         # Nothing is known of the sign of what it is divided by.
         most = max(first.most, -first.least)
-        is_signed = node.type.is_signed and op in (ar.MULHI, ar.INT_DIV)
+        is_signed = node.type.is_signed and op in _SIGNED_PIECES
         least = -most if is_signed or first.least < 0 else 0
         most = 0 if first.most <= 0 and not is_signed else most
         return Rise(least, most, ordered, not is_signed)

@@ -1,4 +1,4 @@
-"""Instructions that read memory in some lanes only; the others get zero."""
+"""Instructions that access memory in some lanes only; what others read is zero."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def load_call(b: Builder, element: str, ty: str, place: str, mask: str) -> str:
         f"call {ty} @{name}(ptr {place}, i32 {align}, "
         f"{masks} {mask}, {ty} zeroinitializer)"
     )
+
+
+def store_call(b: Builder, element: str, value: str, place: str, mask: str) -> None:
+    """Write a masked store of a packet of entries, wherever they lie."""
+    ty, masks = f"<{b.width} x {element}>", b.type(BOOL)
+    name = f"llvm.masked.store.v{b.width}{mangled(element)}.p0"
+    b.declarations[name] = f"declare void @{name}({ty}, ptr, i32, {masks})"
+    b.line(f"call void @{name}({ty} {value}, ptr {place}, i32 1, {masks} {mask})")
 
 
 def gather_call(

@@ -111,10 +111,12 @@ class Stores:
         is_full = b.emit(f"icmp eq i{b.width} {mask_bits(b, active)}, -1")
         for write in writes:
             self.runs.vector(write.index)
-        apart, some, stored = (b.label(s) for s in ("apart", "some", "stored"))
+        full, some, stored = (b.label(s) for s in ("full", "some", "stored"))
         self.low.cross_mask()
-        b.branch_if(is_full, apart, some)
-        b.block(apart)
+        b.branch_if(is_full, full, some)
+        b.block(full)
+        if b.target.has_masks:
+            self._two_runs(writes, stored)
         for write in writes:
             self._lanes(write)
         b.branch(stored)
@@ -122,6 +124,27 @@ class Stores:
         self._by_lane(writes, mask)
         b.branch(stored)
         b.block(stored)
+
+    def _two_runs(self, writes: list[Write], stored: str) -> None:
+        """Write all lanes, and go on at `stored`, if they lie on two runs each.
+
+        The first lanes do on one and the others on another where a row ends.
+        """
+        b, runs = self.low.b, self.runs
+        places = dict.fromkeys(w.index for w in writes if runs.line(w.index))
+        halves = {place: runs.halves(place) for place in places}
+        split, apart = b.label("split"), b.label("apart")
+        held = runs.ends.every(half.held for half in halves.values())
+        b.branch_if(held, split, apart)
+        b.block(split)
+        for write in writes:
+            half = halves.get(write.index)
+            if half is None:
+                self._lanes(write)
+            else:
+                runs.store_halves(write.element, write.value, write.base, half)
+        b.branch(stored)
+        b.block(apart)
 
     def _active(self, mask: Node) -> str:
         return self.low.under_mask(self.runs.vector(mask))

@@ -44,7 +44,7 @@ def lower(program: Program, plan: PacketPlan, name: str) -> Code:
     parts = demand, uniform, late, width, info
     with closing(PacketLowering(program, *parts)) as lowering:
         ir = lowering.lower(name)
-        wide = tuple(lowering.literals.wide.values())
+        wide = tuple(lowering.numbers.wide.values())
         scratch_bytes = lowering.scratch.thread_bytes
     return Code(ir, width, work.operations, work.cost, scratch_bytes, wide)
 

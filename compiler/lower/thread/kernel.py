@@ -88,9 +88,7 @@ class ThreadLowering(Lowering):
             self.bases[id(target.root)] = self.load_slot(slot, "ptr")
         b.branch("element")
         b.block("element")
-        for node in self.program.nodes:
-            self.node(node)
-        self.store_outputs()
+        self.compute_all()
         b.line("ret void")
         head = (
             "define internal void @element(i64 %index, i32 %thread, "
@@ -128,7 +126,7 @@ class ThreadLowering(Lowering):
 
     def load(self, node: Node) -> str:
         """Read the element's entry of an array."""
-        return self._read(node.type, self._own_address(node.type, self.addresses[node]))
+        return self._read(node.type, self._own_address(node.type, self.address(node)))
 
     def store(self, node: Node, address: str) -> None:
         """Write a value to the element's entry of an array."""

@@ -210,3 +210,20 @@ def test_equal_values_that_are_made_again_are_no_variables(kind: str) -> None:
     dr.backward(other * 3)
     np.testing.assert_array_equal(dr.grad(other).numpy(), 3)
     np.testing.assert_array_equal(dr.grad(x).numpy(), constant.numpy())
+
+
+def test_a_value_that_becomes_a_variable_again_needs_no_kernel_of_its_own() -> None:
+    x = dr.opaque(Float64, 2, 5)
+    built = []
+    for _ in range(5):
+        dr.enable_grad(x)
+        dr.backward(dr.sin(x) * x)
+        gradient = dr.grad(x)
+        dr.disable_grad(x)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            dr.eval(gradient)
+            entries = dr.kernel_history([dr.KernelType.JIT])
+        built.append([entry["hash"] for entry in entries])
+        assert dr.allclose(gradient, np.sin(2) + 2 * np.cos(2))
+        x = dr.detach(x)
+    assert built[2] == built[3] == built[4]

@@ -228,6 +228,16 @@ class TestBadInput:
         with pytest.raises(SizeError, match=r"3 entries, .* shape \(2, 3, 2\) 12"):
             Texture2f(DATA).set_value(Float(1, 2, 3))
 
+    def test_too_many_arguments(self) -> None:
+        modes = dr.FilterMode.Nearest, dr.WrapMode.Repeat
+        for arguments in ((DATA, True, True, *modes, 1), ([2, 2], 3, True, *modes, 1)):
+            with pytest.raises(
+                ArrayTypeError, match="too many arguments without names"
+            ):
+                Texture2f(*arguments)
+        with pytest.raises(ArrayTypeError, match=r"use_accel.* each of them once"):
+            Texture2f(DATA, True, use_accel=False)
+
     def test_modes(self) -> None:
         with pytest.raises(ArrayTypeError, match="member of FilterMode"):
             Texture2f(DATA, filter_mode="linear")  # type: ignore[arg-type]
@@ -249,3 +259,13 @@ class TestBadInput:
         with pytest.raises(StateError, match="both indexed and replaced by the body"):
             dr.while_loop((Float(1, 2),), lambda x: x < 5, wrong)
         assert texture.eval(0.5)[0] == 1.5
+
+
+def test_arguments_without_names_are_those_of_both_constructors() -> None:
+    modes = dr.FilterMode.Nearest, dr.WrapMode.Repeat
+    empty = Texture1f([16], 3, False, *modes)
+    assert empty.shape == (16, 3)
+    for texture in (empty, Texture2f(DATA, False, True, *modes)):
+        assert not texture.use_accel()
+        assert (texture.filter_mode(), texture.wrap_mode()) == modes
+    assert Texture2f(DATA, True).use_accel()

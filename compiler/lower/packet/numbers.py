@@ -1,35 +1,46 @@
-"""Lowers numbers that travel in the argument block: into all lanes, where needed.
+"""Lowers numbers: those in the argument block, and arrays of one entry, into all lanes.
 
 A number that several operations use, or an innermost loop, is put into a register in
-the kernel's entry. Where there are many, those of one use are left in memory: the
-block has them as whole packets (`signature`), from where x86 instructions take
-operands at no cost. (Broadcast where they are used, they are a quarter of the code
-of a kernel that computes little with each, and of the time to compile it.)
+the kernel's entry. Where there are many, those of one use are left in memory, from
+where x86 instructions take operands at no cost: without mask registers, the argument
+block has those that are in it as whole packets (`signature`). (Broadcast in the entry,
+they would be a quarter of the code of a kernel that computes little with each, and of
+the time to compile it, and be stored again.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import LITERAL, LOOP, REGIONS
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, LOOP, REGIONS
 from lumijit.compiler.lower.common.outline import with_depths
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Wide
-from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import BOOL, DType
 
-# With more literals than this, those of one use stay in memory.
-MANY_LITERALS = 32
+# With more numbers than this, those of one use stay in memory.
+MANY_NUMBERS = 32
 # Memory for widened numbers, which each launch fills.
 MAX_WIDE_BYTES = 8192
 
 
-class Literals:
+class Numbers:
     """The numbers among the arguments of one packet kernel."""
 
-    def __init__(self, low: PacketState) -> None:
+    def __init__(self, low: PacketState, uniform: Collection[Node]) -> None:
+        """Choose what is loaded late; scalars are made of `uniform` values."""
         self.low = low
-        # The slots of those that are loaded late.
-        self.late: dict[Node, int] = dict.fromkeys(_of_one_use(low.program), -1)
+        program = low.program
+        numbers = [n for n in program.arguments if n.op is LITERAL]
+        if low.b.target.has_avx512:
+            # Operands in memory may be one entry.
+            entries = [n for n in program.arguments if _is_entry(program, n)]
+            numbers += [n for n in entries if n not in uniform]
+        # By node: its slot, once it is known.
+        self.late: dict[Node, int] = dict.fromkeys(_of_one_use(program, numbers), -1)
         # By bits of a number: the ranges of slots that are there as packets, too.
         self.wide: dict[int, Wide] = {}
         # By the same, where the packets begin in the argument block.
@@ -44,6 +55,13 @@ class Literals:
         with low.writing_entry():
             low.values[node] = self._broadcast(node.type, slot)
 
+    def bind_entry(self, node: Node, slot: int) -> bool:
+        """Note where an array of one entry is; tell whether that is read late."""
+        is_late = node in self.late
+        if is_late:
+            self.late[node] = slot
+        return is_late
+
     def value(self, node: Node) -> str | None:
         """Return a number that is loaded late; None for all other values."""
         slot = self.late.get(node)
@@ -51,6 +69,8 @@ class Literals:
             return None
         b = self.low.b
         t = node.type
+        if node.op is EVALUATED:
+            return self._spread(t, self.low.load_late(slot), t.size_bytes)
         if t.bits not in self.wide:
             return self._broadcast(t, slot)
         index = slot - self.wide[t.bits].first
@@ -61,9 +81,13 @@ class Literals:
     def _broadcast(self, dtype: DType, slot: int) -> str:
         """Load an argument into all lanes, in as few instructions as LLVM takes."""
         b = self.low.b
+        place = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+        return self._spread(dtype, place, 8)
+
+    def _spread(self, dtype: DType, address: str, align: int) -> str:
+        b = self.low.b
         one = f"<1 x {dtype.llvm}>"
-        address = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
-        entry = b.emit(f"load {one}, ptr {address}, align 8")
+        entry = b.emit(f"load {one}, ptr {address}, align {align}")
         return b.emit(
             f"shufflevector {one} {entry}, {one} poison, "
             f"<{b.width} x i32> zeroinitializer"
@@ -86,16 +110,15 @@ class Literals:
                 offset += size_bytes
 
 
-def _of_one_use(program: Program) -> list[Node]:
-    """Return the literals of one use outside of innermost loops, if there are many.
+def _of_one_use(program: Program, numbers: list[Node]) -> list[Node]:
+    """Return the numbers of one use outside of innermost loops, if there are many.
 
     Many values that are kept from the kernel's entry on would take LLVM's register
     allocation long, only to end up in memory. What innermost loops use is kept.
     """
-    literals = [n for n in program.arguments if n.op is LITERAL]
-    if len(literals) <= MANY_LITERALS:
+    if len(numbers) <= MANY_NUMBERS:
         return []
-    uses = dict.fromkeys(literals, 0)
+    uses = dict.fromkeys(numbers, 0)
     nodes = with_depths(program)
     hot = max(1, *(depth for _, depth in nodes))
     for node, depth in nodes:
@@ -109,4 +132,10 @@ def _of_one_use(program: Program) -> list[Node]:
         for dep in used:
             if dep in uses:
                 uses[dep] += weight
-    return [n for n in literals if uses[n] == 1]
+    return [n for n in numbers if uses[n] == 1]
+
+
+def _is_entry(program: Program, node: Node) -> bool:
+    """Tell whether an array is a number for all elements, of the type in memory."""
+    is_value = id(node) in program.value_ids and id(node) not in program.pointer_ids
+    return node.size == 1 and is_value and node.type is not BOOL and not is_local(node)
