@@ -47,6 +47,7 @@ from lumijit.spec import (
     ArraySpec,
     Backend,
     Kind,
+    array_spec,
     declare,
     find,
     python_type,
@@ -186,7 +187,7 @@ def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) ->
 def declare_namespace(backend: Backend, is_diff: bool) -> list[str]:
     """Make the array types of a namespace known; return the names of its members."""
     specs = [
-        ArraySpec(backend, is_diff, dtype, outer, kind)
+        array_spec(backend, is_diff, dtype, outer, kind)
         for kind in KINDS
         for outer, dtype in kind.types
         if kind is not TENSOR or bool(outer) != backend.is_jit

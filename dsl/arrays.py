@@ -199,10 +199,10 @@ def node_of(cls: type[Any], value: Any) -> Node:
     """Convert one constructor argument to a node of the class's type."""
     spec = cls._spec
     dtype = spec.dtype
-    if initialize.is_number(value):
-        return number_node(value, dtype, cls.__name__, cuts=True)
     if isinstance(value, ArrayBase):
         return _array_node(cls, value)
+    if initialize.is_number(value):
+        return number_node(value, dtype, cls.__name__, cuts=True)
     if isinstance(value, initialize.SEQUENCES):
         return _sequence_node(cls, value)
     if spec.backend.device is not None and is_on_device(value):

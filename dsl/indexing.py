@@ -54,7 +54,7 @@ def position_of(key: Any, size: int, construct: str) -> int:
 
 
 def _is_integer(key: Any) -> bool:
-    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+    return issubclass(key.__class__, (int, np.integer)) and key.__class__ is not bool
 
 
 def _bad_key(array: Array, key: Any) -> ArrayTypeError:

@@ -18,6 +18,7 @@ from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 NUMBERS = (bool, int, float, np.generic)
+_PLAIN = frozenset({bool, int, float})
 SEQUENCES = (list, tuple, range, Composed)
 
 
@@ -37,12 +38,13 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
     Integers must be in range. Floats must be whole numbers to become integers, unless
     the conversion `cuts` them, as `Int(1.5)` does like Python's `int(1.5)`.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    elif isinstance(value, Number):
-        value = value.exact()
+    if type(value) not in _PLAIN:
+        if isinstance(value, np.generic):
+            value = value.item()
+        elif isinstance(value, Number):
+            value = value.exact()
     kind = value.__class__
-    if not issubclass(kind, (bool, int, float)):
+    if kind not in _PLAIN and not issubclass(kind, (int, float)):
         raise ArrayTypeError(
             construct,
             f"can't make a {dtype.name} entry of a value of type "

@@ -67,6 +67,8 @@ class NestedArray(ArrayBase):
 
     def _raw_shape(self) -> tuple[int, ...] | None:
         shapes = [v._raw_shape() for v in self._items]
+        if shapes and shapes.count(shapes[0]) == len(shapes) and shapes[0] is not None:
+            return (len(shapes), *shapes[0])
         if any(s is None for s in shapes):
             return None
         inner: list[int] = []

@@ -41,6 +41,7 @@ from lumijit.spec import (
     ArraySpec,
     Backend,
     Kind,
+    array_spec,
     plain_kind,
     require,
 )
@@ -64,7 +65,7 @@ class _Common:
         if kind is TENSOR and self.outer == (DYNAMIC,) and self.backend.is_jit:
             # The entries of a tensor of the scalar namespace.
             self.outer = ()
-        found = ArraySpec(self.backend, self.is_diff, dtype, self.outer, kind)
+        found = array_spec(self.backend, self.is_diff, dtype, self.outer, kind)
         if self.special and (self.outer, dtype) not in kind.types:
             raise ArrayTypeError(
                 construct,

@@ -1,1 +1,17 @@
-# Compiled as it is: nothing in it has a C type.
+cdef class ArraySpec:
+    cdef readonly object backend
+    cdef readonly bint is_diff
+    cdef readonly object dtype
+    cdef readonly tuple outer
+    cdef readonly object kind
+    cdef readonly bint is_jit
+    cdef readonly bint is_instance
+    cdef readonly tuple shape
+    cdef public dict _copies
+
+    cpdef ArraySpec plain(self)
+
+    cpdef ArraySpec flat(self, object dtype)
+
+
+cpdef object find(ArraySpec spec)

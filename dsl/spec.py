@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumijit.runtime.device import DeviceId, chosen
 from lumijit.runtime.dtypes import BOOL, FLOATS, VALUES, DType
@@ -130,24 +130,56 @@ def plain_kind(outer: tuple[int, ...]) -> Kind:
     return STATIC if outer[0] >= 0 else ANY_LENGTH
 
 
-class ArraySpec(NamedTuple):
-    """The facts about one array class.
+class ArraySpec:
+    """The facts about one array class. For equal ones, `array_spec` returns one object.
 
     `outer` are the dimensions before the one that a JIT backend vectorizes over:
     () for `llvm.Float`, (3,) for `llvm.Array3f` and `scalar.Array3f`, (2, 2) for
     `Array22f`, (DYNAMIC,) for `ArrayXf`. `kind` tells what arithmetic means.
     """
 
-    backend: Backend
-    is_diff: bool
-    dtype: DType
-    outer: tuple[int, ...]
-    kind: Kind
+    __slots__ = (
+        "_copies",
+        "backend",
+        "dtype",
+        "is_diff",
+        "is_instance",
+        "is_jit",
+        "kind",
+        "outer",
+        "shape",
+    )
+
+    def __init__(
+        self,
+        backend: Backend,
+        is_diff: bool,
+        dtype: DType,
+        outer: tuple[int, ...],
+        kind: Kind,
+    ) -> None:
+        self.backend = backend
+        self.is_diff = is_diff
+        self.dtype = dtype
+        self.outer = outer
+        self.kind = kind
+        # Whether a just-in-time compiler backs the entries, …
+        self.is_jit = backend.is_jit
+        # … whether they stand for Python objects (see `instances`), …
+        self.is_instance = kind.holds is not None
+        # … and the static dimensions, DYNAMIC where only an instance knows.
+        self.shape = (*outer, DYNAMIC) if self.is_jit else outer
+        # There are few, and making one takes longer than looking it up.
+        self._copies: dict[Any, ArraySpec] = {}
+
+    def __repr__(self) -> str:
+        facts = self.is_diff, self.dtype, self.outer, self.kind.name
+        return f"ArraySpec({self.backend.name}, {', '.join(map(str, facts))})"
 
     @property
     def meta(self) -> str:
         """A text with these facts: `__meta__` of types, as in Dr.Jit."""
-        kind, is_jit = self.kind, self.backend.is_jit
+        kind, is_jit = self.kind, self.is_jit
         named = kind.name if kind.is_special or kind.name == "tensor" else "vector"
         lines = [f"type={self.dtype.name.lower()}"]
         lines += [f"backend={self.backend.name}", "is_jit=1"] if is_jit else []
@@ -158,55 +190,59 @@ class ArraySpec(NamedTuple):
         return "ArrayMeta[\n  " + ",\n  ".join(lines) + "\n]"
 
     @property
-    def is_jit(self) -> bool:
-        """Whether a just-in-time compiler backs the entries."""
-        return self.backend.is_jit
-
-    @property
-    def is_instance(self) -> bool:
-        """Whether the entries stand for Python objects (see `instances`)."""
-        return self.kind.holds is not None
-
-    @property
     def namespace(self) -> str:
         """The name of the module that has the class: `llvm.ad`."""
         return f"{self.backend.name}.ad" if self.is_diff else self.backend.name
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The static dimensions, DYNAMIC where only an instance knows."""
-        return (*self.outer, DYNAMIC) if self.is_jit else self.outer
-
     def replaced(self, **changes: Any) -> ArraySpec:
-        """Return a changed copy; a plain array if the kind has no such type."""
-        key = (self, *changes.items())
-        found = _REPLACED.get(key)
+        """Return changed facts; a plain array's if the kind has no such type."""
+        key = (*changes.items(),)
+        found = self._copies.get(key)
         if found is None:
-            found = self._replace(**changes)
+            found = self.of_kind(**changes)
             is_listed = (found.outer, found.dtype) in found.kind.types
             if not is_listed and not changes.keys().isdisjoint(("dtype", "outer")):
                 found = found.plain()
-            _REPLACED[key] = found
+            self._copies[key] = found
         return found
+
+    def of_kind(self, **changes: Any) -> ArraySpec:
+        """Return changed facts, of this kind or the one given, whatever it has."""
+        names = "backend", "is_diff", "dtype", "outer", "kind"
+        facts = {name: getattr(self, name) for name in names}
+        return array_spec(**{**facts, **changes})
 
     def plain(self) -> ArraySpec:
         """Return the facts about ordinary arrays of these entries and dimensions."""
-        return self._replace(kind=plain_kind(self.outer))
+        return self.replaced(kind=plain_kind(self.outer))
 
     def flat(self, dtype: DType) -> ArraySpec:
         """Return the facts about flat arrays of the same namespace."""
-        return self.replaced(dtype=dtype, outer=(), kind=FLAT)
+        found = self._copies.get(dtype)
+        if found is None:
+            found = self._copies[dtype] = self.replaced(
+                dtype=dtype, outer=(), kind=FLAT
+            )
+        return found
+
+
+def array_spec(
+    backend: Backend, is_diff: bool, dtype: DType, outer: tuple[int, ...], kind: Kind
+) -> ArraySpec:
+    """Return the facts about an array class."""
+    key = backend, is_diff, dtype, outer, kind
+    found = _SPECS.get(key)
+    return _SPECS.setdefault(key, ArraySpec(*key)) if found is None else found
 
 
 def plain_spec(
     backend: Backend, is_diff: bool, dtype: DType, outer: tuple[int, ...] = ()
 ) -> ArraySpec:
     """Return the facts about an ordinary array class."""
-    return ArraySpec(backend, is_diff, dtype, outer, plain_kind(outer))
+    return array_spec(backend, is_diff, dtype, outer, plain_kind(outer))
 
 
-# Copies made before: there are few, and making one takes longer than looking it up.
-_REPLACED: dict[Any, ArraySpec] = {}
+_SPECS: dict[tuple[Any, ...], ArraySpec] = {}
 _CLASSES: dict[ArraySpec, type[Any]] = {}
 _DECLARED: dict[ArraySpec, Callable[[], type[Any]]] = {}
 

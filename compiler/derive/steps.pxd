@@ -1,5 +1,6 @@
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.vertices cimport Vertex
+from lumijit.runtime.dtypes cimport DType
 
 
 cdef class Step:
@@ -10,6 +11,6 @@ cdef class Step:
     cdef public object op
     cdef public object attr
     cdef public Py_ssize_t size
-    cdef public object type
+    cdef public DType type
     cdef public tuple deps
     cdef public Node _result

@@ -1,13 +1,14 @@
 cimport cython
 
 from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.runtime.dtypes cimport DType
 
 
 @cython.freelist(1024)
 cdef class Node:
     cdef object __weakref__
     cdef public Op op
-    cdef public object type
+    cdef public DType type
     cdef public Py_ssize_t size
     cdef public tuple deps
     cdef public object attr

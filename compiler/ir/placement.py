@@ -46,11 +46,10 @@ def counter(size: int, where: DeviceId | None) -> Node:
         return trace.counter(size)
     used.add(where)
     key = (COUNTER, size, where)
-    entry = value_numbering.literals.get(key)
-    node = entry() if entry is not None else None
-    if node is None or node.op is not COUNTER:
+    node = value_numbering.find_root(key, COUNTER)
+    if node is None:
         node = trace.make_root(COUNTER, UINT32, size, where)
-        value_numbering.literals.remember(key, node)
+        value_numbering.note_root(key, node)
     return node
 
 

@@ -20,3 +20,29 @@ cdef Node _select(Node mask, Node a, Node b)
 cdef Node _fma(Node a, Node b, Node c)
 
 cdef Node _fma_by(Node factor, Node x, Node c)
+
+cdef bint _is_negative_zero(Node node)
+
+cdef bint _may_drop(Node node)
+
+cpdef Node _add(Node a, Node b)
+
+cpdef Node _sub(Node a, Node b)
+
+cpdef Node _mul(Node a, Node b)
+
+cpdef Node _div(Node a, Node b)
+
+cpdef Node _power(Node a, Node b)
+
+cpdef Node _and(Node a, Node b)
+
+cpdef Node _or(Node a, Node b)
+
+cpdef Node _xor(Node a, Node b)
+
+cpdef Node _extreme(Node a, Node b)
+
+cpdef Node _equal(Node a, Node b)
+
+cpdef Node _not_equal(Node a, Node b)

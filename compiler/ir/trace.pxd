@@ -3,8 +3,9 @@ cimport cython
 from lumijit.compiler.ir cimport simplify, value_numbering, vertices
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
-from lumijit.compiler.ir.value_numbering cimport ref
+from lumijit.compiler.ir.value_numbering cimport find_root, note_root, ref
 from lumijit.runtime cimport waiting
+from lumijit.runtime.dtypes cimport DType
 
 
 cdef extern from *:
@@ -29,23 +30,23 @@ cdef extern from *:
 
 
 @cython.locals(node=Node)
-cpdef Node make(Op op, object dtype, Py_ssize_t size, tuple deps, object attr)
+cpdef Node make(Op op, DType dtype, Py_ssize_t size, tuple deps, object attr)
 
 cpdef Node unchanged(Node node)
 
-cpdef Node make_root(Op op, object dtype, Py_ssize_t size, object attr=*)
+cpdef Node make_root(Op op, DType dtype, Py_ssize_t size, object attr=*)
 
 @cython.locals(dep=Node, size=Py_ssize_t)
 cpdef Py_ssize_t broadcast_size(Op op, tuple deps) except -1
 
 @cython.locals(node=Node)
-cpdef Node literal(object dtype, object value, Py_ssize_t size=*)
+cpdef Node literal(DType dtype, object value, Py_ssize_t size=*)
 
 @cython.locals(node=Node)
-cpdef Node from_buffer(object dtype, object buffer, Py_ssize_t size)
+cpdef Node from_buffer(DType dtype, object buffer, Py_ssize_t size)
 
 @cython.locals(host=Node, found=Node, node=Node, dep=Node, scope=Scope)
-cpdef Node append(Op op, object dtype, tuple deps, object attr=*, object size=*)
+cpdef Node append(Op op, DType dtype, tuple deps, object attr=*, object size=*)
 
 @cython.locals(host=Node, dep=Node)
 cpdef Node hosting(tuple deps)
@@ -62,6 +63,6 @@ cpdef Node under_mask(Node mask)
 
 cpdef Node make_true(Py_ssize_t size)
 
-cpdef Node cast_to(Node node, object dtype)
+cpdef Node cast_to(Node node, DType dtype)
 
 cpdef Node select(Node mask, Node a, Node b)

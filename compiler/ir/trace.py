@@ -23,7 +23,7 @@ from lumijit.compiler.ir.ops.structural import (
     LITERAL,
     UNDEFINED,
 )
-from lumijit.compiler.ir.value_numbering import literals
+from lumijit.compiler.ir.value_numbering import find_root, note_root
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import During, Variable
@@ -171,13 +171,10 @@ def literal(dtype: DType, value: Any, size: int = 1) -> Node:
         key = (dtype, str(value), size)
         if value != value:
             value = math.nan
-    entry = literals.get(key)
-    if entry is not None:
-        node = entry()
-        if node is not None and node.op is LITERAL:
-            return node
-    node = make_root(LITERAL, dtype, size, value)
-    literals.remember(key, node)
+    node = find_root(key, LITERAL)
+    if node is None:
+        node = make_root(LITERAL, dtype, size, value)
+        note_root(key, node)
     return node
 
 
@@ -186,11 +183,10 @@ def counter(size: int) -> Node:
     if size == 1:
         return literal(UINT32, 0)
     key = (COUNTER, size)
-    entry = literals.get(key)
-    node = entry() if entry is not None else None
-    if node is None or node.op is not COUNTER:
+    node = find_root(key, COUNTER)
+    if node is None:
         node = make_root(COUNTER, UINT32, size)
-        literals.remember(key, node)
+        note_root(key, node)
     return node
 
 

@@ -2,6 +2,7 @@ cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.runtime.dtypes cimport DType
 
 
 cdef extern from *:
@@ -16,25 +17,41 @@ cdef extern from *:
     cpdef object ref "lumijit_ref" (object node)
 
 
+cdef class Table:
+    cdef public dict entries
+    cdef public object limit
+
+    cpdef Node find(self, object key)
+
+    cpdef remember(self, object key, Node node)
+
+
+@cython.locals(table=Table, node=Node)
+cpdef Node find_root(object key, Op op)
+
+@cython.locals(table=Table)
+cpdef note_root(object key, Node node)
+
 cpdef bint is_wanted() except -1
 
 @cython.locals(node=Node)
 cdef bint _is_alive(object entry)
 
 @cython.locals(a=Node, b=Node)
-cdef object _key(Node host, Op op, object dtype, tuple deps, object attr)
+cdef object _key(Node host, Op op, DType dtype, tuple deps, object attr)
 
 @cython.locals(home=Scope, inner=Scope)
 cpdef bint is_visible(Node node, Scope scope)
 
-@cython.locals(node=Node)
-cpdef Node find(Node host, Op op, object dtype, tuple deps, object attr, Scope scope)
+@cython.locals(node=Node, table=Table)
+cpdef Node find(Node host, Op op, DType dtype, tuple deps, object attr, Scope scope)
 
-@cython.locals(node=Node, deps=tuple)
+@cython.locals(node=Node, deps=tuple, table=Table)
 cpdef Node find_binary(Node host, Op op, Node a, Node b, Scope scope)
 
 cdef bint _is_equal(
-    Node node, Op op, object dtype, tuple deps, object attr, Scope scope
+    Node node, Op op, DType dtype, tuple deps, object attr, Scope scope
 )
 
+@cython.locals(table=Table)
 cpdef note(Node host, Node made)

@@ -4,7 +4,7 @@ There is no table of all operations. Each node knows, by weak references, the
 operations made with it as their first operand that is no literal, its *host*. Most
 values have one such use, so that tracing an operation hashes nothing and adds one
 weak reference to the host (`Node.uses`). Owns what `uses` holds, which grows from
-None over a reference and a list to a table, and the table of literals. Making nodes
+None over a reference and a list to a table, and the table of roots. Making nodes
 is the business of `trace`.
 """
 
@@ -26,30 +26,51 @@ _TABLE_LENGTH = 64
 _INDEX_BITS = 12
 
 
-class Table(dict[Any, "ref[Node]"]):
+class Table:
     """Weak references to nodes by key, swept when the table has doubled."""
 
-    __slots__ = ("limit",)
+    __slots__ = ("entries", "limit")
 
     def __init__(self, limit: int = _TABLE_LENGTH) -> None:
+        self.entries: dict[Any, ref[Node]] = {}
         self.limit = limit
+
+    def find(self, key: Any) -> Node | None:
+        """Return the node that was entered under a key, if it lives."""
+        entry = self.entries.get(key)
+        return None if entry is None else entry()
 
     def remember(self, key: Any, node: Node) -> None:
         """Enter a node in place of what stood under the key."""
-        self[key] = ref(node)
-        if len(self) > self.limit:
+        self.entries[key] = ref(node)
+        if len(self.entries) > self.limit:
             self.sweep()
 
     def sweep(self) -> None:
         """Forget what nobody can ask for; the next sweep is due at twice the rest."""
+        entries = self.entries
         # Copied at once, since another thread may enter a node meanwhile.
-        for key, entry in list(self.items()):
+        for key, entry in list(entries.items()):
             if not _is_alive(entry):
-                self.pop(key, None)
-        self.limit = max(self.limit, 2 * len(self))
+                entries.pop(key, None)
+        self.limit = max(self.limit, 2 * len(entries))
 
 
-literals = Table(1024)
+#: What has no operands: literals and counters.
+roots = Table(1024)
+
+
+def find_root(key: Any, op: Op) -> Node | None:
+    """Return what was made by an operation without operands, and noted by a key."""
+    table = roots
+    node = table.find(key)
+    return node if node is not None and node.op is op else None
+
+
+def note_root(key: Any, node: Node) -> None:
+    """Let what has no operands be found by a key."""
+    table = roots
+    table.remember(key, node)
 
 
 def is_wanted() -> bool:
@@ -108,8 +129,8 @@ def find(
             host.uses = None
             return None
     elif kind is Table:
-        entry = uses.get(_key(host, op, dtype, deps, attr))
-        node = entry() if entry is not None else None
+        table = uses
+        node = table.find(_key(host, op, dtype, deps, attr))
     else:
         candidates = [entry() for entry in uses]
         for node in candidates:
@@ -145,8 +166,8 @@ def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | No
         key = id(b) << _INDEX_BITS | op.index
         if a is not host:
             key = -(id(a) << _INDEX_BITS | op.index)
-        entry = uses.get(key)
-        node = entry() if entry is not None else None
+        table = uses
+        node = table.find(key)
     if node is not None and node.op is op:
         # Another thread may evaluate it meanwhile, and take the operands away.
         deps = node.deps
@@ -172,7 +193,7 @@ def users(host: Node) -> list[Node]:
     uses = host.uses
     if uses is None:
         return []
-    entries = uses.values() if type(uses) is Table else uses
+    entries = uses.entries.values() if type(uses) is Table else uses
     found = [entry() for entry in ([uses] if type(uses) is ReferenceType else entries)]
     return [node for node in found if node is not None]
 
@@ -185,7 +206,8 @@ def note(host: Node, made: Node) -> None:
         host.uses = ref(made)
         return
     if kind is Table:
-        uses.remember(_key(host, made.op, made.type, made.deps, made.attr), made)
+        table = uses
+        table.remember(_key(host, made.op, made.type, made.deps, made.attr), made)
         return
     entries = uses if kind is list else [uses]
     if len(entries) >= _LIST_LENGTH:

@@ -3,6 +3,7 @@ cimport cython
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.value_numbering cimport ref
+from lumijit.runtime.dtypes cimport DType
 
 
 @cython.freelist(1024)
@@ -12,7 +13,7 @@ cdef class Vertex:
     cdef public tuple deps
     cdef public tuple inputs
     cdef public object attr
-    cdef public object type
+    cdef public DType type
     cdef public Py_ssize_t size
     cdef public object serial
     cdef public object grad

@@ -2,6 +2,7 @@ cimport cython
 
 from lumijit.compiler.ir cimport ranges, trace
 from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.runtime.dtypes cimport DType
 
 
 @cython.locals(current=Scope)
@@ -30,4 +31,4 @@ cdef Node _wide(Node index)
 @cython.locals(shifted=Node, is_negative=Node)
 cdef tuple _from_the_end(Node index, object rows)
 
-cdef Node _number(object dtype, object value)
+cdef Node _number(DType dtype, object value)

@@ -4,6 +4,7 @@ from lumijit.compiler.ir cimport trace
 from lumijit.compiler.ir.effects cimport Holder
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.record cimport bounds
+from lumijit.runtime.dtypes cimport DType
 
 
 cpdef Node gather(Node source, Node index, Node mask)
@@ -32,4 +33,4 @@ cpdef update(
     object group=*,
 )
 
-cdef Node _zero(object dtype)
+cdef Node _zero(DType dtype)

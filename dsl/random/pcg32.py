@@ -42,6 +42,11 @@ _MASK32 = (1 << 32) - 1
 _LARGEST_HALF = 1.0 - 2.0**-11
 
 
+def _is_integer(value: Any) -> bool:
+    """Tell whether a value is an integer of Python (also a recorded one) or NumPy."""
+    return issubclass(value.__class__, (int, np.integer))
+
+
 class PCG32Base:
     """What the generators of all namespaces share; use `lumijit.llvm.PCG32`.
 
@@ -107,7 +112,7 @@ class PCG32Base:
 
     def _u64(self, value: Any) -> Any:
         """Convert to a new 64-bit value; Python ints wrap around."""
-        if isinstance(value, (int, np.integer)):
+        if _is_integer(value):
             value = int(value) & _MASK64
         if not self._word.is_jit:
             return self._scalar(value)
@@ -125,10 +130,10 @@ class PCG32Base:
 
     def _wrap(self, value: Any) -> Any:
         """Cut the scalar namespace's Python ints to 64 bits."""
-        return value & _MASK64 if isinstance(value, int) else value
+        return value & _MASK64 if issubclass(value.__class__, int) else value
 
     def _u32(self, value: Any) -> Any:
-        if isinstance(value, int):
+        if issubclass(value.__class__, int):
             return value & _MASK32
         return self._type(UINT32)(value)
 
@@ -179,7 +184,7 @@ class PCG32Base:
         return self._bounded(bound, 64, mask)
 
     def _bounded(self, bound: Any, bits: int, mask: Any) -> Any:
-        if not isinstance(bound, (int, np.integer)) or not 0 < bound < 1 << bits:
+        if not _is_integer(bound) or not 0 < bound < 1 << bits:
             raise ArrayValueError(
                 "PCG32.next_uint_bounded",
                 f"the bound is {bound!r} (expected an int from 1 to 2**{bits} - 1)",
@@ -281,7 +286,7 @@ class PCG32Base:
             bits = (word >> 9) | 0x3F800000
         else:
             bits = (self._u64(word) << 20) | 0x3FF0000000000000
-        if isinstance(bits, int):
+        if issubclass(bits.__class__, int):
             return _from_bits(dtype, bits) - 1.0
         return reinterpret_array(self._type(dtype), bits) - 1.0
 
@@ -292,7 +297,7 @@ class PCG32Base:
         return math.sqrt(2) * erfinv(self._float(dtype, word) * 2 - 1)
 
     def _half(self, value: Any) -> Any:
-        if isinstance(value, float):
+        if issubclass(value.__class__, float):
             return FLOAT16.wrap(value)
         return self._type(FLOAT16)(value)
 
@@ -301,7 +306,7 @@ class PCG32Base:
 
         Source: F. Brown, "Random number generation with arbitrary strides" (1994).
         """
-        if isinstance(delta, (int, np.integer)):
+        if _is_integer(delta):
             return _jump_of_int(int(delta) & _MASK64)
         steps = self._u64(self._type(INT64)(delta))
         factor: Any = self._u64(1)
@@ -354,7 +359,7 @@ class PCG32Base:
             distance = select(differs, distance | (1 << bit), distance)
             plus = self._wrap((power + 1) * plus)
             power = self._wrap(power * power)
-        if isinstance(distance, int):
+        if issubclass(distance.__class__, int):
             return INT64.wrap(distance)
         return self._type(INT64)(distance)
 

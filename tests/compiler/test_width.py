@@ -21,7 +21,16 @@ from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.lower.packet.uniform import find_uniform
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.record.memory import gather
-from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32, DType
+from lumijit.runtime.dtypes import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    DType,
+)
 from tests.compiler.support import Nodes, array, lit, loop
 
 SIZE = 37
@@ -81,6 +90,27 @@ def test_the_more_is_live_the_narrower(
     results = repeated(body, values(count, dtype))
     assert width(results, VECTORS) == narrow
     assert width(results, MASKS) == wide
+
+
+@pytest.mark.parametrize(
+    ("dtype", "narrow", "wide"),
+    [
+        (FLOAT64, 16, 32),
+        (FLOAT32, 16, 32),
+        (FLOAT16, 16, 32),
+        (UINT16, 32, 64),
+        (UINT8, 64, 128),
+        (BOOL, 16, 128),
+    ],
+)
+def test_two_registers_of_the_widest_numbers(
+    dtype: DType, narrow: int, wide: int
+) -> None:
+    """Halves are computed as singles, and without mask registers masks are words."""
+    a, b = values(2, dtype)
+    result = emit2(lo.AND if dtype is BOOL else ar.ADD, a, b)
+    assert width([result], VECTORS) == narrow
+    assert width([result], MASKS) == wide
 
 
 def test_a_shape_leaves_out_what_is_uniform() -> None:

@@ -209,9 +209,7 @@ class Access:
         loop = LaneLoop(b, mask_bits(b, mask), carried=numbers)
         at = lane_of(b, vector, index, loop.lane)
         served, mine = loop.same(index, at)
-        b.declarations["llvm.ctpop.i64"] = "declare i64 @llvm.ctpop.i64(i64)"
-        many = b.emit(f"call i64 @llvm.ctpop.i64(i64 {served})")
-        count = b.emit(f"trunc i64 {many} to i32")
+        count = b.emit(f"trunc i64 {loop.count(served)} to i32")
         address = entry_address(b, "i32", base, at)
         old = b.emit(f"atomicrmw add ptr {address}, i32 {count} monotonic, align 4")
         mine_numbers = b.add(UINT32, b.splat(UINT32, old), self._ranks(mine))

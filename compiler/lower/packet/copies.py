@@ -68,7 +68,9 @@ def update(
     at = lane_of(b, indices, index, loop.lane)
     served, mine = loop.same(index, at)
     many, few, done = b.label("many"), b.label("few"), b.label("updated")
-    b.branch_if(_is_many(b, served), many, few)
+    # Combining lanes takes less time then than updates of each.
+    is_many = b.emit(f"icmp uge i64 {loop.count(served)}, {MANY}")
+    b.branch_if(is_many, many, few)
     b.block(many)
     update_entry(b, op, copies, at, combine_lanes(b, op, t, ty, value, mine))
     loop.close(served)
@@ -103,10 +105,3 @@ def call_update(
     values = copies.base, copies.offset, copies.dummy, index, b.wide(mask), value
     passed = ", ".join(f"{ty} {v}" for ty, v in zip(types, values, strict=True))
     b.line(f"call fastcc void @{name}({passed})")
-
-
-def _is_many(b: Builder, lanes: str) -> str:
-    """Tell whether combining lanes (an `i64`) takes less time than updates of each."""
-    b.declarations["llvm.ctpop.i64"] = "declare i64 @llvm.ctpop.i64(i64)"
-    count = b.emit(f"call i64 @llvm.ctpop.i64(i64 {lanes})")
-    return b.emit(f"icmp uge i64 {count}, {MANY}")

@@ -39,15 +39,16 @@ def mask_bits(b: Builder, mask: str) -> str:
 class LaneLoop:
     """A loop over the lanes that are set in an integer of bits, lowest first.
 
-    `lane` is the number of the turn's, and `left` the lanes that are still to be
-    served, both `i64`. If one `is_set` in any case, that isn't tested. `carried` names
-    a vector of UInt32 that each turn updates, and zero before.
+    `lane` is the number of the turn's, an `i64`, and `left` the lanes that are still to
+    be served, of type `bits`. If one `is_set` in any case, that isn't tested. `carried`
+    names a vector of UInt32 that each turn updates, and zero before.
     """
 
     def __init__(
         self, b: Builder, bits: str, is_set: bool = False, carried: str = ""
     ) -> None:
         self.b = b
+        self.bits = f"i{max(b.width, 64)}"
         self.latch, self._head, self._done = (
             b.label(s) for s in ("latch", "lanes", "served")
         )
@@ -57,48 +58,63 @@ class LaneLoop:
         if is_set:
             b.branch(self._head)
         else:
-            b.branch_if(b.emit(f"icmp ne i64 {start}, 0"), self._head, self._done)
+            some = b.emit(f"icmp ne {self.bits} {start}, 0")
+            b.branch_if(some, self._head, self._done)
         b.block(self._head)
-        self._phi("i64", self.left, start)
+        self._phi(self.bits, self.left, start)
         if carried:
             self._phi(b.type(UINT32), carried, "zeroinitializer")
-        b.declarations["llvm.cttz.i64"] = "declare i64 @llvm.cttz.i64(i64, i1)"
-        self.lane = b.emit(f"call i64 @llvm.cttz.i64(i64 {self.left}, i1 true)")
+        self.lane = self._counted("cttz", self.left, "i1 true")
 
     def _phi(self, ty: str, name: str, first: str) -> None:
         sides = f"[ {first}, %{self.before} ], [ {name}.n, %{self.latch} ]"
         self.b.line(f"{name} = phi {ty} {sides}")
 
+    def _counted(self, function: str, lanes: str, *more: str) -> str:
+        """Call one of LLVM's functions that count bits; the result is an `i64`."""
+        b, name = self.b, f"llvm.{function}.{self.bits}"
+        types = ", ".join([self.bits, *(part.split()[0] for part in more)])
+        b.declarations[name] = f"declare {self.bits} @{name}({types})"
+        passed = ", ".join([f"{self.bits} {lanes}", *more])
+        count = b.emit(f"call {self.bits} @{name}({passed})")
+        return b.emit(f"trunc {self.bits} {count} to i64") if b.width > 64 else count
+
+    def count(self, lanes: str) -> str:
+        """Return how many lanes are set, as an `i64`."""
+        return self._counted("ctpop", lanes)
+
     def word(self, bits: str) -> str:
-        """Return an integer of bits as an `i64`."""
-        width = self.b.width
-        return bits if width == 64 else self.b.emit(f"zext i{width} {bits} to i64")
+        """Return an integer of bits in the type of `left`."""
+        b = self.b
+        if b.width >= 64:
+            return bits
+        return b.emit(f"zext i{b.width} {bits} to {self.bits}")
 
     def same(self, index: str, at: str) -> tuple[str, str]:
-        """Return the lanes left that have an index: as an `i64`, and as a mask."""
+        """Return the lanes left that have an index: as bits, and as a mask."""
         b = self.b
         equal = b.compare("eq", UINT32, index, b.splat(UINT32, at))
         bits = self.word(mask_bits(b, b.narrow(equal)))
-        served = b.emit(f"and i64 {bits}, {self.left}")
+        served = b.emit(f"and {self.bits} {bits}, {self.left}")
         return served, self.mask(served)
 
     def mask(self, lanes: str) -> str:
-        """Return lanes, bits of an `i64`, as a mask."""
+        """Return lanes, bits of the type of `left`, as a mask."""
         b = self.b
         if b.width < 64:
-            lanes = b.emit(f"trunc i64 {lanes} to i{b.width}")
+            lanes = b.emit(f"trunc {self.bits} {lanes} to i{b.width}")
         return b.emit(f"bitcast i{b.width} {lanes} to <{b.width} x i1>")
 
     def close(self, served: str = "") -> None:
-        """Go on without the lanes that were `served` (an `i64`), or without the one."""
+        """Go on without the lanes that were `served` (bits), or without the one."""
         b = self.b
         b.branch(self.latch)
         b.block(self.latch)
         if served:
-            others = b.emit(f"xor i64 {served}, -1")
+            others = b.emit(f"xor {self.bits} {served}, -1")
         else:
-            others = b.emit(f"add i64 {self.left}, -1")
-        b.line(f"{self.left}.n = and i64 {self.left}, {others}")
-        more = b.emit(f"icmp ne i64 {self.left}.n, 0")
+            others = b.emit(f"add {self.bits} {self.left}, -1")
+        b.line(f"{self.left}.n = and {self.bits} {self.left}, {others}")
+        more = b.emit(f"icmp ne {self.bits} {self.left}.n, 0")
         b.branch_if(more, self._head, self._done)
         b.block(self._done)

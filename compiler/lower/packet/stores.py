@@ -23,6 +23,9 @@ from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import UINT32
 
+# More aren't written out one after the other beside a loop over lanes.
+MANY_LANES = 32
+
 
 @dataclass
 class Write:
@@ -117,9 +120,12 @@ class Stores:
         b.block(full)
         if b.target.has_masks:
             self._two_runs(writes, stored)
-        for write in writes:
-            self._lanes(write)
-        b.branch(stored)
+        if b.width > MANY_LANES:
+            b.branch(some)
+        else:
+            for write in writes:
+                self._lanes(write)
+            b.branch(stored)
         b.block(some)
         self._by_lane(writes, mask)
         b.branch(stored)

@@ -43,8 +43,8 @@ def choose_width(
 ) -> int:
     """Pick the packet width: two registers; four for lean loops; one for fat ones.
 
-    These are registers of numbers of 32 bits. Where none has more than 16, they are two
-    of those.
+    These are registers of numbers of 32 bits. Where none has more than 16 or 8, they
+    are two of those.
 
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
     it only makes the build longer. Programs with most of their code outside of loops
@@ -62,8 +62,7 @@ def choose_width(
     if not loops:
         if any(n.op is CALL for n in program.nodes):
             return lanes
-        narrow = _is_narrow(program, demand, uniform, late, target)
-        return lanes * (4 if narrow else 2)
+        return lanes * 8 // _widest(program, demand, uniform, late, target)
     if _is_mostly_outside(loops, count, demand):
         return lanes
     inner = [loop for loop in loops if is_innermost(loop, demand)]
@@ -71,19 +70,23 @@ def choose_width(
     return lanes * min(_registers_a_value(s, target) for s in shapes)
 
 
-def _is_narrow(
+def _widest(
     program: Program,
     demand: Demand,
     uniform: Collection[Node],
     late: Late,
     target: TargetInfo,
-) -> bool:
-    """Tell whether all that packets compute has 16 bits or less, but for positions."""
+) -> int:
+    """Return how many bytes, 4 at most, the numbers have that packets compute with.
+
+    Positions of runs don't count, as each takes two scalars.
+    """
+    widest = 1
     for node in program.nodes:
         if node not in demand.wanted or node in late.nodes or node in uniform:
             continue
         if node.op in REGIONS or node.op is COUNTER:
-            return False
+            return 4
         if node.op in (LITERAL, EVALUATED):
             continue
         deps = [dep for dep in value_deps(node) if dep not in late.nodes]
@@ -91,9 +94,8 @@ def _is_narrow(
         # Halves are computed in single precision, and masks may be words.
         is_wide = node.op.lower is not None and FLOAT16 in types
         is_wide |= BOOL in types and not target.has_masks
-        if is_wide or any(t.size_bytes > 2 for t in types):
-            return False
-    return True
+        widest = max([widest, *(4 if is_wide else t.size_bytes for t in types)])
+    return min(widest, 4)
 
 
 def _rows(program: Program, demand: Demand) -> int:
