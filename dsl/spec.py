@@ -199,15 +199,15 @@ class ArraySpec:
         key = (*changes.items(),)
         found = self._copies.get(key)
         if found is None:
-            found = self.of_kind(**changes)
+            found = self.changed(**changes)
             is_listed = (found.outer, found.dtype) in found.kind.types
             if not is_listed and not changes.keys().isdisjoint(("dtype", "outer")):
                 found = found.plain()
             self._copies[key] = found
         return found
 
-    def of_kind(self, **changes: Any) -> ArraySpec:
-        """Return changed facts, of this kind or the one given, whatever it has."""
+    def changed(self, **changes: Any) -> ArraySpec:
+        """Return changed facts, whether there is such a type or not."""
         names = "backend", "is_diff", "dtype", "outer", "kind"
         facts = {name: getattr(self, name) for name in names}
         return array_spec(**{**facts, **changes})

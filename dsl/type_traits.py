@@ -89,7 +89,7 @@ def matrix_t(arg: Any, /) -> type[Any] | None:
     spec = spec_of(arg)
     if spec is None or not spec.outer or spec.kind not in (STATIC, MATRIX):
         return None
-    return find(spec.of_kind(outer=(spec.outer[0],) * 2, kind=MATRIX))
+    return find(spec.changed(outer=(spec.outer[0],) * 2, kind=MATRIX))
 
 
 def quaternion_t(arg: Any, /) -> type[Any] | None:
@@ -100,7 +100,7 @@ def quaternion_t(arg: Any, /) -> type[Any] | None:
     (<class 'lumijit.llvm.Quaternion4f'>, None)
     """
     spec = spec_of(arg)
-    return None if spec is None else find(spec.of_kind(outer=(4,), kind=QUATERNION))
+    return None if spec is None else find(spec.changed(outer=(4,), kind=QUATERNION))
 
 
 def tensor_t(arg: Any, /) -> type[Any]:

@@ -32,7 +32,7 @@ from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.pages import ALIGNMENT as ALIGNMENT
 from lumijit.runtime.pages import Block
 
-# Kernels read and write whole packets: up to 64 entries of 8 bytes.
+# Kernels read and write whole packets: up to 64 entries of 8 bytes, or 128 bytes.
 PADDING_BYTES: Final = 512
 # The owner of memory that several nodes have.
 SNAPSHOT: Final = object()

@@ -1,1 +1,5 @@
-# Compiled as it is: nothing in it has a C type.
+from lumijit.control.branch_sides cimport Sides
+
+
+cdef class _Branch(Sides):
+    pass

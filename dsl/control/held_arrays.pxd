@@ -1,1 +1,6 @@
-# Compiled as it is: nothing in it has a C type.
+cdef class Held:
+    cdef public object flat
+    cdef public object items
+    cdef public object nested
+    cdef public object nodes
+    cdef public object parts

@@ -35,7 +35,7 @@ class Held:
 
     def again(self) -> Held:
         """Return another record of the same arrays, of what they hold now."""
-        other = object.__new__(Held)
+        other = Held.__new__(Held)
         other.parts, other.flat, other.nested = self.parts, self.flat, self.nested
         other.remember()
         return other

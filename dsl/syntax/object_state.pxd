@@ -1,1 +1,9 @@
-# Compiled as it is: nothing in it has a C type.
+cdef class ObjectState:
+    cdef public object _handed
+    cdef public object _is_exchanged
+    cdef public object _is_loop
+    cdef public object _lineage
+    cdef public object _where
+    cdef public object before
+    cdef public object slots
+    cdef public object watch

@@ -21,6 +21,7 @@ from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.lower.packet.uniform import find_uniform
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.record.memory import gather
+from lumijit.runtime.buffers import PADDING_BYTES
 from lumijit.runtime.dtypes import (
     BOOL,
     FLOAT16,
@@ -111,6 +112,17 @@ def test_two_registers_of_the_widest_numbers(
     result = emit2(lo.AND if dtype is BOOL else ar.ADD, a, b)
     assert width([result], VECTORS) == narrow
     assert width([result], MASKS) == wide
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, UINT16, UINT8])
+def test_packets_end_within_the_padding(dtype: DType) -> None:
+    """What is the same in all lanes is stored as a packet, too."""
+    table = array(np.arange(50), dtype)
+    result = gather(table, lit(UINT32, 3), trace.make_true(SIZE))
+    assert result.size == SIZE
+    lanes = width([result], MASKS)
+    assert lanes == 32 * max(1, 4 // dtype.size_bytes)
+    assert lanes * dtype.size_bytes <= PADDING_BYTES
 
 
 def test_a_shape_leaves_out_what_is_uniform() -> None:

@@ -77,11 +77,13 @@ def _widest(
     late: Late,
     target: TargetInfo,
 ) -> int:
-    """Return how many bytes, 4 at most, the numbers have that packets compute with.
+    """Return how many bytes, 4 at most, the numbers have that packets compute or move.
 
     Positions of runs don't count, as each takes two scalars.
     """
-    widest = 1
+    moved = [*program.outputs, *(t.root for t in program.targets.values())]
+    moved += [n for n in program.nodes if n.op is EVALUATED and n.size == program.size]
+    widest = max(n.type.size_bytes for n in moved)
     for node in program.nodes:
         if node not in demand.wanted or node in late.nodes or node in uniform:
             continue
@@ -95,7 +97,7 @@ def _widest(
         is_wide = node.op.lower is not None and FLOAT16 in types
         is_wide |= BOOL in types and not target.has_masks
         widest = max([widest, *(4 if is_wide else t.size_bytes for t in types)])
-    return min(widest, 4)
+    return min(max(widest, 1), 4)
 
 
 def _rows(program: Program, demand: Demand) -> int:
