@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 import lumijit as lj
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
-from lumijit.control.loop_symbolic import SymbolicLoop
+from lumijit.control import loop_symbolic
 from lumijit.llvm import Array3f, Float, UInt
 from lumijit.runtime.errors import StateError
 
@@ -37,13 +37,13 @@ def total(tables: Any, n: Any) -> Any:
 
 def test_one_trace_for_all_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[int] = []
-    attempt = SymbolicLoop._attempt
+    apart = loop_symbolic.apart
 
-    def counted(self: SymbolicLoop) -> Any:
+    def counted(attempt: Callable[[], Any]) -> Any:
         attempts.append(1)
-        return attempt(self)
+        return apart(attempt)
 
-    monkeypatch.setattr(SymbolicLoop, "_attempt", counted)
+    monkeypatch.setattr(loop_symbolic, "apart", counted)
     tables = [Float(range(k, k + 4)) for k in range(5)]
     assert list(total(tables, UInt(1, 4))) == [10, 70]
     assert len(attempts) == 1

@@ -1,1 +1,0 @@
-# Compiled as it is: nothing in it has a C type.
