@@ -12,6 +12,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
 from lumijit.control import loop_symbolic
 from lumijit.llvm import Array3f, Float, UInt
+from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError
 
 from ..programs.modes import MODES, flags_of
@@ -37,7 +38,6 @@ def total(tables: Any, n: Any) -> Any:
 
 def test_one_trace_for_all_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[int] = []
-    apart = loop_symbolic.apart
 
     def counted(attempt: Callable[[], Any]) -> Any:
         attempts.append(1)
