@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lumijit.compiler.emit import conversions
 from lumijit.compiler.emit.builder import Builder
-from lumijit.runtime.dtypes import BOOL, FLOAT64, INT64, UINT64, DType
+from lumijit.runtime.dtypes import BOOL, FLOAT64, INT64, UINT32, UINT64, DType
 
 _LOW = (1 << 32) - 1
 # Smaller than one by more than all that doubles round in a quotient of long integers.
@@ -121,6 +121,21 @@ def long_quotient(b: Builder, t: DType, x: str, factor: str, shift: str) -> str:
     high = high_product(b, t, x, factor)
     half = b.binary("lshr", t, b.sub(t, x, high), 1)
     return b.binary("lshr", t, b.add(t, high, half), amount)
+
+
+def divisor(b: Builder, factor: str, shift: str, *, is_long: bool) -> str:
+    """Return the number of which factor and shift are made, all scalars of 32 bits.
+
+    That is for the factor of a `long_quotient` if it `is_long`. Above 2^31 the result
+    may be another number.
+    """
+    t = UINT64
+    factor, shift = (b.cast(UINT32, v, t) for v in (factor, shift))
+    unit = b.binary("shl", t, 1 << (32 + is_long), b.binary("and", t, shift, 31))
+    if is_long:
+        factor = b.binary("or", t, factor, 1 << 32)
+    below = b.binary("udiv", t, unit, factor)
+    return b.cast(t, b.add(t, below, 1), UINT32)
 
 
 def high_product(b: Builder, t: DType, x: str, y: str) -> str:

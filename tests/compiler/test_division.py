@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.emit.division import divisor
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.plan.describe import describe
-from lumijit.runtime.dtypes import INT64, UINT32, UINT64, DType
+from lumijit.runtime import cpu
+from lumijit.runtime.dtypes import INT32, INT64, UINT32, UINT64, DType
 from tests.compiler.support import Array, array, data, lit
 from tests.targets import generating_for
 
@@ -141,3 +146,36 @@ def test_every_form_of_known_divisors(t: DType) -> None:
         assert data(rest).tolist() == [n % y for n in x], y
     # Of 2, the mask and the shift are one number; the largest number is -1.
     assert len(hashes) == 5
+
+
+@cache
+def compiled_divisor(is_long: bool) -> Callable[[int, int], int]:
+    b = Builder(0, TargetInfo())
+    result = divisor(b, "%factor", "%shift", is_long=is_long)
+    ir = "\n".join(
+        [
+            "define i32 @divisor(i32 %factor, i32 %shift) {",
+            *b.lines,
+            f"  ret i32 {result}",
+            "}",
+        ]
+    )
+    built = cpu.link(cpu.compile_ir(ir), "divisor", "divisor")
+    kind = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+    function = kind(built.address)
+    function.built = built  # type: ignore[attr-defined]
+    return function
+
+
+@pytest.mark.parametrize("t", [INT32, UINT32], **IDS)
+def test_divisors_are_known_from_their_factors(t: DType) -> None:
+    rng = np.random.default_rng(8)
+    near = [(1 << k) + d for k in range(2, 31) for d in (-1, 0, 1)]
+    sizes = rng.integers(0, 29, 400).tolist()
+    others = [int(rng.integers(1 << 31)) >> size for size in sizes]
+    for y in [*range(2, 400), *near, *others, (1 << 31) - 1]:
+        found = trace.emit2(ar.INT_DIV, array(np.arange(3), t), lit(t, max(y, 2)))
+        if found.op in (ar.QUOTIENT, ar.LONG_QUOTIENT):
+            factor, shift = (dep.attr & 0xFFFFFFFF for dep in found.deps[1:])
+            function = compiled_divisor(found.op is ar.LONG_QUOTIENT)
+            assert function(factor, shift) == max(y, 2)

@@ -408,6 +408,64 @@ def test_rows_that_overlap(width: int, overlap: int, is_backward: bool) -> None:
     np.testing.assert_array_equal(target.numpy(), wanted)
 
 
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("shape", [(40, 9, 11), (9, 40, 31), (5, 33, 150), (700, 2, 3)])
+def test_rows_of_rows(name: str, shape: tuple[int, ...]) -> None:
+    tensor = getattr(llvm, f"TensorX{SUFFIXES[name]}")
+    a = entries(int(np.prod(shape)), name)[1].reshape(shape)
+    inner, back = slice(1, -1), slice(None, None, -1)
+    for key in ((inner, inner, inner), (inner, back, back), (back, inner, slice(1, 3))):
+        x, b = tensor(a), a.copy()
+        y = b[::-1, ::-1, ::-1][key].copy()
+        x[key], b[key] = tensor(y), y
+        np.testing.assert_array_equal(x.numpy(), b)
+
+
+@pytest.mark.parametrize("cls", [UInt32, Int])
+@pytest.mark.parametrize("width", [3, 5, 7, 29, 64, 2**31 - 1])
+def test_rows_of_positions_that_wrap_around(cls: Any, width: int) -> None:
+    size, start = 500, 2**32 - 300
+    n, k = dr.arange(UInt32, size), np.arange(size)
+    places = cls(n + start)
+    wide = (k + start).astype(np.uint32).astype(places.numpy().dtype)
+    row = np.trunc(wide / width).astype(np.int64)
+    index, where = n + UInt32((places // width) & 1) * size, k + (row & 1) * size
+    target, wanted = dr.zeros(llvm.UInt8, 2 * size), np.zeros(2 * size, np.uint8)
+    dr.scatter(target, llvm.UInt8(n), index)
+    wanted[where] = k.astype(np.uint8)
+    np.testing.assert_array_equal(target.numpy(), wanted)
+
+
+@pytest.mark.packets("which code reads and writes")
+def test_short_rows_of_bytes_are_read_and_written_row_by_row(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    x = llvm.TensorXu8(np.zeros((40, 30), np.uint8))
+
+    def write() -> Any:
+        x[:, 1:-1] = 1
+        return x
+
+    has_masks = kernels.target().has_masks
+    assert ("llvm.masked.store" in code_of(write, capsys)) is has_masks
+    assert ("llvm.masked.load" in code_of(lambda: x[:, 1:-1], capsys)) is has_masks
+
+
+@pytest.mark.parametrize("name", ["Int8", "Bool", "Float16"])
+@pytest.mark.parametrize("width", [5, 8, 30, 200])
+def test_one_entry_a_row_of_bytes(name: str, width: int) -> None:
+    """Lanes of a row read the same entry, and the next ones others."""
+    size = 1000
+    array, a = entries(size, name)
+    n, k = dr.arange(UInt32, size), np.arange(size)
+    found = dr.gather(type(array), array, n // width)
+    np.testing.assert_array_equal(found.numpy(), a[k // width])
+    mask, chosen = llvm.Bool(n % 7 != 3), k % 7 != 3
+    found = dr.gather(type(array), array, n // width, mask)
+    wanted = np.where(chosen, a[k // width], a.dtype.type(0))
+    np.testing.assert_array_equal(found.numpy(), wanted)
+
+
 def test_rows_of_changing_length() -> None:
     """Rows end where those before don't tell."""
     size = 40000

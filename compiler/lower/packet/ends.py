@@ -1,7 +1,8 @@
 """Computes integers for the first and the last lane of a packet, as scalars.
 
 What these tell of the lanes between is in `lines`. A scalar is written where it is
-first wanted, and serves the rest of that block and the blocks inside.
+first wanted, and serves the rest of that block and the blocks inside. A packet in which
+rows end has several `Span`s of lanes, each with ends of its own (`rows`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
@@ -17,6 +19,16 @@ from lumijit.compiler.lower.packet.lines import Kind, Line, Lines, Test, Tests
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import is_baked
 from lumijit.runtime.dtypes import BOOL
+
+# A lane's number, which is known or an `i32`.
+Lane = int | str
+
+
+class Span(NamedTuple):
+    """Neighbouring lanes of a packet."""
+
+    first: Lane
+    last: Lane
 
 
 class Ends:
@@ -27,6 +39,8 @@ class Ends:
         self.lines = lines.found
         self._truth = lines.truth
         self._premises = lines.premises
+        #: All lanes.
+        self.whole = Span(0, low.b.width - 1)
         self._known: ChainMap[object, str] = ChainMap()
 
     @contextmanager
@@ -36,15 +50,21 @@ class Ends:
         yield
         self._known = self._known.parents
 
-    def first(self, node: Node) -> str:
-        """Return what a node is in the first lane."""
-        return self._at(node, 0, frozenset())
+    def first(self, node: Node, lane: Lane = 0) -> str:
+        """Return what a node is in the first lane, or in the first of a span."""
+        return self._at(node, Span(lane, lane), frozenset())
 
-    def hold(self, lines: Iterable[Line], masks: Iterable[Node]) -> str:
+    def hold(
+        self, lines: Iterable[Line], masks: Iterable[Node], span: Span | None = None
+    ) -> str:
         """Return whether lines hold in this packet, and all lanes are active.
 
-        `masks` are those of accesses; that of the active lanes is added.
+        Args:
+            lines: what has to hold.
+            masks: those of accesses; that of the active lanes is added.
+            span: which lanes of the packet `lines` are about.
         """
+        span = span or self.whole
         tests: dict[Test, None] = {}
         parts = [self._all_run()]
         for mask in masks:
@@ -58,7 +78,7 @@ class Ends:
         # In an order that doesn't depend on where nodes are in memory.
         order = self.low.order
         wanted = sorted(tests, key=lambda t: (order[t.node], t.kind.name, t.step))
-        parts += [self._test(test) for test in wanted]
+        parts += [self._test(test, span) for test in wanted]
         return self.every(parts)
 
     def every(self, parts: Iterable[str]) -> str:
@@ -82,61 +102,81 @@ class Ends:
         bits = mask_bits(b, b.narrow(mask))
         return b.emit(f"icmp eq i{b.width} {bits}, -1")
 
-    def _test(self, test: Test) -> str:
-        known = self._known.get(test)
+    def _test(self, test: Test, span: Span) -> str:
+        key = test, span
+        known = self._known.get(key)
         if known is None:
-            known = self._known[test] = self._compare(test)
+            known = self._known[key] = self._compare(test, span)
         return known
 
-    def _compare(self, test: Test) -> str:
+    def _compare(self, test: Test, span: Span) -> str:
         b, node = self.low.b, test.node
-        ty, last = node.type.llvm, b.width - 1
+        ty = node.type.llvm
         if test.kind is Kind.ONES:
             ones = self.first(node)
             more = b.emit(f"add {ty} {ones}, 1")
             return b.emit(f"icmp eq {ty} {b.emit(f'and {ty} {ones}, {more}')}, 0")
-        ends = self.first(node), self._at(node, last, self._premises[test])
+        ends = self.first(node, span.first), self._at(node, span, self._premises[test])
         if test.kind is Kind.TRUE:
             return b.emit(f"and i1 {ends[0]}, {ends[1]}")
         if test.kind is Kind.GROWN:
             growth = b.emit(f"sub {ty} {ends[1]}, {ends[0]}")
-            return b.emit(f"icmp eq {ty} {growth}, {test.step * last}")
+            wanted = self.steps(node, test.step, span)
+            return b.emit(f"icmp eq {ty} {growth}, {wanted}")
         predicate = "eq"
         if test.kind is Kind.ORDERED:
             order = "le" if test.step > 0 else "ge"
             predicate = ("s" if node.type.is_signed else "u") + order
         return b.emit(f"icmp {predicate} {ty} {ends[0]}, {ends[1]}")
 
-    def _at(self, node: Node, lane: int, premises: Tests) -> str:
-        """Return what a node is in a lane if `premises` hold, after its operands."""
+    def steps(self, node: Node, step: int, span: Span) -> int | str:
+        """Return by how much a node grows in a span, if it does by `step` a lane."""
+        first, last = span
+        if isinstance(first, int) and isinstance(last, int):
+            return step * (last - first)
+        if not step:
+            return 0
+        b, ty = self.low.b, node.type.llvm
+        lanes = b.emit(f"sub i32 {last}, {first}")
+        if node.type.bits > 32:
+            lanes = b.emit(f"sext i32 {lanes} to {ty}")
+        return b.emit(f"mul {ty} {lanes}, {step}")
+
+    def _at(self, node: Node, span: Span, premises: Tests) -> str:
+        """Return what a node is in a span's last lane, after its operands.
+
+        That is if `premises` hold of the span.
+        """
         stack = [node]
         while stack:
             top = stack[-1]
-            key = top, lane, premises
+            key = top, span, premises
             if key not in self._known:
-                deps = self._made_of(top, lane, premises)
-                keys = [(d, lane, premises) for d in deps]
+                deps = self._made_of(top, span, premises)
+                keys = [(d, span, premises) for d in deps]
                 missing = [d for d in keys if d not in self._known]
                 if missing:
                     stack += [d for d, _, _ in missing]
                     continue
                 self._known[key] = self._scalar(
-                    top, lane, [self._known[k] for k in keys]
+                    top, span, [self._known[k] for k in keys]
                 )
             stack.pop()
-        return self._known[node, lane, premises]
+        return self._known[node, span, premises]
 
-    def _made_of(self, node: Node, lane: int, premises: Tests) -> tuple[Node, ...]:
+    def _made_of(self, node: Node, span: Span, premises: Tests) -> tuple[Node, ...]:
         """Return the operands that a scalar is computed from."""
         line = self.lines.get(node)
-        is_near = lane and line is not None and line.tests <= premises
+        is_near = (
+            span.first != span.last and line is not None and line.tests <= premises
+        )
         if node in self.low.scalars or is_near:
             return ()
         is_computed = node.op.lower is not None or node.op in (CAST, BITCAST)
         is_integer = all(d.type.is_int or d.type.is_bool for d in node.deps)
         return node.deps if is_computed and is_integer else ()
 
-    def _scalar(self, node: Node, lane: int, args: list[str]) -> str:
+    def _scalar(self, node: Node, span: Span, args: list[str]) -> str:
         low, b = self.low, self.low.b
         ty, line = node.type.llvm, self.lines.get(node)
         found = low.scalars.get(node)
@@ -148,14 +188,17 @@ class Ends:
             if is_baked(node):
                 return low.scalar_builder.const(node.type, node.attr)
             return self._argument(node)
-        if lane and line is not None:
+        if span.first != span.last and line is not None:
             # It grows steadily, or this is tested.
-            first = self.first(node)
-            step = line.step * lane
+            first = self.first(node, span.first)
+            step = self.steps(node, line.step, span)
             return b.emit(f"add {ty} {first}, {step}") if step else first
         if node.op is COUNTER:
-            return b.emit(f"trunc i64 {low.index_name} to i32")
-        vector = low.operand(node)
+            index = b.emit(f"trunc i64 {low.index_name} to i32")
+            return b.emit(f"add i32 {index}, {span.last}") if span.last else index
+        vector, lane = low.operand(node), span.last
+        if isinstance(lane, str):
+            lane = b.emit(f"zext i32 {lane} to i64")
         if node.type is BOOL:
             return lane_of(b, b.type(BOOL), b.narrow(vector), lane)
         return lane_of(b, b.type(node.type), vector, lane)

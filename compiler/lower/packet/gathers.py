@@ -21,7 +21,7 @@ from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.lines import Tests
 from lumijit.compiler.lower.packet.masked import gather_call, load_call
-from lumijit.compiler.lower.packet.runs import Runs
+from lumijit.compiler.lower.packet.rows import Place, Rows
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
 from lumijit.compiler.plan.program import target_root
@@ -37,10 +37,11 @@ Key = tuple[int, ...]
 class Gathers:
     """The indirect reads of one packet kernel."""
 
-    def __init__(self, low: PacketState, runs: Runs) -> None:
+    def __init__(self, low: PacketState, rows: Rows) -> None:
         self.low = low
         self.b = low.b
-        self.runs = runs
+        self.rows = rows
+        self.runs = runs = rows.runs
         self._zero_name = ""
         self.families: dict[Key, list[Node]] = {}
         for node in low.program.all_nodes():
@@ -150,11 +151,11 @@ class Gathers:
                 for dep in node.deps[1:]:
                     runs.vector(dep)
             for part, condition in zip(parts.values(), held, strict=True):
-                self._read_either(part, condition, partial(self._load_apart, part))
+                self._read_either(part, condition, partial(self._load_rows, part))
             return [self.low.values.pop(node) for node in nodes]
 
         is_cut = 1 < len(parts) <= MANY_PARTS
-        apart = by_part if is_cut else partial(self._load_apart, nodes)
+        apart = by_part if is_cut else partial(self._load_rows, nodes)
         self._read_either(nodes, runs.ends.every(held), apart)
 
     def _read_either(
@@ -162,10 +163,14 @@ class Gathers:
     ) -> None:
         """Read runs if something holds, else apart."""
         b = self.b
-        types = [b.mask_type if n.type is BOOL else b.type(n.type) for n in nodes]
+        types = [self._spelled(node) for node in nodes]
         found = self.runs.read(held, types, partial(self._load_runs, nodes), apart)
         for node, value in zip(nodes, found, strict=True):
             self.low.values[node] = b.note_wide(value) if node.type is BOOL else value
+
+    def _spelled(self, node: Node) -> str:
+        """Spell the type of a value that goes from block to block."""
+        return self.b.mask_type if node.type is BOOL else self.b.type(node.type)
 
     def read_target(self, node: Node, base: str) -> str:
         """Read the entries that a write combines with, as they are in memory.
@@ -177,23 +182,30 @@ class Gathers:
         index, mask = node.deps[2:]
         line = runs.line(index)
 
-        def apart() -> str:
+        ty = b.memory_type(t)
+
+        def apart() -> list[str]:
             active = self.low.under_mask(runs.vector(mask))
             if b.target.has_masks and not self._is_stream(t, index):
-                return self._gather(t, base, runs.vector(index), active)
+                return [self._gather(t, base, runs.vector(index), active)]
             place = self._safe_index(runs.vector(index), active)
-            return self._read_lanes(t.memory_llvm, base, place)
+            return [self._read_lanes(t.memory_llvm, base, place)]
+
+        def by_row() -> list[str]:
+            if t.size_bytes in _WORDS:
+                return apart()
+            return self.rows.read([Place(t, base, index)], [mask], apart, [ty])
 
         if line is None:
-            return apart()
+            return apart()[0]
         if line.is_sure and line.step > 0 and t.size_bytes in _WORDS:
             place = runs.address(t.memory_llvm, base, index)
             return self._load(t, place, self.low.under_mask(runs.vector(mask)))
         (found,) = runs.read(
             runs.hold([index], [mask]),
-            [b.memory_type(t)],
+            [ty],
             lambda: [runs.load(t, base, index)],
-            lambda: [apart()],
+            by_row,
         )
         return found
 
@@ -212,14 +224,31 @@ class Gathers:
 
     def _load_runs(self, nodes: list[Node]) -> list[str]:
         """Load runs in which all lanes are active, or what all of them read."""
-        b = self.b
         found = []
         for node in nodes:
             base = self.low.addresses[node.deps[0]]
             raw = self.runs.load(node.type, base, node.deps[1], _offset(node))
-            value = b.from_memory(node.type, raw)
-            found.append(b.wide(value) if node.type is BOOL else value)
+            found.append(self._value(node.type, raw))
         return found
+
+    def _load_rows(self, nodes: list[Node]) -> list[str]:
+        """Read row after row what the processor can't gather, else lane by lane."""
+        apart = partial(self._load_apart, nodes)
+        if all(node.type.size_bytes in _WORDS for node in nodes):
+            return apart()
+        addresses = self.low.addresses
+        places = [
+            Place(n.type, addresses[n.deps[0]], n.deps[1], _offset(n)) for n in nodes
+        ]
+        types = [self._spelled(node) for node in nodes]
+        return self.rows.read(
+            places, [n.deps[2] for n in nodes], apart, types, self._value
+        )
+
+    def _value(self, t: DType, raw: str) -> str:
+        """Return a value as it goes from block to block."""
+        value = self.b.from_memory(t, raw)
+        return self.b.wide(value) if t is BOOL else value
 
     def _load_apart(self, nodes: list[Node]) -> list[str]:
         """Read entries lane by lane."""

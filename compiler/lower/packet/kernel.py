@@ -37,6 +37,7 @@ from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.loops import lower_loop
 from lumijit.compiler.lower.packet.matrices import Matrices
 from lumijit.compiler.lower.packet.numbers import Numbers
+from lumijit.compiler.lower.packet.rows import Rows
 from lumijit.compiler.lower.packet.runs import Runs
 from lumijit.compiler.lower.packet.scratch import Scratch
 from lumijit.compiler.lower.packet.state import PacketState
@@ -61,8 +62,9 @@ class PacketLowering(PacketState):
         super().__init__(program, demand, width, target)
         self.numbers = Numbers(self, uniform.nodes)
         self.runs = runs = Runs(self, late)
-        self.stores = Stores(self, runs)
-        self.gathers = Gathers(self, runs)
+        rows = Rows(self, runs)
+        self.stores = Stores(self, rows)
+        self.gathers = Gathers(self, rows)
         self.uniform = Uniform(self, uniform, self.gathers)
         self.access = Access(self, self.gathers, self.stores, self.uniform)
         self.matrices = Matrices(self, self.stores, self.access)

@@ -9,30 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.lower.packet.ends import Ends
-from lumijit.compiler.lower.packet.lanes import lane_of, mask_bits
 from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.lines import Line
-from lumijit.compiler.lower.packet.masked import store_call
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import is_baked
-from lumijit.runtime.dtypes import UINT32, DType
-
-
-class Halves(NamedTuple):
-    """Two runs on which the first lanes of a packet lie and the others, if `held`."""
-
-    held: str
-    #: Where each begins, as if all lanes lay on it (`i64`, counted in entries).
-    begins: tuple[str, str]
-    #: The lanes of each.
-    lanes: tuple[str, str]
-    step: int
+from lumijit.runtime.dtypes import DType
 
 
 class Runs:
@@ -140,10 +126,10 @@ class Runs:
         """
         b = self.low.b
         step = self.found[index].step
-        place = self._begin(self.ends.first(index), step, offset)
+        place = self.begin(self.ends.first(index), step, offset)
         return b.emit(f"getelementptr {element}, ptr {base}, i64 {place}")
 
-    def _begin(self, first: str, step: int, offset: int = 0) -> str:
+    def begin(self, first: str, step: int, offset: int = 0) -> str:
         """Return where a run begins in memory, given the first lane's position."""
         b = self.low.b
         place = b.emit(f"sext i32 {first} to i64")
@@ -159,52 +145,18 @@ class Runs:
         if not step:
             return b.spread(t.memory_llvm, b.emit(f"load {t.memory_llvm}, ptr {place}"))
         packet = b.emit(f"load {ty}, ptr {place}, align {t.size_bytes}")
-        return _turned(b, ty, packet, step)
+        return turned(b, ty, packet, step)
 
     def store(self, element: str, value: str, base: str, index: Node) -> None:
         """Store a packet of entries as they are in memory, from the lanes in order."""
         b = self.low.b
         ty, place = f"<{b.width} x {element}>", self.address(element, base, index)
-        packet = _turned(b, ty, value, self.found[index].step)
+        packet = turned(b, ty, value, self.found[index].step)
         # Every type's entries are aligned to a byte at least, which is the same to x86.
         b.line(f"store {ty} {packet}, ptr {place}, align 1")
 
-    def halves(self, index: Node) -> Halves:
-        """Look whether lanes, all of which are active, lie on two runs."""
-        low, b = self.low, self.low.b
-        step, last = self.found[index].step, b.width - 1
-        ty, bits = b.type(UINT32), f"i{b.width}"
-        move = b.sub if step > 0 else b.add
-        starts = move(UINT32, self.vector(index), low.lane_numbers())
-        ends = [lane_of(b, ty, starts, lane) for lane in (0, last)]
-        first, second = (b.spread("i32", end) for end in ends)
-        before = b.narrow(b.compare("eq", UINT32, starts, first))
-        one = mask_bits(b, before)
-        other = mask_bits(b, b.narrow(b.compare("eq", UINT32, starts, second)))
-        both = b.emit(f"or {bits} {one}, {other}")
-        # The first run's lanes come first: the last lane that writes an entry stays.
-        after = b.emit(f"add {bits} {one}, 1")
-        mixed = b.emit(f"and {bits} {one}, {after}")
-        held = self.ends.every(
-            [
-                b.emit(f"icmp eq {bits} {both}, -1"),
-                b.emit(f"icmp eq {bits} {mixed}, 0"),
-            ]
-        )
-        lanes = before, b.narrow(b.compare("ne", UINT32, starts, first))
-        begins = self._begin(ends[0], step), self._begin(ends[1], step)
-        return Halves(held, begins, lanes, step)
 
-    def store_halves(self, element: str, value: str, base: str, on: Halves) -> None:
-        """Store a packet of entries, from the lanes in order, to two runs."""
-        b = self.low.b
-        packet = _turned(b, f"<{b.width} x {element}>", value, on.step)
-        for begin, lanes in zip(on.begins, on.lanes, strict=True):
-            place = b.emit(f"getelementptr {element}, ptr {base}, i64 {begin}")
-            mask = _turned(b, f"<{b.width} x i1>", lanes, on.step)
-            store_call(b, element, packet, place, mask)
-
-
-def _turned(b: Builder, ty: str, packet: str, step: int) -> str:
+def turned(b: Builder, ty: str, packet: str, step: int) -> str:
+    """Return the lanes of a run in the order of memory, or back."""
     lanes = range(b.width - 1, -1, -1)
     return b.shuffle(ty, packet, packet, lanes) if step < 0 else packet

@@ -45,21 +45,26 @@ class PacketState(Lowering):
         """Lower a node, whose operands have been lowered, wherever it is wanted."""
         super().node(node)
 
+    @contextmanager
+    def scalar_code(self) -> Iterator[Builder]:
+        """Write code of scalars, among that of packets."""
+        b, outer = self.scalar_builder, self.b
+        b.lines, b._next = outer.lines, outer._next
+        yield b
+        outer._next = b._next
+
     def compute_scalar(self, node: Node, args: list[str]) -> str:
         """Compute what an operation or a conversion is in one lane, or in all."""
-        b, outer, op = self.scalar_builder, self.b, node.op
-        b.lines, b._next = outer.lines, outer._next
+        op = node.op
         operand_type = node.type if op is SELECT else node.deps[0].type
-        if op is CAST:
-            result = b.cast(operand_type, args[0], node.type)
-        elif op is BITCAST:
-            result = b.bitcast(operand_type, args[0], node.type)
-        else:
+        with self.scalar_code() as b:
+            if op is CAST:
+                return b.cast(operand_type, args[0], node.type)
+            if op is BITCAST:
+                return b.bitcast(operand_type, args[0], node.type)
             assert op.lower is not None
             attr = () if node.attr is None else (node.attr,)
-            result = op.lower(b, operand_type, *args, *attr)
-        outer._next = b._next
-        return result
+            return op.lower(b, operand_type, *args, *attr)
 
     def is_full_packet(self) -> str:
         """Return whether all lanes are elements."""

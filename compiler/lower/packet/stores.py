@@ -5,7 +5,8 @@ as mostly all lanes are active. Where loops take a kernel's time, a loop over th
 does, which is a quarter of the code. (AVX-512 has an instruction for scatters, which
 takes more than twice as long.) Neighbouring writes under one mask, like those of an
 array's components, wait for each other and share that test or loop. Those that go to
-runs of entries (`runs`) are one store. Writes that combine are in `access`.
+runs of entries (`runs`) are one store, or one a row (`rows`). Writes that combine are
+in `access`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
+from lumijit.compiler.lower.packet.ends import Span
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
-from lumijit.compiler.lower.packet.runs import Runs
+from lumijit.compiler.lower.packet.rows import Rows
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import UINT32
 
@@ -40,9 +42,10 @@ class Write:
 class Stores:
     """The plain writes of one packet kernel."""
 
-    def __init__(self, low: PacketState, runs: Runs) -> None:
+    def __init__(self, low: PacketState, rows: Rows) -> None:
         self.low = low
-        self.runs = runs
+        self.rows = rows
+        self.runs = rows.runs
         self.waiting: list[Write] = []
         self.targets: set[Node] = set()
         # The mask of the writes that wait, and that of the active lanes.
@@ -96,7 +99,7 @@ class Stores:
             if is_short or not places:
                 self._by_lane(writes, mask)
             else:
-                self._apart(writes, mask)
+                self._apart(writes, mask, done)
         b.branch(done)
         b.block(done)
 
@@ -107,50 +110,39 @@ class Stores:
         else:
             self.runs.store(write.element, write.value, write.base, write.index)
 
-    def _apart(self, writes: list[Write], mask: Node) -> None:
-        """Write lanes that may all be active, to any entries."""
+    def _apart(self, writes: list[Write], mask: Node, done: str) -> None:
+        """Write lanes that may all be active, to any entries; the end is `done`."""
         b = self.low.b
-        active = b.narrow(self._active(mask))
-        is_full = b.emit(f"icmp eq i{b.width} {mask_bits(b, active)}, -1")
-        for write in writes:
-            self.runs.vector(write.index)
-        full, some, stored = (b.label(s) for s in ("full", "some", "stored"))
-        self.low.cross_mask()
-        b.branch_if(is_full, full, some)
-        b.block(full)
-        if b.target.has_masks:
-            self._two_runs(writes, stored)
-        if b.width > MANY_LANES:
-            b.branch(some)
-        else:
+        self._by_row(writes, mask, done)
+        if b.width <= MANY_LANES:
+            full, some = b.label("full"), b.label("some")
+            active = b.narrow(self._active(mask))
+            is_full = b.emit(f"icmp eq i{b.width} {mask_bits(b, active)}, -1")
+            for write in writes:
+                self.runs.vector(write.index)
+            self.low.cross_mask()
+            b.branch_if(is_full, full, some)
+            b.block(full)
             for write in writes:
                 self._lanes(write)
-            b.branch(stored)
-        b.block(some)
+            b.branch(done)
+            b.block(some)
         self._by_lane(writes, mask)
-        b.branch(stored)
-        b.block(stored)
 
-    def _two_runs(self, writes: list[Write], stored: str) -> None:
-        """Write all lanes, and go on at `stored`, if they lie on two runs each.
+    def _by_row(self, writes: list[Write], mask: Node, done: str) -> None:
+        """Write row after row, if all go to rows and lanes are active; then to `done`.
 
-        The first lanes do on one and the others on another where a row ends.
+        What follows may write the same once more.
         """
-        b, runs = self.low.b, self.runs
-        places = dict.fromkeys(w.index for w in writes if runs.line(w.index))
-        halves = {place: runs.halves(place) for place in places}
-        split, apart = b.label("split"), b.label("apart")
-        held = runs.ends.every(half.held for half in halves.values())
-        b.branch_if(held, split, apart)
-        b.block(split)
-        for write in writes:
-            half = halves.get(write.index)
-            if half is None:
-                self._lanes(write)
-            else:
-                runs.store_halves(write.element, write.value, write.base, half)
-        b.branch(stored)
-        b.block(apart)
+        if any(self.runs.line(write.index) is None for write in writes):
+            return
+
+        def store(span: Span, lanes: str) -> list[str]:
+            for w in writes:
+                self.rows.store(w.element, w.value, w.base, w.index, span, lanes)
+            return []
+
+        self.rows.each([write.index for write in writes], (mask,), done, store)
 
     def _active(self, mask: Node) -> str:
         return self.low.under_mask(self.runs.vector(mask))
