@@ -3,6 +3,11 @@ cimport cython
 from lumijit.runtime.pages cimport Block
 
 
+cdef extern from "Python.h":
+    ctypedef class weakref.ReferenceType [object PyWeakReference]:
+        pass
+
+
 cdef class _Statistics:
     cdef public Py_ssize_t taken_bytes
     cdef public Py_ssize_t live_bytes
@@ -11,6 +16,7 @@ cdef class _Statistics:
     cdef public Py_ssize_t allocation_count
 
 
+@cython.freelist(256)
 cdef class Buffer:
     cdef object __weakref__
     cdef public object address
@@ -21,10 +27,18 @@ cdef class Buffer:
     cdef public object _owner
 
 
-@cython.locals(block=Block, statistics=_Statistics)
+cdef class _Claim(ReferenceType):
+    cdef public Block block
+    cdef public object key
+    cdef public object owner
+    cdef public object size_bytes
+
+
+@cython.locals(block=Block, claim=_Claim, statistics=_Statistics)
 cpdef _collect(object _buffer=*)
 
 @cython.locals(
-    buffer=Buffer, block=Block, free=list, statistics=_Statistics, live=Py_ssize_t,
+    buffer=Buffer, block=Block, claim=_Claim, free=list, fitting=dict,
+    statistics=_Statistics, live=Py_ssize_t,
 )
 cpdef Buffer allocate(object size_bytes, bint is_for_host=*)

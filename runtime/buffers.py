@@ -21,7 +21,7 @@ import itertools
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Final
-from weakref import ref
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class Buffer:
         return f"<{kind}Buffer of {self.size_bytes} bytes at {self.address:#x}>"
 
 
-class _Claim(ref[Buffer]):
+class _Claim(ReferenceType):  # type: ignore[type-arg]
     """What a buffer has, told apart from the buffer: it goes to `_dead` with that.
 
     A method `__del__` may be cut short by Ctrl-C, which then is lost, too.
@@ -248,7 +248,8 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.size_bytes = size_bytes
     buffer.ticket, buffer._owner = 0, None
-    free = _fitting.get(size_bytes) or _fitting_blocks(size_bytes)
+    fitting = _fitting
+    free = fitting.get(size_bytes) or _fitting_blocks(size_bytes)
     if not free or (is_for_host and not _prefer_idle(free)):
         _add_block(size_bytes)
     claim = _Claim(buffer, _mourn)

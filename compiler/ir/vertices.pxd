@@ -3,6 +3,7 @@ cimport cython
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.value_numbering cimport ref
+from lumijit.runtime.buffers cimport ReferenceType
 from lumijit.runtime.dtypes cimport DType
 
 
@@ -23,6 +24,13 @@ cdef class Vertex:
     cdef public object mode
     cdef public object where
 
+
+cdef class _Variable(ReferenceType):
+    cdef public object serial
+
+
+@cython.locals(variable=_Variable)
+cpdef keep_gradient(Vertex vertex)
 
 @cython.locals(
     made=Vertex, own=object, dep=Node, operand=Vertex, users=list, position=Py_ssize_t,

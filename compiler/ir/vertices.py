@@ -10,11 +10,9 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 from typing import Any
-from weakref import ref
+from weakref import ReferenceType, ref
 
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
@@ -244,10 +242,22 @@ def add_variable(node: Node) -> None:
         chosen.include(vertex)
 
 
+class _Variable(ReferenceType):  # type: ignore[type-arg]
+    """A reference to a variable, which is forgotten when that dies."""
+
+    __slots__ = ("serial",)
+    serial: int
+
+
+def _forget(variable: _Variable) -> None:
+    variables.pop(variable.serial, None)
+
+
 def keep_gradient(vertex: Vertex) -> None:
     """Make a vertex a variable: traversals leave its gradient, and what it is of."""
-    key = vertex.serial
-    variables[key] = weakref.ref(vertex, partial(variables.pop, key))
+    variable = _Variable(vertex, _forget)
+    variable.serial = vertex.serial
+    variables[vertex.serial] = variable
 
 
 def add_argument(node: Node, initial: Node | None) -> None:

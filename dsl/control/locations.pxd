@@ -1,3 +1,6 @@
+cimport cython
+
+
 cdef class Location:
     cdef public object before
     cdef public object label
@@ -46,6 +49,9 @@ cdef class Variable(Location):
 
 cdef class Globals(Location):
     cdef public object names
+
+    @cython.locals(owner=dict, before=dict, is_same=bint)
+    cpdef bint is_same(self) except -1
 
 
 cdef bint _are_same(object now, dict before) except -1

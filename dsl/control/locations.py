@@ -7,7 +7,6 @@ Which places a construct can reach is up to `reachability`.
 from __future__ import annotations
 
 import gc
-from itertools import repeat
 from operator import is_
 from types import CellType, FunctionType
 from typing import Any
@@ -350,8 +349,12 @@ class Globals(Location):
 
     def is_same(self) -> bool:
         """Tell whether the variables hold the very objects that they held."""
-        now = map(self.owner.get, self.names, repeat(MISSING))
-        return all(map(is_, now, self.before.values()))
+        owner: dict[str, Any] = self.owner
+        before: dict[str, Any] = self.before
+        is_same = True
+        for name, held in before.items():
+            is_same = is_same and owner.get(name, MISSING) is held
+        return is_same
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""

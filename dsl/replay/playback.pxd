@@ -3,6 +3,7 @@ cimport cython
 from lumijit.compiler.ir cimport trace, vertices
 from lumijit.compiler.ir.effects cimport wrap
 from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.vertices cimport Vertex
 from lumijit.pytree cimport Parts
 from lumijit.runtime cimport buffers, workers
 from lumijit.runtime.buffers cimport Buffer
@@ -35,6 +36,7 @@ cdef class Recording:
     @cython.locals(node=Node, same=Node)
     cpdef list _made(self, list inputs, list outputs, list stored)
 
+    @cython.locals(before=list, grads=list, vertex=Vertex)
     cpdef _leave(self, object place, list inputs, list arrays, list nodes, list values)
 
 

@@ -15,6 +15,7 @@ from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.launch import evaluate
 from lumijit.control.locations import Items, Location
 from lumijit.instance_registry import note_contents
@@ -245,13 +246,16 @@ class Recording:
     ) -> None:
         """Leave what the function leaves; cut short, nothing has changed."""
         undo: list[tuple[Any, Any]] = []
+        before = [(arrays[k], arrays[k]._node) for k, _ in self.changed]
+        grads: list[tuple[Vertex, Node | None]] = []
+        for k, _ in self.gradients:
+            vertex = inputs[k].vertex
+            assert vertex is not None
+            grads.append((vertex, vertex.grad))
         try:
             for k, made in self.changed:
-                undo.append((arrays[k]._become, (arrays[k]._node,)))
                 arrays[k]._become(nodes[made])
-            for k, grad in self.gradients:
-                vertex = inputs[k].vertex
-                undo.append((setattr, (vertex, "grad", vertex.grad)))
+            for (vertex, _), (_, grad) in zip(grads, self.gradients, strict=True):
                 vertex.grad = None if grad is None else nodes[grad]
             for put, value in zip(self.puts, values, strict=True):
                 where = place(put.place)
@@ -265,6 +269,10 @@ class Recording:
         except BaseException:
             for function, operands in reversed(undo):
                 function(*operands)
+            for vertex, arrived in grads:
+                vertex.grad = arrived
+            for array, node in before:
+                array._become(node)
             raise
 
 

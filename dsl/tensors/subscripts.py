@@ -95,10 +95,10 @@ def is_mask(index: Any, depth: int = 0) -> bool:
         return index._spec.dtype is BOOL
     if isinstance(index, list):
         check_nesting(depth)
-        return bool(index) and all(
-            is_mask(item, depth + 1) and not isinstance(item, ArrayBase)
-            for item in index
-        )
+        for item in index:
+            if isinstance(item, ArrayBase) or not is_mask(item, depth + 1):
+                return False
+        return bool(index)
     if initialize.offers_array(index):
         return bool(np.asarray(index).dtype == np.bool_)
     return isinstance(index, (bool, np.bool_))
@@ -150,12 +150,15 @@ class _Selection:
 
     def _expanded(self, indices: tuple[Any, ...]) -> list[Any]:
         """Write the ellipsis out as full slices."""
-        dots = [k for k, index in enumerate(indices) if index is Ellipsis]
+        dots, used = [], 0
+        for k, index in enumerate(indices):
+            if index is Ellipsis:
+                dots.append(k)
+            used += self._count(index)
         if len(dots) > 1:
             raise ArrayIndexError(
                 self.construct, "several ellipses (...)", "keep one of them."
             )
-        used = sum(self._count(index) for index in indices)
         if used > len(self.sizes):
             raise ArrayIndexError(
                 self.construct,
@@ -170,7 +173,9 @@ class _Selection:
         """Return how many dimensions an index takes."""
         if index is None or index is Ellipsis:
             return 0
-        return len(mask_shape(index)) if is_mask(index) else 1
+        if index.__class__ is slice or not is_mask(index):
+            return 1
+        return len(mask_shape(index))
 
     def _take(self, place: int, index: Any, axis: int) -> int:
         """Take one index; return how many dimensions of the tensor it took."""

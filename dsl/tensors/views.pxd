@@ -5,6 +5,19 @@ from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.ops.record cimport Op
 
 
+cdef class View:
+    cdef public tuple shape
+    cdef public object start
+    cdef public tuple runs
+    cdef public object size
+    cdef public bint is_known
+    cdef public list _joined
+
+    cpdef bint is_all_of(self, object size) except -1
+
+    cpdef View forwards(self)
+
+
 @cython.locals(result=Node, rest=Node, coordinate=Node, offset=Node)
 cdef Node _positions(Node number, object start, list runs)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,26 +34,44 @@ OUTSIDE = 1 << 31
 _WRAP = 1 << 32
 
 
-class View(NamedTuple):
+class View:
     """Entries of a flat array: `start`, and the size and step of each dimension.
 
     A step is the distance of neighbours, or a flat array with an offset for each
     entry. `shape` may write a dimension of `runs` as several.
     """
 
+    __slots__ = ("_joined", "is_known", "runs", "shape", "size", "start")
     shape: Shape
     start: int
     runs: tuple[tuple[int, Any], ...]
+    size: int  # the number of entries
+    is_known: bool  # whether all positions are known while tracing
+    _joined: list[tuple[int, Any]]  # runs, those that follow each other evenly as one
 
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        return math.prod(self.shape)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether all positions are known while tracing."""
-        return not any(isinstance(step, ArrayBase) for _, step in self.runs)
+    def __init__(
+        self, shape: Shape, start: int, runs: tuple[tuple[int, Any], ...]
+    ) -> None:
+        self.shape = shape
+        self.start = start
+        self.runs = runs
+        self.size = math.prod(shape)
+        self.is_known = True
+        self._joined = joined = []
+        before = None
+        for run in runs:
+            size, step = run
+            if isinstance(step, ArrayBase):
+                self.is_known = False
+                before = None
+            elif size == 1:
+                continue
+            elif before is not None and before[1] == step * size:
+                joined.pop()
+                run = before = (before[0] * size, step)
+            else:
+                before = run
+            joined.append(run)
 
     @property
     def is_injective(self) -> bool:
@@ -64,37 +82,22 @@ class View(NamedTuple):
         """Tell whether these are the entries of an array of `size`, in order."""
         if not self.is_known or self.size != size:
             return False
-        return size == 0 or self._joined() in ([(size, 1)], [])
+        return size == 0 or self._joined in ([(size, 1)], [])
 
     def forwards(self) -> View:
         """Return the same entries in an order that goes back along no dimension."""
-        back = [not isinstance(step, ArrayBase) and step < 0 for _, step in self.runs]
-        if not any(back):
-            return self
-        start, runs = self.start, []
-        for (size, step), is_back in zip(self.runs, back, strict=True):
-            start += (size - 1) * step if is_back else 0
-            runs.append((size, -step if is_back else step))
-        return View(self.shape, start, tuple(runs))
-
-    def _joined(self) -> list[tuple[int, Any]]:
-        """Return the runs, those that follow each other evenly as one."""
-        joined: list[tuple[int, Any]] = []
+        start, runs, has_changed = self.start, [], False
         for size, step in self.runs:
-            if size == 1 and not isinstance(step, ArrayBase):
-                continue
-            if joined and not isinstance(step, ArrayBase):
-                outer_size, outer_step = joined[-1]
-                is_even = not isinstance(outer_step, ArrayBase)
-                if is_even and outer_step == step * size:
-                    joined[-1] = (outer_size * size, step)
-                    continue
-            joined.append((size, step))
-        return joined
+            if not isinstance(step, ArrayBase) and step < 0:
+                start += (size - 1) * step
+                step = -step
+                has_changed = True
+            runs.append((size, step))
+        return View(self.shape, start, tuple(runs)) if has_changed else self
 
     def positions(self, dtype: type[Any]) -> Any:
         """Return where the entries lie, as integers of a flat 32-bit unsigned type."""
-        total, runs = self.size, self._joined()
+        total, runs = self.size, self._joined
         if total == 0 or _is_one_entry(runs):
             return full(dtype, self.start % _WRAP, total)
         if dtype._spec.is_jit:
