@@ -76,11 +76,18 @@ def _advice(array: Array, key: Any) -> str:
     return f"convert it to an array first, here with {cls.__name__}(…)."
 
 
+# Classes of arrays, and types of values that can be written into them as they are.
+_ASSIGNED: set[tuple[type[Any], type[Any]]] = set()
+
+
 def assigned(array: Array, value: Any) -> Array:
     """Convert a value to the class of the array into which it is written."""
     cls = type(array)
-    if type(value) is cls:
+    kind = type(value)
+    if kind is cls:
         return value
+    if (cls, kind) in _ASSIGNED:
+        return cls(value)
     construct = f"{cls.__name__}[…] = value"
     spec = promotion.common_spec((array, value), construct)
     if spec.dtype is not array._spec.dtype or spec.outer != array._spec.outer:
@@ -91,6 +98,8 @@ def assigned(array: Array, value: Any) -> Array:
             f"dimensions {spec.outer}",
             f"convert the value to {cls.__name__} first.",
         )
+    if promotion.is_told_by_type(kind):
+        _ASSIGNED.add((cls, kind))
     return cls(value)
 
 

@@ -351,12 +351,17 @@ def at_address(address: int) -> Buffer | None:
     """Return the live buffer that begins at an address, if there is one."""
     block = _blocks.get(address)
     if block is not None:
-        return block.claim() if isinstance(block.claim, _Claim) else None
+        return _owner(block.claim) if isinstance(block.claim, _Claim) else None
     for claim in list(_foreign.values()):
-        buffer = claim()
+        buffer = _owner(claim)
         if buffer is not None and buffer.address == address:
             return buffer
     return None
+
+
+def _owner(claim: _Claim) -> Buffer | None:
+    owner: Buffer | None = claim()
+    return owner
 
 
 def _pace(size_bytes: int) -> None:

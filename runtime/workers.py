@@ -154,12 +154,12 @@ def pool_address() -> int:
 
 def last_ticket() -> int:
     """Return the ticket of the last job submitted; 0 if there was none."""
-    return running.last_ticket() if running is not None else 0
+    return running.words[0] if running is not None else 0
 
 
 def completed_ticket() -> int:
     """Return the ticket up to which all jobs have completed."""
-    return running.completed_ticket() if running is not None else 0
+    return running.words[pool_layout.COMPLETED // 8] if running is not None else 0
 
 
 def wait(ticket: int) -> None:

@@ -1,3 +1,5 @@
+cimport cython
+
 from lumijit.compiler.ir.nodes cimport Node
 
 
@@ -19,3 +21,6 @@ cdef class Holder:
 
 
 cpdef object wrap(object cls, Node node)
+
+@cython.locals(before=Node)
+cpdef bint joins(Node node) except -1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lumijit.compiler.ir import ranges, trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.runtime.dtypes import DType
 
@@ -45,18 +48,25 @@ def _divide_by_multiplying(n: Node, divisor: int) -> Node:
     `emit.division` says how. There are two forms for unsigned numbers, so that most
     other divisors give the same kernel.
     """
-    t, bits = n.type, n.type.bits
+    t = n.type
     magnitude = abs(divisor)
     if _is_power(t, divisor):
         return _shift_right(n, divisor.bit_length() - 1)
+    op, factor, shift = _product(t, magnitude)
+    # (It is an integer of the type, so what is above its bits is left out.)
+    found = trace.emit3(op, n, trace.literal(t, factor), trace.literal(t, shift))
+    return trace.emit1(ar.NEG, found) if divisor < 0 else found
+
+
+@lru_cache(1024)
+def _product(t: DType, magnitude: int) -> tuple[Op, int, int]:
+    """Return by which operation a divisor is, and its factor and shift."""
     log = max((magnitude - 1).bit_length(), 1)
-    unit = 1 << (bits + log - 1)
+    unit = 1 << (t.bits + log - 1)
     op, factor = ar.QUOTIENT, unit // magnitude + 1
     if not t.is_signed and factor * magnitude - unit > 1 << (log - 1):
         op, factor = ar.LONG_QUOTIENT, 2 * unit // magnitude + 1
-    # (It is an integer of the type, so what is above its bits is left out.)
-    found = trace.emit3(op, n, _int(t, factor), _int(t, log - 1))
-    return trace.emit1(ar.NEG, found) if divisor < 0 else found
+    return op, t.wrap(factor), log - 1
 
 
 def _is_power(t: DType, divisor: int) -> bool:

@@ -14,3 +14,6 @@ cpdef bint evaluate_all(object nodes) except -1
 
 @cython.locals(launch=Launch)
 cpdef object _run(list wanted)
+
+@cython.locals(node=Node)
+cdef object _grouped(list wanted, list versions)

@@ -117,10 +117,12 @@ def evaluate(nodes: Iterable[Node]) -> bool:
         try:
             if scheduled:
                 state.scheduled = {}
+                given = {id(node) for node in wanted}
                 for entry in scheduled.values():
                     found = entry()
-                    if found is not None and found.op is not EVALUATED:
-                        wanted.append(found)
+                    if found is None or found.op is EVALUATED or id(found) in given:
+                        continue
+                    wanted.append(found)
             if reports:
                 wanted += delivery.nodes()
             if wanted:
@@ -218,6 +220,9 @@ def _grouped(
 ) -> Collection[tuple[list[Node], list[Node]]]:
     """Return outputs and effects by their size; note the versions to be made."""
     groups: dict[int, tuple[list[Node], list[Node]]] = {}
+    if len(wanted) == 1 and wanted[0].op is WRITTEN:
+        versions += wanted
+        return (([], [wanted[0].deps[0]]),)
     for node in dict.fromkeys(wanted):
         kind = 0
         if node.op is WRITTEN:

@@ -194,13 +194,19 @@ def _written_versions(
     launch: Launch, versions: Sequence[Node]
 ) -> list[tuple[Node, buffers.Buffer]]:
     """Return what arrays are after the writes, with the memory of each."""
-    executed = set(map(id, launch.effects))
-    found = [n for n in versions if n.op is WRITTEN and id(n.deps[0]) in executed]
+    executed = {id(effect) for effect in launch.effects}
+    found = []
+    for node in versions:
+        if node.op is WRITTEN and id(node.deps[0]) in executed:
+            found.append(node)
     for effect in launch.effects:
         if effect.op in REGIONS:
             found += [n for n in users(effect) if n.op is WRITTEN]
-    bound = [(node, launch.written.get(id(target_root(node)))) for node in found]
-    return [(n, memory_for(n) if buffer is None else buffer) for n, buffer in bound]
+    bound = []
+    for node in found:
+        buffer = launch.written.get(id(target_root(node)))
+        bound.append((node, memory_for(node) if buffer is None else buffer))
+    return bound
 
 
 def _settle_effects(launch: Launch) -> None:

@@ -2,6 +2,7 @@ cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.compiler.plan.program cimport Destination
 from lumijit.runtime cimport workers
 from lumijit.runtime.buffers cimport Buffer
 
@@ -33,8 +34,11 @@ cdef class Launch:
 
 @cython.locals(
     output=Node, node=Node, op=Op, key=list, values=list, targets=list, numbers=dict,
-    reached=list, count=Py_ssize_t, size=Py_ssize_t, buffer=Buffer,
+    reached=list, count=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
 )
 cpdef Launch describe(
     list outputs, object effects, object expand_limit, object shared=*
 )
+
+@cython.locals(root=Node, other=Destination, target=Destination)
+cdef Destination _target(Node effect, list targets, object shared)

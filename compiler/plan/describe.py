@@ -208,8 +208,10 @@ def describe(
         # (In a region, how often they are written to isn't known.)
         if inside:
             return None
-        for target, effect in zip(targets, effects, strict=True):
-            target.private_op = private_op(target, [effect.attr], size, expand_limit)
+        for k in range(len(targets)):
+            target = targets[k]
+            writes = [effects[k].attr]
+            target.private_op = private_op(target, writes, size, expand_limit)
             key.append(target.private_op)
     may_stream = 8 * size * len(numbers) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
@@ -275,8 +277,9 @@ def _target(
     else:
         is_shared = id(effect.deps[0]) in shared
     (root,) = written_deps(effect)
-    if any(other.root is root for other in targets):
-        return None
+    for other in targets:
+        if other.root is root:
+            return None
     target = Destination(root, is_shared)
     targets.append(target)
     return target

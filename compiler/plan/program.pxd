@@ -1,1 +1,11 @@
-# Compiled as it is: nothing in it has a C type.
+from lumijit.compiler.ir.nodes cimport Node
+
+
+cdef class Destination:
+    cdef public Node root
+    cdef public bint is_dense
+    cdef public bint is_shared
+    cdef public object private_op
+
+
+cpdef Node target_root(Node node)

@@ -373,8 +373,6 @@ def private_op(
         expand_limit: the most entries of a target for which copies are made.
         is_repeated: whether a loop may carry them out several times.
     """
-    if not targets.in_use().has_private_copies or is_lone(writes, is_repeated):
-        return None
     ops = set()
     is_forced = False
     values = 0
@@ -386,7 +384,9 @@ def private_op(
         is_forced |= found.mode == "expand"
         target.is_dense |= isinstance(found, Outer)
         values += size * found.entries
-    if len(ops) != 1:
+    if len(ops) != 1 or is_lone(writes, is_repeated):
+        return None
+    if not targets.in_use().has_private_copies:
         return None
     count = target.root.size
     entries = count * copies_of(target) * workers.slot_count()

@@ -227,7 +227,7 @@ class TensorArray(ArrayBase):
         shape = new._shape
         while len(shape) > len(where.shape) and shape[0] == 1:
             shape = shape[1:]
-        if not broadcasts(shape, where.shape):
+        if shape and not broadcasts(shape, where.shape):
             raise _wrong_value(self, where.shape, new._shape)
         if math.prod(shape) != 1 and shape != where.shape:
             new = broadcast(shape, where.shape).entries(new._flat)
