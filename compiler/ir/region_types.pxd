@@ -1,6 +1,27 @@
 cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.ops.record cimport Op
+
+
+cdef class Block:
+    cdef readonly tuple nodes
+    cdef readonly tuple outputs
+    cdef object _weight
+    cdef object _last_access
+
+
+cdef class Region:
+    cdef object __weakref__
+    cdef readonly Op op
+    cdef readonly tuple args
+    cdef readonly tuple blocks
+    cdef readonly object label
+    cdef readonly object operands
+    cdef readonly object key
+    cdef readonly bint is_consumed
+    cdef readonly object bound
+    cdef object _is_returning
 
 
 @cython.locals(

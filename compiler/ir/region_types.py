@@ -10,7 +10,6 @@ operands, and with these all nodes inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction, joins
@@ -20,31 +19,36 @@ from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.ops.record import Op, Operands, region_operands
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, REGIONS
 from lumijit.compiler.ir.roles import is_returning
-from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.dtypes import BOOL
 
 Nodes = tuple[Node, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Block:
     """Straight-line code of a region: nodes in order, then its results."""
 
-    nodes: Nodes
-    outputs: Nodes
+    __slots__ = ("_last_access", "_weight", "nodes", "outputs")
 
-    @cached_property
+    def __init__(self, nodes: Nodes, outputs: Nodes) -> None:
+        self.nodes = nodes
+        self.outputs = outputs
+        self._weight = self._last_access = -1
+
+    @property
     def weight(self) -> int:
         """How many operations there are, in regions inside as well."""
-        return sum(map(weight, self.nodes))
+        if self._weight < 0:
+            self._weight = sum(map(weight, self.nodes))
+        return self._weight
 
-    @cached_property
+    @property
     def last_access(self) -> int:
         """When its code has accessed local memory last, by number; 0: never."""
-        return max(map(access_of, self.nodes), default=0)
+        if self._last_access < 0:
+            self._last_access = max(map(access_of, self.nodes), default=0)
+        return self._last_access
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Region:
     """A loop, a branch or a call.
 
@@ -61,22 +65,50 @@ class Region:
     the program says so.
     """
 
-    op: Op
-    args: Nodes
-    blocks: tuple[Block, ...]
-    label: str
-    operands: Operands
-    key: Any
-    is_consumed: bool = False
-    bound: int | None = None
+    __slots__ = (
+        "__weakref__",
+        "_is_returning",
+        "args",
+        "blocks",
+        "bound",
+        "is_consumed",
+        "key",
+        "label",
+        "op",
+        "operands",
+    )
 
-    @cached_property
+    def __init__(
+        self,
+        op: Op,
+        args: Nodes,
+        blocks: tuple[Block, ...],
+        label: str,
+        operands: Operands,
+        key: Any,
+        is_consumed: bool,
+        bound: int | None,
+    ) -> None:
+        self.op = op
+        self.args = args
+        self.blocks = blocks
+        self.label = label
+        self.operands = operands
+        self.key = key
+        self.is_consumed = is_consumed
+        self.bound = bound
+        self._is_returning: bool | None = None
+
+    @property
     def is_returning(self) -> bool:
         """Whether a write inside returns what it finds."""
-        nodes = (node for block in self.blocks for node in block.nodes)
-        return any(
-            n.attr.is_returning if n.op in REGIONS else is_returning(n) for n in nodes
-        )
+        if self._is_returning is None:
+            nodes = [node for block in self.blocks for node in block.nodes]
+            self._is_returning = any(
+                n.attr.is_returning if n.op in REGIONS else is_returning(n)
+                for n in nodes
+            )
+        return self._is_returning
 
     @property
     def header(self) -> Block:

@@ -151,7 +151,7 @@ def _finish(
     label: str,
 ) -> Node:
     """Make the region node in the current scope and publish its writes."""
-    heads_ids = set(map(id, heads))
+    heads_ids = {id(head) for head in heads}
     values = [*heads]
     values += [n for k, n in captures.values.items() if k not in heads_ids]
     sources = list(captures.pointers.values())
@@ -205,26 +205,34 @@ def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
 
 def _region_size(op: Op, blocks: Sequence[Block], values: list[Node]) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
-    nodes = [n for block in blocks for n in block.nodes]
-    # A version has the size of its array, however many elements write to it.
-    inside = [n for n in nodes if n.op is not WRITTEN]
-    seen = {n.size for n in (*values, *inside)} - {1}
+    seen = {n.size for n in values}
+    for block in blocks:
+        for n in block.nodes:
+            # A version has the size of its array, however many elements write to it.
+            if n.op is not WRITTEN:
+                seen.add(n.size)
+    seen.discard(1)
     if len(seen) > 1:
-        mixed = tuple(n for n in (*values, *inside) if n.size != 1)
-        raise trace.size_mismatch(op, mixed[:8])
+        nodes = [*values, *[n for block in blocks for n in block.nodes]]
+        mixed = [n for n in nodes if n.size != 1 and n.op is not WRITTEN]
+        raise trace.size_mismatch(op, tuple(mixed[:8]))
     return seen.pop() if seen else 1
 
 
 def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     """Replace the versions made inside by one that depends on the region."""
     current = trace.state.scope
-    positions = {id(t): k for k, t in enumerate(targets)}
-    blocks = node.attr.blocks if node.vertex is not None else ()
-    is_tracked = any(tracked_writes(block.nodes) for block in blocks)
     holders: dict[int, tuple[Any, Node]] = {}
     for inner in scopes:
         holders.update(inner.writes)
-    if holders and current is not ROOT:
+    if not holders:
+        for inner in scopes:
+            forget(inner)
+        return
+    positions = {id(t): k for k, t in enumerate(targets)}
+    blocks = node.attr.blocks if node.vertex is not None else ()
+    is_tracked = any(tracked_writes(block.nodes) for block in blocks)
+    if current is not ROOT:
         current.effects.append(node)
     for key, (holder, original) in holders.items():
         position = positions[id(original)]
@@ -308,9 +316,10 @@ def close_loop(
     _check_single_version([inner])
     buffers = local.loop_state(inner)
     count = len(args)
-    inits = (*inits, *(b.initial for b in buffers))
-    args = (*args, *(b.argument for b in buffers))
-    outputs = (*outputs, *(b.output for b in buffers))
+    if buffers:
+        inits = (*inits, *[b.initial for b in buffers])
+        args = (*args, *[b.argument for b in buffers])
+        outputs = (*outputs, *[b.output for b in buffers])
     if vertices.variables:
         _check_isolated(args, outputs, inner)
     captures = Captures()
@@ -328,13 +337,18 @@ def close_loop(
             for key, (holder, original) in inner.writes.items()
         }
     _note_targets(inner, captures)
-    used = {id(d) for node in (*header.nodes, *nodes) for d in node.deps}
-    used.update(id(o) for a, o in zip(args, outputs, strict=True) if o is not a)
-    used.add(id(cond))
+    used = {id(cond)}
+    for found in (header.nodes, nodes):
+        for node in found:
+            for dep in node.deps:
+                used.add(id(dep))
+    changed = [k for k, arg in enumerate(args) if outputs[k] is not arg]
+    for k in changed:
+        used.add(id(outputs[k]))
     kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
-    body = Block(nodes, tuple(outputs[k] for k in kept))
-    heads = tuple(inits[k] for k in kept)
-    phis = tuple(args[k] for k in kept)
+    body = Block(nodes, tuple([outputs[k] for k in kept]))
+    heads = tuple([inits[k] for k in kept])
+    phis = tuple([args[k] for k in kept])
     node = _finish(LOOP, phis, (header, body), heads, captures, [inner], inner.label)
     results = list(inits)
     for position, k in enumerate(kept):
@@ -385,18 +399,21 @@ def close_branch(
     _check_single_version(scopes)
     buffers = local.side_versions(scopes)
     count = len(outputs[0])
-    yes, no = ((*o, *(v[k] for _, v in buffers)) for k, o in enumerate(outputs))
-    outputs = (yes, no)
+    if buffers:
+        yes, no = ([v[k] for _, v in buffers] for k in (0, 1))
+        outputs = ((*outputs[0], *yes), (*outputs[1], *no))
     captures = Captures()
     blocks = []
-    for inner, outs in zip(scopes, outputs, strict=True):
+    for side in (0, 1):
+        inner, outs = scopes[side], outputs[side]
         nodes = in_order((*inner.effects, *outs), inner, set(), captures)
         _note_targets(inner, captures)
         blocks.append(Block(nodes, outs))
     label = scopes[0].label
     node = _finish(BRANCH, (), blocks, (cond,), captures, scopes, label)
     results = []
-    for k, (a, b) in enumerate(zip(*outputs, strict=True)):
+    for k, a in enumerate(outputs[0]):
+        b = outputs[1][k]
         results.append(a if a is b else project(node, a.type, k, (a, b)))
     local.enter_versions(buffers, results[count:])
     return node, results[:count]
@@ -432,9 +449,11 @@ def project(region: Node, dtype: DType, position: int, values: Nodes) -> Node:
     `values` are what the result may be.
     """
     made = trace.make(PROJECT, dtype, region.size, (region,), position)
-    can_depend = region.vertex is not None and dtype.is_differentiable
-    if can_depend and any(value.vertex is not None for value in values):
-        vertices.track(made, vertices.RESULT, (region,), position)
+    if region.vertex is not None and dtype.is_differentiable:
+        for value in values:
+            if value.vertex is not None:
+                vertices.track(made, vertices.RESULT, (region,), position)
+                break
     if is_effect(region):
         value_numbering.note(region, made)
     return made
