@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import index
 from typing import Any
 from weakref import ref
 
@@ -211,6 +212,7 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
 
 def check_size(size: int, construct: str) -> int:
     """Return an array size given by the user, or raise for an impossible one."""
+    size = index(size)
     if size < 0:
         raise SizeError(construct, f"the size {size} is negative", "give a size >= 0.")
     if size > MAX_SIZE:

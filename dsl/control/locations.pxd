@@ -50,8 +50,8 @@ cdef class Variable(Location):
 cdef class Globals(Location):
     cdef public object names
 
-    @cython.locals(owner=dict, before=dict, is_same=bint)
+    @cython.locals(before=dict, is_same=bint)
     cpdef bint is_same(self) except -1
 
 
-cdef bint _are_same(object now, dict before) except -1
+cdef bint _are_same(object now, object before) except -1

@@ -217,7 +217,8 @@ def _size(size: Any, construct: str) -> int:
 
 def check_dimensions(construct: str, shape: Any) -> tuple[int, ...]:
     """Return a shape, or a single size, as a tuple of sizes that can be."""
-    sizes = shape if isinstance(shape, (list, tuple)) else (shape,)
+    is_list = isinstance(shape, (list, tuple, np.ndarray)) and np.ndim(shape) == 1
+    sizes = shape if is_list else (shape,)
     return tuple(_size(n, construct) for n in sizes)
 
 
@@ -355,6 +356,8 @@ def arange(
                 f"an argument is {value!r} (expected an int)",
                 "use lumijit.linspace for fractions.",
             )
+    # (Arithmetic on NumPy's integers wraps around.)
+    first, last, step = map(operator.index, (first, last, step))
     if step == 0:
         raise ArrayValueError(construct, "the step is 0", "give another step.")
     count = (last - first + step - (1 if step > 0 else -1)) // step

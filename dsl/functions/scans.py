@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -222,7 +223,7 @@ def _blocks(
     size = len(value)
     if size == 0 or op is ReduceOp.Identity:
         return value
-    _check_block(construct, size, block)
+    block = _checked_block(construct, size, block)
     if isinstance(value, HostArray):
         return type(value)(_host_blocks(op, value, block, exclusive, reverse))
     _check_readable(value, construct)
@@ -233,13 +234,22 @@ def _blocks(
     return reversed_(found) if reverse else found
 
 
-def _check_block(construct: str, size: int, block: int) -> None:
+def _checked_block(construct: str, size: int, block: int) -> int:
+    try:
+        block = operator.index(block)
+    except TypeError:
+        raise ArrayTypeError(
+            construct,
+            f"the block size is {block!r} (expected an int)",
+            "pass a whole number.",
+        ) from None
     if block < 1 or size % block:
         raise SizeError(
             construct,
             f"the size {size} is no multiple of the block size {block}",
             "choose a block size that divides the size.",
         )
+    return block
 
 
 def _host_blocks(
@@ -321,7 +331,7 @@ def block_reduce(
     if isinstance(value, NestedArray):
         items = [block_reduce(op, v, block_size, mode) for v in value]
         return wrap_nested(type(value), items)
-    _check_block(construct, len(value), block_size)
+    block_size = _checked_block(construct, len(value), block_size)
     if not isinstance(value, FlatArray):
         blocks = value._data.reshape(-1, block_size)
         with np.errstate(all="ignore"):

@@ -104,7 +104,7 @@ def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
         shape = promotion.common_spec((mask, *others), construct)
         wanted = shape.replaced(dtype=spec.dtype)
     cls = require(wanted, construct)
-    kinds = type(mask), type(a), type(b)
+    kinds = tuple(map(type, (mask, a, b)))
     is_common = issubclass(cls, NestedArray) and isinstance(mask, FlatArray)
     fits = type(mask) is cls._mask or is_common
     if all(promotion.is_told_by_type(kind) for kind in kinds):

@@ -5,13 +5,13 @@ from lumijit.tensors.views cimport View
 
 cpdef bint is_mask(object index, object depth=*) except -1
 
-cpdef View select(object construct, object dtype, tuple sizes, object key)
+cpdef View select(object construct, object dtype, object sizes, object key)
 
 cdef class _Selection:
     cdef public object construct
     cdef public object dtype
-    cdef public tuple sizes
-    cdef public tuple steps
+    cdef public object sizes
+    cdef public object steps
     cdef public object start
     cdef public list runs
     cdef public list arrays

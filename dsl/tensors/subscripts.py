@@ -85,7 +85,7 @@ def select(construct: str, dtype: type[Any], sizes: Shape, key: Any) -> View:
         sizes: the dimensions of the tensor.
         key: what stands in the subscript.
     """
-    indices = key if isinstance(key, tuple) else (key,)
+    indices = tuple(key) if isinstance(key, tuple) else (key,)
     return _Selection(construct, dtype, sizes).view(indices)
 
 

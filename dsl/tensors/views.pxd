@@ -6,7 +6,7 @@ from lumijit.compiler.ir.ops.record cimport Op
 
 
 cdef class View:
-    cdef public tuple shape
+    cdef public object shape
     cdef public object start
     cdef public tuple runs
     cdef public object size
