@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
-from lumijit.compiler.derive.new_loops import over_entries
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
@@ -25,6 +24,7 @@ from lumijit.compiler.ir.ops.logic import AND, NE, NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory
+from lumijit.compiler.record.new_loops import over_entries
 from lumijit.compiler.record.reductions import reduce_symbolically
 from lumijit.compiler.record.writes import claim
 from lumijit.runtime.dtypes import VOID

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from lumijit.compiler.derive.new_loops import traced_loop
 from lumijit.compiler.derive.recorded import Recorded
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace
@@ -25,6 +24,7 @@ from lumijit.compiler.ir.ops.logic import SHL, SHR
 from lumijit.compiler.record import local, regions
 from lumijit.compiler.record.checks import Finding
 from lumijit.compiler.record.local import Buffer
+from lumijit.compiler.record.new_loops import traced_loop
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,

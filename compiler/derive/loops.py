@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 from lumijit.compiler.derive.adjoints import Bundle, unmoved, zero
 from lumijit.compiler.derive.branching import Surroundings
 from lumijit.compiler.derive.checkpoints import undo_turns
-from lumijit.compiler.derive.new_loops import traced_loop
 from lumijit.compiler.derive.recorded import (
     Nodes,
     Recorded,
@@ -32,6 +31,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.vertices import is_tracking
+from lumijit.compiler.record.new_loops import traced_loop
 
 
 def _keyed(keys: Iterable[int], nodes: Nodes) -> State:

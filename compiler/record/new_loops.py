@@ -1,4 +1,4 @@
-"""Loops that derivatives make."""
+"""Loops that the compiler makes: of derivatives, and of sorts."""
 
 from __future__ import annotations
 

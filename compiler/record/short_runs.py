@@ -1,0 +1,185 @@
+"""Sorts short runs: each lane has one, in local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.trace import literal
+from lumijit.compiler.launch import evaluate
+from lumijit.compiler.record import local, memory
+from lumijit.compiler.record.new_loops import Nodes, traced_loop
+from lumijit.compiler.record.reductions import evaluated
+from lumijit.runtime.dtypes import UINT32, UINT64, DType
+
+# Those of all lanes of a packet lie in a core's cache, or nearly so.
+LONGEST = 4096
+# Of fewer runs, lanes have none; of fewer entries, tracing the program takes longer.
+FEWEST_RUNS = 128
+FEWEST_ENTRIES = 1 << 16
+
+
+def is_worth(size: int, run: int) -> bool:
+    """Tell whether runs of an array of a size are sorted faster so."""
+    has_many = size // run >= FEWEST_RUNS and size >= FEWEST_ENTRIES
+    return 1 < run <= LONGEST and has_many
+
+
+def sorted_places(key: Node, run: int) -> Node:
+    """Return the places of unsigned keys in their order, run by run of that length.
+
+    Of equal keys, the first comes first.
+    """
+    key = trace.from_buffer(key.type, evaluated(key), key.size)
+    runs = key.size // run
+    first = trace.emit2(ar.MUL, trace.counter(runs), _number(run))
+    result = Holder(trace.undefined(UINT32, key.size))
+    entries = (_Pairs if key.type.bits <= 32 else _Apart)(run)
+
+    def fill(k: Node) -> None:
+        place = trace.emit2(ar.ADD, first, k)
+        entries.set(k, memory.entries(key, place, _everywhere()))
+
+    def put(k: Node) -> None:
+        place = trace.emit2(ar.ADD, first, entries.place(k))
+        index = trace.emit2(ar.ADD, first, k)
+        memory.update(result, place, index, _everywhere())
+
+    _each(run, runs, fill)
+    _merge_exchange(run, runs, entries.exchange)
+    _each(run, runs, put)
+    evaluate.evaluate((result._node,))
+    return result._node
+
+
+class _Pairs:
+    """Keys of 32 bits at most, each before its place in one integer."""
+
+    def __init__(self, run: int) -> None:
+        self._pairs = _buffer(UINT64, run)
+
+    def set(self, k: Node, key: Node) -> None:
+        """Fill an entry."""
+        top = trace.emit2(lo.SHL, trace.cast_to(key, UINT64), literal(UINT64, 32))
+        pair = trace.emit2(lo.OR, top, trace.cast_to(k, UINT64))
+        local.write(self._pairs, pair, k, _everywhere())
+
+    def exchange(self, low: Node, high: Node) -> None:
+        """Put the lesser of two entries first."""
+        pair = [local.read(self._pairs, k, _everywhere()) for k in (low, high)]
+        local.write(self._pairs, trace.emit2(ar.MIN, *pair), low, _everywhere())
+        local.write(self._pairs, trace.emit2(ar.MAX, *pair), high, _everywhere())
+
+    def place(self, k: Node) -> Node:
+        """Return the place of an entry's key."""
+        pair = local.read(self._pairs, k, _everywhere())
+        mask = literal(UINT64, (1 << 32) - 1)
+        return trace.cast_to(trace.emit2(lo.AND, pair, mask), UINT32)
+
+
+class _Apart:
+    """Longer keys, and their places."""
+
+    def __init__(self, run: int) -> None:
+        self._keys = _buffer(UINT64, run)
+        self._places = _buffer(UINT32, run)
+
+    def set(self, k: Node, key: Node) -> None:
+        """Fill an entry."""
+        local.write(self._keys, key, k, _everywhere())
+        local.write(self._places, k, k, _everywhere())
+
+    def exchange(self, low: Node, high: Node) -> None:
+        """Put the lesser of two entries first; of equal keys, that of the first."""
+        ends = (low, high)
+        a, b = (local.read(self._keys, k, _everywhere()) for k in ends)
+        m, n = (local.read(self._places, k, _everywhere()) for k in ends)
+        is_later = trace.emit2(
+            lo.AND, trace.emit2(lo.EQ, a, b), trace.emit2(lo.GT, m, n)
+        )
+        swaps = trace.emit2(lo.OR, trace.emit2(lo.GT, a, b), is_later)
+        for buffer, one, other in ((self._keys, a, b), (self._places, m, n)):
+            local.write(buffer, trace.select(swaps, other, one), low, _everywhere())
+            local.write(buffer, trace.select(swaps, one, other), high, _everywhere())
+
+    def place(self, k: Node) -> Node:
+        """Return the place of an entry's key."""
+        return local.read(self._places, k, _everywhere())
+
+
+def _buffer(element: DType, run: int) -> local.Buffer:
+    return local.allocate(element, 1 << (run - 1).bit_length())
+
+
+def _everywhere() -> Node:
+    return trace.make_true(1)
+
+
+def _number(value: int) -> Node:
+    return literal(UINT32, value)
+
+
+def _each(count: int, width: int, step: Callable[[Node], None]) -> None:
+    """Do something for each number below `count`."""
+
+    def turn(state: Nodes) -> Nodes:
+        step(state[0])
+        return (trace.emit2(ar.ADD, state[0], _number(1)),)
+
+    def goes_on(state: Nodes) -> Node:
+        return trace.emit2(lo.LT, state[0], _number(count))
+
+    traced_loop("sort", width, [_number(0)], goes_on, turn)
+
+
+def _merge_exchange(
+    count: int, width: int, exchange: Callable[[Node, Node], None]
+) -> None:
+    """Have entries exchanged so that they end up in order.
+
+    By Batcher's merge exchange: Knuth, The Art of Computer Programming 3 (1998),
+    section 5.2.2, algorithm M.
+
+    Args:
+        count: how many entries there are, 2 or more.
+        width: in how many lanes.
+        exchange: puts the lower of the entries at two places at the first of them.
+    """
+    top = 1 << ((count - 1).bit_length() - 1)
+
+    def is_some(state: Nodes) -> Node:
+        return trace.emit2(lo.GT, state[-1], _number(0))
+
+    def merge(outer: Nodes) -> Nodes:
+        (p,) = outer
+
+        def compare(state: Nodes) -> Nodes:
+            q, r, distance = state
+
+            def places(number: Node) -> tuple[Node, Node]:
+                """Return the next place with the bits of `r` where `p` has some."""
+                below = trace.emit2(ar.SUB, p, _number(1))
+                low = trace.emit2(lo.AND, number, below)
+                high = trace.emit2(lo.SHL, trace.emit2(lo.XOR, number, low), _number(1))
+                place = trace.emit2(lo.OR, trace.emit2(lo.OR, high, low), r)
+                return place, trace.emit2(ar.ADD, place, distance)
+
+            def goes_on(inner: Nodes) -> Node:
+                return trace.emit2(lo.LT, places(inner[0])[1], _number(count))
+
+            def turn(inner: Nodes) -> Nodes:
+                exchange(*places(inner[0]))
+                return (trace.emit2(ar.ADD, inner[0], _number(1)),)
+
+            traced_loop("sort", width, [_number(0)], goes_on, turn)
+            half = trace.emit2(lo.SHR, q, _number(1))
+            return half, p, trace.emit2(ar.SUB, q, p)
+
+        traced_loop("sort", width, [_number(top), _number(0), p], is_some, compare)
+        return (trace.emit2(lo.SHR, p, _number(1)),)
+
+    traced_loop("sort", width, [_number(top)], is_some, merge)
