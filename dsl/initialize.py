@@ -7,6 +7,7 @@ with range checks. Conversions between array classes are in the storage classes.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,6 +31,46 @@ def is_number(value: Any) -> bool:
 def is_complex(value: Any) -> bool:
     """Tell whether a value is a complex Python or NumPy number."""
     return isinstance(value, (complex, np.complexfloating))
+
+
+def is_integer(value: Any) -> bool:
+    """Tell whether a value is an integer of Python (also a recorded one) or NumPy."""
+    return issubclass(value.__class__, (int, np.integer))
+
+
+def whole_number(construct: str, name: str, value: Any) -> int:
+    """Return an argument that counts something as an integer of Python, or raise."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArrayTypeError(
+            construct,
+            f"{name} is {value!r} (expected an int)",
+            "pass a whole number.",
+        ) from None
+
+
+def items_of(construct: str, values: Any) -> list[Any]:
+    """Return the items of a sequence, or raise."""
+    try:
+        return list(values)
+    except TypeError:
+        raise ArrayTypeError(
+            construct,
+            f"the argument has type {type(values).__name__!r} (expected an array or a "
+            "sequence)",
+            "pass arrays or numbers, for example in a list.",
+        ) from None
+
+
+def check_callable(construct: str, name: str, value: Any) -> None:
+    """Refuse what can't be called."""
+    if not callable(value):
+        raise ArrayTypeError(
+            construct,
+            f"{name} has type {type(value).__name__!r}, which can't be called",
+            "pass a function.",
+        )
 
 
 def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:

@@ -157,7 +157,14 @@ def replace_type_t(arg: Any, kind: VarType, /) -> type[Any]:
     >>> dr.replace_type_t(dr.llvm.Array3f, dr.VarType.Int32)
     <class 'lumijit.llvm.Array3i'>
     """
-    dtype = ALL[kind]
+    try:
+        dtype = ALL[VarType(kind)]
+    except (TypeError, ValueError):
+        raise ArrayTypeError(
+            "lumijit.replace_type_t",
+            f"the type of the entries is {kind!r} (expected a member of VarType)",
+            "pass for example lumijit.VarType.Float32.",
+        ) from None
     spec = spec_of(arg)
     if spec is not None:
         return _found(spec.replaced(dtype=dtype))
@@ -181,7 +188,7 @@ def replace_shape_t(arg: Any, shape: tuple[int, ...], /) -> type[Any]:
     spec = spec_of(arg)
     if spec is None:
         return type_of(arg)
-    outer = tuple(shape)
+    outer = tuple(initialize.items_of("lumijit.replace_shape_t", shape))
     if spec.is_jit:
         if not outer:
             raise ArrayTypeError(

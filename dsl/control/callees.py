@@ -24,6 +24,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch.evaluate import from_numpy
 from lumijit.compiler.record import memory
 from lumijit.control.state import is_array
+from lumijit.initialize import check_callable
 from lumijit.instance_registry import Domain, contents
 from lumijit.runtime.dtypes import BOOL, UINT32, UINT64
 from lumijit.runtime.errors import (
@@ -210,6 +211,8 @@ def called(
     try:
         return callee.function(*args, **kwargs)
     except TypeError:
+        function = callee.function
+        check_callable(name, "a callable", getattr(function, "function", function))
         refuse_arity(callee, name, args, kwargs)
         raise
 

@@ -28,6 +28,7 @@ from lumijit.control.state import (
     refuse_in_region,
 )
 from lumijit.control.write_rules import check_writes, versions_in
+from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError
@@ -74,6 +75,8 @@ def if_stmt(
     >>> dr.if_stmt((x,), x > 0, lambda x: x * 10, lambda x: -x)
     [2, 30]
     """
+    check_callable("if_stmt", "'true_fn'", true_fn)
+    check_callable("if_stmt", "'false_fn'", false_fn)
     return run_if(
         args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, True
     )

@@ -27,6 +27,7 @@ from lumijit.control.state import (
     is_array,
     refuse_in_region,
 )
+from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import ArrayValueError, StateError
@@ -82,6 +83,8 @@ def while_loop(
     >>> dr.while_loop((i,), lambda i: i < n, lambda i: (i + 4,))[0]
     [12, 13, 10]
     """
+    check_callable("while_loop", "'cond'", cond)
+    check_callable("while_loop", "'body'", body)
     given = state, cond, body, labels, label, mode, strict, compress, True
     return run_loop(*given, max_iterations)
 

@@ -164,7 +164,7 @@ def _lane(index: int, size: int | None, tree: Any) -> Lane:
         position = operator.index(index)
     except TypeError:
         problem = f"the lane must be an int (got {type(index).__name__})"
-        raise ArrayTypeError(_NAME, problem) from None
+        raise ArrayTypeError(_NAME, problem, "pass a whole number.") from None
     if not 0 <= position < width:
         raise ArrayIndexError(
             _NAME,

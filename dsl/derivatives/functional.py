@@ -25,6 +25,7 @@ from lumijit.derivatives.gradients import (
 )
 from lumijit.derivatives.propagation import reason
 from lumijit.derivatives.scopes import resume_grad
+from lumijit.initialize import check_callable
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 
 # What functions here return isn't all that they do (see `syntax.meanings`).
@@ -42,6 +43,7 @@ class Call:
     def __init__(
         self, construct: str, function: Function, primals: Sequence[Any]
     ) -> None:
+        check_callable(construct, "the function", function)
         self._start = vertices.next_serial()
         # Else nobody could ask for derivatives of derivatives.
         self._is_tracked = bool(vertices.variables)

@@ -13,7 +13,7 @@ from lumijit.compiler.ir.vertices import Vertex
 from lumijit.derivatives.giving import starting
 from lumijit.derivatives.gradients import grad, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
-from lumijit.runtime.errors import ArrayTypeError, DerivativeError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, DerivativeError
 from lumijit.runtime.named_enum import NamedEnum
 
 # What functions here return isn't all that they do (see `syntax.meanings`).
@@ -115,7 +115,7 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     >>> import lumijit as dr
     >>> dr.traverse(dr.ADMode.Backward)
     """
-    chosen = ADFlag(flags)
+    chosen = _as_flags("lumijit.traverse", flags)
     clearing = Clearing(
         edges=ADFlag.ClearEdges in chosen,
         inputs=ADFlag.ClearInput in chosen,
@@ -125,12 +125,23 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     traversal.traverse(_is_forward(mode, "lumijit.traverse"), clearing, is_tracked)
 
 
+def _as_flags(construct: str, flags: Any) -> ADFlag:
+    try:
+        return ADFlag(flags)
+    except (TypeError, ValueError):
+        raise ArrayValueError(
+            construct,
+            f"the flags are {flags!r} (expected members of ADFlag)",
+            "pass for example lumijit.ADFlag.Default.",
+        ) from None
+
+
 def _check(construct: str, args: Any, flags: ADFlag | int, is_begin: bool) -> None:
     """Raise unless derivatives can flow between the arguments and something else.
 
     That is what depends on them (`is_begin`), or what they depend on.
     """
-    if ADFlag.AllowNoGrad in ADFlag(flags):
+    if ADFlag.AllowNoGrad in _as_flags(construct, flags):
         return
     found = _vertices(args)
     if found:

@@ -206,12 +206,7 @@ def field_types(cls: type[Any]) -> dict[str, Any]:
 
 
 def _size(size: Any, construct: str) -> int:
-    try:
-        number = operator.index(size)
-    except TypeError:
-        raise ArrayTypeError(
-            construct, f"a size is {size!r} (expected an int)", "pass whole numbers."
-        ) from None
+    number = initialize.whole_number(construct, "a size", size)
     return trace.check_size(number, construct)
 
 

@@ -164,6 +164,12 @@ def set_label(*args: Any, **kwargs: Any) -> None:
     """
     named = dict(kwargs)
     if args:
+        if len(args) != 2 or not isinstance(args[1], str):
+            raise ArrayTypeError(
+                "lumijit.set_label",
+                f"the arguments are no value and its name ({len(args)} of them)",
+                "write set_label(x, 'name') or set_label(name=x).",
+            )
         value, label = args
         named[label] = value
     for name, value in named.items():

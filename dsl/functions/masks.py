@@ -31,7 +31,7 @@ def _checked(value: Any, construct: str) -> Any:
     is_text = isinstance(value, (str, bytes))
     if is_text or initialize.is_number(value) or not hasattr(value, "__iter__"):
         raise not_numeric(construct, (value,))
-    return [_checked(v, construct) for v in value]
+    return [_checked(v, construct) for v in initialize.items_of(construct, value)]
 
 
 def all(value: Any, axis: Axis = ..., keepdims: bool = False) -> Any:

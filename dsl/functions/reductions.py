@@ -199,7 +199,7 @@ def _of_rows(
 def _fold_sequence(
     construct: str, op: ReduceOp, value: Any, axis: Any, mode: Any
 ) -> Any:
-    items = list(value)
+    items = initialize.items_of(construct, value)
     if axis is None:
         items = [reduced(construct, op, v, None, mode) for v in items]
     if not items:
@@ -409,8 +409,8 @@ def mean(
     """
     if initialize.is_number(value):
         return float(value)
-    if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
-        value = list(value)
+    if not isinstance(value, ArrayBase):
+        value = initialize.items_of("lumijit.mean", value)
     parts = [value] if isinstance(value, ArrayBase) else value
     if parts and all(map(_is_half, parts)):
         # Sums of halves overflow early.

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from lumijit import promotion
+from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
@@ -90,6 +90,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
+    count = initialize.whole_number(construct, "the count", count)
     if count < 0:
         raise SizeError(
             construct, f"the count {count} is negative", "give a count >= 0."
@@ -129,7 +130,7 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Any:
     [1, 2, 3]
     """
     construct = "lumijit.concat"
-    arrays = list(arrays)
+    arrays = initialize.items_of(construct, arrays)
     if not arrays:
         raise ArrayValueError(construct, "there are no arrays", "pass at least one.")
     if all(isinstance(a, (list, tuple)) for a in arrays):

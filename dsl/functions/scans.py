@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
+from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.derive import collectives
@@ -235,14 +235,7 @@ def _blocks(
 
 
 def _checked_block(construct: str, size: int, block: int) -> int:
-    try:
-        block = operator.index(block)
-    except TypeError:
-        raise ArrayTypeError(
-            construct,
-            f"the block size is {block!r} (expected an int)",
-            "pass a whole number.",
-        ) from None
+    block = initialize.whole_number(construct, "the block size", block)
     if block < 1 or size % block:
         raise SizeError(
             construct,

@@ -5,10 +5,10 @@ What selects or compares entry by entry is in `selection`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
+from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.functions.elementwise import minimum
 from lumijit.functions.selection import select
@@ -41,10 +41,13 @@ def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
     >>> dr.binary_search(0, 5, lambda i: dr.gather(Float, data, i) < wanted)
     [1, 3, 4, 5]
     """
-    first, last = operator.index(start), operator.index(end)
+    construct = "lumijit.binary_search"
+    first = initialize.whole_number(construct, "'start'", start)
+    last = initialize.whole_number(construct, "'end'", end)
+    initialize.check_callable(construct, "'pred'", pred)
     if first > last:
         raise ArrayValueError(
-            "lumijit.binary_search",
+            construct,
             f"the range goes from {first} to {last}",
             "pass start <= end.",
         )

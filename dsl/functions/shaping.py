@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -250,7 +249,8 @@ def _reshape(
         raise ArrayTypeError(
             construct, f"the type is {dtype.__name__!r}", "pass a type of arrays."
         )
-    wanted = (shape,) if issubclass(shape.__class__, int) else tuple(shape)
+    is_size = issubclass(shape.__class__, int)
+    wanted = (shape,) if is_size else tuple(initialize.items_of(construct, shape))
     if shrink and value._spec.kind is TENSOR:
         flat = _shrunk(value.array, math.prod(wanted), construct)
         return type(value)(flat, wanted)
@@ -327,7 +327,7 @@ def slice(value: Any, index: Any = 0) -> Any:
         return value
     if isinstance(index, ArrayBase):
         return gather(type(value), value, index)
-    position = operator.index(index)
+    position = initialize.whole_number("lumijit.slice", "the index", index)
     if not isinstance(value, NestedArray) or not value._spec.is_jit:
         is_single = isinstance(value, FlatArray) and len(value) == 1
         return value[0 if is_single and position >= 0 else position]

@@ -42,11 +42,6 @@ _MASK32 = (1 << 32) - 1
 _LARGEST_HALF = 1.0 - 2.0**-11
 
 
-def _is_integer(value: Any) -> bool:
-    """Tell whether a value is an integer of Python (also a recorded one) or NumPy."""
-    return issubclass(value.__class__, (int, np.integer))
-
-
 class PCG32Base:
     """What the generators of all namespaces share; use `lumijit.llvm.PCG32`.
 
@@ -112,7 +107,7 @@ class PCG32Base:
 
     def _u64(self, value: Any) -> Any:
         """Convert to a new 64-bit value; Python ints wrap around."""
-        if _is_integer(value):
+        if initialize.is_integer(value):
             value = int(value) & _MASK64
         if not self._word.is_jit:
             return self._scalar(value)
@@ -184,7 +179,7 @@ class PCG32Base:
         return self._bounded(bound, 64, mask)
 
     def _bounded(self, bound: Any, bits: int, mask: Any) -> Any:
-        if not _is_integer(bound) or not 0 < bound < 1 << bits:
+        if not initialize.is_integer(bound) or not 0 < bound < 1 << bits:
             raise ArrayValueError(
                 "PCG32.next_uint_bounded",
                 f"the bound is {bound!r} (expected an int from 1 to 2**{bits} - 1)",
@@ -306,7 +301,7 @@ class PCG32Base:
 
         Source: F. Brown, "Random number generation with arbitrary strides" (1994).
         """
-        if _is_integer(delta):
+        if initialize.is_integer(delta):
             return _jump_of_int(int(delta) & _MASK64)
         steps = self._u64(self._type(INT64)(delta))
         factor: Any = self._u64(1)

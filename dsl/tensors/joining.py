@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import promotion
+from lumijit import initialize, promotion
 from lumijit.base import Array, ArrayBase
 from lumijit.functions.axes import checked_axis
 from lumijit.functions.creation import arange, empty, full
@@ -25,7 +25,8 @@ from lumijit.tensors.views import View, index_class, strides, view
 
 def _tensors(construct: str, arrays: Iterable[Any]) -> list[Any]:
     """Return tensors of one type for arrays of any."""
-    listed = [arrays] if isinstance(arrays, ArrayBase) else list(arrays)
+    is_one = isinstance(arrays, ArrayBase)
+    listed = [arrays] if is_one else initialize.items_of(construct, arrays)
     if not listed:
         raise ArrayValueError(construct, "there are no arrays", "pass at least one.")
     tensors = [as_tensor(construct, v) for v in listed]
