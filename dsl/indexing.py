@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import promotion
+from lumijit import initialize, promotion
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
@@ -54,7 +54,7 @@ def position_of(key: Any, size: int, construct: str) -> int:
 
 
 def _is_integer(key: Any) -> bool:
-    return issubclass(key.__class__, (int, np.integer)) and key.__class__ is not bool
+    return initialize.is_integer(key) and key.__class__ is not bool
 
 
 def _bad_key(array: Array, key: Any) -> ArrayTypeError:

@@ -101,7 +101,7 @@ def check_words(construct: str, *values: Any) -> None:
     """Refuse anything but Python ints of 32 bits, with or without a sign."""
     low, high = -(1 << 31), (1 << 32) - 1
     for value in values:
-        if not issubclass(value.__class__, (int, np.integer)):
+        if not initialize.is_integer(value):
             raise not_numeric(construct, values)
         if not low <= value <= high:
             raise ArrayTypeError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -345,14 +344,15 @@ def arange(
     if last is None:
         first, last = 0, first
     for value in (first, last, step):
-        if not issubclass(value.__class__, (int, np.integer)):
+        if not initialize.is_integer(value):
             raise ArrayTypeError(
                 construct,
                 f"an argument is {value!r} (expected an int)",
                 "use lumijit.linspace for fractions.",
             )
-    # (Arithmetic on NumPy's integers wraps around.)
-    first, last, step = map(operator.index, (first, last, step))
+    # Those of NumPy wrap around in arithmetic. (Recorded numbers stay what they are.)
+    given = (first, last, step)
+    first, last, step = (v.item() if isinstance(v, np.integer) else v for v in given)
     if step == 0:
         raise ArrayValueError(construct, "the step is 0", "give another step.")
     count = (last - first + step - (1 if step > 0 else -1)) // step

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lumijit import promotion
+from lumijit import initialize, promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace, vertices
@@ -369,7 +369,7 @@ def index_node(like: ArraySpec, index: Any, construct: str) -> Node:
     dtype = INT32
     if isinstance(index, ArrayBase):
         dtype = index._spec.dtype if index._spec.dtype.is_int else INT64
-    elif issubclass(index.__class__, (int, np.integer)):
+    elif initialize.is_integer(index):
         number = int(index)
         if 0 <= number < 1 << 32:
             dtype = UINT32
