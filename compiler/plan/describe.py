@@ -208,8 +208,7 @@ def describe(
         # (In a region, how often they are written to isn't known.)
         if inside:
             return None
-        for k in range(len(targets)):
-            target = targets[k]
+        for k, target in enumerate(targets):
             writes = [effects[k].attr]
             target.private_op = private_op(target, writes, size, expand_limit)
             key.append(target.private_op)

@@ -34,7 +34,7 @@ from lumijit.compiler.record.block_writes import (
     operation,
     tracked_writes,
 )
-from lumijit.compiler.record.shared_contents import ReadError, SecondWriteError
+from lumijit.compiler.record.shared_contents import ReadError, check_single_version
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.config import flags
@@ -259,21 +259,6 @@ def forget(inner: Scope) -> None:
     inner.reads = {}
 
 
-def _check_single_version(scopes: Sequence[Scope]) -> None:
-    """Refuse two array objects that share contents and are both written."""
-    seen: dict[int, int] = {}
-    for inner in scopes:
-        for key, (holder, original) in inner.writes.items():
-            if seen.setdefault(id(original), key) != key:
-                raise SecondWriteError(
-                    holder,
-                    "scatter",
-                    "two arrays that share their contents are both written "
-                    "inside one symbolic region",
-                    "make a copy of one with lumijit.copy or opaque first.",
-                )
-
-
 def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
     """Refuse a loop that reads an array which its iterations before have written.
 
@@ -313,7 +298,7 @@ def close_loop(
     value is the initial one. Those that it doesn't read either are dropped.
     `stand_ins` are the nodes, by id, for which others stood in while tracing.
     """
-    _check_single_version([inner])
+    check_single_version([inner])
     buffers = local.loop_state(inner)
     count = len(args)
     if buffers:
@@ -396,7 +381,7 @@ def close_branch(
     outputs: tuple[tuple[Node, ...], tuple[Node, ...]],
 ) -> tuple[Node, list[Node]]:
     """Make the branch node; return it and one result per pair of outputs."""
-    _check_single_version(scopes)
+    check_single_version(scopes)
     buffers = local.side_versions(scopes)
     count = len(outputs[0])
     if buffers:
@@ -431,7 +416,7 @@ def close_call(
     Elements that run none get zeros. A body is given by its code and its results.
     Bodies may share nodes. `written` holds the writes of all.
     """
-    _check_single_version([written])
+    check_single_version([written])
     captures = Captures()
     blocks = []
     for code, outs in bodies:

@@ -7,12 +7,12 @@ of that, and tracing once more what would do with a copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.nodes import ROOT
+from lumijit.compiler.ir.nodes import ROOT, Scope
 from lumijit.runtime.errors import LumijitError, StateError, SymbolicError
 
 Result = TypeVar("Result")
@@ -54,3 +54,18 @@ def with_copies(run: Callable[[], Result]) -> Result:
         for holder, node in copied.values():
             holder._go_back(node)
         raise
+
+
+def check_single_version(scopes: Sequence[Scope]) -> None:
+    """Refuse two array objects that share contents and are both written."""
+    seen: dict[int, int] = {}
+    for inner in scopes:
+        for key, (holder, original) in inner.writes.items():
+            if seen.setdefault(id(original), key) != key:
+                raise SecondWriteError(
+                    holder,
+                    "scatter",
+                    "two arrays that share their contents are both written "
+                    "inside one symbolic region",
+                    "make a copy of one with lumijit.copy or opaque first.",
+                )

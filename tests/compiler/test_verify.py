@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER_INC,
     WRITTEN,
 )
+from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.launch import delivery
 from lumijit.compiler.plan import schedule
 from lumijit.compiler.plan.program import Program
@@ -162,10 +162,11 @@ def _reordered() -> Node:
     return node
 
 
-def _change_body(node: Node, **changes: Any) -> None:
+def _change_body(node: Node, nodes: Any = None, outputs: Any = None) -> None:
     loop = node.attr
-    blocks = loop.header, replace(loop.body, **changes)
-    node.attr = replace(loop, blocks=blocks)
+    body = Block(nodes or loop.body.nodes, outputs or loop.body.outputs)
+    rest = loop.label, loop.operands, loop.key, loop.is_consumed, loop.bound
+    node.attr = Region(loop.op, loop.args, (loop.header, body), *rest)
 
 
 def _changed_type() -> Node:
