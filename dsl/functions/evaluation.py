@@ -30,25 +30,28 @@ def flat_leaves(value: Any) -> Iterator[FlatArray]:
 
 def nodes_of(args: Any, construct: str) -> list[Node]:
     """Return the nodes of all arrays in PyTrees, none of which may be symbolic."""
-    if len(args) == 1 and isinstance(args[0], FlatArray):
+    nodes = []
+    for arg in args:
         # A small launch takes hardly longer than a walk over a PyTree.
-        nodes = [args[0]._node]
-    else:
-        nodes = [holder._node for holder in _holders(args)]
+        holders = [arg] if isinstance(arg, FlatArray) else _holders(arg)
+        for holder in holders:
+            nodes.append(holder._node)
     for node in nodes:
         if node.scope is not ROOT:
             raise symbolic_error(construct)
     return nodes
 
 
-def _holders(value: Any) -> Iterator[Any]:
-    """Yield what has a node in a PyTree: flat arrays, and parts of local buffers."""
+def _holders(value: Any) -> list[Any]:
+    """Return what has a node in a PyTree: flat arrays, and parts of local buffers."""
+    found = []
     for leaf in Parts((value,)).leaves:
         if isinstance(leaf, FlatArray):
-            yield leaf
+            found.append(leaf)
         else:
             # A local buffer (`control.local_memory`), which isn't an array itself.
-            yield from getattr(leaf, "_holders", ())
+            found += getattr(leaf, "_holders", ())
+    return found
 
 
 def eval(*args: Any) -> bool:

@@ -255,9 +255,11 @@ class Recording:
         try:
             for k, made in self.changed:
                 arrays[k]._become(nodes[made])
-            for (vertex, _), (_, grad) in zip(grads, self.gradients, strict=True):
+            for k, (_, grad) in enumerate(self.gradients):
+                vertex = grads[k][0]
                 vertex.grad = None if grad is None else nodes[grad]
-            for put, value in zip(self.puts, values, strict=True):
+            for k, put in enumerate(self.puts):
+                value = values[k]
                 where = place(put.place)
                 if put.key is EVERY:
                     assert isinstance(where, Items)
