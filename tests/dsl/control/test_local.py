@@ -357,6 +357,7 @@ def test_kernels_serve_all_constant_indices() -> None:
     buffer = dr.alloc_local(UInt, 9, value=UInt(1, 2))
     dr.eval(buffer)
     dr.eval(buffer[3] + 1)
+    dr.kernel_history_clear()
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
         dr.eval(buffer[4] + 2)
         history = dr.kernel_history()
