@@ -34,10 +34,17 @@ def sorted_places(key: Node, run: int) -> Node:
 
     Of equal keys, the first comes first.
     """
-    key = trace.from_buffer(key.type, evaluated(key), key.size)
+    result = Holder(trace.undefined(UINT32, key.size))
+    _sort(trace.from_buffer(key.type, evaluated(key), key.size), run, result)
+    # (Local memory that nobody has any more isn't kept, unless writes are watched.)
+    evaluate.evaluate((result._node,))
+    return result._node
+
+
+def _sort(key: Node, run: int, result: Holder) -> None:
+    """Trace what writes the places."""
     runs = key.size // run
     first = trace.emit2(ar.MUL, trace.counter(runs), _number(run))
-    result = Holder(trace.undefined(UINT32, key.size))
     entries = (_Pairs if key.type.bits <= 32 else _Apart)(run)
 
     def fill(k: Node) -> None:
@@ -52,8 +59,6 @@ def sorted_places(key: Node, run: int) -> Node:
     _each(run, runs, fill)
     _merge_exchange(run, runs, entries.exchange)
     _each(run, runs, put)
-    evaluate.evaluate((result._node,))
-    return result._node
 
 
 class _Pairs:
