@@ -238,7 +238,13 @@ def _join_complex(seen: _Common, construct: str) -> None:
     seen.outer = broadcast_outer(seen.outer, (2,), construct)
 
 
+def weak_kind(kind: type[Any]) -> type[Any]:
+    """Return which of Python's types of numbers a type is, or derives from."""
+    return next((base for base in _WEAK_ORDER if issubclass(kind, base)), kind)
+
+
 def _join_weak(seen: _Common, weak: type[Any], construct: str) -> None:
+    weak = weak_kind(weak)
     if weak is complex:
         _join_complex(seen, construct)
         weak = float

@@ -227,7 +227,7 @@ def expr_t(*args: Any) -> type[Any]:
         if dtype_of(kind) is None:
             raise initialize.unsupported(construct, kind)
     if not any(spec_of(kind) for kind in kinds):
-        return max(kinds, key=(bool, int, float).index)
+        return max(map(promotion.weak_kind, kinds), key=(bool, int, float).index)
     return require(promotion.common_of_types(kinds, construct), construct)
 
 

@@ -7,8 +7,8 @@ Owns the functions that append to the trace. `value_numbering` finds equal nodes
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
-from operator import index
 from typing import Any
 from weakref import ref
 
@@ -39,6 +39,7 @@ _scope = Variable("scope", ROOT)
 _mask: Variable[Node | None] = Variable("mask", None)
 _guard: Variable[Guard | None] = Variable("guard", None)
 _watched: Variable[dict[int, Any] | None] = Variable("watched", None)
+watching = _watched.during
 _lane: Variable[Any] = Variable("lane", None)
 _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
 # (In compiled modules, C.)
@@ -212,7 +213,7 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
 
 def check_size(size: int, construct: str) -> int:
     """Return an array size given by the user, or raise for an impossible one."""
-    size = index(size)
+    size = operator.index(size)
     if size < 0:
         raise SizeError(construct, f"the size {size} is negative", "give a size >= 0.")
     if size > MAX_SIZE:

@@ -25,11 +25,11 @@ cdef class Vertex:
     cdef public object where
 
 
-cdef class _Variable(ReferenceType):
+cdef class _VariableRef(ReferenceType):
     cdef public object serial
 
 
-@cython.locals(variable=_Variable)
+@cython.locals(variable=_VariableRef)
 cpdef keep_gradient(Vertex vertex)
 
 @cython.locals(

@@ -242,20 +242,20 @@ def add_variable(node: Node) -> None:
         chosen.include(vertex)
 
 
-class _Variable(ReferenceType):  # type: ignore[type-arg]
+class _VariableRef(ReferenceType):  # type: ignore[type-arg]
     """A reference to a variable, which is forgotten when that dies."""
 
     __slots__ = ("serial",)
     serial: int
 
 
-def _forget(variable: _Variable) -> None:
+def _forget(variable: _VariableRef) -> None:
     variables.pop(variable.serial, None)
 
 
 def keep_gradient(vertex: Vertex) -> None:
     """Make a vertex a variable: traversals leave its gradient, and what it is of."""
-    variable = _Variable(vertex, _forget)
+    variable = _VariableRef(vertex, _forget)
     variable.serial = vertex.serial
     variables[vertex.serial] = variable
 

@@ -220,9 +220,6 @@ def _grouped(
 ) -> Collection[tuple[list[Node], list[Node]]]:
     """Return outputs and effects by their size; note the versions to be made."""
     groups: dict[int, tuple[list[Node], list[Node]]] = {}
-    if len(wanted) == 1 and wanted[0].op is WRITTEN:
-        versions += wanted
-        return (([], [wanted[0].deps[0]]),)
     for node in dict.fromkeys(wanted):
         kind = 0
         if node.op is WRITTEN:

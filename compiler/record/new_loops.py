@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
@@ -36,6 +37,18 @@ def traced_loop(
         inner, tuple(inits), tuple(args), condition, outputs
     )
     return results
+
+
+def counted(
+    label: str, width: int, goes_on: Callable[[Node], Node], step: Callable[[Node], Any]
+) -> None:
+    """Trace a loop that does something for 0, 1, … while a condition of that holds."""
+
+    def turn(state: Nodes) -> Nodes:
+        step(state[0])
+        return (trace.emit2(ADD, state[0], trace.literal(UINT32, 1)),)
+
+    traced_loop(label, width, [trace.literal(UINT32, 0)], lambda s: goes_on(s[0]), turn)
 
 
 def over_entries(

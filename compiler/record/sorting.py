@@ -15,7 +15,7 @@ from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan import target as targets
-from lumijit.compiler.record import memory, rows, short_runs
+from lumijit.compiler.record import memory, rows, short_sorts
 from lumijit.compiler.record.bounds import check_indexable
 from lumijit.compiler.record.reductions import (
     block_reduce,
@@ -107,8 +107,8 @@ def argsort_runs(key: Node, run: int) -> Node:
     check_indexable(key, "argsort")
     if placement.used and placement.is_elsewhere(key):
         return placement.run_there(argsort_runs, key, run)
-    if short_runs.is_worth(key.size, run):
-        return short_runs.sorted_places(key, run)
+    if short_sorts.is_worth(key.size, run):
+        return short_sorts.sorted_places(key, run)
     places = _argsort(key)
     if run == key.size:
         return places

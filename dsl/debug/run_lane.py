@@ -7,11 +7,11 @@ Control-flow primitives and `@syntax` take plain Python paths while a lane runs.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from lumijit import initialize
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT
@@ -160,11 +160,7 @@ def _lane(index: int, size: int | None, tree: Any) -> Lane:
     if trace.state.lane is not None:
         raise SymbolicError(_NAME, "a lane runs already", "run one at a time.")
     width = _width(tree) if size is None else size
-    try:
-        position = operator.index(index)
-    except TypeError:
-        problem = f"the lane must be an int (got {type(index).__name__})"
-        raise ArrayTypeError(_NAME, problem, "pass a whole number.") from None
+    position = initialize.whole_number(_NAME, "the lane", index)
     if not 0 <= position < width:
         raise ArrayIndexError(
             _NAME,

@@ -50,7 +50,7 @@ def tile(value: Any, count: int | Sequence[int]) -> Any:
         counts = count if isinstance(count, (list, tuple)) else (count,)
         if value._spec.kind is TENSOR or len(counts) > 1:
             return _as_tensor(value)._tiled(construct, counts)
-        (count,) = counts
+        (count,) = counts or (1,)
     elif is_container(value):
         return rebuild(value, [tile(v, count) for _, v in children(value)])
     return _spread(construct, value, cast(Any, count), lambda i, n: i % n)

@@ -44,7 +44,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "half a block": (lambda: f.block_sum(X, 1.5), "the block size is 1.5"),
     "half a size": (lambda: f.zeros(ad.Float, 1.5), "a size is 1.5"),
     "a shape that is a slice": (lambda: f.reshape(X, slice(1, 2)), "sequence"),
-    "a lane that is a text": (lambda: f.run_lane(lambda: 1, "a"), "must be an int"),
+    "a lane that is a text": (lambda: f.run_lane(lambda: 1, "a"), "the lane is 'a'"),
 }
 
 

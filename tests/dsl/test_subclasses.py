@@ -139,6 +139,9 @@ def test_numbers(one: Any) -> None:
     assert dr.full(Float, one, Whole(3)).numpy().tolist() == [float(one)] * 3
     x[0] = one
     assert x.numpy().tolist() == [float(one), 2]
+    assert dr.fma(x, one, Whole(1)).numpy()[1] == 2 * float(one) + 1
+    assert issubclass(dr.expr_t(one, Whole(1)), (int, float))
+    assert dr.expr_t(one, x) is Float
     assert Array3f(one, x, one).x.numpy().tolist() == [float(one)]
     y = dr.select(llvm.Bool(True, False), one, x)
     assert dr.all(y == Float(float(one), 2))

@@ -21,7 +21,7 @@ from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.lines import Tests
 from lumijit.compiler.lower.packet.masked import gather_call, load_call
-from lumijit.compiler.lower.packet.rows import Place, Rows
+from lumijit.compiler.lower.packet.rows import WORDS, Place, Rows
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.tables import is_table, read_table
 from lumijit.compiler.plan.program import target_root
@@ -30,7 +30,6 @@ from lumijit.runtime.dtypes import BOOL, UINT32, UINT64, DType
 MAX_SPAN = 4
 # Reads that more tests than this decide are all made apart if one doesn't hold.
 MANY_PARTS = 4
-_WORDS = (4, 8)
 Key = tuple[int, ...]
 
 
@@ -46,7 +45,7 @@ class Gathers:
         self.families: dict[Key, list[Node]] = {}
         for node in low.program.all_nodes():
             is_wanted = node.op is GATHER and node in low.demand.wanted
-            if is_wanted and node.type.size_bytes in _WORDS:
+            if is_wanted and node.type.size_bytes in WORDS:
                 self.families.setdefault(_family(node), []).append(node)
         # What runs read apart is in a block of its own, where values serve no others.
         anywhere = [f for f in self.families.values() if not runs.late.is_run(f[0])]
@@ -191,21 +190,16 @@ class Gathers:
             place = self._safe_index(runs.vector(index), active)
             return [self._read_lanes(t.memory_llvm, base, place)]
 
-        def by_row() -> list[str]:
-            if t.size_bytes in _WORDS:
-                return apart()
-            return self.rows.read([Place(t, base, index)], [mask], apart, [ty])
-
         if line is None:
             return apart()[0]
-        if line.is_sure and line.step > 0 and t.size_bytes in _WORDS:
+        if line.is_sure and line.step > 0 and t.size_bytes in WORDS:
             place = runs.address(t.memory_llvm, base, index)
             return self._load(t, place, self.low.under_mask(runs.vector(mask)))
         (found,) = runs.read(
             runs.hold([index], [mask]),
             [ty],
             lambda: [runs.load(t, base, index)],
-            by_row,
+            lambda: self.rows.read([Place(t, base, index)], [mask], apart, [ty]),
         )
         return found
 
@@ -233,17 +227,14 @@ class Gathers:
 
     def _load_rows(self, nodes: list[Node]) -> list[str]:
         """Read row after row what the processor can't gather, else lane by lane."""
-        apart = partial(self._load_apart, nodes)
-        if all(node.type.size_bytes in _WORDS for node in nodes):
-            return apart()
         addresses = self.low.addresses
         places = [
             Place(n.type, addresses[n.deps[0]], n.deps[1], _offset(n)) for n in nodes
         ]
         types = [self._spelled(node) for node in nodes]
-        return self.rows.read(
-            places, [n.deps[2] for n in nodes], apart, types, self._value
-        )
+        masks = [node.deps[2] for node in nodes]
+        apart = partial(self._load_apart, nodes)
+        return self.rows.read(places, masks, apart, types, self._value)
 
     def _value(self, t: DType, raw: str) -> str:
         """Return a value as it goes from block to block."""
@@ -259,7 +250,7 @@ class Gathers:
         for node in nodes:
             if node not in low.values:
                 family = [n for n in nodes if _family(n) == _family(node)]
-                if node.type.size_bytes not in _WORDS:
+                if node.type.size_bytes not in WORDS:
                     family = [node]
                 near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
                 self._read_apart(node, near)
@@ -286,7 +277,7 @@ class Gathers:
         """
         b = self.b
         ty, element, masks = b.memory_type(t), t.memory_llvm, b.narrow(active)
-        if t.size_bytes in _WORDS:
+        if t.size_bytes in WORDS:
             return gather_call(b, element, ty, base, index, masks)
         words = gather_call(b, "i32", b.type(UINT32), base, index, masks, element)
         small = f"<{b.width} x i{8 * t.size_bytes}>"

@@ -22,6 +22,8 @@ from lumijit.compiler.lower.packet.runs import Runs, turned
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import UINT32, DType
 
+# The sizes of entries that processors gather, and mask without AVX-512, in bytes.
+WORDS = (4, 8)
 # Shorter rows are accessed faster lane by lane.
 MIN_LENGTH = 8
 
@@ -111,6 +113,8 @@ class Rows:
     ) -> list[str]:
         """Read row after row, if all lie in rows and lanes are active, else `apart`.
 
+        Words are read apart in any case: an instruction gathers them as fast.
+
         Args:
             places: what is read.
             masks: those of the reads.
@@ -118,6 +122,8 @@ class Rows:
             types: how what comes out is spelled.
             value: makes that of what is in memory, if it is something else.
         """
+        if all(place.type.size_bytes in WORDS for place in places):
+            return apart()
         b = self.low.b
         done, both = b.label("rows"), b.label("read")
 
@@ -151,7 +157,7 @@ class Rows:
         b, step = self.low.b, self.runs.found[place.index].step
         t, base, index, offset = place.type, place.base, place.index, place.offset
         element, ty = t.memory_llvm, b.memory_type(t)
-        address = self._address(element, base, index, offset, span)
+        address = self.runs.address(element, base, index, offset, span.first)
         if not step:
             return b.spread(element, b.emit(f"load {element}, ptr {address}"))
         packet = load_call(b, element, ty, address, self._turned(mask, step))
@@ -163,18 +169,8 @@ class Rows:
         """Store those of a packet's entries that are a row's."""
         b, step = self.low.b, self.runs.found[index].step
         packet = turned(b, f"<{b.width} x {element}>", value, step)
-        address = self._address(element, base, index, 0, span)
+        address = self.runs.address(element, base, index, lane=span.first)
         store_call(b, element, packet, address, self._turned(mask, step))
-
-    def _address(
-        self, element: str, base: str, index: Node, offset: int, span: Span
-    ) -> str:
-        """Return where the run of a row would begin if all lanes were on it."""
-        b, step = self.low.b, self.runs.found[index].step
-        lanes = self._ends.steps(index, step, Span(0, span.first))
-        first = b.emit(f"sub i32 {self._ends.first(index, span.first)}, {lanes}")
-        begin = self.runs.begin(first, step, offset)
-        return b.emit(f"getelementptr {element}, ptr {base}, i64 {begin}")
 
     def _turned(self, mask: str, step: int) -> str:
         b = self.low.b

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.compiler.lower.packet.ends import Ends
+from lumijit.compiler.lower.packet.ends import Ends, Lane, Span
 from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.lines import Line
 from lumijit.compiler.lower.packet.state import PacketState
@@ -118,24 +118,27 @@ class Runs:
             self.ends.first(index)
         return self.ends.hold([self.found[index] for index in indices], masks)
 
-    def address(self, element: str, base: str, index: Node, offset: int = 0) -> str:
-        """Return where the run of entries begins that an index tells.
+    def address(
+        self, element: str, base: str, index: Node, offset: int = 0, lane: Lane = 0
+    ) -> str:
+        """Return where the run of entries begins that an index tells in a lane.
 
-        Where it goes back, it begins at the last lane's. Positions are below 2**31: one
-        above is as far before the first entry. Lanes that lie there are masked.
+        That is as if all lanes lay on it. Where it goes back, it begins at the last
+        lane's. Positions are below 2**31: one above is as far before the first entry.
+        Lanes that lie there are masked.
         """
         b = self.low.b
         step = self.found[index].step
-        place = self.begin(self.ends.first(index), step, offset)
-        return b.emit(f"getelementptr {element}, ptr {base}, i64 {place}")
-
-    def begin(self, first: str, step: int, offset: int = 0) -> str:
-        """Return where a run begins in memory, given the first lane's position."""
-        b = self.low.b
-        place = b.emit(f"sext i32 {first} to i64")
+        place = self.ends.first(index, lane)
+        lanes = self.ends.steps(index, step, Span(0, lane))
+        if lanes:
+            place = b.emit(f"sub i32 {place}, {lanes}")
+        place = b.emit(f"sext i32 {place} to i64")
         if step < 0:
             offset -= b.width - 1
-        return b.emit(f"add i64 {place}, {offset}") if offset else place
+        if offset:
+            place = b.emit(f"add i64 {place}, {offset}")
+        return b.emit(f"getelementptr {element}, ptr {base}, i64 {place}")
 
     def load(self, t: DType, base: str, index: Node, offset: int = 0) -> str:
         """Load a packet of entries as they are in memory, in the order of the lanes."""

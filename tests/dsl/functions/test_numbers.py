@@ -111,3 +111,8 @@ def test_upsample_textures():
         dr.upsample(nearest, shape=(0,))
     with pytest.raises(ArrayValueError, match="a shape or factors"):
         dr.upsample(nearest)
+
+
+def test_no_counts_of_tiles_leave_an_array_as_it_is():
+    assert dr.tile(llvm.Float(1, 2), ()).numpy().tolist() == [1, 2]
+    assert dr.tile(llvm.TensorXf([1, 2]), ()).numpy().tolist() == [1, 2]

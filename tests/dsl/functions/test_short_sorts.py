@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lumijit as dr
 from lumijit import llvm
-from lumijit.compiler.record import short_runs
+from lumijit.compiler.record import short_sorts
 from lumijit.runtime.errors import SymbolicError
 from tests.dsl.functions.test_sorting import descending, random_entries
 
@@ -21,8 +21,8 @@ RUNS = [2, 3, 4, 7, 8, 9, 31, 64, 65, 100]
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sort so also what is small."""
-    monkeypatch.setattr(short_runs, "FEWEST_RUNS", 2)
-    monkeypatch.setattr(short_runs, "FEWEST_ENTRIES", 0)
+    monkeypatch.setattr(short_sorts, "FEWEST_RUNS", 2)
+    monkeypatch.setattr(short_sorts, "FEWEST_ENTRIES", 0)
 
 
 def rows_of(suffix: str, rows: int, run: int, few: bool = False) -> tuple[Any, Any]:
@@ -70,7 +70,7 @@ def test_against_numpy(data: st.DataObject) -> None:
     numbers = st.lists(st.integers(0, 9), min_size=rows * run, max_size=rows * run)
     a = np.array(data.draw(numbers), np.int32).reshape(rows, run)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(short_runs, "FEWEST_RUNS", 2)
+        patch.setattr(short_sorts, "FEWEST_RUNS", 2)
         check(llvm.TensorXi, a, 1)
 
 
@@ -81,10 +81,10 @@ def test_the_longest_runs(run: int) -> None:
 
 def test_what_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert short_runs.is_worth(1 << 20, 1000)
-    assert not short_runs.is_worth(1 << 12, 8)
-    assert not short_runs.is_worth(1 << 20, 1 << 14)
-    assert not short_runs.is_worth(1 << 20, 1)
+    assert short_sorts.is_worth(1 << 20, 1000)
+    assert not short_sorts.is_worth(1 << 12, 8)
+    assert not short_sorts.is_worth(1 << 20, 1 << 14)
+    assert not short_sorts.is_worth(1 << 20, 1)
     check(*rows_of("f", 700, 100), 1)
 
 
@@ -114,3 +114,37 @@ def test_symbolic_code_is_refused() -> None:
         dr.while_loop(start, lambda y: y < 2, body, mode="symbolic")
     (found,) = dr.while_loop(start, lambda y: y < 2, body, mode="evaluated")
     assert found.numpy().tolist() == [2] * 1000
+
+
+@pytest.mark.parametrize("rows", [3, 50])
+def test_evaluated_control_flow(rows: int) -> None:
+    """Masks and watched writes of what is around concern nothing inside."""
+    cls, a = rows_of("f", rows, 20)
+    a = np.nan_to_num(a)
+    x, i = cls(a), llvm.Int(np.arange(50))
+    ordered = np.argsort(a, 1).ravel()
+
+    def first() -> Any:
+        return dr.argsort(x, axis=1).array[1]
+
+    found = dr.if_stmt(
+        (i,), i < 7, lambda i: i + first(), lambda i: i - first(), mode="evaluated"
+    )
+    k = np.arange(50)
+    np.testing.assert_allclose(found, np.where(k < 7, k + ordered[1], k - ordered[1]))
+    calls = [lambda: llvm.Float(first()), lambda: -llvm.Float(first())]
+    found = dr.switch(i % 2, calls, mode="evaluated")
+    np.testing.assert_allclose(found, np.where(k % 2 == 0, ordered[1], -ordered[1]))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        dr.kernel_history_clear()
+        turns = dr.while_loop(
+            (i, llvm.Float(0)),
+            lambda i, y: i < 52,
+            lambda i, y: (i + 1, y + first()),
+            mode="evaluated",
+        )[1]
+        np.testing.assert_allclose(turns, (52 - k) * ordered[1], rtol=1e-5)
+        history = dr.kernel_history()
+    # Local memory isn't written out.
+    sorts = [h for h in history if h["size"] == rows and not h["output_count"]]
+    assert len(sorts) >= 52

@@ -12,7 +12,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.trace import literal
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, memory
-from lumijit.compiler.record.new_loops import Nodes, traced_loop
+from lumijit.compiler.record.new_loops import Nodes, counted, traced_loop
 from lumijit.compiler.record.reductions import evaluated
 from lumijit.runtime.dtypes import UINT32, UINT64, DType
 
@@ -35,9 +35,11 @@ def sorted_places(key: Node, run: int) -> Node:
     Of equal keys, the first comes first.
     """
     result = Holder(trace.undefined(UINT32, key.size))
-    _sort(trace.from_buffer(key.type, evaluated(key), key.size), run, result)
-    # (Local memory that nobody has any more isn't kept, unless writes are watched.)
-    evaluate.evaluate((result._node,))
+    key = trace.from_buffer(key.type, evaluated(key), key.size)
+    # What is written to here is nobody else's, also in evaluated control flow.
+    with trace.watching(None):
+        _sort(key, run, result)
+        evaluate.evaluate((result._node,))
     return result._node
 
 
@@ -130,15 +132,7 @@ def _number(value: int) -> Node:
 
 def _each(count: int, width: int, step: Callable[[Node], None]) -> None:
     """Do something for each number below `count`."""
-
-    def turn(state: Nodes) -> Nodes:
-        step(state[0])
-        return (trace.emit2(ar.ADD, state[0], _number(1)),)
-
-    def goes_on(state: Nodes) -> Node:
-        return trace.emit2(lo.LT, state[0], _number(count))
-
-    traced_loop("sort", width, [_number(0)], goes_on, turn)
+    counted("sort", width, lambda k: trace.emit2(lo.LT, k, _number(count)), step)
 
 
 def _merge_exchange(
@@ -173,14 +167,10 @@ def _merge_exchange(
                 place = trace.emit2(lo.OR, trace.emit2(lo.OR, high, low), r)
                 return place, trace.emit2(ar.ADD, place, distance)
 
-            def goes_on(inner: Nodes) -> Node:
-                return trace.emit2(lo.LT, places(inner[0])[1], _number(count))
+            def goes_on(number: Node) -> Node:
+                return trace.emit2(lo.LT, places(number)[1], _number(count))
 
-            def turn(inner: Nodes) -> Nodes:
-                exchange(*places(inner[0]))
-                return (trace.emit2(ar.ADD, inner[0], _number(1)),)
-
-            traced_loop("sort", width, [_number(0)], goes_on, turn)
+            counted("sort", width, goes_on, lambda number: exchange(*places(number)))
             half = trace.emit2(lo.SHR, q, _number(1))
             return half, p, trace.emit2(ar.SUB, q, p)
 
