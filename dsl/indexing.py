@@ -121,8 +121,11 @@ def read_flat(array: Array, key: Any) -> Any:
         return array._entry(position, "__getitem__")
     if is_mask_key(key):
         return MaskedEntries(array, key)
-    index = index_node(array, key)
-    return wrap(type(array), memory.gather(node, index, trace.make_true(1)))
+    index, mask = index_node(array, key), trace.make_true(1)
+    if isinstance(key, slice):
+        with trace.unmasked():
+            return wrap(type(array), memory.gather(node, index, mask))
+    return wrap(type(array), memory.gather(node, index, mask))
 
 
 def index_node(array: Array, key: Any) -> Node:

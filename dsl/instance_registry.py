@@ -150,7 +150,7 @@ class Domain:
         bits = trace.literal(UINT32, SLOT_BITS)
         known = evaluate.from_numpy(np.array(self._generations, np.uint32))
         inside = trace.emit2(LT, slots, trace.literal(UINT32, self.limit))
-        with trace.masked_only(None), trace.guarded(None):
+        with trace.unmasked(), trace.guarded(None):
             wanted = memory.entries(known, slots, trace.emit2(AND, inside, active))
         return trace.emit2(EQ, trace.emit2(SHR, numbers, bits), wanted)
 

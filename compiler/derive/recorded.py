@@ -165,7 +165,7 @@ class Recorded:
         """Trace code of a turn only to see which state it needs."""
         with regions.scope(self.label, self.width, is_loop=True) as inner:
             state = {k: stand_in(self.args[k]) for k in self.state}
-            with trace.masked_only(None):
+            with trace.unmasked():
                 results = run(state)
             effects = list(inner.effects)
         regions.restore_writes(inner)

@@ -75,12 +75,14 @@ def scoped(scope: Scope) -> During[Scope]:
     return _scope.during(scope)
 
 
-def masked_only(mask: Node | None) -> During[Node | None]:
-    """Restrict gathers and scatters to a mask that includes the current one.
-
-    None lifts all restrictions: for code whose effects are guarded otherwise.
-    """
+def masked_only(mask: Node) -> During[Node | None]:
+    """Restrict gathers and scatters to a mask that includes the current one."""
     return _mask.during(mask)
+
+
+def unmasked() -> During[Node | None]:
+    """Lift the mask: for effects guarded otherwise, or what handles whole arrays."""
+    return _mask.during(None)
 
 
 def guarded(check: Guard | None) -> During[Guard | None]:

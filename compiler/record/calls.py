@@ -256,7 +256,7 @@ def _repeated(root: Node, body: Body, chosen: Node) -> Node:
         deps = tuple(made.get(id(d), d) for d in node.deps)
         if node.op is GATHER:
             source, index, mask = deps
-            with trace.masked_only(None), trace.guarded(None):
+            with trace.unmasked(), trace.guarded(None):
                 mask = trace.emit2(AND, mask, chosen)
                 made[id(node)] = memory.entries(source, index, mask, node.attr or 0)
             continue

@@ -337,7 +337,7 @@ class Closures:
 
         with (
             regions.reopened(inner),
-            trace.masked_only(None),
+            trace.unmasked(),
             trace.guarded(None),
         ):
             for bits in self.tables:

@@ -31,7 +31,7 @@ def traced_loop(
             size = width if node.size == 1 else node.size
             args.append(regions.argument(node.type, size, k, node))
         condition = cond(args)
-        with trace.masked_only(None):
+        with trace.unmasked():
             outputs = tuple(body(args))
     _, results = regions.close_loop(
         inner, tuple(inits), tuple(args), condition, outputs

@@ -110,7 +110,8 @@ def reduce_symbolically(op: str, node: Node, block: int = 0, inner: int = 1) -> 
     count = node.size // block if block else 1
     total = Holder(literal(t, t.wrap(identity(op, t)), count))
     place = result_place(node.size, block, inner) if block else literal(UINT32, 0)
-    memory.scatter(total, node, place, trace.make_true(1), op)
+    with trace.unmasked():
+        memory.scatter(total, node, place, trace.make_true(1), op)
     return total._node
 
 

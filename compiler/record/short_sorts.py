@@ -37,7 +37,7 @@ def sorted_places(key: Node, run: int) -> Node:
     result = Holder(trace.undefined(UINT32, key.size))
     key = trace.from_buffer(key.type, evaluated(key), key.size)
     # What is written to here is nobody else's, also in evaluated control flow.
-    with trace.watching(None):
+    with trace.watching(None), trace.unmasked():
         _sort(key, run, result)
         evaluate.evaluate((result._node,))
     return result._node

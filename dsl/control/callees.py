@@ -297,5 +297,5 @@ def is_selected(index: Node, positions: Sequence[int]) -> Node:
     table = np.zeros(max(positions) + 1, np.bool_)
     table[positions] = True
     inside = trace.emit2(LT, index, trace.literal(UINT32, len(table)))
-    with trace.masked_only(None), trace.guarded(None):
+    with trace.unmasked(), trace.guarded(None):
         return memory.entries(from_numpy(table), index, inside)

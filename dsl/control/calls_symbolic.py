@@ -28,7 +28,7 @@ def run(call: Invocation) -> Any:
         _hide_literals(call)
     resume()
     # All in one scope, where equal code gives equal nodes.
-    with regions.scope(call.name, call.lanes) as inner, trace.masked_only(None):
+    with regions.scope(call.name, call.lanes) as inner, trace.unmasked():
         tracer = _Tracer(call, inner)
         for callee in call.callees:
             tracer.trace(callee)

@@ -168,5 +168,5 @@ class ActiveElements:
 
 def entries(node: Node, positions: Node) -> Node:
     """Gather, whatever restricts the indexing of the body."""
-    with trace.masked_only(None), trace.guarded(None):
+    with trace.unmasked(), trace.guarded(None):
         return memory.entries(node, positions, trace.make_true(1))

@@ -208,7 +208,7 @@ class SymbolicLoop(Knowledge):
                 if trace.state.mask is not None:
                     cond_node = trace.under_mask(cond_node)
                 ranges.note_condition(cond_node)
-                with trace.masked_only(None):
+                with trace.unmasked():
                     returned = call(self.body, state, self.name)
             except memory.IndexedArgument as used:
                 raise self._note_indexed(used, args) from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from lumijit.base import Array
 from lumijit.functions.creation import arange
-from lumijit.functions.gathering import gather
+from lumijit.functions.gathering import rearranged
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import TENSOR
 from lumijit.type_traits import tensor_t, uint32_array_t
@@ -90,4 +90,4 @@ def _regrouped(flat: Any, length: int, behind: int, is_back: bool) -> Any:
     at = arange(uint32_array_t(type(flat)), len(flat))
     place, column = at // inner, at % inner
     row, rest = place // outer, place % outer
-    return gather(type(flat), flat, (row * inner + column) * outer + rest)
+    return rearranged(flat, (row * inner + column) * outer + rest)

@@ -182,6 +182,18 @@ def _gather_flat(
     return _entries(dtype, node, position, mask, 0, is_diff)
 
 
+def rearranged(source: Array, places: Any) -> Any:
+    """Read entries of a flat array at places inside, whichever elements take part.
+
+    A gather reads where an evaluated branch is taken. Functions of whole arrays, such
+    as sorts, go this way: their entries have nothing to do with the branch's.
+    """
+    if not isinstance(source, FlatArray):
+        return type(source)(source._data[places._data])
+    with trace.unmasked():
+        return gather(type(source), source, places)
+
+
 @lru_cache(_REMEMBERED)
 def _read_facts(
     dtype: type[Any], source: type[Any], outer: tuple[int, ...] | None

@@ -15,7 +15,7 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
-from lumijit.functions.gathering import gather, index_array
+from lumijit.functions.gathering import index_array, rearranged
 from lumijit.functions.scattering import scatter
 from lumijit.functions.sizes import shape
 from lumijit.nested import NestedArray
@@ -108,7 +108,7 @@ def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
     if size == 0 or count == 0:
         return type(value)()
     index = arange(type(index_array(value._spec, 0, construct)), size * count)
-    return gather(type(value), value, position(index, size))
+    return rearranged(value, position(index, size))
 
 
 def concat(arrays: Any, /, axis: int | None = 0) -> Any:
@@ -153,10 +153,11 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Any:
     result = empty(type(first), int(np.sum([len(p) for p in parts])))
     offset = 0
     index_cls = type(index_array(first._spec, 0, construct))
-    for part in parts:
-        if len(part):
-            scatter(result, part, arange(index_cls, len(part)) + offset)
-        offset += len(part)
+    with trace.unmasked():
+        for part in parts:
+            if len(part):
+                scatter(result, part, arange(index_cls, len(part)) + offset)
+            offset += len(part)
     return result
 
 

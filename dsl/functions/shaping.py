@@ -15,7 +15,7 @@ from lumijit.compiler.ir import effects, trace
 from lumijit.compiler.record import writes
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
-from lumijit.functions.gathering import gather, gather_run
+from lumijit.functions.gathering import gather, gather_run, rearranged
 from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -166,9 +166,10 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
     index_cls = require(array._spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, size)
     if ordering == "F":
-        parts = gather_run(flat, array, along * components, components, True)
+        with trace.unmasked():
+            parts = gather_run(flat, array, along * components, components, True)
     else:
-        parts = [gather(flat, array, along + k * size) for k in range(components)]
+        parts = [rearranged(array, along + k * size) for k in range(components)]
     return _arranged(dtype, parts, _strides(outer, ordering))
 
 

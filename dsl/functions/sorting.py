@@ -17,7 +17,7 @@ from lumijit.compiler.record import ranks, sorting
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.axes import along_axis, checked_axis, run_shape, side_by_side
 from lumijit.functions.creation import arange
-from lumijit.functions.gathering import gather
+from lumijit.functions.gathering import rearranged
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
@@ -57,7 +57,7 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
         is_whole = isinstance(flat, FlatArray) and length == len(flat)
         if is_whole and flat._node.vertex is None:
             return wrap_flat(type(flat), sorting.sort(flat._node, descending))
-        return _read(flat, _places(flat, length, descending))
+        return rearranged(flat, _places(flat, length, descending))
 
     return _mapped("lumijit.sort", value, axis, ordered)
 
@@ -201,9 +201,9 @@ def median(
             place = wrap_flat(cls, found)
         run = arange(cls, len(flat) // length)
         if inner == 1:
-            return _read(flat, run * length + place), place
+            return rearranged(flat, run * length + place), place
         at = (run // inner * length + place) * inner + run % inner
-        return _read(flat, at), place
+        return rearranged(flat, at), place
 
     def chosen(part: int) -> Any:
         construct = "lumijit.median"
@@ -231,12 +231,6 @@ def _host_places(flat: HostArray, length: int, descending: bool) -> Any:
     if not descending:
         return np.argsort(rows, axis=1, kind="stable")
     return length - 1 - np.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1]
-
-
-def _read(flat: Any, places: Any) -> Any:
-    if isinstance(flat, HostArray):
-        return type(flat)(flat._data[places._data])
-    return gather(type(flat), flat, places)
 
 
 def _checked(construct: str, value: Any, axis: Any) -> int | None:

@@ -19,7 +19,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.functions.creation import Shape, arange, array_sizes, check_dimensions
 from lumijit.functions.elementwise import fma, sqrt
 from lumijit.functions.evaluation import schedule
-from lumijit.functions.gathering import gather
+from lumijit.functions.gathering import rearranged
 from lumijit.functions.products import mul_hi, mul_wide
 from lumijit.functions.selection import select
 from lumijit.functions.sorting import argsort
@@ -198,12 +198,12 @@ class Generator:
             raise _wrong_type(construct, type(x), "a flat array or tensor")
         order = self._order(construct, uint32_array_t(type(x.array)), len(x))
         if x._spec.kind is not TENSOR:
-            return gather(type(x), x, order)
+            return rearranged(x, order)
         length = math.prod(x.shape[1:])
         at = arange(type(order), len(x) * length)
-        row = gather(type(order), order, at // max(length, 1))
+        row = rearranged(order, at // max(length, 1))
         place = row * length + at % max(length, 1)
-        return type(x)(gather(type(x.array), x.array, place), x.shape)
+        return type(x)(rearranged(x.array, place), x.shape)
 
     def _order(self, construct: str, cls: Any, n: int) -> Any:
         return argsort(self._filled(construct, cls, n, lambda _, words: words[0]))

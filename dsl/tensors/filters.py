@@ -17,7 +17,7 @@ from lumijit.base import Array
 from lumijit.functions.creation import arange, zeros
 from lumijit.functions.elementwise import fma
 from lumijit.functions.evaluation import eval as evaluate
-from lumijit.functions.gathering import gather
+from lumijit.functions.gathering import rearranged
 from lumijit.functions.reductions import check_strategy
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.tensors.shapes import as_tensor, checked_axes
@@ -240,7 +240,7 @@ def _filtered(
     for number, tap in enumerate(np.flatnonzero(weights.any(axis=0))):
         place = _column(index, places[:, tap] * inner, row)
         weight = _column(array, weights[:, tap], row)
-        result = fma(gather(array, tensor.array, start + place), weight, result)
+        result = fma(rearranged(tensor.array, start + place), weight, result)
         if number % _TAPS == _TAPS - 1:
             evaluate(result)
     return type(tensor)(result, shape)
@@ -249,7 +249,7 @@ def _filtered(
 def _column(cls: Any, values: Any, row: Any) -> Any:
     """Return the values of rows as an array; a number if all are the same."""
     first = values[0].item()
-    return first if (values == first).all() else gather(cls, cls(values), row)
+    return first if (values == first).all() else rearranged(cls(values), row)
 
 
 def _inside(places: Any, size: int, boundary: str) -> Any:

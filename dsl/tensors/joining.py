@@ -12,6 +12,7 @@ import numpy as np
 
 from lumijit import initialize, promotion
 from lumijit.base import Array, ArrayBase
+from lumijit.compiler.ir import trace
 from lumijit.functions.axes import checked_axis
 from lumijit.functions.creation import arange, empty, full
 from lumijit.functions.gathering import gather
@@ -82,12 +83,13 @@ def joined(construct: str, tensors: list[Any], axis: int) -> Array:
     result = empty(type(first), shape)
     steps = strides(shape)
     start = 0
-    for tensor in tensors:
-        if math.prod(tensor.shape):
-            part = view(tensor.shape, steps, start * steps[place])
-            index = part.positions(index_class(result.array._spec))
-            scatter(result.array, tensor.array, index)
-        start += tensor.shape[place]
+    with trace.unmasked():
+        for tensor in tensors:
+            if math.prod(tensor.shape):
+                part = view(tensor.shape, steps, start * steps[place])
+                index = part.positions(index_class(result.array._spec))
+                scatter(result.array, tensor.array, index)
+            start += tensor.shape[place]
     return result
 
 
@@ -307,9 +309,9 @@ def repeated(construct: str, value: Any, repeats: Any, axis: int | None) -> Any:
     if isinstance(repeats, (list, tuple)):
         repeats = index_class(value.array._spec)(repeats)
     if isinstance(repeats, ArrayBase):
-        index = _repeated_index(construct, shape[place], repeats)
-        chosen = (*[slice(None)] * place, index)
-        return value[chosen]
+        with trace.unmasked():
+            index = _repeated_index(construct, shape[place], repeats)
+            return value[(*[slice(None)] * place, index)]
     check_count(construct, repeats)
     runs: list[tuple[int, Any]] = []
     for k, (size, step) in enumerate(zip(shape, strides(shape), strict=True)):
