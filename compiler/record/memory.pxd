@@ -15,6 +15,9 @@ cpdef tuple place(
 
 cdef tuple _place(object construct, object size, Node index, Node mask, object count)
 
+@cython.locals(outer=Node, width=Py_ssize_t)
+cdef Node _masked(object construct, Node index, Node mask)
+
 @cython.locals(scope=Scope, value=Node, size=Py_ssize_t)
 cpdef Node entries(Node source, Node index, Node mask, object offset=*)
 

@@ -32,6 +32,7 @@ from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
 from lumijit.compiler.record.writes import append_effect, check_entries, claim, write
 from lumijit.runtime.dtypes import DType
+from lumijit.runtime.errors import SizeError
 
 
 def _note_single(holder: Holder, *operands: Node) -> None:
@@ -81,7 +82,23 @@ def _place(
 ) -> tuple[Node, Node]:
     if trace.running_lanes and trace.state.lane is not None:
         index, mask = trace.state.lane.place(index, mask, size // count, construct)
-    return bounds.place(construct, size, index, trace.under_mask(mask), count)
+    return bounds.place(construct, size, index, _masked(construct, index, mask), count)
+
+
+def _masked(construct: str, index: Node, mask: Node) -> Node:
+    """Combine the mask of an access with that of the evaluated control flow around."""
+    outer = trace.state.mask
+    if outer is None:
+        return mask
+    width = max(index.size, mask.size)
+    if outer.size != width and 1 not in (outer.size, width):
+        raise SizeError(
+            construct,
+            f"{width} entries are accessed where the evaluated loop, branch or call "
+            f"around has {outer.size} elements",
+            "access one entry for each element, or do it outside.",
+        )
+    return trace.under_mask(mask)
 
 
 def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
@@ -153,7 +170,7 @@ def aim(
     if trace.running_lanes and trace.state.lane is not None:
         trace.state.lane.give_back(holder)
     elif is_inside:
-        return index, trace.under_mask(mask)
+        return index, _masked(construct, index, mask)
     return _place(construct, holder._node.size, index, mask, count)
 
 

@@ -311,7 +311,8 @@ def repeated(construct: str, value: Any, repeats: Any, axis: int | None) -> Any:
     if isinstance(repeats, ArrayBase):
         with trace.unmasked():
             index = _repeated_index(construct, shape[place], repeats)
-            return value[(*[slice(None)] * place, index)]
+            chosen = (*[slice(None)] * place, index)
+            return value[chosen]
     check_count(construct, repeats)
     runs: list[tuple[int, Any]] = []
     for k, (size, step) in enumerate(zip(shape, strides(shape), strict=True)):

@@ -15,6 +15,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.llvm.ad import Array3f, Float, TensorXf, UInt
+from lumijit.runtime.errors import SizeError
 
 _LANES = 4
 
@@ -127,3 +128,16 @@ def test_indices_of_the_elements_are_masked() -> None:
         return x[3 - lanes]
 
     np.testing.assert_array_equal(_in_branch(check, lanes).numpy(), [4, 0, 2, 0])
+
+
+def test_other_numbers_of_indices_are_refused() -> None:
+    lanes = lj.arange(UInt, _LANES)
+
+    def write() -> Float:
+        x = lj.zeros(Float, 6)
+        x[0:2] = 5
+        return Float(0)
+
+    for access in (lambda: lj.take(Float(1, 2, 3), UInt(0, 2)), write):
+        with pytest.raises(SizeError, match=r"2 entries .* has 4 elements"):
+            _in_branch(access, lanes)
