@@ -242,10 +242,11 @@ def _backward(found: Found, clearing: Clearing) -> None:
     with arrived.during(arrivals):
         places = Places()
         border = Border()
-        seeds = {serial for serial, v in found.items() if v.grad is not None}
-        for serial in seeds:
-            if not border.has(found[serial]):
-                places.at(found[serial])
+        for vertex in found.values():
+            if vertex.grad is not None and not border.has(vertex):
+                places.at(vertex)
+        # What something else in here was computed of.
+        interior: set[int] = set()
         while places:
             vertex, adjoint = places.pop()
             serial = vertex.serial
@@ -259,6 +260,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
                 for k in vertex.inputs:
                     parent: Vertex = deps[k].vertex
                     if parent.serial in found:
+                        interior.add(parent.serial)
                         is_outside = border.has(parent)
                         into[k] = (border if is_outside else places).at(parent)
             elif vertex.inputs and isolation is not None:
@@ -268,7 +270,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
                 continue
             rules.pull(Step(vertex), into, adjoint)
             is_variable = serial in vertices.variables
-            is_cleared = clearing.inputs if serial in seeds else clearing.interior
+            is_cleared = clearing.interior if serial in interior else clearing.inputs
             is_cleared = (is_cleared and not is_variable) or vertex.type is VOID
             vertex.grad = None if is_cleared else adjoint.complete()
             if clearing.edges and not is_variable:

@@ -290,3 +290,9 @@ def has_attributes(function: FunctionType) -> bool:
 def is_state(value: Any) -> bool:
     """Tell whether a value is an array or holds nothing that tracing follows."""
     return isinstance(value, (FlatArray, NestedArray)) or type(value) in PLAIN
+
+
+def keys_of(containers: Sequence[Any]) -> list[Any]:
+    """List the keys of dictionaries, but for plain values."""
+    found = [c for c in containers if type(c) is dict]
+    return [key for c in found for key in c if type(key) not in PLAIN] if found else []

@@ -25,7 +25,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control.blame import assignment, methods_of
-from lumijit.control.bytecode import PLAIN, Inert, is_state
+from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe, same_object
@@ -96,11 +96,13 @@ class Outside:
     def leave(self, values: Sequence[Any], labels: Sequence[str]) -> None:
         """Leave what is state, or an argument, to the construct.
 
-        Objects in it that are no PyTrees are followed. Its arrays are watched where
-        functions reach them otherwise: their changes would be no state's.
+        Objects in it that are no PyTrees are followed, and keys. Its arrays are watched
+        where functions reach them otherwise: their changes would be no state's.
         """
         parts = Parts(values, labels)
         self.reach.leave(parts.containers)
+        for key in keys_of(parts.containers):
+            self.reach.follow(key, "a key")
         if not all(
             type(leaf) in PLAIN or isinstance(leaf, FlatArray) for leaf in parts.leaves
         ):
@@ -315,10 +317,8 @@ def watch(
     outside = Outside(own_names, around)
     entries = [value for _, value in owned]
     outside.leave(entries, [name for name, _ in owned])
-    leaves = Parts(entries).leaves
-    outside.reach.seen.update(
-        id(leaf) for leaf in leaves if isinstance(leaf, FlatArray)
-    )
+    flat = [leaf for leaf in Parts(entries).leaves if isinstance(leaf, FlatArray)]
+    outside.reach.seen.update(map(id, flat))
     outside.leave(values, labels)
     outside.follow(functions)
     return None if outside.is_empty else outside

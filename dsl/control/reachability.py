@@ -312,9 +312,7 @@ def _is_array(reach: Reach, array: Any, parent: Location | None, label: str) -> 
     """Stand for flat arrays, which `Reach.follow` notes itself."""
 
 
-def _look_at_nested(
-    reach: Reach, value: Any, parent: Location | None, label: str
-) -> None:
+def _look_at_nested(reach: Reach, value: Any, parent: Any, label: str) -> None:
     reach.add(Components(value, parent, label))
 
 
@@ -436,7 +434,7 @@ def _look_of(cls: type[Any]) -> Look | None:
 
 
 def _slots_of(cls: type[Any]) -> dict[str, Any]:
-    """Return the slots of a class's objects."""
+    """Return the slots of a class's objects; what C types call members is no slot."""
     try:
         return _SLOTS[cls]
     except KeyError:
@@ -444,6 +442,7 @@ def _slots_of(cls: type[Any]) -> dict[str, Any]:
     found = _SLOTS[cls] = {
         name: member
         for base in cls.__mro__
+        if "__slots__" in vars(base)
         for name, member in vars(base).items()
         if type(member) is MemberDescriptorType
     }

@@ -24,6 +24,15 @@ from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.replay_layout import replay_of
 
 
+class Owner:
+    """Stands for an object that the call got or reached, the owner of a place."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
 class UnknownObjectError(Exception):
     """An object that is neither an input nor made of what is computed."""
 
@@ -47,7 +56,7 @@ class Describer:
     def describe(self, puts: list[Put]) -> Recording:
         """Return the recording."""
         recorder = self.recorder
-        leaves = [self._leaf(v) for v in recorder.parts.leaves]
+        leaves = self._leaves(recorder.parts.leaves)
         changed: dict[int, tuple[int, int]] = {}
         gradients: dict[int, tuple[int, int | None]] = {}
         first = zip(recorder.arrays, recorder.first, recorder.gradients, strict=True)
@@ -79,10 +88,22 @@ class Describer:
         node = holder._node
         return self._node(node) if node.op is EVALUATED else None
 
+    def _leaves(self, values: list[Any]) -> list[Leaf]:
+        """Return how leaves come about; an array that comes twice is one array."""
+        found: list[Leaf] = []
+        first: dict[int, int] = {}
+        for k, value in enumerate(values):
+            known = first.setdefault(id(value), k)
+            is_again = known < k and isinstance(value, FlatArray)
+            found.append(Leaf("again", known) if is_again else self._leaf(value))
+        return found
+
     def _leaf(self, value: Any) -> Leaf:
         """Return how a leaf of the results comes about."""
         if type(value) is Number:
             return Leaf("number", value.index)
+        if type(value) is Owner:
+            return Leaf("owner", value.place)
         if isinstance(value, FlatArray):
             known = self.arrays.get(id(value))
             if known is not None:
@@ -145,10 +166,9 @@ class Describer:
 
 def _outline(parts: pytree.Parts) -> pytree.Parts:
     """Return the structure of PyTrees, without what they hold."""
-    light = [
-        wrap(type(v), trace.literal(v._node.type, v._node.type.wrap(0), v._node.size))
-        if isinstance(v, FlatArray)
-        else None
-        for v in parts.leaves
-    ]
-    return pytree.Parts(parts.together(light))
+    light: dict[int, Any] = {}
+    for v in parts.leaves:
+        if isinstance(v, FlatArray) and id(v) not in light:
+            t = v._node.type
+            light[id(v)] = wrap(type(v), trace.literal(t, t.wrap(0), v._node.size))
+    return pytree.Parts(parts.together([light.get(id(v)) for v in parts.leaves]))

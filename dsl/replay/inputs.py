@@ -17,6 +17,7 @@ from lumijit.compiler.ir import placement, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
+from lumijit.control.bytecode import is_users, keys_of
 from lumijit.control.locations import (
     Components,
     Entries,
@@ -36,7 +37,7 @@ from lumijit.runtime.device import find
 class Arguments:
     """The arguments of one call, taken apart.
 
-    `objects` are those that are no PyTrees, which the function may change.
+    `objects` are those that are no PyTrees, which the function may change, and keys.
     """
 
     def __init__(
@@ -70,6 +71,9 @@ class Arguments:
                 self.objects.append(leaf)
             else:
                 key.append(value_token(leaf))
+                if isinstance(leaf, type) and is_users(leaf.__module__):
+                    self.objects.append(leaf)
+        self.objects += keys_of(self.containers)
         if self.containers:
             key += [
                 m if m is None or isinstance(m, pytree.Kind) else tuple(m)

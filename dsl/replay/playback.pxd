@@ -40,4 +40,6 @@ cdef class Recording:
     cpdef _leave(self, object place, list inputs, list arrays, list nodes, list values)
 
 
-cdef list _leaves_of(list rows, list nodes, list arrays, list numbers)
+cdef list _leaves_of(
+    list rows, list nodes, list arrays, list numbers, object place
+)

@@ -67,7 +67,8 @@ class Leaf(NamedTuple):
     """How a leaf of what a call returns or leaves comes about.
 
     `kind` tells what `source` is: an input array itself ("array"), a node for a new
-    array of a class ("new"), a Python number, or any other value.
+    array of a class ("new"), an earlier leaf ("again"), the place of an object that the
+    call got or reached ("owner"), a Python number, or any other value.
     """
 
     kind: str
@@ -156,7 +157,7 @@ class Recording:
                 if k is not None:
                     holder._rehouse(nodes[k])
             report.deliver()
-        leaves = _leaves_of(self._leaves, nodes, arrays, numbers)
+        leaves = _leaves_of(self._leaves, nodes, arrays, numbers, place)
         if self.parts.containers:
             leaves = list(self.parts.together(leaves))
         result = leaves.pop(0)
@@ -326,6 +327,7 @@ def _leaves_of(
     nodes: list[Node],
     arrays: list[FlatArray],
     numbers: list[Any],
+    place: Callable[[int], Location],
 ) -> list[Any]:
     """Return the leaves of what a call returns and leaves."""
     found: list[Any] = []
@@ -336,6 +338,10 @@ def _leaves_of(
             found.append(wrap(cls, nodes[source]))
         elif kind == "array":
             found.append(arrays[source])
+        elif kind == "again":
+            found.append(found[source])
+        elif kind == "owner":
+            found.append(place(source).owner)
         else:
             found.append(numbers[source] if kind == "number" else source)
     return found

@@ -23,7 +23,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import delivery, evaluate
 from lumijit.control.locations import MISSING, Items, Location
 from lumijit.instances import InstanceArray
-from lumijit.replay.describing import Describer, UnknownObjectError
+from lumijit.replay.describing import Describer, Owner, UnknownObjectError
 from lumijit.replay.inputs import Call, as_inputs, place_of
 from lumijit.replay.numbers import Arithmetic, Number
 from lumijit.replay.playback import (
@@ -33,7 +33,7 @@ from lumijit.replay.playback import (
     Slot,
     line_of,
 )
-from lumijit.replay.tokens import NUMBERS
+from lumijit.replay.tokens import NAMED, NUMBERS
 from lumijit.runtime import buffers, device, recorders
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import RecordingError, where
@@ -151,7 +151,11 @@ class _Recorder:
                         "use lumijit.rng or PCG32, or pass the numbers as arguments.",
                     )
                 puts, left = self._changes()
-                self.parts = pytree.Parts((result, *left))
+                self.result = result
+                owners = self._owners()
+                self.parts = pytree.Parts(
+                    [_with_owners(value, owners) for value in (result, *left)]
+                )
                 evaluate.evaluate(self._found())
             if self.tape.is_mixed:
                 self.problem = self.problem or _SEVERAL
@@ -360,7 +364,7 @@ class _Recorder:
             isinstance(v, FlatArray)
             and id(v) not in own
             and vertices.is_tracked(v._node)
-            for v in self.parts.leaves
+            for v in pytree.Parts((self.result,)).leaves
         ]
 
     def _description(self, puts: list[Put]) -> Recording | None:
@@ -379,17 +383,39 @@ class _Recorder:
 
     def _plain(self) -> tuple[Any, ...]:
         """Return the result and what is left, with plain numbers."""
-        parts = self.parts
-        if not any(type(leaf) is Number for leaf in parts.leaves):
-            return tuple(parts.values)
         values: list[Any] = []
-        for value in parts.values:
+        for value in self.parts.values:
             own = pytree.Parts((value,))
-            if any(type(leaf) is Number for leaf in own.leaves):
-                leaves = [v.value if type(v) is Number else v for v in own.leaves]
-                (value,) = own.together(leaves)
+            if any(type(leaf) in (Number, Owner) for leaf in own.leaves):
+                (value,) = own.together(map(self._plain_leaf, own.leaves))
             values.append(value)
         return tuple(values)
+
+    def _plain_leaf(self, leaf: Any) -> Any:
+        if type(leaf) is Owner:
+            return self.places[leaf.place].owner
+        return leaf.value if type(leaf) is Number else leaf
+
+    def _owners(self) -> dict[int, Owner]:
+        """Return what stands for each object that the call has got or reached."""
+        found: dict[int, Owner] = {}
+        for k, place in enumerate(self.places):
+            if not isinstance(place.owner, NAMED):
+                found.setdefault(id(place.owner), Owner(k))
+        return found
+
+
+def _with_owners(value: Any, owners: dict[int, Owner]) -> Any:
+    """Put owners in the place of the objects for which they stand."""
+    owner = owners.get(id(value))
+    if owner is not None:
+        return owner
+    if not pytree.is_container(value):
+        return value
+    old = [v for _, v in pytree.children(value)]
+    new = [_with_owners(v, owners) for v in old]
+    is_same = all(a is b for a, b in zip(old, new, strict=True))
+    return value if is_same else pytree.rebuild(value, new)
 
 
 def _comparable(state: Any) -> Any:

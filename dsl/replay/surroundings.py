@@ -72,6 +72,11 @@ class Surroundings:
             self._add(place, tokens, has_numbers=k < count)
         for root in self._roots:
             tokens.append((type(root), self._order.setdefault(id(root), -len(tokens))))
+        for array in reach.arrays:
+            if isinstance(array, InstanceArray):
+                # Which of them is where else.
+                for instance in instances_of(array):
+                    tokens.append(self._order.setdefault(id(instance), -len(tokens)))
         self.key = Shape(tuple(tokens))
         self._host_tokens = list(map(host_token, self._host))
         places = enumerate(self.where)

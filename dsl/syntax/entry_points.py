@@ -29,7 +29,7 @@ _MOST_PARTED = 3
 
 
 class Runtime(Conditions):
-    """The helpers of one rewritten function, which calls it `_lj`."""
+    """The helpers of one rewritten function, which calls it `RUNTIME`."""
 
     ArrayRange = ArrayRange
     locals = staticmethod(builtins.locals)

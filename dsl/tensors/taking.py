@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from lumijit.base import ArrayBase
+from lumijit.compiler.ir import trace
 from lumijit.functions.axes import checked_axis
 from lumijit.functions.elementwise import floor, fma, maximum, minimum
 from lumijit.runtime.errors import SizeError
@@ -74,5 +76,8 @@ def take_interp(value: Any, pos: Any, axis: int = 0) -> Any:
     index = int32_array_t(type(below))(below)
     weight = position - below
     weight = reshaped(weight, (*weight.shape, *[1] * (value.ndim - place - 1)))
-    low, high = (take(value, i, place) for i in (index, minimum(index + 1, size - 1)))
+    # A number isn't a position of each element's own.
+    with nullcontext() if isinstance(pos, ArrayBase) else trace.unmasked():
+        low = take(value, index, place)
+        high = take(value, minimum(index + 1, size - 1), place)
     return fma(high - low, weight, low)

@@ -311,3 +311,23 @@ def test_what_a_branch_inside_toggles_back(mode: str) -> None:
     with flags_of(mode):
         program(UInt(0, 1, 2))
     assert list(obj.x) == [0, 1, 0]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_keys_of_a_dictionary(mode: str) -> None:
+    @lj.syntax
+    def add(weights: dict[Any, float], x: Float) -> None:
+        if lj.hint(x > 1, mode=mode):
+            for (_, key), weight in weights.items():
+                key.v = key.v + x * weight
+
+    class Key:
+        """Found by its identity."""
+
+        def __init__(self) -> None:
+            self.v = Float(0)
+
+    one, other = Key(), Key()
+    add({(0, one): 1, (1, other): 2}, Float(1, 2))
+    assert [float(v) for v in one.v] == [0, 2]
+    assert [float(v) for v in other.v] == [0, 4]

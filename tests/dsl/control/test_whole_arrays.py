@@ -54,6 +54,7 @@ WHOLE: dict[str, Callable[[Float], Any]] = {
     "ravel": lambda x: lj.ravel(Array3f(x, x + 1, x + 2)),
     "unravel": lambda x: lj.unravel(Array3f, lj.tile(x, 3)).y,
     "unravel, order C": lambda x: lj.unravel(Array3f, lj.tile(x, 3), order="C").y,
+    "between rows": _flat(lambda t: lj.take_interp(t, 0.4, axis=0)),
     "meshgrid": lambda x: lj.meshgrid(x, x)[1],
     "resample": _flat(lambda t: lj.resample(t, (2, 7))),
     "convolve": _flat(lambda t: lj.convolve(t, "gaussian", filter_radius=1.5)),

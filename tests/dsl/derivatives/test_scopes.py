@@ -289,6 +289,9 @@ def test_flags_of_gradients() -> None:
     dr.clear_grad(x, y, z)
     dr.backward(z, ADFlag.ClearInput)
     assert [v.grad[0] for v in (z, y, x)] == [0, 2, 12]
+    # What is left between isn't an input of the next traversal: it adds up.
+    dr.backward(z, ADFlag.ClearInput)
+    assert [v.grad[0] for v in (z, y, x)] == [0, 4, 36]
     dr.clear_grad(x, y, z)
     dr.backward(z)
     assert [v.grad[0] for v in (z, y, x)] == [0, 0, 12]

@@ -291,7 +291,7 @@ def test_print_code_shows_code_that_parses(
 
     shown = capsys.readouterr().out
     ast.parse(shown)
-    assert "_lj.while_loop((x,)" in shown
+    assert "_lj_runtime.while_loop((x,)" in shown
     assert lanes(f(ARRAY)) == [3, 5]
 
 

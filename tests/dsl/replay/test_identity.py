@@ -1,0 +1,227 @@
+"""Replays tell objects apart as the function itself does, and give the same ones back.
+
+Two paths may lead to one object in one call and to two in the next; what comes in may
+go out; and what is made once may be returned and left elsewhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as lj
+from lumijit.llvm.ad import Array2f, Float
+
+CALLS = 4
+
+
+class Light:
+    """What arrays of instances hold."""
+
+    a: Float
+
+    def __init__(self, a: float) -> None:
+        self.a = Float(a)
+
+    def of(self, x: Float) -> Float:
+        """Scale."""
+        return self.a * x
+
+
+Lights: Any = lj.instance_array_t(Float, Light)
+
+
+def values(*arrays: Any) -> list[list[float]]:
+    return [list(map(float, array)) for array in arrays]
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_an_argument_is_among_the_instances(is_changed: bool) -> None:
+    def run(decorate: Callable[[Any], Any]) -> list[Any]:
+        one, other = Light(1), Light(3)
+        table = Lights([one, other])
+
+        @decorate
+        def f(x: Float, light: Light) -> tuple[Float, Float]:
+            if is_changed:
+                light.a = light.a + 10
+            return table.of(x), light.a
+
+        found = [values(*f(Float(1), v)) for v in (one, one, other, one, other)]
+        return [*found, values(one.a, other.a)]
+
+    assert run(lj.kernel) == run(lambda f: f)
+
+
+def test_an_attribute_is_among_the_instances() -> None:
+    def run(decorate: Callable[[Any], Any]) -> list[Any]:
+        lights = [Light(1), Light(3)]
+
+        class Scene:
+            all = Lights(lights)
+            chosen = lights[0]
+
+        scene = Scene()
+
+        @decorate
+        def f(x: Float) -> tuple[Float, Float, Light]:
+            return scene.all.of(x), scene.chosen.a, scene.chosen
+
+        found: list[Any] = []
+        for k in (0, 0, 1, 1, 0):
+            scene.chosen = lights[k]
+            *arrays, light = f(Float(1))
+            found.append((values(*arrays), lights.index(light)))
+        return found
+
+    assert run(lj.kernel) == run(lambda f: f)
+
+
+def test_class_attributes() -> None:
+    class Counter:
+        count = 0
+        total = Float(0)
+
+        @classmethod
+        @lj.kernel
+        def add(cls, x: Float) -> Float:
+            cls.count += 1
+            cls.total = cls.total + x
+            return x + cls.count
+
+    add: Any = Counter.add
+    found = [values(add(Float(0.5)))[0][0] for _ in range(CALLS)]
+    assert found == [1.5, 2.5, 3.5, 4.5]
+    assert Counter.count == CALLS
+    assert values(Counter.total) == [[2.0]]
+
+
+def test_a_class_among_the_arguments() -> None:
+    class Settings:
+        scale = Float(1)
+
+    @lj.kernel
+    def f(settings: type[Settings], x: Float) -> Float:
+        return settings.scale * x
+
+    for scale in (1, 5, 6):
+        Settings.scale = Float(scale)
+        assert values(f(Settings, Float(2))) == [[2.0 * scale]]
+
+
+@dataclass
+class Pair:
+    """A container."""
+
+    x: Float
+    y: Any
+
+
+def _list() -> Any:
+    return [Float(0), 1]
+
+
+def _dict() -> Any:
+    return {0: Float(0), 1: 1}
+
+
+@pytest.mark.parametrize("make", [_list, _dict])
+def test_a_container_comes_back(make: Callable[[], Any]) -> None:
+    @lj.kernel
+    def f(values: Any, x: Float) -> tuple[Any, Any]:
+        values[0] = values[0] + x
+        values[1] = values[1] + 1
+        return values, [values]
+
+    held = make()
+    for k in range(CALLS):
+        result, (again,) = f(held, Float(2))
+        assert result is held
+        assert again is held
+        assert values(held[0]) == [[2.0 * (k + 1)]]
+        assert held[1] == k + 2
+
+
+def test_other_arguments_come_back() -> None:
+    outer: dict[str, Any] = {"n": Float(0)}
+
+    @lj.kernel
+    def f(pair: Pair, vector: Array2f, light: Light) -> tuple[Any, ...]:
+        pair.x = pair.x + 1
+        light.a = light.a + 1
+        outer["n"] = outer["n"] + 1
+        return pair, vector, light, outer
+
+    pair, vector, light = Pair(Float(1), 2), Array2f(1, 2), Light(1)
+    for _ in range(CALLS):
+        found = f(pair, vector, light)
+        for result, given in zip(found, (pair, vector, light, outer), strict=True):
+            assert result is given
+    assert values(pair.x, light.a, outer["n"]) == [[5.0], [5.0], [4.0]]
+
+
+def test_one_array_is_returned_and_left() -> None:
+    left: dict[str, Any] = {}
+
+    @lj.kernel
+    def f(x: Float) -> tuple[Float, Float]:
+        y = x * 2
+        left["y"] = y
+        left["list"] = left["same"] = [y]
+        return y, y
+
+    for k in range(CALLS):
+        first, second = f(Float(k))
+        assert first is second is left["y"] is left["list"][0]
+        assert left["list"] is left["same"]
+        first += 100
+        assert values(left["y"]) == [[2.0 * k + 100]]
+
+
+def test_keys_of_a_dictionary() -> None:
+    @lj.kernel
+    def f(weights: dict[Light, float], x: Float) -> Float:
+        for light in weights:
+            light.a = light.a + 1
+        return sum((v.a * w for v, w in weights.items()), Float(0)) * x
+
+    light = Light(1)
+    found = [values(f({light: 2.0}, Float(1)))[0] for _ in range(CALLS)]
+    assert found == [[4.0], [6.0], [8.0], [10.0]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        re.compile("a"),
+        slice(0, 2),
+        np.s_[0:2, 1],
+        datetime.timedelta(1),
+        np.dtype("f4"),
+        operator.itemgetter(1),
+        ctypes.c_int(3),
+        (lambda: 0).__code__,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_objects_of_c_types(value: Any) -> None:
+    """Their members can't be assigned, and are no inputs."""
+
+    @lj.kernel
+    def outside(x: Float) -> Float:
+        return x * (2 if value else 3)
+
+    @lj.kernel
+    def given(x: Float, value: Any) -> Float:
+        return x * (2 if value else 3)
+
+    for k in range(3):
+        assert values(outside(Float(k)), given(Float(k), value)) == [[2.0 * k]] * 2
