@@ -161,8 +161,14 @@ class ArrayBase:
         return self._copy()
 
     def __deepcopy__(self, memo: object) -> Array:
-        """Return another array; writing to it by index leaves this one alone."""
-        return self._copy()
+        """Return another array: writes leave this one alone, and so do gradients.
+
+        What is copied of a variable, which `enable_grad` made, is one itself.
+        """
+        made = self._copy()
+        if self._spec.is_diff:
+            import_module("lumijit.derivatives.gradients").make_own(made)
+        return made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Serve `np.array(x)`."""

@@ -20,7 +20,9 @@ from types import (
 )
 from typing import Any, NamedTuple
 
+from lumijit import pytree
 from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 from lumijit.syntax.entry_points import Runtime
@@ -133,6 +135,11 @@ def is_foreign(cls: type[Any]) -> bool:
     """Tell whether a class isn't one of this package."""
     module = cls.__module__
     return not (module == "lumijit" or module.startswith("lumijit."))
+
+
+def holds_arrays(cls: type[Any]) -> bool:
+    """Tell whether objects of a class of this package, which is no array, hold some."""
+    return pytree.struct_fields(cls) is not None or hasattr(cls, "_holds_arrays")
 
 
 def is_users(module: str) -> bool:
@@ -270,14 +277,17 @@ class Inert:
         kind = type(value)
         if kind is FunctionType:
             return self._look_inside(value)
-        if isinstance(value, (FlatArray, NestedArray)):
+        if isinstance(value, ArrayBase):
             return _MEETS
+        if hasattr(kind, "_wraps_function"):
+            return self._look_inside(value.__wrapped__)
         if isinstance(value, type):
             is_left = facts.changes or is_users(value.__module__)
         elif kind is ModuleType:
             is_left = is_users(value.__name__)
         else:
-            is_left = is_foreign(kind) or kind is partial
+            # Methods change objects, such as generators of random numbers.
+            is_left = is_foreign(kind) or kind is partial or holds_arrays(kind)
         return _LEAVES if is_left else 0
 
 

@@ -35,6 +35,7 @@ from lumijit.control.bytecode import (
     facts_of,
     globals_of,
     has_attributes,
+    holds_arrays,
     is_foreign,
     is_users,
 )
@@ -420,7 +421,7 @@ def _look_of(cls: type[Any]) -> Look | None:
             found = look
             break
     else:
-        if pytree.struct_fields(cls) is not None or hasattr(cls, "_holds_arrays"):
+        if holds_arrays(cls):
             found = _look_at_object
         elif hasattr(cls, "_wraps_function"):
             found = _look_at_parts

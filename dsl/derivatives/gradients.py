@@ -48,6 +48,17 @@ def enable_grad(*args: Any) -> None:
         tracking.enable(leaf)
 
 
+def make_own(copied: Any) -> None:
+    """Give a copy variables of its own, with the gradients of those copied."""
+    for leaf in tracked_leaves(copied):
+        node = leaf._node
+        vertex = node.vertex
+        if vertex is not None and vertex.serial in vertices.variables:
+            leaf._become(trace.detached(node))
+            tracking.enable(leaf)
+            leaf._node.vertex.grad = vertex.grad
+
+
 def disable_grad(*args: Any) -> None:
     """Stop tracking derivatives with respect to arrays.
 

@@ -181,10 +181,8 @@ def _found(
 
 
 def _of_buffer(buffer: Any) -> _Access:
-    def put(value: Any) -> None:
-        buffer[:] = value
-
-    return (lambda: buffer), put
+    # (A write of all entries would make it depend on the value, also on itself.)
+    return (lambda: buffer), buffer._assign
 
 
 def _of_attribute(owner: Module, name: str) -> _Access:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.llvm import ad
 from lumijit.llvm.ad import Float64, UInt32
 
 MIXED: list[tuple[Callable[[Any, Any], Any], float]] = [
@@ -227,3 +229,23 @@ def test_a_value_that_becomes_a_variable_again_needs_no_kernel_of_its_own() -> N
         assert dr.allclose(gradient, np.sin(2) + 2 * np.cos(2))
         x = dr.detach(x)
     assert built[2] == built[3] == built[4]
+
+
+@pytest.mark.parametrize("name", ["Float64", "Array2f64", "TensorXf64", "Complex2f64"])
+def test_deep_copies_are_variables_of_their_own(name: str) -> None:
+    x = getattr(ad, name)([1, 2])
+    dr.enable_grad(x)
+    before = x * 2
+    dr.set_grad(x, 5)
+    set_before = np.array(x.grad)
+    y = copy.deepcopy(x)
+    assert dr.grad_enabled(y)
+    np.testing.assert_array_equal(y.grad, set_before)
+    dr.clear_grad(y)
+    dr.backward(y * 3)
+    np.testing.assert_array_equal(x.grad, set_before)
+    assert not np.any(np.array(y.grad) == 5)
+    # What was computed of a variable still depends on it, also as a copy.
+    dr.clear_grad(x)
+    dr.backward(copy.deepcopy(before))
+    assert np.any(np.array(x.grad))

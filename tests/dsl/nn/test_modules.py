@@ -232,3 +232,22 @@ def test_own_modules():
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_packed_weights_are_put_back() -> None:
+    """An array that is assigned to itself stays the variable that it is."""
+    net = dr.nn.pack(dr.nn.Linear(2, 1).alloc(ad.TensorXf, 2))
+    weights = net["weights"]
+    dr.enable_grad(weights)
+    net["weights"] = weights
+    assert net["weights"] is weights
+    (result,) = net(dr.nn.CoopVec(ad.Float(3), ad.Float(4)))
+    dr.backward(result)
+    assert sorted(float(v) for v in weights.grad) == [1, 3, 4]
+    other = ad.Float(dr.detach(weights)) + 0
+    dr.enable_grad(other)
+    net["weights"] = other
+    (result,) = net(dr.nn.CoopVec(ad.Float(3), ad.Float(4)))
+    dr.backward(result)
+    assert sorted(float(v) for v in other.grad) == [1, 3, 4]
+    assert sorted(float(v) for v in net["weights"].grad) == [1, 3, 4]

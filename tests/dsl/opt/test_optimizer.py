@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from dataclasses import dataclass
 
@@ -343,3 +344,16 @@ def test_states_that_do_not_fit():
         )
     with pytest.raises(SizeError, match=r"'x/0/value' has 2 entries \(expected 3\)"):
         dr.opt.Adam(lr=1, params={"x": Float(1, 2, 3)}).load_state_dict(saved)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_copies_go_their_own_ways(name):
+    one = MAKERS[name]()
+    one["x"] = Float(-5, 7, 30)
+    other = copy.deepcopy(one)
+    for _ in range(3):
+        descend(one)
+        descend(other)
+    np.testing.assert_allclose(one["x"], other["x"], rtol=1e-5)
+    descend(one)
+    assert not np.allclose(one["x"], other["x"], rtol=1e-5)
