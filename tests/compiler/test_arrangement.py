@@ -94,15 +94,14 @@ def test_copies_for_lowering_have_the_same_arguments() -> None:
     """Kernels take the arguments of the general form, which lookups compare."""
     source = dr.arange(Float, 64)
     dr.eval(source)
-    rng = PCG32(size=4)
 
-    def body(i: UInt32, x: Float) -> tuple[UInt32, Float]:
+    def body(i: UInt32, x: Float, rng: PCG32) -> tuple[UInt32, Float, PCG32]:
         for k in range(20):
             x = x * (k + 0.5) + dr.gather(Float, source, rng.next_uint32() & 63) * 0.25
-        return i + 3, x
+        return i + 3, x, rng
 
-    state = UInt32(0), dr.opaque(Float, 2, 4)
-    x = dr.while_loop(state, lambda i, x: i < 30, body)[1]
+    state = UInt32(0), dr.opaque(Float, 2, 4), PCG32(size=4)
+    x = dr.while_loop(state, lambda i, x, rng: i < 30, body)[1]
     program = general.generalized(Program(4, [x._node], [], 0)).program
     copy = general.ordered(program)
     assert Signature.of(copy).codes == Signature.of(program).codes
