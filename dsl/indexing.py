@@ -121,11 +121,10 @@ def read_flat(array: Array, key: Any) -> Any:
         return array._entry(position, "__getitem__")
     if is_mask_key(key):
         return MaskedEntries(array, key)
-    index, mask = index_node(array, key), trace.make_true(1)
+    index = index_node(array, key)
     if isinstance(key, slice):
-        with trace.unmasked():
-            return wrap(type(array), memory.gather(node, index, mask))
-    return wrap(type(array), memory.gather(node, index, mask))
+        return wrap(type(array), memory.read_inside(node, index))
+    return wrap(type(array), memory.gather(node, index, trace.make_true(1)))
 
 
 def index_node(array: Array, key: Any) -> Node:
@@ -253,8 +252,12 @@ def write_flat(array: Array, key: Any, value: Any) -> None:
     count = value._node.size
     if count not in (1, index.size):
         raise _wrong_count(array, index.size, count)
-    index, mask = memory.aim(array, index, trace.make_true(1), "scatter")
     is_apart = isinstance(key, slice)
+    is_whole = is_apart and key.indices(len(array)) == (0, count, 1)
+    if is_whole and count == len(array) and trace.is_unconditional():
+        array._assign(value)
+        return
+    index, mask = memory.aim(array, index, trace.make_true(1), "scatter")
     if is_apart and is_update(array, value) and is_updated(array, value, index, mask):
         return
     memory.update(array, value._node, index, mask)

@@ -205,8 +205,7 @@ def _forward(found: Found, clearing: Clearing) -> None:
                 _push(vertex, tangents)
     sources = {p.serial: p for v in passed for p in v.parents if p.serial in found}
     for source in sources.values():
-        is_interior = any(p.serial in found for p in source.parents)
-        if clearing.interior if is_interior else clearing.inputs:
+        if clearing.interior if source.inputs else clearing.inputs:
             source.grad = None
     if clearing.edges:
         sure = vertices.sure(found)
@@ -234,6 +233,16 @@ def go_on(found: Found) -> None:
         _backward(_collect(found.values(), False, start), clearing)
 
 
+def _interior(found: Found, clearing: Clearing) -> set[int]:
+    """Number the vertices of which something was computed, if that is asked for.
+
+    The others are inputs of reverse mode.
+    """
+    if clearing.interior == clearing.inputs:
+        return set()
+    return {k for k, v in found.items() if next(_users(v), None) is not None}
+
+
 def _backward(found: Found, clearing: Clearing) -> None:
     isolation = current.get()
     start = isolation.start if isolation is not None else 0
@@ -245,8 +254,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
         for vertex in found.values():
             if vertex.grad is not None and not border.has(vertex):
                 places.at(vertex)
-        # What something else in here was computed of.
-        interior: set[int] = set()
+        interior = _interior(found, clearing)
         while places:
             vertex, adjoint = places.pop()
             serial = vertex.serial
@@ -260,7 +268,6 @@ def _backward(found: Found, clearing: Clearing) -> None:
                 for k in vertex.inputs:
                     parent: Vertex = deps[k].vertex
                     if parent.serial in found:
-                        interior.add(parent.serial)
                         is_outside = border.has(parent)
                         into[k] = (border if is_outside else places).at(parent)
             elif vertex.inputs and isolation is not None:

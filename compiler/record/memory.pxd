@@ -21,6 +21,8 @@ cdef Node _masked(object construct, Node index, Node mask)
 @cython.locals(scope=Scope, value=Node, size=Py_ssize_t)
 cpdef Node entries(Node source, Node index, Node mask, object offset=*)
 
+cpdef Node read_inside(Node source, Node index, object offset=*)
+
 @cython.locals(size=Py_ssize_t)
 cpdef Node read(Node source, Node index, Node mask, object offset=*)
 

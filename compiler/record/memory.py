@@ -15,6 +15,7 @@ from typing import Any
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder, reduction
 from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
     COUNTER,
@@ -31,7 +32,7 @@ from lumijit.compiler.ir.roles import outermost
 from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
 from lumijit.compiler.record.writes import append_effect, check_entries, claim, write
-from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import UINT32, DType
 from lumijit.runtime.errors import SizeError
 
 
@@ -134,6 +135,23 @@ def entries(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:
     if not offset and source.type.size_bytes >= 4:
         index, offset = bounds.neighbour(index)
     return read(source, index, mask, offset)
+
+
+def read_inside(source: Node, index: Node, offset: int = 0) -> Node:
+    """Read `source[index + offset]` at positions inside, whoever takes part.
+
+    For what rearranges arrays: their entries have nothing to do with the elements of
+    the evaluated branch around, under whose mask `gather` reads.
+    """
+    everywhere = trace.make_true(1)
+    index = trace.cast_to(index, UINT32)
+    if trace.running_lanes and trace.state.lane is not None:
+        if offset:
+            index = trace.emit2(ADD, index, trace.literal(UINT32, offset))
+        return gather(source, index, everywhere)
+    source = bounds.table(source)
+    bounds.check_indexable(source, "gather")
+    return entries(source, index, everywhere, offset)
 
 
 def read(source: Node, index: Node, mask: Node, offset: int = 0) -> Node:

@@ -37,10 +37,11 @@ class ADFlag(enum.IntFlag):
     """What a traversal clears, and what it tolerates.
 
     `ClearEdges`: the connections it went along. `ClearInput`: gradients of vertices
-    from which it started. `ClearInterior`: those of vertices on the way.
-    `ClearVertices`: both. `AllowNoGrad`: no error if there is nothing to do.
-    `TrackDerivatives`: what is computed is tracked again, for derivatives of
-    derivatives; together with `ClearNone`, as a rule.
+    with which it can but start, as no other leads to them in its direction.
+    `ClearInterior`: those of the others that it went on from. `ClearVertices`: both.
+    `AllowNoGrad`: no error if there is nothing to do. `TrackDerivatives`: what is
+    computed is tracked again, for derivatives of derivatives; together with
+    `ClearNone`, as a rule.
 
     >>> import lumijit as dr
     >>> dr.ADFlag.ClearVertices == dr.ADFlag.ClearInput | dr.ADFlag.ClearInterior

@@ -183,15 +183,11 @@ def _gather_flat(
 
 
 def rearranged(source: Array, places: Any) -> Any:
-    """Read entries of a flat array at places inside, whichever elements take part.
-
-    A gather reads where an evaluated branch is taken. Functions of whole arrays, such
-    as sorts, go this way: their entries have nothing to do with the branch's.
-    """
+    """Read entries of a flat array at places inside, whichever elements take part."""
     if not isinstance(source, FlatArray):
         return type(source)(source._data[places._data])
-    with trace.unmasked():
-        return gather(type(source), source, places)
+    node = memory.read_inside(source._node, places._node)
+    return wrap_flat(type(source), node)
 
 
 @lru_cache(_REMEMBERED)

@@ -86,8 +86,7 @@ def _spread(array: Array, stride: int, total: int) -> Array:
         index = trace.emit2(ar.MOD, index, _literal(size))
     node = at_positions(array._node, index) if size > 1 else None
     if node is None or node.size != total:
-        with trace.unmasked():
-            node = memory.gather(array._node, index, trace.make_true(1))
+        node = memory.read_inside(array._node, index)
     return wrap_flat(type(array), node)
 
 

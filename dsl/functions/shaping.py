@@ -13,9 +13,10 @@ from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import effects, trace
 from lumijit.compiler.record import writes
+from lumijit.compiler.record.memory import read_inside
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
-from lumijit.functions.gathering import gather, gather_run, rearranged
+from lumijit.functions.gathering import gather, rearranged
 from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
@@ -166,8 +167,9 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
     index_cls = require(array._spec.replaced(dtype=UINT32, outer=()), construct)
     along = arange(index_cls, size)
     if ordering == "F":
-        with trace.unmasked():
-            parts = gather_run(flat, array, along * components, components, True)
+        first = (along * components)._node
+        nodes = [read_inside(array._node, first, k) for k in range(components)]
+        parts = [effects.wrap(flat, node) for node in nodes]
     else:
         parts = [rearranged(array, along + k * size) for k in range(components)]
     return _arranged(dtype, parts, _strides(outer, ordering))

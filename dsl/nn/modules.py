@@ -181,8 +181,10 @@ def _found(
 
 
 def _of_buffer(buffer: Any) -> _Access:
-    # (A write of all entries would make it depend on the value, also on itself.)
-    return (lambda: buffer), buffer._assign
+    def put(value: Any) -> None:
+        buffer[:] = value
+
+    return (lambda: buffer), put
 
 
 def _of_attribute(owner: Module, name: str) -> _Access:

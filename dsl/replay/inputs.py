@@ -73,8 +73,8 @@ class Arguments:
                 key.append(value_token(leaf))
                 if isinstance(leaf, type) and is_users(leaf.__module__):
                     self.objects.append(leaf)
-        self.objects += keys_of(self.containers)
         if self.containers:
+            self.objects += keys_of(self.containers)
             key += [
                 m if m is None or isinstance(m, pytree.Kind) else tuple(m)
                 for m in parts.outline

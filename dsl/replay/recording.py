@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ from lumijit.replay.playback import (
 from lumijit.replay.tokens import NAMED, NUMBERS
 from lumijit.runtime import buffers, device, recorders
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import RecordingError, where
+from lumijit.runtime.errors import RecordingError, check_nesting, where
 from lumijit.runtime.tape import Tape
 
 _SEVERAL = "its arrays are on several devices"
@@ -152,10 +153,9 @@ class _Recorder:
                     )
                 puts, left = self._changes()
                 self.result = result
-                owners = self._owners()
-                self.parts = pytree.Parts(
-                    [_with_owners(value, owners) for value in (result, *left)]
-                )
+                known: dict[int, Any] = self._owners()
+                values = [_with_owners(v, known) for v in (result, *left)]
+                self.parts = pytree.Parts(values)
                 evaluate.evaluate(self._found())
             if self.tape.is_mixed:
                 self.problem = self.problem or _SEVERAL
@@ -405,17 +405,20 @@ class _Recorder:
         return found
 
 
-def _with_owners(value: Any, owners: dict[int, Owner]) -> Any:
-    """Put owners in the place of the objects for which they stand."""
-    owner = owners.get(id(value))
-    if owner is not None:
-        return owner
-    if not pytree.is_container(value):
-        return value
+def _with_owners(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
+    """Put owners in the place of the objects for which they stand.
+
+    `known` are what stands for objects, by their ids; what comes twice stays one.
+    """
+    check_nesting(depth)
+    found = known.get(id(value))
+    if found is not None or not pytree.is_container(value):
+        return value if found is None else found
     old = [v for _, v in pytree.children(value)]
-    new = [_with_owners(v, owners) for v in old]
-    is_same = all(a is b for a, b in zip(old, new, strict=True))
-    return value if is_same else pytree.rebuild(value, new)
+    new = [_with_owners(v, known, depth + 1) for v in old]
+    is_same = all(map(is_, old, new))
+    found = known[id(value)] = value if is_same else pytree.rebuild(value, new)
+    return found
 
 
 def _comparable(state: Any) -> Any:

@@ -24,5 +24,3 @@ cdef Node _positions(Node number, object start, list runs)
 cdef Node _sum(Node total, Node part, Op op=*)
 
 cdef Node _by(Op op, Node node, object number)
-
-cdef Node _inside(Node source, Node index)

@@ -21,7 +21,7 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.record import Op
-from lumijit.compiler.record import bounds, memory
+from lumijit.compiler.record import memory
 from lumijit.compiler.transform.substitution import at_positions
 from lumijit.functions.creation import full
 from lumijit.functions.gathering import gather
@@ -126,7 +126,7 @@ class View:
                 return short
         if not self.is_known:
             return memory.gather(source, index, trace.make_true(1))
-        node = _inside(source, index)
+        node = memory.read_inside(source, index)
         if self.is_injective and node.vertex is not None and node is not source:
             node.vertex.mode = "permute"
         return node
@@ -153,8 +153,9 @@ def _positions(number: Node, start: int, runs: list[tuple[int, Any]]) -> Node:
             coordinate = number
             if rest is not None:
                 coordinate = trace.emit2(ar.SUB, number, _by(ar.MUL, rest, size))
-            is_all = len(runs) == 1 and len(step) == number.size
-            offset = step._node if is_all else _inside(step._node, coordinate)
+            offset = step._node
+            if len(runs) > 1 or len(step) != number.size:
+                offset = memory.read_inside(offset, coordinate)
             result = _sum(result, offset)
             through = 0
         else:
@@ -183,16 +184,6 @@ def _by(op: Op, node: Node, number: int) -> Node:
     if number == 1:
         return node
     return trace.emit2(op, node, trace.literal(UINT32, number % _WRAP))
-
-
-def _inside(source: Node, index: Node) -> Node:
-    """Read `source[index]` at positions inside, also where nothing is active."""
-    everywhere = trace.make_true(1)
-    if trace.running_lanes and trace.state.lane is not None:
-        return memory.gather(source, index, everywhere)
-    source = bounds.table(source)
-    bounds.check_indexable(source, "gather")
-    return memory.entries(source, index, everywhere)
 
 
 def strides(shape: Shape) -> Shape:

@@ -249,3 +249,18 @@ def test_deep_copies_are_variables_of_their_own(name: str) -> None:
     dr.clear_grad(x)
     dr.backward(copy.deepcopy(before))
     assert np.any(np.array(x.grad))
+
+
+def test_all_entries_are_replaced() -> None:
+    x = Float64(1, 2)
+    dr.enable_grad(x)
+    x[:] = x
+    dr.backward(x * 2)
+    assert list(x.grad) == [2, 2]
+    y = Float64(0, 0)
+    y[:] = x * 3
+    y[0] = 5
+    assert (list(x), list(y)) == ([1, 2], [5, 6])
+    dr.clear_grad(x)
+    dr.backward(y)
+    assert list(x.grad) == [0, 3]

@@ -289,6 +289,25 @@ def test_flags_of_gradients() -> None:
     dr.clear_grad(x, y, z)
     dr.backward(z, ADFlag.ClearInput)
     assert [v.grad[0] for v in (z, y, x)] == [0, 2, 12]
+    # Something depends on y: it isn't an input, also where a traversal begins there.
+    dr.clear_grad(x, y, z)
+    dr.backward(y, ADFlag.ClearInput)
+    assert [v.grad[0] for v in (z, y, x)] == [0, 1, 6]
+    dr.clear_grad(x, y, z)
+    dr.backward(y, ADFlag.ClearInterior)
+    assert [v.grad[0] for v in (z, y, x)] == [0, 0, 6]
+    for flags, left in (
+        (ADFlag.ClearInput, [12, 6, 1]),
+        (ADFlag.ClearInterior, [12, 0, 1]),
+    ):
+        dr.clear_grad(x, y, z)
+        dr.set_grad(y, 6)
+        dr.set_grad(x, 1)
+        dr.enqueue(ADMode.Forward, y)
+        dr.traverse(ADMode.Forward, flags)
+        assert [v.grad[0] for v in (z, y, x)] == left
+    dr.clear_grad(x, y, z)
+    dr.backward(z, ADFlag.ClearInput)
     # What is left between isn't an input of the next traversal: it adds up.
     dr.backward(z, ADFlag.ClearInput)
     assert [v.grad[0] for v in (z, y, x)] == [0, 4, 36]
