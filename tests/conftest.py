@@ -24,7 +24,6 @@ from lumijit.runtime import errors
 from lumijit.runtime.config import flags
 from lumijit.runtime.settings import settings
 from tests import targets
-from tests.emulated_device import standing_in
 
 
 def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:
@@ -95,7 +94,8 @@ def pytest_collection_modifyitems(
         places = {item.nodeid: numbers.random() for item in items}
         items.sort(key=lambda i: (modules[i.nodeid.split("::")[0]], places[i.nodeid]))
     kinds = {config.getoption("--target"), settings.target}
-    for name, others in (("packets", {"thread", "device"}), ("host", {"device"})):
+    devices = set(targets.DEVICES)
+    for name, others in (("packets", {"thread", *devices}), ("host", devices)):
         if kinds & others:
             for item in items:
                 for mark in item.iter_markers(name):
@@ -109,8 +109,7 @@ def _target(_own_cache: None, pytestconfig: pytest.Config) -> Iterator[None]:
     targets.use(name)
     wanted = targets.target_of(name)
     with targets.generating_for(wanted), contextlib.ExitStack() as stack:
-        if name == "device":
-            stack.enter_context(standing_in())
+        stack.enter_context(targets.standing_in(name))
         yield
 
 
@@ -145,10 +144,12 @@ def _verified_stages() -> Iterator[None]:
 def _nothing_left() -> Iterator[None]:
     """Keep what a test scheduled, perhaps broken on purpose, from the next one.
 
-    Likewise flags, which interrupts may have left as they were in between.
+    Likewise flags, which interrupts may have left as they were in between. A GPU whose
+    context is lost ends the process; what divides tests begins another one.
     """
     before = dict(vars(flags))
     yield
+    targets.leave_if_lost()
     vars(flags).update(before)
     delivery.waiting().scheduled.clear()
     delivery.waiting().reports.clear()

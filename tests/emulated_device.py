@@ -272,10 +272,17 @@ def standing_in() -> Iterator[EmulatedDevice]:
         _lasting.append(EmulatedDevice(DeviceId("cuda")))
         atexit.register(_lasting[-1].close)
     made = _lasting[-1]
-    with _opened(made), pytest.MonkeyPatch.context() as patch:
-        # (Its fields are frozen.)
-        patch.setitem(vars(spec.LLVM), "device", made.id)
+    with _opened(made), computing_on(made.id):
         yield made
+
+
+@contextlib.contextmanager
+def computing_on(which: DeviceId) -> Iterator[None]:
+    """Have all arrays of `lumijit.llvm` that are made on a device."""
+    with pytest.MonkeyPatch.context() as patch:
+        # (Its fields are frozen.)
+        patch.setitem(vars(spec.LLVM), "device", which)
+        yield
 
 
 _lasting: list[EmulatedDevice] = []

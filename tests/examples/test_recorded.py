@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
+from tests.targets import DEVICES
 
 # Sizes, and how many of the numbers of the program Python asks for.
 PICTURES = {
@@ -33,7 +34,7 @@ def test_frames_are_those_of_the_function_itself(
         found, expected = render(size, size, look), module.render(size, size, look)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-4)
     # What computes on a device is never recorded, and so not once for each number.
-    if pytestconfig.getoption("--target") != "device":
+    if pytestconfig.getoption("--target") not in DEVICES:
         assert render.n_recordings == count, render.history
 
 

@@ -19,10 +19,9 @@ import lumijit.llvm.ad
 import lumijit.scalar
 from lumijit.runtime.errors import ArrayIndexError, StateError, SymbolicError
 from tests.dsl.programs.modes import flags_of
-from tests.emulated_device import standing_in
 from tests.fuzz import plain
 from tests.fuzz.writer import BINS, SLOTS, Program
-from tests.targets import written_for
+from tests.targets import DEVICES, standing_in, written_for
 
 #: A program that takes more of the processor's time hangs.
 TIMEOUT_SECONDS = 60
@@ -247,8 +246,8 @@ def check(program: Program, mode: str) -> None:
             elif mode == "threads":
                 with written_for("thread"):
                     found = run_vectorized(program)
-            elif mode == "device":
-                with standing_in():
+            elif mode in DEVICES:
+                with standing_in(mode):
                     found = run_vectorized(program)
             elif mode == "exposed":
                 # While anything is tracked, what NumPy can write to is copied.

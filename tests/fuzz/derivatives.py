@@ -25,8 +25,8 @@ from lumijit.derivatives.functional import Call
 from lumijit.runtime import cpu
 from lumijit.runtime.settings import TARGETS, settings
 from tests.differences import EPS, KINK, slopes
-from tests.emulated_device import standing_in
 from tests.fuzz.smooth import NAMES, Writer
+from tests.targets import DEVICES, standing_in
 
 FLAGS = (
     dr.JitFlag.SymbolicLoops
@@ -167,14 +167,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--writes", action="store_true", help="to arrays, too")
     parser.add_argument("--second", action="store_true", help="second derivatives")
-    parser.add_argument("--target", choices=(*TARGETS, "device"), default="thread")
+    parser.add_argument("--target", choices=(*TARGETS, *DEVICES), default="thread")
     options = parser.parse_args(arguments)
     settings.no_disk_cache = True
     cpu.compile_ir = functools.partial(cpu.compile_ir, opt_level=0)
-    if options.target != "device":
+    if options.target not in DEVICES:
         kernels.use(kernels.target_named(options.target))
         return _run(options)
-    with standing_in():
+    with standing_in(options.target):
         return _run(options)
 
 

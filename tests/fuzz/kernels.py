@@ -11,7 +11,6 @@ and so have derivatives by what is tracked.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import random
 import sys
 import tempfile
@@ -27,7 +26,7 @@ import numpy as np
 import lumijit as dr
 from lumijit.llvm import ad as t
 from lumijit.runtime.errors import RecordingError
-from tests.emulated_device import standing_in
+from tests.targets import DEVICES, standing_in
 
 HEAD = """
 import lumijit as dr
@@ -385,9 +384,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--calls", type=int, default=12)
-    parser.add_argument("--target", choices=("host", "device"), default="host")
+    parser.add_argument("--target", choices=("host", *DEVICES), default="host")
     options = parser.parse_args(arguments)
-    with standing_in() if options.target == "device" else contextlib.nullcontext():
+    with standing_in(options.target):
         return _run(options)
 
 

@@ -1,0 +1,228 @@
+"""Arrays of `lumijit.cuda` on a GPU, where there is one: what can't be emulated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lumijit as dr
+from examples import gallery
+from lumijit import cuda, llvm
+from lumijit.runtime import device
+from lumijit.runtime.cuda import CudaDevice
+from lumijit.runtime.device import DeviceId
+from lumijit.runtime.errors import AllocationError, BackendError
+from tests.dsl.test_cuda import PROGRAMS
+from tests.dsl.test_devices import MORE
+
+pytestmark = pytest.mark.host("devices besides")
+WIDTH = 96
+
+
+@pytest.fixture
+def gpu() -> CudaDevice:
+    try:
+        found = device.find(DeviceId("cuda"))
+    except BackendError as error:
+        pytest.skip(str(error))
+    assert isinstance(found, CudaDevice)
+    return found
+
+
+def in_a_process(code: str) -> str:
+    """Run code in a process of its own; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+        env={**os.environ, "LUMIJIT_NO_DISK_CACHE": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *MORE])
+def test_programs_give_what_they_give_on_the_cpu(gpu: CudaDevice, name: str) -> None:
+    program: Callable[[Any], Any] = PROGRAMS.get(name) or MORE[name]
+    expected = program(llvm).numpy()
+    made = program(cuda)
+    dr.eval(made)
+    if made._node.buffer is not None and name not in ("empty", "literal"):
+        assert made._node.buffer.device is gpu
+    found = made.numpy()
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+    gpu.wait()
+
+
+@pytest.mark.parametrize("picture", gallery.PICTURES, ids=lambda p: p.TITLE)
+def test_pictures_are_those_of_the_cpu(gpu: CudaDevice, picture: Any) -> None:
+    from tests.targets import standing_in
+
+    def pixels() -> np.ndarray[Any, Any]:
+        height = round(WIDTH / picture.ASPECT)
+        _, found = gallery.measure(picture, WIDTH, height, picture.VARIANTS[0])
+        return np.array(found.numpy())
+
+    expected = pixels()
+    with standing_in("gpu"):
+        found = pixels()
+    assert np.mean(np.abs(found - expected) > 1e-5) < 1e-3
+
+
+def test_recordings_are_replayed(gpu: CudaDevice) -> None:
+    f = dr.kernel(lambda x, k: dr.sin(x) * k + dr.sum(x))
+    for k in range(4):
+        x = np.array([1, 2, k], np.float32)
+        found = f(cuda.Float(x), k + 0.5)
+        np.testing.assert_allclose(
+            found.numpy(), np.sin(x) * (k + 0.5) + x.sum(), rtol=1e-6
+        )
+    assert "replayed 3 times" in f.explain()
+
+
+def test_events_tell_the_time(gpu: CudaDevice) -> None:
+    begin, end = cuda.Event(), cuda.Event()
+    x = dr.arange(cuda.Float, 1 << 24)
+    dr.eval(x)
+    begin.record()
+    dr.eval(x * 2)
+    end.record()
+    assert end.query() or not end.wait()
+    assert 0 < begin.elapsed_time(end) < 1000
+
+
+def test_kernels_have_times(gpu: CudaDevice) -> None:
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        dr.eval(dr.arange(cuda.Float, 1 << 20) * 3)
+        dr.sync_thread()
+        (entry,) = dr.kernel_history((dr.KernelType.JIT,))
+    assert entry["backend"] == dr.JitBackend.CUDA
+    assert entry["execution_time"] > 0
+
+
+def test_no_more_memory(gpu: CudaDevice) -> None:
+    with pytest.raises(AllocationError, match="can't be had"):
+        gpu.allocate(1 << 42)
+    assert (dr.arange(cuda.Float, 3) + 1)[2] == 3
+
+
+def test_a_lost_context_leaves_the_cpu(gpu: CudaDevice) -> None:
+    printed = in_a_process(
+        """
+        import struct
+        import lumijit as dr
+        from lumijit import cuda, llvm
+        from lumijit.compiler.lower.cooperative.kernels import nvvm
+        from lumijit.runtime import device
+        from lumijit.runtime.device import DeviceId
+        from lumijit.runtime.errors import BackendError
+
+        gpu, writer = device.find(DeviceId("cuda")), nvvm()
+        code = gpu.compile(writer.copy_ir("wild"))
+        kernel = gpu.load(code, "wild", "wild", writer.THREADS)
+        gpu.launch(kernel, struct.pack("<2q", 64, 128), 64, writer.LINES)
+        for again in range(2):
+            try:
+                print((dr.arange(cuda.Float, 3) + 1).numpy())
+            except BackendError as error:
+                print(error)
+        print((dr.arange(llvm.Float, 3) + 1).numpy())
+        """
+    )
+    assert printed.count("the GPU's context is lost") >= 1
+    assert printed.strip().endswith("[1. 2. 3.]")
+
+
+@dr.syntax
+def endless(x: Any) -> Any:
+    while x < 2:
+        x = dr.abs(dr.sin(dr.cos(dr.exp(-dr.abs(x)))))
+    return x
+
+
+def test_loops_end_by_interrupts(gpu: CudaDevice) -> None:
+    found = endless(dr.arange(cuda.Float, 100) / 100)
+    beside = found + 1
+    dr.eval(found, beside)
+    thread = threading.main_thread().ident
+    assert thread is not None
+    threading.Timer(0.3, signal.pthread_kill, (thread, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        found.numpy()
+    with pytest.raises(Exception, match="Ctrl-C stopped the kernel"):
+        beside.numpy()
+    assert (dr.arange(cuda.Float, 3) + 1)[2] == 3
+
+
+def test_torch_shares_memory(gpu: CudaDevice) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    x = dr.arange(cuda.Float, 1024) * 2
+    y = x.torch()
+    assert y.is_cuda
+    assert y.data_ptr() == x._node.buffer.address
+    z = y * 3
+    back = cuda.Float(z)
+    assert dr.sum(back)[0] == float(3 * 2 * np.arange(1024).sum())
+    assert dr.sum(cuda.TensorXf(z.reshape(32, 32)), axis=None).array[0] > 0
+
+
+def test_cupy_shares_memory(gpu: CudaDevice) -> None:
+    cupy = pytest.importorskip("cupy")
+    x = dr.arange(cuda.Float, 1024) * 2
+    dr.eval(x)
+    y = cupy.asarray(x)
+    assert float(y.sum()) == 2 * np.arange(1024).sum()
+    assert dr.sum(cuda.Float(y + 1))[0] == 2 * np.arange(1024).sum() + 1024
+
+
+def test_jax_shares_memory(gpu: CudaDevice) -> None:
+    pytest.importorskip("jax")
+    printed = in_a_process(
+        """
+        import os
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        import jax
+        import lumijit as dr
+        from lumijit import cuda
+        if not any(d.platform == "gpu" for d in jax.devices()):
+            print("no GPU for JAX")
+        else:
+            x = dr.arange(cuda.Float, 1024)
+            y = x.jax()
+            print(float(y.sum()), dr.sum(cuda.Float(y + 1))[0])
+        """
+    )
+    assert printed.strip() in ("523776.0 524800.0", "no GPU for JAX")
+
+
+def test_threads_compute_at_once(gpu: CudaDevice) -> None:
+    found: dict[int, float] = {}
+
+    def compute(k: int) -> None:
+        x = dr.arange(cuda.Float, 1000) * k
+        for _ in range(5):
+            x = x + 1
+            dr.eval(x)
+        found[k] = float(dr.sum(x)[0])
+
+    threads = [threading.Thread(target=compute, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {k: 499500.0 * k + 5000 for k in range(4)}
