@@ -211,30 +211,35 @@ class Run:
     def peer(self, suite: str, limit_s: float) -> bool:
         """Compare a suite with the peer; return whether that can be started."""
         backend = self.options.peer_backend
-        ours = self.kept(
-            suite, "ours", self.times("lumijit", self.ours, suite, limit_s)
-        )
-        ratios = []
+        theirs: dict[str, Figure] = {}
         errors = []
-        for theirs in self.times("drjit", backend, suite, limit_s):
-            if "error" in theirs:
-                errors.append(theirs)
-                self.tell({**theirs, "name": f"peer: {theirs['name']}"})
-                continue
-            found = ours.get(theirs["name"])
-            if found is None:
-                continue
-            ratio = found["seconds"] / theirs["seconds"]
-            ratios.append(ratio)
-            note = f"{found['seconds'] * 1e6:.1f} µs, "
-            note += f"peer {theirs['seconds'] * 1e6:.1f} µs"
-            note += difference(found, theirs, 2e-2)
-            self.tell(ratio_of(f"{theirs['name']} / peer", ratio, note))
-        if not ratios:
-            last = errors[0]["error"] if errors else "it printed nothing"
-            note = f"can't be compared with {backend}: {last}"
+        for line in self.times("drjit", backend, suite, limit_s):
+            if "error" in line:
+                errors.append(line)
+            else:
+                theirs[line["name"]] = line
+        if not theirs:
+            why = errors[0]["error"] if errors else "it printed nothing"
+            note = f"can't be compared with {backend}: {why}"
             self.tell({"name": f"peer, {suite}", "note": note})
             return False
+        for line in errors:
+            self.tell({**line, "name": f"peer: {line['name']}"})
+        ratios = []
+        for found in self.times("lumijit", self.ours, suite, limit_s):
+            other = theirs.get(found["name"])
+            if "error" in found:
+                self.tell({**found, "name": f"{suite}, ours: {found['name']}"})
+            elif other is not None:
+                ratios.append(found["seconds"] / other["seconds"])
+                note = f"{found['seconds'] * 1e6:.1f} µs, "
+                note += f"peer {other['seconds'] * 1e6:.1f} µs"
+                note += difference(found, other, 2e-2)
+                prefix = "case " * (suite == "cases")
+                name = f"{prefix}{found['name']} / peer"
+                self.tell(ratio_of(name, ratios[-1], note))
+        if not ratios:
+            return True
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         note = f"geometric mean of {len(ratios)}"
         self.tell(ratio_of(f"{suite} / peer", mean, note))
@@ -297,7 +302,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if options.peer and run.left_s > 1:
                     suite = "programs" if part == "peer" else "cases"
                     limit_s = min(PART_S, run.left_s) if part == "peer" else run.left_s
-                    run.peer(suite, limit_s / 2)
+                    if not run.peer(suite, limit_s / 2):
+                        options.peer = None
             elif not run.part(part):
                 return 1
     return int(any("error" in figure for figure in run.figures))

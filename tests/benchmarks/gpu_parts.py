@@ -250,7 +250,7 @@ def mandelbrot(bench: Bench) -> Iterator[Figure]:
     if bench.is_gpu:
         target = bench.device.allocate(4 * n)
         numbers = programs.LEFT, programs.TOP, programs.WIDTH / side
-        args = [ctypes.c_uint64(target.address), ctypes.c_uint32(side)]
+        args: list[Any] = [ctypes.c_uint64(target.address), ctypes.c_uint32(side)]
         args += [ctypes.c_uint32(programs.ITERATIONS), *map(ctypes.c_float, numbers)]
         for name in ("mandelbrot_rows", "mandelbrot_tiles"):
             others[name] = bench.fastest(

@@ -17,6 +17,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def of_programs(shift: int) -> Iterator[tuple[str, Callable[[], Line]]]:
         return {"seconds": seconds_of(call, clock=clock), "samples": found}
 
     for name in PROGRAMS:
-        yield name, lambda name=name: measure(name)
+        yield name, partial(measure, name)
 
 
 def of_cases(shift: int) -> Iterator[tuple[str, Callable[[], Line]]]:
@@ -151,7 +152,7 @@ def of_cases(shift: int) -> Iterator[tuple[str, Callable[[], Line]]]:
     for row in itertools.zip_longest(*groups.values()):
         for case in row:
             if case is not None:
-                yield case.name, lambda case=case: measure(case)
+                yield case.name, partial(measure, case)
 
 
 def of_gallery(shift: int) -> Iterator[tuple[str, Callable[[], Line]]]:
@@ -176,7 +177,7 @@ def of_gallery(shift: int) -> Iterator[tuple[str, Callable[[], Line]]]:
         }
 
     for picture in gallery.PICTURES:
-        yield picture.TITLE, lambda picture=picture: measure(picture)
+        yield picture.TITLE, partial(measure, picture)
 
 
 SUITES = {"programs": of_programs, "cases": of_cases, "gallery": of_gallery}
