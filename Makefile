@@ -9,7 +9,7 @@
 #   make develop             install in place: edits need no reinstall, and
 #                            nothing is compiled
 #   make ptx                 the gallery's kernels as PTX, into out/ptx
-#   make gpu                 what runs on an NVIDIA GPU, where there is one
+#   make gpu                 what runs on an NVIDIA GPU, where there is one (PEER=…)
 #   make bench               the benchmark table (PEER=path/to/venv/bin/python)
 #   make test-versions       the tests on every Python of $(PYTHONS) found here
 
@@ -89,7 +89,7 @@ gpu: $(INSTALLED)
 	$(BIN)/python -m pytest -rs tests/runtime/test_devices.py tests/compiler/test_ptx.py \
 	  tests/compiler/test_cooperative.py tests/dsl/test_cuda.py \
 	  tests/dsl/test_devices.py
-	$(BIN)/python -m tests.tools.gpu
+	$(BIN)/python -m tests.benchmarks.gpu $(if $(PEER),--peer $(PEER))
 
 ptx: $(INSTALLED)
 	$(BIN)/python -m tests.tools.ptx --out $(OUT)/ptx
