@@ -6,17 +6,19 @@ import importlib
 from threading import get_ident
 from typing import Any
 
-from lumijit.runtime.device import DeviceId, chosen
+from lumijit.runtime.device import DeviceId, chosen, is_there
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.history import JitBackend
 
 _BACKENDS = ("llvm", "cuda", "scalar")
-_current = "llvm"
+# What was chosen, or found when a type was first asked for.
+_current = ""
 
 
 def set_backend(backend: str | JitBackend, /) -> None:
     """Choose the namespace to which `lumijit.auto` refers.
 
+    If none is chosen, it is that of GPUs where there is one, and else that of the CPU.
     Types that have been imported from it before stay what they are.
 
     Args:
@@ -53,6 +55,8 @@ def set_backend(backend: str | JitBackend, /) -> None:
 
 def find_type(name: str, with_derivatives: bool = False) -> Any:
     """Return a type of the chosen namespace; AttributeError if there is none."""
+    global _current
+    _current = _current or ("cuda" if is_there(DeviceId("cuda")) else "llvm")
     suffix = ".ad" if with_derivatives and _current != "scalar" else ""
     module = importlib.import_module(f"lumijit.{_current}{suffix}")
     if name.startswith("__"):

@@ -100,7 +100,7 @@ class Attached(Device):
         """Return the address of new memory."""
 
     @abstractmethod
-    def give(self, address: int) -> None:
+    def give(self, address: int, size_bytes: int) -> None:
         """Let memory go, which what was launched before may still use."""
 
     @abstractmethod
@@ -249,7 +249,7 @@ class Attached(Device):
 
     def write(self, address: int, data: bytes) -> None:
         """Copy bytes, in order with the launches."""
-        self.copy_in(address, _address_of(data), len(data))
+        self.copy_in(address, address_of(data), len(data))
 
     def filled(self, data: bytes) -> DeviceBuffer:
         """Return memory with bytes of the host."""
@@ -268,10 +268,7 @@ class Attached(Device):
         return None if claim is None else claim()
 
     def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
-        """Start kernels, the slots of all of which lie in `data`.
-
-        Behind the slots of each, there are eight bytes more, which are zero.
-        """
+        """Start kernels, the slots of all of which lie in `data`."""
         for kernel, start, stop, size, block in launches:
             self.launch(kernel, data[start:stop], size, block)
 
@@ -304,11 +301,12 @@ class Attached(Device):
                     self._leaving.append(leaving)
                     continue
                 del self._claims[claim.address]
-                self.give(claim.address)
+                self.give(claim.address, claim.size_bytes)
         with suppress(IndexError):
             while self._leaving[0][0].is_done:
                 self._leaving.popleft()
 
 
-def _address_of(data: bytes) -> int:
+def address_of(data: bytes) -> int:
+    """Return where bytes lie."""
     return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

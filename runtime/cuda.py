@@ -3,20 +3,21 @@
 Owns `CudaDevice`, which provides what `device.Device` asks for; failures' meaning is in
 `libcuda`. The context is the primary one, which other libraries of a process share; all
 that a device does is in order, in one stream, allocations too: these come from the
-driver's pool of the device. None of it has run on a GPU yet: see `docs/gpu.md`.
+driver's pool of the device. What has run on a GPU is in `docs/gpu.md`.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 from weakref import finalize
 
 from lumijit.runtime import nvptx
-from lumijit.runtime.attached import Attached
+from lumijit.runtime.attached import Attached, address_of
 from lumijit.runtime.device import DeviceId, Mark, Planned
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
@@ -47,6 +48,13 @@ _LOG_SIZE = 4096
 # and the most blocks of a grid: threads go on behind it.
 _THREADS = 256
 _GRID = 2**31 - 1
+# What kernels get besides their slots, and where it and the slots lie.
+_ONE, _THREE = c_uint64 * 1, c_uint64 * 3
+_TWO, _FOUR = c_void_p * 2, c_void_p * 4
+# Memory of this size or less is kept for the next who asks, so many bytes at most.
+_SMALL, _KEPT = 1 << 20, 1 << 26
+# CUjitInputType: what the driver's assembler is given.
+_PTX = 1
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,9 @@ class CudaDevice(Attached):
         self.name = text.value.decode()
         major, minor = (self._attribute(handle, k) for k in (_MAJOR, _MINOR))
         self.processor = f"sm_{major}{minor}"
-        self.environment = f"{self.processor} {id.number}"
+        version = c_int()
+        check(driver.cuDriverGetVersion(byref(version)), "asking for the version")
+        self.environment = f"{self.processor} {version.value} {id.number}"
         self._stream = c_void_p()
         # For what isn't in order; made when it is needed.
         self._side: c_void_p | None = None
@@ -97,6 +107,11 @@ class CudaDevice(Attached):
         kept = c_uint64(2**64 - 1)
         told = driver.cuMemPoolSetAttribute(pool, _RELEASE_THRESHOLD, byref(kept))
         check(told, "having memory kept for reuse")
+        # Small memory that has been given back, by size, and how much that is.
+        self._small: dict[int, list[int]] = {}
+        self._kept = 0
+        # By which blocks number themselves: kernels leave it at zero.
+        self._counter = self._zeroed()
 
     def _missing(self, number: int) -> BackendError:
         count = c_int()
@@ -119,7 +134,14 @@ class CudaDevice(Attached):
         return value.value
 
     def take(self, size_bytes: int) -> int:
-        """Return the address of new memory; the driver aligns it to 256 bytes."""
+        """Return the address of memory; the driver aligns it to 256 bytes."""
+        kept = self._small.get(size_bytes)
+        if kept:
+            # Another thread may do the same.
+            with suppress(IndexError):
+                address = kept.pop()
+                self._kept -= size_bytes
+                return address
         self._enter()
         address = c_uint64()
         code = self._driver.cuMemAllocAsync(
@@ -135,8 +157,13 @@ class CudaDevice(Attached):
         check(code, "allocating memory")
         return address.value
 
-    def give(self, address: int) -> None:
+    def give(self, address: int, size_bytes: int) -> None:
         """Let memory go once what was launched before is done."""
+        if size_bytes <= _SMALL and self._kept + size_bytes <= _KEPT:
+            # (What is launched later comes later in the stream, too.)
+            self._kept += size_bytes
+            self._small.setdefault(size_bytes, []).append(address)
+            return
         self._enter()
         freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
         check(freed, "freeing memory")
@@ -210,24 +237,46 @@ class CudaDevice(Attached):
         check(self._driver.cuCtxSynchronize(), "waiting for the GPU")
 
     def compile(self, ir: str) -> bytes:
-        """Return PTX for this GPU."""
-        return nvptx.translate(ir, self.processor).encode()
+        """Return machine code for this GPU."""
+        return self._assembled(nvptx.translate(ir, self.processor).encode())
 
-    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
-        """Have the driver assemble a module, and find its kernel."""
+    def _assembled(self, ptx: bytes) -> bytes:
         self._enter()
-        module, function, most = c_void_p(), c_void_p(), c_int()
+        state, code, size = c_void_p(), c_void_p(), c_size_t()
         log = ctypes.create_string_buffer(_LOG_SIZE)
         options = (c_int * 2)(_LOG, _LOG_BYTES)
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_SIZE)
         driver = self._driver
-        done = driver.cuModuleLoadDataEx(byref(module), code, 2, options, values)
+        made = driver.cuLinkCreate_v2(2, options, values, byref(state))
+        check(made, "making an assembler")
+        try:
+            done = driver.cuLinkAddData_v2(
+                *(state, _PTX, ptx, c_size_t(len(ptx) + 1), b"kernel", 0, None, None)
+            )
+            done = done or driver.cuLinkComplete(state, byref(code), byref(size))
+            if done in BAD_CODE:
+                raise KernelBuildError(
+                    "assembling PTX",
+                    f"the driver refuses a kernel, {described(done)}: "
+                    f"{log.value.decode(errors='replace').strip()}",
+                    "update an old driver; else report this as a bug of lumijit.",
+                )
+            check(done, "assembling a kernel")
+            return ctypes.string_at(code, size.value)
+        finally:
+            driver.cuLinkDestroy(state)
+
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
+        """Put machine code into the GPU's memory, and find its kernel."""
+        self._enter()
+        module, function, most = c_void_p(), c_void_p(), c_int()
+        driver = self._driver
+        done = driver.cuModuleLoadData(byref(module), code)
         if done in BAD_CODE:
             raise KernelBuildError(
-                "assembling PTX",
-                f"the driver refuses a kernel, {described(done)}: "
-                f"{log.value.decode(errors='replace').strip()}",
-                "update an old driver; else report this as a bug of lumijit.",
+                "loading a kernel",
+                f"the driver refuses stored code, {described(done)}",
+                "remove the cached kernels; else report this as a bug of lumijit.",
             )
         check(done, "loading a kernel")
         found = driver.cuModuleGetFunction(byref(function), module, symbol.encode())
@@ -247,36 +296,46 @@ class CudaDevice(Attached):
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
         """Start a kernel."""
-        launches = (Planned(kernel, 0, len(args), size, block),)
-        self.launch_all(launches, args + bytes(8))
+        self.launch_all((Planned(kernel, 0, len(args), size, block),), args)
 
     def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
-        """Start kernels, whose slots are copied to the GPU together."""
-        slots = self.take(len(data))
-        self.write(slots, data)
-        try:
-            for launch in launches:
-                self._start(launch, slots)
-        finally:
-            # What a launch that failed leaves behind isn't the point.
-            self._driver.cuMemFreeAsync(c_uint64(slots), self._stream)
+        """Start kernels. The driver has copied their slots when this returns."""
+        self._enter()
+        slots = address_of(data)
+        for kernel, start, stop, size, block in launches:
+            if stop - start > nvptx.PARAMETER_BYTES:
+                self._start_far(kernel, slots + start, stop - start, size)
+            else:
+                self._start(kernel, slots + start, size, block)
 
-    def _start(self, launch: Planned, slots: int) -> None:
-        """Start a kernel; blocks number themselves by a counter behind its slots."""
-        kernel, start, stop, size, block = launch
+    def _start_far(self, kernel: Loaded, slots: int, length: int, size: int) -> None:
+        """Start an elementwise kernel whose slots have to lie in the GPU's memory."""
+        address = self.take(length)
+        self.copy_in(address, slots, length)
+        try:
+            self._start(kernel, ctypes.addressof(c_uint64(address)), size, 0)
+        finally:
+            self.give(address, length)
+
+    def _start(self, kernel: Loaded, slots: int, size: int, block: int) -> None:
+        """Start a kernel, whose slots the driver takes from the host's memory."""
         threads = kernel.threads
-        per_block = threads if kernel.is_elementwise else block
-        grid = min(-(-size // per_block), _GRID)
-        values = [size, slots + start]
-        if not kernel.is_elementwise:
-            values = [size, block, slots + start, slots + stop]
-        held = [c_uint64(value) for value in values]
-        pointers = (c_void_p * len(held))(*map(ctypes.addressof, held))
+        if kernel.is_elementwise:
+            grid = min(-(-size // threads), _GRID)
+            numbers: Any = _ONE(size)
+            at = ctypes.addressof(numbers)
+            pointers: Any = _TWO(at, slots)
+        else:
+            grid = min(-(-size // block), _GRID)
+            numbers = _THREE(size, block, self._counter)
+            at = ctypes.addressof(numbers)
+            pointers = _FOUR(at, at + 8, at + 16, slots)
         done = self._driver.cuLaunchKernel(
-            *(c_void_p(kernel.handle), grid, 1, 1, threads, 1, 1, 0),
+            *(kernel.handle, grid, 1, 1, threads, 1, 1, 0),
             *(self._stream, pointers, None),
         )
-        check(done, f"launching kernel {kernel.name}")
+        if done:
+            check(done, f"launching kernel {kernel.name}")
 
     def drain(self) -> None:
         """Wait for the stream."""
@@ -288,11 +347,15 @@ class CudaDevice(Attached):
     def cancel_address(self) -> int:
         """Where a word lies that is zero, but while loops are to end."""
         if not self._cancel:
-            # (No buffer: those who record launches needn't know of it.)
-            word = self.take(64)
-            self.write(word, bytes(64))
-            self._cancel = word
+            self._cancel = self._zeroed()
         return self._cancel
+
+    def _zeroed(self) -> int:
+        """Return where a word lies, which is zero and stays there."""
+        # (No buffer: those who record launches needn't know of it.)
+        word = self.take(64)
+        self.write(word, bytes(64))
+        return word
 
     def cancel(self) -> None:
         """Set the word by another stream, and clear it behind all that was launched.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lumijit.runtime import buffers, cpu, workers
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.errors import BackendError
 from lumijit.runtime.history import JitBackend
 
 if TYPE_CHECKING:
@@ -213,6 +214,14 @@ def find(which: DeviceId) -> Attached:
         # Threads that come at once get one and the same.
         found = opened.setdefault(which, module.open(which))
     return found
+
+
+def is_there(which: DeviceId) -> bool:
+    """Tell whether a device can be opened."""
+    try:
+        return bool(find(which))
+    except BackendError:
+        return False
 
 
 class on:

@@ -17,6 +17,16 @@ from lumijit.runtime.errors import KernelBuildError
 
 #: The oldest GPUs (Turing) that the assemblers of today know.
 PROCESSOR = "sm_75"
+#: Slots of so many bytes are a kernel's parameter, which lies where all threads read
+#: fast; longer ones are in memory, and the parameter is their address.
+PARAMETER_BYTES = 4000
+
+
+def slots_parameter(count: int) -> str:
+    """Return the type of the parameter of a kernel with so many slots."""
+    if 8 * count > PARAMETER_BYTES:
+        return "ptr"
+    return f"ptr byval([{count} x i64]) align 8"
 
 
 @functools.cache

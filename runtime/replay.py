@@ -250,8 +250,7 @@ class AwayRun:
             Planned(s.kernel, s.start - start, s.stop - start, s.size, s.block_size)
             for s in steps
         ]
-        # (Behind the last one's slots there is a word, too.)
-        self._device.launch_all(launches, self._data[start : steps[-1].stop + 8])
+        self._device.launch_all(launches, self._data[start : steps[-1].stop])
         for step in steps:
             self._note(step)
 

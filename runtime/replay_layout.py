@@ -148,9 +148,6 @@ def _laid_out(
         group = job.barrier
         written = [order[held] for held in job.writes if held in order]
         stop = len(words)
-        if tape.device is not None:
-            # What `Device.launch_all` wants.
-            words.append(0)
         steps.append(
             Step(
                 job.kernel,

@@ -7,6 +7,7 @@ The trace, the schedule and the program of every evaluation are verified. With
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import random
 import signal
@@ -20,7 +21,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import delivery, evaluate, launching
 from lumijit.compiler.plan import describe, general, program, schedule
 from lumijit.compiler.plan.verify import verify, verify_plan, verify_program
-from lumijit.runtime import errors
+from lumijit.runtime import device, errors, libcuda
 from lumijit.runtime.config import flags
 from lumijit.runtime.settings import settings
 from tests import targets
@@ -118,6 +119,20 @@ def _answers_interrupts() -> None:
     """Answer Ctrl-C, which shells have what they run in the background ignore."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide the GPU of a machine that has one."""
+
+    def missing(_: str) -> None:
+        raise OSError("libcuda.so.1: no such file")
+
+    monkeypatch.setattr(device, "opened", {})
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    libcuda.library.cache_clear()
+    yield
+    libcuda.library.cache_clear()
 
 
 @pytest.fixture(params=["vectors", "masks"])

@@ -143,7 +143,7 @@ class EmulatedDevice(Attached):
             )
         return int(self._ask("allocating memory", "take", size_bytes))
 
-    def give(self, address: int) -> None:
+    def give(self, address: int, size_bytes: int) -> None:
         """Let memory go."""
         self._ask("freeing memory", "give", address)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ from lumijit.labels import set_label_of
 from lumijit.nested import flat_parts
 from lumijit.pytree import Parts, tree_leaves
 from lumijit.runtime import device
-from lumijit.runtime.errors import ArrayTypeError, BackendError
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.history import JitBackend
 from lumijit.spec import CUDA, LLVM
 
@@ -216,13 +215,8 @@ def has_backend(backend: JitBackend, /) -> bool:
     >>> dr.has_backend(dr.JitBackend.LLVM)
     True
     """
-    return any(_is_there(b.device) for b in (LLVM, CUDA) if b.public == backend)
-
-
-def _is_there(which: device.DeviceId | None) -> bool:
-    with contextlib.suppress(BackendError):
-        return which is None or bool(device.find(which))
-    return False
+    found = (b.device for b in (LLVM, CUDA) if b.public == backend)
+    return any(which is None or device.is_there(which) for which in found)
 
 
 def flush_kernel_cache() -> None:

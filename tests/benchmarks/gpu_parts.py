@@ -318,13 +318,14 @@ def launches(bench: Bench) -> Iterator[Figure]:
     traced = taken(lambda: x * k + 1)
     yield figure("tracing of it alone", traced, "µs")
     device = bench.device
-    room = taken(lambda: device.give(device.take(4096)))
+    size = 4 << 20
+    room = taken(lambda: device.give(device.take(size), size))
     yield figure("memory from the driver and back", room, "µs")
     if bench.is_gpu:
         put = device.take(64)
         data = bytes(64)
         yield figure("64 bytes copied", taken(lambda: device.write(put, data)), "µs")
-        device.give(put)
+        device.give(put, 64)
 
 
 def replay(bench: Bench) -> Iterator[Figure]:

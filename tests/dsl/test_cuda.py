@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit import cuda, llvm
+from lumijit import backend, cuda, llvm
 from lumijit.compiler.ir import placement
 from lumijit.cuda import Array3f, Bool, Float, Float64, Int, TensorXf, UInt
 from lumijit.runtime import nvptx
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, BackendError
+from tests.emulated_device import emulated
 
-pytestmark = pytest.mark.host("devices besides")
+pytestmark = [pytest.mark.host("devices besides"), pytest.mark.usefixtures("no_gpu")]
 
 NO_DEVICE = r"lumijit\.cuda: there is no device: .* Fix: compute with the types of"
 
@@ -203,7 +204,7 @@ def test_backends_dont_mix(mix: Any) -> None:
         mix(x, y)
 
 
-def test_automatic_types_can_be_those_of_cuda() -> None:
+def test_automatic_types_can_be_those_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     dr.set_backend("cuda")
     try:
         assert dr.auto.Float is Float  # type: ignore[comparison-overlap]
@@ -211,6 +212,13 @@ def test_automatic_types_can_be_those_of_cuda() -> None:
     finally:
         dr.set_backend(dr.JitBackend.LLVM)
     assert dr.auto.Float is llvm.Float
+    # What nobody has chosen is what there is.
+    monkeypatch.setattr(backend, "_current", "")
+    assert dr.auto.Float is llvm.Float
+    monkeypatch.setattr(backend, "_current", "")
+    with emulated():
+        assert dr.auto.Float is Float  # type: ignore[comparison-overlap]
+        assert dr.has_backend(dr.JitBackend.CUDA)
     assert dr.has_backend(dr.JitBackend.LLVM)
     assert not dr.has_backend(dr.JitBackend.CUDA)
     assert not dr.has_backend(dr.JitBackend.Invalid)

@@ -120,6 +120,7 @@ def test_generators_are_one_class() -> None:
 
 
 @pytest.mark.host("devices besides")
+@pytest.mark.usefixtures("no_gpu")
 def test_types_without_a_device_answer_questions() -> None:
     cuda = dr.cuda
     assert dr.backend_v(cuda.Array3f) is dr.JitBackend.CUDA

@@ -43,6 +43,8 @@ class Block(ABC):
     def __init__(self, shape: Shape, name: str) -> None:
         self.name = name
         self.shape = shape
+        #: How many slots are read.
+        self.slots = 0
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.current = "entry"
@@ -187,6 +189,7 @@ class Block(ABC):
 
     def argument(self, slot: int, ty: str = "ptr") -> Value:
         """Load a slot of the argument block."""
+        self.slots = max(self.slots, slot + 1)
         at, name = self.fresh(), self.fresh()
         self.lines.append(f"  %{at} = getelementptr i64, ptr %args, i64 {slot}")
         self.lines.append(f"  %{name} = load {ty}, ptr %{at}")

@@ -1,8 +1,9 @@
 """Blocks of threads on NVIDIA's GPUs: code of one thread, with NVVM's intrinsics.
 
 Launched with as many blocks as there are, of `Shape.threads` threads. Kernels take the
-number of elements, that of a block, the argument block, and a counter: blocks that wait
-for earlier ones number themselves in the order in which they begin.
+number of elements, that of a block, a counter, and the argument block. Blocks that wait
+for earlier ones number themselves by the counter in the order in which they begin; the
+last one sets it back to zero, for the next kernel.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from lumijit.compiler.emit.type_names import bits_of, is_float
 from lumijit.compiler.lower.cooperative.block import Block
 from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
+from lumijit.runtime import nvptx
 
 _ALL = "i32 -1"
 _SHUFFLES = {"up": "up", "down": "down", "at": "idx"}
@@ -23,14 +25,16 @@ _NUMBERED = """\
   %first = icmp eq i32 %tid, 0
   br i1 %first, label %count, label %counted
 count:
-  %taken = atomicrmw add ptr %counter, i32 1 monotonic
+  %blocks = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  %last = sub i32 %blocks, 1
+  %taken = atomicrmw uinc_wrap ptr %counter, i32 %last monotonic
   store i32 %taken, ptr addrspace(3) @{name}.number
   br label %counted
 counted:
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
   %ctaid = load i32, ptr addrspace(3) @{name}.number"""
 _HEAD = """\
-define ptx_kernel void @{name}(i64 %size, i64 %block, ptr %args, ptr %counter) {{
+define ptx_kernel void @{name}(i64 %size, i64 %block, ptr %counter, {given} %args) {{
 entry:
   %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 {number}
@@ -163,6 +167,7 @@ class NvvmBlock(Block):
     def module(self) -> str:
         """Return the module, with shared memory beside the kernel."""
         number = "  %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
+        given = nvptx.slots_parameter(self.slots)
         if self._is_ordered:
             number = _NUMBERED.format(name=self.name)
             self._shared.append(Shared(f"{self.name}.number", "i32", 1, False))
@@ -175,12 +180,13 @@ class NvvmBlock(Block):
         return "\n".join(
             [
                 *arrays,
-                _HEAD.format(name=self.name, number=number),
+                _HEAD.format(name=self.name, number=number, given=given),
                 *self.lines,
                 "  ret void",
                 "}",
                 "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
                 "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+                "declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()",
                 *self.declarations.values(),
             ]
         )

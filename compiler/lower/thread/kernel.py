@@ -77,24 +77,32 @@ class ThreadLowering(Lowering):
 
     def kernel(self, name: str) -> str:
         """Return a module whose kernel computes elements one after the other."""
-        return "\n".join([*self.element(), _KERNEL.format(name=name)])
-
-    def element(self) -> list[str]:
-        """Return the function that computes one element, and what it calls."""
-        b = self.b
-        self.load_arguments()
-        for k, target in enumerate(self.program.targets.values()):
-            slot = self.signature.target(k)
-            self.bases[id(target.root)] = self.load_slot(slot, "ptr")
-        b.branch("element")
-        b.block("element")
-        self.compute_all()
-        b.line("ret void")
+        self.write()
         head = (
             "define internal void @element(i64 %index, i32 %thread, "
             "ptr noalias %args) nounwind {"
         )
-        return self.functions(head, b.lines)
+        lines = self.functions(head, self.b.lines)
+        return "\n".join([*lines, _KERNEL.format(name=name)])
+
+    def write(self) -> None:
+        """Write what loads the arguments, and what computes an element."""
+        self.load_arguments()
+        for k, target in enumerate(self.program.targets.values()):
+            slot = self.signature.target(k)
+            self.bases[id(target.root)] = self.load_slot(slot, "ptr")
+        self.begin()
+        self.compute_all()
+        self.end()
+
+    def begin(self) -> None:
+        """Go from the entry to the element."""
+        self.b.branch("element")
+        self.b.block("element")
+
+    def end(self) -> None:
+        """Leave the element."""
+        self.b.line("ret void")
 
     def bind_literal(self, node: Node, slot: int) -> None:
         """Load a number, in the kernel's entry."""

@@ -1,7 +1,7 @@
 """The PTX target: kernels in which each thread of a GPU computes one element.
 
 The code of an element is that of the thread target; owns the kernel around it and what
-GPUs lack. Translating it is up to `runtime.nvptx`; nothing here runs on a GPU yet.
+GPUs lack. Translating it is up to `runtime.nvptx`.
 """
 
 from __future__ import annotations
@@ -17,43 +17,36 @@ from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import Code, Collectives
+from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import DType
 
 # What GPUs have as memory of a thread.
 LOCAL_BYTES = 512 << 10
 _NVVM = cooperative.nvvm()
 
-# A grid has a limit: its threads go on with the elements behind it.
-_KERNEL = """
-define ptx_kernel void @{name}(i64 %size, ptr %args) {{
-entry:
-  %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-  %threads = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-  %blocks = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
-  %own = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+_REGISTERS = {"block": "ctaid", "blocks": "nctaid", "threads": "ntid", "own": "tid"}
+# What a thread computes before its first element.
+_ENTRY = """\
   %before = mul i32 %block, %threads
   %thread = add i32 %before, %own
   %first = zext i32 %thread to i64
   %wide = zext i32 %threads to i64
   %high = zext i32 %blocks to i64
-  %grid = mul i64 %wide, %high
+  %grid = mul i64 %wide, %high"""
+# A grid has a limit: its threads go on with the elements behind it.
+_BEGIN = """\
   br label %test
 test:
-  %index = phi i64 [ %first, %entry ], [ %after, %inside ]
+  %index = phi i64 [ %first, %entry ], [ %after, %next ]
   %is_element = icmp ult i64 %index, %size
-  br i1 %is_element, label %inside, label %exit
-inside:
-  call void @element(i64 %index, i32 %thread, ptr %args)
+  br i1 %is_element, label %element, label %exit"""
+_END = """\
+  br label %next
+next:
   %after = add i64 %index, %grid
   br label %test
 exit:
-  ret void
-}}
-declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-"""
+  ret void"""
 
 
 class PtxLowering(ThreadLowering):
@@ -61,6 +54,28 @@ class PtxLowering(ThreadLowering):
 
     # Looking whether to end takes three instructions a turn.
     polled_cost = 32
+
+    def kernel(self, name: str) -> str:
+        """Return a module whose kernel computes each element in a thread."""
+        for register, source in _REGISTERS.items():
+            read = f"@llvm.nvvm.read.ptx.sreg.{source}.x"
+            self.b.declarations[read] = f"declare i32 {read}()"
+            self.entry.append(f"  %{register} = call i32 {read}()")
+        self.entry.append(_ENTRY)
+        self.write()
+        slots = self.signature.size_bytes // 8
+        given = nvptx.slots_parameter(slots)
+        head = f"define ptx_kernel void @{name}(i64 %size, {given} %args) {{"
+        return "\n".join(self.functions(head, self.b.lines))
+
+    def begin(self) -> None:
+        """Go from the entry to the thread's elements."""
+        self.b.line(_BEGIN.strip())
+        self.b.block("element")
+
+    def end(self) -> None:
+        """Go on to the thread's next element, or end."""
+        self.b.line(_END.strip())
 
     def update(self, node: Node, t: DType, address: str, item: str) -> None:
         """Combine with an entry; what lanes have for one entry first, where it pays.
@@ -157,10 +172,9 @@ class PtxTarget(ThreadTarget):
         demand, work, info = plan
         with closing(PtxLowering(program, demand, info)) as lowering:
             lowering.scratch.stack_bytes = LOCAL_BYTES
-            lines = lowering.element()
+            ir = lowering.kernel(name)
             if lowering.scratch.thread_bytes:
                 raise self.lacks(f"more than {LOCAL_BYTES >> 10} KiB of local memory")
-        ir = "\n".join([*lines, _KERNEL.format(name=name)])
         return Code(ir, 1, work.operations, work.cost, 0)
 
 
