@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from lumijit import spec
+from lumijit import backend, spec
 from lumijit.compiler.launch import kernels, named_kernels
 from lumijit.runtime import cpu, device
 from lumijit.runtime.attached import Attached
@@ -282,6 +282,7 @@ def computing_on(which: DeviceId) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # (Its fields are frozen.)
         patch.setitem(vars(spec.LLVM), "device", which)
+        patch.setattr(backend, "_current", "llvm")
         yield
 
 
