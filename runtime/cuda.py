@@ -9,6 +9,7 @@ driver's pool of the device. What has run on a GPU is in `docs/gpu.md`.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
@@ -51,8 +52,12 @@ _GRID = 2**31 - 1
 # What kernels get besides their slots, and where it and the slots lie.
 _ONE, _THREE = c_uint64 * 1, c_uint64 * 3
 _TWO, _FOUR = c_void_p * 2, c_void_p * 4
+# What part of the memory is kept for reuse when arrays go.
+_SHARE = 16
 # Memory of this size or less is kept for the next who asks, so many bytes at most.
 _SMALL, _KEPT = 1 << 20, 1 << 26
+# Before the code of a kernel, how long it is.
+_LENGTH = struct.Struct("<Q")
 # CUjitInputType: what the driver's assembler is given.
 _PTX = 1
 
@@ -104,7 +109,10 @@ class CudaDevice(Attached):
         check(made, "making a stream")
         found = driver.cuDeviceGetDefaultMemPool(byref(pool), handle)
         check(found, "finding the memory pool")
-        kept = c_uint64(2**64 - 1)
+        # Processes share the GPU: none keeps all memory that it has ever needed.
+        free, total = c_size_t(), c_size_t()
+        check(driver.cuMemGetInfo_v2(byref(free), byref(total)), "asking for its size")
+        kept = c_uint64(total.value // _SHARE)
         told = driver.cuMemPoolSetAttribute(pool, _RELEASE_THRESHOLD, byref(kept))
         check(told, "having memory kept for reuse")
         # Small memory that has been given back, by size, and how much that is.
@@ -262,7 +270,8 @@ class CudaDevice(Attached):
                     "update an old driver; else report this as a bug of lumijit.",
                 )
             check(done, "assembling a kernel")
-            return ctypes.string_at(code, size.value)
+            # The driver believes what code says of its size: see `load`.
+            return _LENGTH.pack(size.value) + ctypes.string_at(code, size.value)
         finally:
             driver.cuLinkDestroy(state)
 
@@ -270,14 +279,12 @@ class CudaDevice(Attached):
         """Put machine code into the GPU's memory, and find its kernel."""
         self._enter()
         module, function, most = c_void_p(), c_void_p(), c_int()
-        driver = self._driver
-        done = driver.cuModuleLoadData(byref(module), code)
+        driver, start = self._driver, _LENGTH.size
+        if code[:start] != _LENGTH.pack(max(0, len(code) - start)):
+            raise _refused("it isn't whole")
+        done = driver.cuModuleLoadData(byref(module), code[start:])
         if done in BAD_CODE:
-            raise KernelBuildError(
-                "loading a kernel",
-                f"the driver refuses stored code, {described(done)}",
-                "remove the cached kernels; else report this as a bug of lumijit.",
-            )
+            raise _refused(described(done))
         check(done, "loading a kernel")
         found = driver.cuModuleGetFunction(byref(function), module, symbol.encode())
         if found == NOT_FOUND:
@@ -312,8 +319,9 @@ class CudaDevice(Attached):
         """Start an elementwise kernel whose slots have to lie in the GPU's memory."""
         address = self.take(length)
         self.copy_in(address, slots, length)
+        parameter = c_uint64(address)
         try:
-            self._start(kernel, ctypes.addressof(c_uint64(address)), size, 0)
+            self._start(kernel, ctypes.addressof(parameter), size, 0)
         finally:
             self.give(address, length)
 
@@ -334,6 +342,13 @@ class CudaDevice(Attached):
             *(kernel.handle, grid, 1, 1, threads, 1, 1, 0),
             *(self._stream, pointers, None),
         )
+        if done == OUT_OF_MEMORY:
+            raise AllocationError(
+                f"launching kernel {kernel.name}",
+                f"the local memory of its threads can't be had on {self.name} (arrays "
+                f"hold {self.live_bytes / 2**20:.1f} MiB)",
+                "use less local memory (lumijit.alloc_local), or smaller arrays.",
+            )
         if done:
             check(done, f"launching kernel {kernel.name}")
 
@@ -379,6 +394,14 @@ class CudaDevice(Attached):
         """Record an event in the stream."""
         self._enter()
         return CudaMark(self, is_timed)
+
+
+def _refused(why: str) -> KernelBuildError:
+    return KernelBuildError(
+        "loading a kernel",
+        f"stored code can't be used: {why}",
+        "remove the cached kernels; else report this as a bug of lumijit.",
+    )
 
 
 class CudaMark(Mark):

@@ -20,7 +20,10 @@ CONSTRUCT = "lumijit.cuda"
 OUT_OF_MEMORY, _NO_DEVICE, NO_SUCH_DEVICE = 2, 100, 101
 BAD_CODE = (200, 209, 218, 222)
 NOT_FOUND, NOT_READY = 500, 600
-_ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 700, 701
+_OUT_OF_RESOURCES = 701
+# After these, nothing works in the context: an access to memory that isn't a kernel's
+# own, or not where its size wants it, and other faults of kernels.
+_FAULTS = (700, 714, 715, 716, 717, 718, 719)
 # How long the driver is asked without a pause, and the longest pause.
 _SPINNING_S = 1e-3
 _LONGEST_SLEEP_S = 5e-3
@@ -70,11 +73,11 @@ def check(code: int, doing: str) -> None:
             f"there is no device: {doing}, the driver finds no GPU",
             _INSTEAD.format("make it visible (CUDA_VISIBLE_DEVICES)"),
         )
-    if code == _ILLEGAL_ADDRESS:
+    if code in _FAULTS:
         raise BackendError(
             CONSTRUCT,
-            f"{doing}: a kernel accessed memory that isn't its own; the GPU's context "
-            "is lost",
+            f"{doing}: a kernel accessed memory that isn't its own, or failed "
+            f"otherwise, {described(code)}; the GPU's context is lost",
             "set flag Debug to find the access, LaunchBlocking to find the kernel, and "
             "start the process anew; arrays of lumijit.llvm go on.",
         )

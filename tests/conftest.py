@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Skip what asks how packets are written, or about the host's memory, elsewhere.
+    """Skip what is of packets, of the host or of elements in their order, elsewhere.
 
     With `--order`, modules, and tests in each, come in a random order: what one leaves
     behind may break another.
@@ -96,7 +96,8 @@ def pytest_collection_modifyitems(
         items.sort(key=lambda i: (modules[i.nodeid.split("::")[0]], places[i.nodeid]))
     kinds = {config.getoption("--target"), settings.target}
     devices = set(targets.DEVICES)
-    for name, others in (("packets", {"thread", *devices}), ("host", devices)):
+    kinds_of = {"packets": {"thread", *devices}, "host": devices, "ordered": {"gpu"}}
+    for name, others in kinds_of.items():
         if kinds & others:
             for item in items:
                 for mark in item.iter_markers(name):

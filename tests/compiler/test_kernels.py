@@ -248,7 +248,8 @@ print(json.dumps([values, found]))
 
 def run_script(folder: Path, number: float) -> list[list[list[object]]]:
     root = Path(__file__).parents[2]
-    env = {**os.environ, "LUMIJIT_CACHE_DIR": str(folder), "PYTHONPATH": str(root)}
+    path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "LUMIJIT_CACHE_DIR": str(folder), "PYTHONPATH": path}
     env["PYTHONHASHSEED"] = str(int(number * 100))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(number)],

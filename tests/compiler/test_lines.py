@@ -40,7 +40,9 @@ NUMBERS = st.sampled_from([1, 2, 3, 7, 16, 31, 32, 40, 63, 100, 128, 300])
 
 
 def quotient(x: Numbers, n: int) -> Numbers:
-    return (x // n).astype(x.dtype) if (x >= 0).all() else np.fix(x / n).astype(x.dtype)
+    return (
+        (x // n).astype(x.dtype) if (x >= 0).all() else np.trunc(x / n).astype(x.dtype)
+    )
 
 
 @st.composite

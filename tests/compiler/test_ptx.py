@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit import cuda
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.thread.ptx import PtxTarget
@@ -108,6 +110,23 @@ def test_programs_become_ptx(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(x, y, rtol=2e-6, atol=1e-6)
         else:
             np.testing.assert_array_equal(x, y)
+
+
+def test_masks_are_combined_by_warps(tmp_path: Path) -> None:
+    with translating(tmp_path, is_quiet=True) as target:
+        mask = dr.arange(UInt, 100) < 100
+        for op, expected in ((dr.ReduceOp.And, True), (dr.ReduceOp.Or, True)):
+            assert dr.reduce(op, mask, mode="symbolic")[0] == expected
+    assert target.failures == []
+    assert any("match.any.sync" in path.read_text() for path in target.files)
+
+
+def test_shifts_ask_for_all_bits_of_the_amount() -> None:
+    """LLVM would make one instruction, which takes the low half, of `ult` and `shl`."""
+    x, y = dr.opaque(cuda.Int64, 5, 9), dr.opaque(cuda.Int64, 1 << 40, 9)
+    for found in (x << y, cuda.UInt64(x) >> cuda.UInt64(y)):
+        (text,) = dr.ptx(found)
+        assert re.search(r"setp\.\w+\.u64\s+%p\d+, %rd\d+, (63|64)", text)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

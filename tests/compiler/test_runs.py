@@ -391,6 +391,7 @@ def test_slices_of_rows(name: str, width: int) -> None:
             np.testing.assert_array_equal(x.numpy(), b)
 
 
+@pytest.mark.ordered("the last write to an entry counts")
 @pytest.mark.parametrize("width", [20, 64, 150])
 @pytest.mark.parametrize("overlap", [0, 1, 7, 19])
 @pytest.mark.parametrize("is_backward", [False, True])

@@ -181,6 +181,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.host("compares two targets of it")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_compute_what_packets_do(name: str) -> None:
     for size in SIZES[:4] if name == "large buffers" else SIZES:

@@ -360,8 +360,8 @@ def test_ctrl_c_sets_a_word_beside_the_stream(
 
 def test_slots_are_parameters(driver: Driver) -> None:
     device = CudaDevice(DeviceId("cuda"))
-    kernel = device.load(b"", "k", "k", 256)
-    plain = device.load(b"", "k", "k")
+    kernel = device.load(bytes(8), "k", "k", 256)
+    plain = device.load(bytes(8), "k", "k")
     launches = [Planned(kernel, 0, 16, 1000, 512), Planned(plain, 24, 32, 7, 1)]
     driver.calls.clear()
     device.launch_all(launches, bytes(32))
@@ -371,6 +371,13 @@ def test_slots_are_parameters(driver: Driver) -> None:
     assert [name for name in driver.calls if name != "cuCtxSetCurrent"] == [
         *("cuMemAllocAsync", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel")
     ]
+
+
+@pytest.mark.parametrize("code", [b"", bytes(7), bytes(9), b"\1" + bytes(7)])
+def test_code_that_is_not_whole(driver: Driver, code: bytes) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    with pytest.raises(KernelBuildError, match="it isn't whole"):
+        device.load(code, "k", "k")
 
 
 @pytest.mark.parametrize(
@@ -385,6 +392,8 @@ def test_slots_are_parameters(driver: Driver) -> None:
             r"starting the driver: .* CUDA_ERROR_TEST \(803\)",
         ),
         ("cuMemAllocAsync", 2, AllocationError, "MiB can't be had on A GPU"),
+        ("cuLaunchKernel", 2, AllocationError, "the local memory of its threads"),
+        ("cuStreamQuery", 716, BackendError, "the GPU's context is lost"),
         ("cuMemAllocAsync", 700, BackendError, "the GPU's context is lost"),
         ("cuModuleLoadData", 222, KernelBuildError, "remove the cached kernels"),
         ("cuModuleGetFunction", 500, KernelBuildError, "stored for k has another"),

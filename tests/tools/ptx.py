@@ -13,7 +13,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ class Collectives(Cooperative):
     """The thread target's collectives, which are written as PTX, too."""
 
     def __init__(self, target: Translating) -> None:
-        super().__init__(EMULATED, partial(EmulatedBlock, EMULATED))
+        super().__init__(EMULATED, EMULATED, EmulatedBlock)
         self.target = target
 
     def write(

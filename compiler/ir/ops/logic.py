@@ -35,16 +35,22 @@ def _bitwise(instr: str) -> Any:
 
 
 # LLVM makes one instruction of each on AVX2, which shifts by more than all bits, too.
+# On GPUs, it would do the same, but with the low half of `y` only (LLVM 22).
 def _shl(b: Builder, t: DType, x: str, y: str) -> str:
-    is_within = b.compare("ult", t, y, t.bits)
-    return b.select(t, is_within, b.binary("shl", t, x, y), 0)
+    return _where_within(b, "shl", t, x, y)
 
 
 def _shr(b: Builder, t: DType, x: str, y: str) -> str:
-    is_within = b.compare("ult", t, y, t.bits)
     if t.is_signed:
+        is_within = b.compare("ult", t, y, t.bits)
         return b.binary("ashr", t, x, b.select(t, is_within, y, t.bits - 1))
-    return b.select(t, is_within, b.binary("lshr", t, x, y), 0)
+    return _where_within(b, "lshr", t, x, y)
+
+
+def _where_within(b: Builder, instr: str, t: DType, x: str, y: str) -> str:
+    is_within = b.compare("ult", t, y, t.bits)
+    by = y if b.width else b.binary("and", t, y, t.bits - 1)
+    return b.select(t, is_within, b.binary(instr, t, x, by), 0)
 
 
 def _rotate(stem: str) -> Any:

@@ -218,6 +218,17 @@ class Block(ABC):
         address = self.address(value.ty, base, index)
         self.write(self.vary(value), self.vary(address), self.vary(where))
 
+    def load_row(self, ty: str, base: Value, index: Value, count: int) -> list[Value]:
+        """Read neighbouring entries; the index is a multiple of their number."""
+        return [self.load(ty, base, index + k) for k in range(count)]
+
+    def store_row(
+        self, values: Sequence[Value], base: Value, index: Value, where: Value
+    ) -> None:
+        """Write neighbouring entries; the index is a multiple of their number."""
+        for k, value in enumerate(values):
+            self.store(value, base, index + k, where)
+
     def store_alone(self, value: Value, base: Value, index: Value) -> None:
         """Write what all threads have in common."""
         self.alone(lambda: self._store_once(value, base, index))

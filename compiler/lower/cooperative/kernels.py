@@ -13,27 +13,32 @@ from lumijit.compiler.lower.cooperative.nvvm import NvvmBlock
 from lumijit.compiler.lower.cooperative.values import LANES, Shape
 from lumijit.runtime.dtypes import DType
 
-#: Makes the block of a kernel: its name, and, if blocks wait for earlier ones, the
-#: instruction of a thread of the CPU that waits.
-Maker = Callable[[str, str], Block]
+#: Makes the block of a kernel: its shape, its name, and, if blocks wait for earlier
+#: ones, the instruction of a thread of the CPU that waits.
+Maker = Callable[[Shape, str, str], Block]
 
 # Few warps and rows are written faster; a GPU has work for more.
-EMULATED = Shape(warps=2, rows=2)
+EMULATED = Shape(warps=2, rows=4)
 GPU = Shape(warps=8, rows=16)
+# Blocks that wait for earlier ones are fewer, if they have more.
+GPU_SCAN = Shape(warps=8, rows=32)
 
 
 def emulated(shape: Shape = EMULATED) -> Cooperative:
     """Return the kernels for blocks that the CPU carries out in step."""
-    return Cooperative(shape, partial(EmulatedBlock, shape))
+    return Cooperative(shape, shape, EmulatedBlock)
 
 
-def nvvm(shape: Shape = GPU) -> Cooperative:
+def nvvm(shape: Shape = GPU, scan: Shape = GPU_SCAN) -> Cooperative:
     """Return the kernels for blocks of GPUs."""
-    return Cooperative(shape, partial(NvvmBlock, shape))
+    return Cooperative(shape, scan, NvvmBlock)
 
 
 class Cooperative:
-    """Writes collective kernels; slots are those of `lower.collectives`."""
+    """Writes collective kernels; slots are those of `lower.collectives`.
+
+    Both shapes have the same warps; that of scans is for kernels whose blocks wait.
+    """
 
     REDUCE_BLOCK = 1 << 14
     SORT_BLOCK, SORT_BLOCKS = 1 << 12, 1 << 10
@@ -42,17 +47,18 @@ class Cooperative:
     extreme_ir = None
     select_ir = None
 
-    def __init__(self, shape: Shape, make: Maker) -> None:
-        self.shape = shape
+    def __init__(self, shape: Shape, scan: Shape, make: Maker) -> None:
+        assert shape.threads == scan.threads
+        self.shape, self._scan = shape, scan
         self.THREADS = shape.threads
-        self.SCAN_BLOCK = shape.tile
+        self.SCAN_BLOCK = scan.tile
         self._make = make
 
     def write(
         self, name: str, code: Callable[..., None], *args: Any, pause: str = ""
     ) -> str:
         """Write a kernel; `pause` is given if blocks wait for earlier ones."""
-        block = self._make(name, pause)
+        block = self._make(self._scan if pause else self.shape, name, pause)
         code(block, *args)
         return block.module()
 

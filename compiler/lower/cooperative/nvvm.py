@@ -8,7 +8,7 @@ last one sets it back to zero, for the next kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lumijit.compiler.emit.type_names import bits_of, is_float
 from lumijit.compiler.lower.cooperative.block import Block
@@ -87,6 +87,35 @@ class NvvmBlock(Block):
     def read(self, ty: str, address: Value) -> Value:
         """Read, in each thread."""
         return self.each(ty, lambda n, _, a: f"  %{n} = load {ty}, ptr {a}", address)
+
+    def load_row(self, ty: str, base: Value, index: Value, count: int) -> list[Value]:
+        """Read neighbouring entries at once."""
+        row, (at,) = self.fresh(), self.address(ty, base, index).names
+        spelled, align = f"<{count} x {ty}>", count * bits_of(ty) // 8
+        self.lines.append(f"  %{row} = load {spelled}, ptr {at}, align {align}")
+        found = []
+        for k in range(count):
+            name = self.fresh()
+            self.lines.append(f"  %{name} = extractelement {spelled} %{row}, i32 {k}")
+            found.append(Value(self, ty, (f"%{name}",), True))
+        return found
+
+    def store_row(
+        self, values: Sequence[Value], base: Value, index: Value, where: Value
+    ) -> None:
+        """Write neighbouring entries at once."""
+        ty, count = values[0].ty, len(values)
+        spelled, align = f"<{count} x {ty}>", count * bits_of(ty) // 8
+        (at,), row = self.address(ty, base, index).names, "poison"
+        for k, value in enumerate(values):
+            name = f"%{self.fresh()}"
+            self.lines.append(
+                f"  {name} = insertelement {spelled} {row}, {ty} {value.names[0]}, "
+                f"i32 {k}"
+            )
+            row = name
+        store = f"  store {spelled} {row}, ptr {at}, align {align}"
+        self._where(where.names[0], lambda: self.lines.append(store))
 
     def _where(self, mask: str, code: Callable[[], None]) -> None:
         """Run code in threads for which a mask is set."""

@@ -34,6 +34,11 @@ def entry(
     """Read an entry, or the neutral value from the end on; the array has an entry."""
     inside = index < end
     x = b.load(t.memory_llvm, source, b.select(inside, index, end - 1))
+    return within(b, op, t, x, inside)
+
+
+def within(b: Block, op: str, t: DType, x: Value, inside: Value) -> Value:
+    """Return an entry where it counts, and the neutral value elsewhere."""
     nothing = b.constant(t.memory_llvm, neutral(op, t))
     x = b.select(inside, x, nothing)
     if t.is_float and op in ("min", "max"):

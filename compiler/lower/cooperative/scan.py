@@ -12,6 +12,8 @@ look-back that takes what happens to be there. Source of the idea: Merrill and G
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from lumijit.compiler.lower.collectives.pieces import neutral
 from lumijit.compiler.lower.collectives.scan import first_value
 from lumijit.compiler.lower.cooperative.block import Block
@@ -20,6 +22,7 @@ from lumijit.compiler.lower.cooperative.reduce import (
     entry,
     number,
     of_block,
+    within,
 )
 from lumijit.compiler.lower.cooperative.values import Value
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
@@ -34,22 +37,26 @@ def in_warp(b: Block, op: str, t: DType, x: Value) -> Value:
 
 
 class Tile:
-    """Entries that a block holds, scanned within each warp: `rows` of 32 for a warp."""
+    """Entries that a block holds, scanned within each warp.
+
+    A warp has one row of 32 pieces after the other, and each thread one piece of each:
+    a few entries in a row, which it scans itself.
+    """
 
     def __init__(
-        self, b: Block, op: str, t: DType, rows: list[Value], exclusive: bool
+        self, b: Block, op: str, t: DType, rows: list[list[Value]], exclusive: bool
     ) -> None:
         self.b, self.op, self.t = b, op, t
         nothing = b.vary(b.constant(t.memory_llvm, neutral(op, t)))
         carry, self.shown = nothing, []
-        for row in rows:
-            upto = in_warp(b, op, t, row)
-            shown = upto
-            if exclusive:
-                below = b.shuffle(upto, "up", 1)
-                shown = b.select(b.lane < 1, nothing, below)
-            self.shown.append(b.combine(op, t, carry, shown))
-            carry = b.combine(op, t, carry, b.shuffle(upto, "at", 31))
+        for piece in rows:
+            upto = list(accumulate(piece, lambda x, y: b.combine(op, t, x, y)))
+            total = in_warp(b, op, t, upto[-1])
+            below = b.select(b.lane < 1, nothing, b.shuffle(total, "up", 1))
+            start = b.combine(op, t, carry, below)
+            within = [b.combine(op, t, start, x) for x in upto]
+            self.shown += [start, *within[:-1]] if exclusive else within
+            carry = b.combine(op, t, carry, b.shuffle(total, "at", 31))
         totals = b.shared(t.memory_llvm, b.shape.warps)
         b.put(totals, b.warp, carry, b.lane.equals(0))
         b.sync()
@@ -60,17 +67,39 @@ class Tile:
         b.sync()
 
     def after(self, prefix: Value) -> list[Value]:
-        """Return the rows as they are behind a prefix."""
+        """Return the entries as they are behind a prefix, one piece after the other."""
         b, op, t = self.b, self.op, self.t
         start = b.combine(op, t, prefix, self.before)
         return [b.combine(op, t, start, shown) for shown in self.shown]
 
 
-def places(b: Block, start: Value) -> list[Value]:
-    """Return the indices of the rows of a tile: each warp has its own run of them."""
+def piece_of(t: DType) -> int:
+    """Return how many entries threads read and write at once: 16 bytes, or four."""
+    return min(4, 16 // t.size_bytes)
+
+
+def places(b: Block, start: Value, piece: int = 1) -> list[Value]:
+    """Return where the pieces of a tile begin: each warp has its own run of them."""
     rows = b.shape.rows
-    first = start + b.warp * (32 * rows) + b.lane
-    return [first + 32 * r for r in range(rows)]
+    first = start + b.warp * (32 * rows) + b.lane * piece
+    return [first + 32 * piece * r for r in range(rows // piece)]
+
+
+def pieces(
+    b: Block, op: str, t: DType, source: Value, at: list[Value], end: Value
+) -> list[list[Value]]:
+    """Read pieces, with the neutral value from the end on; the array has an entry."""
+    piece = piece_of(t)
+    last = (end - 1) // piece * piece
+    found = []
+    for index in at:
+        whole = b.load_row(
+            t.memory_llvm, source, b.select(index < end, index, last), piece
+        )
+        found.append(
+            [within(b, op, t, x, index + k < end) for k, x in enumerate(whole)]
+        )
+    return found
 
 
 def _prefix(
@@ -111,12 +140,14 @@ def whole(b: Block, op: str, t: DType, exclusive: bool) -> None:
     start), block.
     """
     source, target, sums, ready = (b.argument(k) for k in range(4))
-    at = places(b, b.begin)
-    entries = [entry(b, op, t, source, i, b.end) for i in at]
-    tile = Tile(b, op, t, entries, exclusive)
+    piece = piece_of(t)
+    at = places(b, b.begin, piece)
+    tile = Tile(b, op, t, pieces(b, op, t, source, at, b.end), exclusive)
     shown = tile.after(_prefix(b, op, t, tile.total, sums, ready))
-    for i, value in zip(at, shown, strict=True):
-        b.store(value, target, i, i < b.end)
+    for r, index in enumerate(at):
+        # (What is behind the end is in the array's last line.)
+        values = shown[r * piece : (r + 1) * piece]
+        b.store_row(values, target, index, index < b.end)
 
 
 def runs(b: Block, op: str, t: DType, exclusive: bool) -> None:
@@ -130,7 +161,7 @@ def runs(b: Block, op: str, t: DType, exclusive: bool) -> None:
 
         def turn(begin: Value, prefix: Value) -> list[Value]:
             at = places(b, begin)
-            entries = [entry(b, op, t, source, i, stop) for i in at]
+            entries = [[entry(b, op, t, source, i, stop)] for i in at]
             tile = Tile(b, op, t, entries, exclusive)
             for i, value in zip(at, tile.after(prefix), strict=True):
                 b.store(value, target, i, i < stop)
@@ -167,16 +198,19 @@ def compress(b: Block) -> None:
     """
     source, target, sums, ready = (b.argument(k) for k in range(4))
     size, count = b.argument(5, "i64"), b.argument(6)
-    at = places(b, b.begin)
+    at = places(b, b.begin, piece_of(BOOL))
     # Every byte but 0 is a set entry.
     set_ = [
-        b.compare("ne", entry(b, "or", BOOL, source, i, b.end), b.constant("i8", "0"))
-        for i in at
+        [b.compare("ne", x, b.constant("i8", "0")) for x in piece]
+        for piece in pieces(b, "or", BOOL, source, at, b.end)
     ]
-    tile = Tile(b, "add", UINT32, [b.cast("zext", m, "i32") for m in set_], True)
+    numbers = [[b.cast("zext", m, "i32") for m in piece] for piece in set_]
+    tile = Tile(b, "add", UINT32, numbers, True)
     prefix = _prefix(b, "add", UINT32, tile.total, sums, ready)
-    for i, mask, place in zip(at, set_, tile.after(prefix), strict=True):
-        b.store(i.to("i32"), target, place.to("i64"), mask)
+    found = iter(tile.after(prefix))
+    for index, piece in zip(at, set_, strict=True):
+        for k, mask in enumerate(piece):
+            b.store((index + k).to("i32"), target, next(found).to("i64"), mask)
     b.when(
         b.end.equals(size),
         lambda: b.store_alone(prefix + tile.total, count, number(b, 0)),

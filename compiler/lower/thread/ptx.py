@@ -94,15 +94,15 @@ def aggregate(b: Builder, op: str, t: DType, address: str, item: str) -> None:
 
     Lanes with the same address go through their values in order; the first writes.
     """
-    element = t.memory_llvm
-    word = f"i{max(32, t.bits)}"
+    element, size = t.memory_llvm, 8 * t.size_bytes
+    word = f"i{max(32, size)}"
     place = b.emit(f"ptrtoint ptr {address} to i64")
     running = _call(b, "i32", "activemask")
     peers = _call(b, "i32", "match.any.sync.i64", f"i32 {running}", f"i64 {place}")
     first = _call(b, "i32", "cttz.i32", f"i32 {peers}", "i1 true", stem="llvm")
-    bits = b.emit(f"bitcast {element} {item} to i{t.bits}") if t.is_float else item
-    if t.bits < 32:
-        bits = b.emit(f"zext i{t.bits} {bits} to {word}")
+    bits = b.emit(f"bitcast {element} {item} to i{size}") if t.is_float else item
+    if size < 32:
+        bits = b.emit(f"zext i{size} {bits} to {word}")
     before, again, done = b.current, b.label("again"), b.label("combined")
     b.branch(again)
     b.block(again)
@@ -112,10 +112,10 @@ def aggregate(b: Builder, op: str, t: DType, address: str, item: str) -> None:
     b.line(f"{total} = phi {element} [ {neutral}, %{before} ], [ {sum_}, %{again} ]")
     lane = _call(b, "i32", "cttz.i32", f"i32 {rest}", "i1 true", stem="llvm")
     value = _from_lane(b, word, bits, peers, lane)
-    if t.bits < 32:
-        value = b.emit(f"trunc {word} {value} to i{t.bits}")
+    if size < 32:
+        value = b.emit(f"trunc {word} {value} to i{size}")
     if t.is_float:
-        value = b.emit(f"bitcast i{t.bits} {value} to {element}")
+        value = b.emit(f"bitcast i{size} {value} to {element}")
     b.lines.append(combine_text(op, t, element, sum_[1:], total, value))
     lower = b.emit(f"sub i32 {rest}, 1")
     b.line(f"{left} = and i32 {rest}, {lower}")

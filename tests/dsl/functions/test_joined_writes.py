@@ -45,6 +45,7 @@ def test_components_of_one_write(size: int) -> None:
     np.testing.assert_array_equal(target.numpy(), expected)
 
 
+@pytest.mark.ordered("the last write to an entry counts")
 @pytest.mark.parametrize("size", SIZES)
 def test_the_last_lane_wins_in_each_component(size: int) -> None:
     target = dr.zeros(Float, 6)

@@ -70,7 +70,7 @@ def test_torch(array) -> None:
     torch = pytest.importorskip("torch")
     found = array.torch()
     assert isinstance(found, torch.Tensor)
-    np.testing.assert_array_equal(found.numpy(), array.numpy())
+    np.testing.assert_array_equal(found.cpu().numpy(), array.numpy())
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda a: type(a).__name__)
