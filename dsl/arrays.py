@@ -228,9 +228,10 @@ def number_node(
 def _array_node(cls: type[Any], value: Array) -> Node:
     spec = value._spec
     if isinstance(value, FlatArray):
-        if spec.backend is not cls._spec.backend:
-            return _host_node(cls, value._data(cls.__name__))
-        return _converted(value, cls)
+        if spec.backend is cls._spec.backend or value._is_symbolic():
+            # (A symbolic array is computed where what it is made of lies.)
+            return _converted(value, cls)
+        return _host_node(cls, value._data(cls.__name__))
     if not spec.is_jit and len(spec.outer) == 1:
         return _host_node(cls, value._view())
     if spec.kind is TENSOR and len(value.shape) == 1:

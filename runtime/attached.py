@@ -284,29 +284,35 @@ class Attached(Device):
     def collect(self) -> None:
         """Give back the memory of buffers that have died."""
         # Another thread may do the same.
-        with suppress(IndexError):
-            while True:
-                buffer, stream = self._returned.popleft()
-                if stream in DEFAULT_STREAMS:
-                    self.follow(stream)
-                elif stream is not None:
-                    # (That of another library may be gone by now.)
-                    self.settle()
-                del buffer
-        with suppress(IndexError):
-            while True:
-                claim = self._dead.popleft()
-                if self._adopted.pop(id(claim), None) is not None:
-                    leaving = self.mark(is_timed=False), claim.owner
-                    self._leaving.append(leaving)
-                    continue
-                del self._claims[claim.address]
-                self.give(claim.address, claim.size_bytes)
-        with suppress(IndexError):
-            while self._leaving[0][0].is_done:
-                self._leaving.popleft()
+        while self._returned:
+            with suppress(IndexError):
+                self._release(*self._returned.popleft())
+        while self._dead:
+            with suppress(IndexError):
+                self._bury(self._dead.popleft())
+        if self._leaving:
+            with suppress(IndexError):
+                while self._leaving[0][0].is_done:
+                    self._leaving.popleft()
+
+    def _release(self, buffer: Buffer, stream: int | None) -> None:
+        """Wait for what another library does with memory that it has given back."""
+        del buffer
+        if stream in DEFAULT_STREAMS:
+            self.follow(stream)
+        elif stream is not None:
+            # (That of another library may be gone by now.)
+            self.settle()
+
+    def _bury(self, claim: _Claim) -> None:
+        """Give back what a buffer had."""
+        if self._adopted.pop(id(claim), None) is None:
+            del self._claims[claim.address]
+            self.give(claim.address, claim.size_bytes)
+        else:
+            self._leaving.append((self.mark(is_timed=False), claim.owner))
 
 
 def address_of(data: bytes) -> int:
     """Return where bytes lie."""
-    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    return ctypes.c_void_p.from_buffer(ctypes.c_char_p(data)).value or 0

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 from weakref import finalize
 
@@ -49,9 +50,6 @@ _LOG_SIZE = 4096
 # and the most blocks of a grid: threads go on behind it.
 _THREADS = 256
 _GRID = 2**31 - 1
-# What kernels get besides their slots, and where it and the slots lie.
-_ONE, _THREE = c_uint64 * 1, c_uint64 * 3
-_TWO, _FOUR = c_void_p * 2, c_void_p * 4
 # What part of the memory is kept for reuse when arrays go.
 _SHARE = 16
 # Memory of this size or less is kept for the next who asks, so many bytes at most.
@@ -72,6 +70,21 @@ class Loaded:
     threads: int
     is_elementwise: bool
     size_bytes: int
+
+
+class _Space:
+    """Where a thread puts what kernels get besides their slots.
+
+    The driver has copied it, and the slots, when a launch returns.
+    """
+
+    __slots__ = ("cooperative", "elementwise", "numbers")
+
+    def __init__(self, counter: int) -> None:
+        self.numbers = (c_uint64 * 3)(0, 0, counter)
+        start = ctypes.addressof(self.numbers)
+        self.elementwise = (c_void_p * 2)(start, 0)
+        self.cooperative = (c_void_p * 4)(start, start + 8, start + 16, 0)
 
 
 class CudaDevice(Attached):
@@ -120,6 +133,8 @@ class CudaDevice(Attached):
         self._kept = 0
         # By which blocks number themselves: kernels leave it at zero.
         self._counter = self._zeroed()
+        self._launch = driver.cuLaunchKernel
+        self._spaces: dict[int, _Space] = {}
 
     def _missing(self, number: int) -> BackendError:
         count = c_int()
@@ -327,18 +342,20 @@ class CudaDevice(Attached):
 
     def _start(self, kernel: Loaded, slots: int, size: int, block: int) -> None:
         """Start a kernel, whose slots the driver takes from the host's memory."""
-        threads = kernel.threads
+        threads, space = kernel.threads, self._spaces.get(get_ident())
+        if space is None:
+            space = self._spaces[get_ident()] = _Space(self._counter)
+        space.numbers[0] = size
         if kernel.is_elementwise:
             grid = min(-(-size // threads), _GRID)
-            numbers: Any = _ONE(size)
-            at = ctypes.addressof(numbers)
-            pointers: Any = _TWO(at, slots)
+            pointers = space.elementwise
+            pointers[1] = slots
         else:
             grid = min(-(-size // block), _GRID)
-            numbers = _THREE(size, block, self._counter)
-            at = ctypes.addressof(numbers)
-            pointers = _FOUR(at, at + 8, at + 16, slots)
-        done = self._driver.cuLaunchKernel(
+            space.numbers[1] = block
+            pointers = space.cooperative
+            pointers[3] = slots
+        done = self._launch(
             *(kernel.handle, grid, 1, 1, threads, 1, 1, 0),
             *(self._stream, pointers, None),
         )

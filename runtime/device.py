@@ -11,7 +11,6 @@ import ctypes
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,12 +24,34 @@ if TYPE_CHECKING:
     from lumijit.runtime.attached import Attached
 
 
-@dataclass(frozen=True)
 class DeviceId:
-    """Which device an array belongs to, whether it is there or not."""
+    """Which device an array belongs to, whether it is there or not.
 
+    There is one object of each: they are compared in every evaluation.
+    """
+
+    __slots__ = ("backend", "number")
     backend: str
-    number: int = 0
+    number: int
+
+    def __new__(cls, backend: str, number: int = 0) -> DeviceId:
+        """Return that of a backend with a number."""
+        found = _NAMED.get((backend, number))
+        if found is None:
+            made = super().__new__(cls)
+            made.backend, made.number = backend, number
+            # Threads that come at once get one and the same.
+            found = _NAMED.setdefault((backend, number), made)
+        return found
+
+    def __reduce__(self) -> tuple[type[DeviceId], tuple[str, int]]:
+        return DeviceId, (self.backend, self.number)
+
+    def __repr__(self) -> str:
+        return f"DeviceId({self.backend!r}, {self.number})"
+
+
+_NAMED: Final[dict[tuple[str, int], DeviceId]] = {}
 
 
 #: Which device new arrays belong to, by thread. Empty where nobody chose, who is

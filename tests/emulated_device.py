@@ -254,7 +254,10 @@ def _opened(made: EmulatedDevice) -> Iterator[None]:
     former = device.opened.pop(made.id, None)
     device.opened[made.id] = made
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            # (That there is a device isn't to be noted for later tests.)
+            patch.setattr(backend, "_current", "llvm")
+            yield
     finally:
         del device.opened[made.id]
         if former is not None:

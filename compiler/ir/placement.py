@@ -17,7 +17,7 @@ import numpy as np
 
 from lumijit.compiler.ir import trace, value_numbering
 from lumijit.compiler.ir.nodes import Node, reached
-from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, REGIONS
+from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, LITERAL, REGIONS
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.runtime import buffers, device, recorders, workers
@@ -28,6 +28,8 @@ from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import BackendError
 
 R = TypeVar("R")
+# What is known of a node that hasn't been looked at.
+_UNKNOWN: Final[Any] = object()
 #: The devices that there have been leaves of: nearly always none.
 used: Final[set[DeviceId]] = set()
 
@@ -93,26 +95,51 @@ def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
     Raises:
         BackendError: if one is made of arrays of several devices.
     """
+    return divided(nodes)[0]
+
+
+def divided(
+    nodes: Iterable[Node],
+) -> tuple[dict[DeviceId | None, list[Node]], bool]:
+    """Return nodes by device, and whether arrays in the host's memory are among them.
+
+    Every evaluation goes through this.
+
+    Raises:
+        BackendError: if one is made of arrays of several devices.
+    """
     known: dict[int, DeviceId | None] = {}
     found: dict[DeviceId | None, list[Node]] = {None: []}
+    is_mixed = False
     for root in nodes:
         stack = [root]
         while stack:
             node = stack[-1]
-            below = () if id(node) in known else _below(node)
-            todo = [n for n in below if id(n) not in known]
-            stack += todo
-            if not todo:
+            key = id(node)
+            if key in known:
                 stack.pop()
-                if id(node) not in known:
-                    owners = {owner(node), *(known[id(n)] for n in below)}
-                    if len(owners - {None}) > 1:
-                        raise _mixed(node)
-                    known[id(node)] = _joined(owners)
+                continue
+            where = owner(node)
+            if node.op is EVALUATED:
+                is_mixed = is_mixed or node.buffer.device is None
+            depth = len(stack)
+            for other in _below(node):
+                if other.op is LITERAL:
+                    continue
+                there = known.get(id(other), _UNKNOWN)
+                if there is _UNKNOWN:
+                    stack.append(other)
+                elif where is None:
+                    where = there
+                elif there is not None and there is not where:
+                    raise _mixed(node)
+            if len(stack) == depth:
+                stack.pop()
+                known[key] = where
         found.setdefault(known[id(root)], []).append(root)
-    if len(found) > 1:
+    if found[None] and len(found) > 1:
         _follow(found)
-    return found
+    return found, is_mixed
 
 
 def _follow(found: dict[DeviceId | None, list[Node]]) -> None:

@@ -174,10 +174,12 @@ def _run_by_device(wanted: list[Node]) -> None:
 
     That is computed where this thread does, which is the host but for recordings.
     """
-    for owner, nodes in placement.by_device(wanted).items():
+    found, is_mixed = placement.divided(wanted)
+    for owner, nodes in found.items():
         if nodes:
             with placement.at(owner):
-                placement.bring_all(nodes)
+                if is_mixed:
+                    placement.bring_all(nodes)
                 _run(nodes)
 
 

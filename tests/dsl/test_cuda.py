@@ -215,8 +215,8 @@ def test_automatic_types_can_be_those_of_cuda(monkeypatch: pytest.MonkeyPatch) -
     # What nobody has chosen is what there is.
     monkeypatch.setattr(backend, "_current", "")
     assert dr.auto.Float is llvm.Float
-    monkeypatch.setattr(backend, "_current", "")
     with emulated():
+        monkeypatch.setattr(backend, "_current", "")
         assert dr.auto.Float is Float  # type: ignore[comparison-overlap]
         assert dr.has_backend(dr.JitBackend.CUDA)
     assert dr.has_backend(dr.JitBackend.LLVM)

@@ -188,6 +188,24 @@ def test_programs_give_what_they_give_on_the_cpu(
     assert type(made)(made.numpy()).numpy().tolist() == found.tolist()
 
 
+def test_generators_of_either_backend_are_loop_state(shared: EmulatedDevice) -> None:
+    found = []
+    for chosen in ("llvm", "cuda"):
+        dr.set_backend(chosen)
+        try:
+            for m in (llvm, cuda):
+                state = dr.rng(4), dr.zeros(m.Float, 8), dr.zeros(m.UInt, 8)
+
+                def body(rng: Any, total: Any, i: Any) -> Any:
+                    return rng, total + rng.random(type(total), 8), i + 1
+
+                _, total, _ = dr.while_loop(state, lambda rng, total, i: i < 3, body)
+                found.append(total.numpy().tolist())
+        finally:
+            dr.set_backend("llvm")
+    assert found == found[:1] * 4
+
+
 def test_prints_and_checks(
     shared: EmulatedDevice, capsys: pytest.CaptureFixture[str]
 ) -> None:
