@@ -277,9 +277,7 @@ class Attached(Device):
     ) -> np.ndarray[Any, Any]:
         """Return a copy of entries, after all that was launched."""
         start = buffer.address + first * dtype.size_bytes
-        return np.frombuffer(
-            self.copy_out(start, count * dtype.size_bytes), dtype.numpy
-        )
+        return self.copy_out(start, count * dtype.size_bytes).view(dtype.numpy)
 
     def collect(self) -> None:
         """Give back the memory of buffers that have died."""

@@ -9,82 +9,45 @@ driver's pool of the device. What has run on a GPU is in `docs/gpu.md`.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
-from dataclasses import dataclass
 from threading import get_ident
-from typing import Any
 from weakref import finalize
+
+import numpy as np
 
 from lumijit.runtime import nvptx
 from lumijit.runtime.attached import Attached, address_of
-from lumijit.runtime.device import DeviceId, Mark, Planned
-from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
+from lumijit.runtime.cuda_kernels import Loaded, Space, assembled, loaded
+from lumijit.runtime.device import Bytes, DeviceId, Mark, Planned
+from lumijit.runtime.errors import AllocationError, BackendError
 from lumijit.runtime.history import JitBackend
 from lumijit.runtime.libcuda import (
-    BAD_CODE,
     CONSTRUCT,
     NO_SUCH_DEVICE,
-    NOT_FOUND,
     NOT_READY,
     OUT_OF_MEMORY,
     check,
-    described,
     library,
     poll,
 )
 
-# CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
-# CUstream_flags, CUevent_flags, CUpointer_attribute.
+# CUdevice_attribute, CUmemPool_attribute, CUstream_flags, CUevent_flags,
+# CUpointer_attribute.
 _MAJOR, _MINOR = 75, 76
-_MAX_THREADS = 0
 _RELEASE_THRESHOLD = 4
-_LOG, _LOG_BYTES = 5, 6
 _NON_BLOCKING = 1
 _UNTIMED = 2
 _ORDINAL = 9
-_LOG_SIZE = 4096
-# Threads of an elementwise kernel's blocks, unless its registers are too many for that,
-# and the most blocks of a grid: threads go on behind it.
-_THREADS = 256
+# The most blocks of a grid: threads go on behind it.
 _GRID = 2**31 - 1
 # What part of the memory is kept for reuse when arrays go.
 _SHARE = 16
 # Memory of this size or less is kept for the next who asks, so many bytes at most.
 _SMALL, _KEPT = 1 << 20, 1 << 26
-# Before the code of a kernel, how long it is.
-_LENGTH = struct.Struct("<Q")
-# CUjitInputType: what the driver's assembler is given.
-_PTX = 1
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A kernel in a GPU's memory: what starts it, and what must live until then."""
-
-    name: str
-    handle: int
-    module: Any
-    threads: int
-    is_elementwise: bool
-    size_bytes: int
-
-
-class _Space:
-    """Where a thread puts what kernels get besides their slots.
-
-    The driver has copied it, and the slots, when a launch returns.
-    """
-
-    __slots__ = ("cooperative", "elementwise", "numbers")
-
-    def __init__(self, counter: int) -> None:
-        self.numbers = (c_uint64 * 3)(0, 0, counter)
-        start = ctypes.addressof(self.numbers)
-        self.elementwise = (c_void_p * 2)(start, 0)
-        self.cooperative = (c_void_p * 4)(start, start + 8, start + 16, 0)
+# Copies to the host of so many bytes go by way of pinned memory.
+_STAGED = 1 << 16
 
 
 class CudaDevice(Attached):
@@ -134,7 +97,9 @@ class CudaDevice(Attached):
         # By which blocks number themselves: kernels leave it at zero.
         self._counter = self._zeroed()
         self._launch = driver.cuLaunchKernel
-        self._spaces: dict[int, _Space] = {}
+        # Pinned memory that nobody uses.
+        self._staging: list[int] = []
+        self._spaces: dict[int, Space] = {}
 
     def _missing(self, number: int) -> BackendError:
         count = c_int()
@@ -199,19 +164,39 @@ class CudaDevice(Attached):
         copied = copy(start, c_void_p(source), size, self._stream)
         check(copied, "copying to the GPU")
 
-    def copy_out(self, address: int, size_bytes: int) -> bytearray:
+    def copy_out(self, address: int, size_bytes: int) -> Bytes:
         """Copy to the host, after all that was launched."""
-        # (The driver would wait where no signal is answered.)
-        self.wait()
-        data = bytearray(size_bytes)
-        if size_bytes:
-            target = (ctypes.c_char * size_bytes).from_buffer(data)
-            copy = self._driver.cuMemcpyDtoHAsync_v2
-            size, start = c_size_t(size_bytes), c_uint64(address)
-            check(copy(target, start, size, self._stream), "copying from the GPU")
+        data: Bytes = np.empty(size_bytes, np.uint8)
+        if size_bytes > _STAGED:
+            # (The driver would wait where no signal is answered.)
+            self.wait()
+            self._copy_to(data.ctypes.data, address, size_bytes)
             synchronize = self._driver.cuStreamSynchronize
             check(synchronize(self._stream), "copying from the GPU")
+        elif size_bytes:
+            place = self._staging.pop() if self._staging else self._pinned(_STAGED)
+            self._copy_to(place, address, size_bytes)
+            self.wait()
+            ctypes.memmove(data.ctypes.data, place, size_bytes)
+            # (If somebody stops the waiting, the GPU may write there later.)
+            self._staging.append(place)
         return data
+
+    def _copy_to(self, target: int, address: int, size_bytes: int) -> None:
+        self._enter()
+        copy = self._driver.cuMemcpyDtoHAsync_v2
+        size, start = c_size_t(size_bytes), c_uint64(address)
+        copied = copy(c_void_p(target), start, size, self._stream)
+        check(copied, "copying from the GPU")
+
+    def _pinned(self, size_bytes: int) -> int:
+        """Return where memory of the host lies that the GPU writes to itself."""
+        self._enter()
+        found = c_void_p()
+        made = self._driver.cuMemHostAlloc(byref(found), c_size_t(size_bytes), 0)
+        check(made, "allocating pinned memory")
+        assert found.value is not None
+        return found.value
 
     def copy_within(self, to: int, source: int, size_bytes: int) -> None:
         """Copy from the GPU's memory to the GPU's memory, in the stream."""
@@ -261,60 +246,13 @@ class CudaDevice(Attached):
 
     def compile(self, ir: str) -> bytes:
         """Return machine code for this GPU."""
-        return self._assembled(nvptx.translate(ir, self.processor).encode())
-
-    def _assembled(self, ptx: bytes) -> bytes:
         self._enter()
-        state, code, size = c_void_p(), c_void_p(), c_size_t()
-        log = ctypes.create_string_buffer(_LOG_SIZE)
-        options = (c_int * 2)(_LOG, _LOG_BYTES)
-        values = (c_void_p * 2)(ctypes.addressof(log), _LOG_SIZE)
-        driver = self._driver
-        made = driver.cuLinkCreate_v2(2, options, values, byref(state))
-        check(made, "making an assembler")
-        try:
-            done = driver.cuLinkAddData_v2(
-                *(state, _PTX, ptx, c_size_t(len(ptx) + 1), b"kernel", 0, None, None)
-            )
-            done = done or driver.cuLinkComplete(state, byref(code), byref(size))
-            if done in BAD_CODE:
-                raise KernelBuildError(
-                    "assembling PTX",
-                    f"the driver refuses a kernel, {described(done)}: "
-                    f"{log.value.decode(errors='replace').strip()}",
-                    "update an old driver; else report this as a bug of lumijit.",
-                )
-            check(done, "assembling a kernel")
-            # The driver believes what code says of its size: see `load`.
-            return _LENGTH.pack(size.value) + ctypes.string_at(code, size.value)
-        finally:
-            driver.cuLinkDestroy(state)
+        return assembled(self._driver, nvptx.translate(ir, self.processor).encode())
 
     def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
         """Put machine code into the GPU's memory, and find its kernel."""
         self._enter()
-        module, function, most = c_void_p(), c_void_p(), c_int()
-        driver, start = self._driver, _LENGTH.size
-        if code[:start] != _LENGTH.pack(max(0, len(code) - start)):
-            raise _refused("it isn't whole")
-        done = driver.cuModuleLoadData(byref(module), code[start:])
-        if done in BAD_CODE:
-            raise _refused(described(done))
-        check(done, "loading a kernel")
-        found = driver.cuModuleGetFunction(byref(function), module, symbol.encode())
-        if found == NOT_FOUND:
-            raise KernelBuildError(
-                "finding a kernel",
-                f"the module that was stored for {symbol} has another one",
-                "remove the cached kernels.",
-            )
-        check(found, f"finding kernel {symbol}")
-        assert function.value is not None
-        found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)
-        check(found, f"asking for the registers of kernel {symbol}")
-        is_elementwise = not threads
-        count = threads or min(_THREADS, most.value)
-        return Loaded(symbol, function.value, module, count, is_elementwise, len(code))
+        return loaded(self._driver, code, symbol, threads)
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
         """Start a kernel."""
@@ -344,7 +282,7 @@ class CudaDevice(Attached):
         """Start a kernel, whose slots the driver takes from the host's memory."""
         threads, space = kernel.threads, self._spaces.get(get_ident())
         if space is None:
-            space = self._spaces[get_ident()] = _Space(self._counter)
+            space = self._spaces[get_ident()] = Space(self._counter)
         space.numbers[0] = size
         if kernel.is_elementwise:
             grid = min(-(-size // threads), _GRID)
@@ -411,14 +349,6 @@ class CudaDevice(Attached):
         """Record an event in the stream."""
         self._enter()
         return CudaMark(self, is_timed)
-
-
-def _refused(why: str) -> KernelBuildError:
-    return KernelBuildError(
-        "loading a kernel",
-        f"stored code can't be used: {why}",
-        "remove the cached kernels; else report this as a bug of lumijit.",
-    )
 
 
 class CudaMark(Mark):

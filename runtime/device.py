@@ -13,7 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib import import_module
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from lumijit.runtime import buffers, cpu, workers
 from lumijit.runtime.buffers import Buffer
@@ -22,6 +24,9 @@ from lumijit.runtime.history import JitBackend
 
 if TYPE_CHECKING:
     from lumijit.runtime.attached import Attached
+
+#: A copy of memory, which nobody else has.
+Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 
 
 class DeviceId:
@@ -109,7 +114,7 @@ class Device(ABC):
         """Copy from the host's memory, in order with the launches."""
 
     @abstractmethod
-    def copy_out(self, address: int, size_bytes: int) -> bytearray:
+    def copy_out(self, address: int, size_bytes: int) -> Bytes:
         """Copy to the host, after all that was launched."""
 
     @abstractmethod
@@ -175,10 +180,10 @@ class Host(Device):
         self.wait()
         ctypes.memmove(address, source, size_bytes)
 
-    def copy_out(self, address: int, size_bytes: int) -> bytearray:
+    def copy_out(self, address: int, size_bytes: int) -> Bytes:
         """Copy after all that was launched."""
         self.wait()
-        return bytearray(ctypes.string_at(address, size_bytes))
+        return np.frombuffer(bytearray(ctypes.string_at(address, size_bytes)), np.uint8)
 
     def compile(self, ir: str) -> bytes:
         """Return machine code."""

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lumijit import backend, spec
@@ -152,9 +153,10 @@ class EmulatedDevice(Attached):
         data = ctypes.string_at(source, size_bytes)
         self._ask("copying to the device", "write", address, data)
 
-    def copy_out(self, address: int, size_bytes: int) -> bytearray:
+    def copy_out(self, address: int, size_bytes: int) -> device.Bytes:
         """Get bytes."""
-        return bytearray(self._ask("copying", "read", address, size_bytes))
+        data = bytearray(self._ask("copying", "read", address, size_bytes))
+        return np.frombuffer(data, np.uint8)
 
     def copy_within(self, to: int, source: int, size_bytes: int) -> None:
         """Have the process copy."""

@@ -216,6 +216,9 @@ class Driver:
                 args[0]._obj.value = 9 if args[1] == 75 else 0
             elif name == "cuDeviceGetName":
                 args[0].value = b"A GPU"
+            elif name == "cuMemHostAlloc":
+                self.pinned = ctypes.create_string_buffer(args[1].value)
+                args[0]._obj.value = ctypes.addressof(self.pinned)
             elif name == "cuLinkAddData_v2":
                 self.code = ctypes.create_string_buffer(args[2])
             elif name == "cuLinkComplete":
@@ -246,7 +249,12 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert not any((buffer.is_foreign, buffer.is_idle, buffer.is_read_only))
     data = np.zeros(100, np.uint8)
     device.copy_in(buffer.address, data.ctypes.data, 100)
-    assert bytes(device.copy_out(buffer.address, 4)) == bytes(4)
+    driver.calls.clear()
+    for size in (4, 4, 1 << 20):
+        assert device.copy_out(buffer.address, size).nbytes == size
+    assert driver.calls.count("cuMemHostAlloc") == 1
+    assert driver.calls.count("cuMemcpyDtoHAsync_v2") == 3
+    assert driver.calls[-1] == "cuStreamSynchronize"
     code = device.compile(nvvm().fill_ir("kernel"))
     # (What the stand-in assembles, it leaves as it was.)
     assert b".target sm_90" in code
@@ -396,7 +404,7 @@ def test_code_that_is_not_whole(driver: Driver, code: bytes) -> None:
         ("cuStreamQuery", 716, BackendError, "the GPU's context is lost"),
         ("cuMemAllocAsync", 700, BackendError, "the GPU's context is lost"),
         ("cuModuleLoadData", 222, KernelBuildError, "remove the cached kernels"),
-        ("cuModuleGetFunction", 500, KernelBuildError, "stored for k has another"),
+        ("cuModuleGetFunction", 500, KernelBuildError, "there is no k in it"),
         ("cuLinkComplete", 218, KernelBuildError, "update an old driver"),
         (
             "cuLaunchKernel",

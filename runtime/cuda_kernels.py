@@ -1,0 +1,118 @@
+"""Kernels of NVIDIA's GPUs: assembling PTX, loading code, and what launches are given.
+
+A kernel's parameters are the number of elements, of those whose blocks work together
+also that of a block and a counter, and the slots, in place or by address
+(`nvptx.slots_parameter`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+from lumijit.runtime.errors import KernelBuildError
+from lumijit.runtime.libcuda import BAD_CODE, NOT_FOUND, check, described
+
+# CUfunction_attribute, CUjit_option, CUjitInputType.
+_MAX_THREADS = 0
+_LOG, _LOG_BYTES = 5, 6
+_PTX = 1
+_LOG_SIZE = 4096
+# Threads of an elementwise kernel's blocks, unless its registers are too many for that.
+_THREADS = 256
+# Before the code of a kernel, how long it is.
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel in a GPU's memory: what starts it, and what must live until then."""
+
+    name: str
+    handle: int
+    module: Any
+    threads: int
+    is_elementwise: bool
+    size_bytes: int
+
+
+class Space:
+    """Where a thread puts what kernels get besides their slots.
+
+    The driver has copied it, and the slots, when a launch returns.
+    """
+
+    __slots__ = ("cooperative", "elementwise", "numbers")
+
+    def __init__(self, counter: int) -> None:
+        self.numbers = (c_uint64 * 3)(0, 0, counter)
+        start = ctypes.addressof(self.numbers)
+        self.elementwise = (c_void_p * 2)(start, 0)
+        self.cooperative = (c_void_p * 4)(start, start + 8, start + 16, 0)
+
+
+def assembled(driver: Any, ptx: bytes) -> bytes:
+    """Return the machine code of PTX for the context's GPU.
+
+    Raises:
+        KernelBuildError: the driver refuses it.
+    """
+    state, code, size = c_void_p(), c_void_p(), c_size_t()
+    log = ctypes.create_string_buffer(_LOG_SIZE)
+    options = (c_int * 2)(_LOG, _LOG_BYTES)
+    values = (c_void_p * 2)(ctypes.addressof(log), _LOG_SIZE)
+    made = driver.cuLinkCreate_v2(2, options, values, byref(state))
+    check(made, "making an assembler")
+    try:
+        done = driver.cuLinkAddData_v2(
+            *(state, _PTX, ptx, c_size_t(len(ptx) + 1), b"kernel", 0, None, None)
+        )
+        done = done or driver.cuLinkComplete(state, byref(code), byref(size))
+        if done in BAD_CODE:
+            raise KernelBuildError(
+                "assembling PTX",
+                f"the driver refuses a kernel, {described(done)}: "
+                f"{log.value.decode(errors='replace').strip()}",
+                "update an old driver; else report this as a bug of lumijit.",
+            )
+        check(done, "assembling a kernel")
+        # The driver believes what code says of its size: see `loaded`.
+        return _LENGTH.pack(size.value) + ctypes.string_at(code, size.value)
+    finally:
+        driver.cuLinkDestroy(state)
+
+
+def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
+    """Put machine code into the GPU's memory, and find its kernel.
+
+    Raises:
+        KernelBuildError: the code isn't that of the kernel.
+    """
+    module, function, most = c_void_p(), c_void_p(), c_int()
+    start = _LENGTH.size
+    if code[:start] != _LENGTH.pack(max(0, len(code) - start)):
+        raise _refused("it isn't whole")
+    done = driver.cuModuleLoadData(byref(module), code[start:])
+    if done in BAD_CODE:
+        raise _refused(described(done))
+    check(done, "loading a kernel")
+    found = driver.cuModuleGetFunction(byref(function), module, symbol.encode())
+    if found == NOT_FOUND:
+        raise _refused(f"there is no {symbol} in it")
+    check(found, f"finding kernel {symbol}")
+    assert function.value is not None
+    found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)
+    check(found, f"asking for the registers of kernel {symbol}")
+    count = threads or min(_THREADS, most.value)
+    return Loaded(symbol, function.value, module, count, not threads, len(code))
+
+
+def _refused(why: str) -> KernelBuildError:
+    return KernelBuildError(
+        "loading a kernel",
+        f"stored code can't be used: {why}",
+        "remove the cached kernels; else report this as a bug of lumijit.",
+    )
