@@ -79,6 +79,8 @@ class Attached(Device):
     """A device with memory of its own. Whoever provides one is asked for addresses."""
 
     id: DeviceId
+    #: Whether there are texture units: `texture` makes what these look up.
+    has_textures = False
 
     def __init__(self, id: DeviceId) -> None:
         self.id = id
@@ -224,13 +226,18 @@ class Attached(Device):
             self.copy_within(buffer.address, address, size_bytes)
             self._leaving.append((self.mark(is_timed=False), owner))
         else:
-            buffer = self._buffer(address, size_bytes)
-            buffer._owner = LENT
-            claim = _Claim(buffer, self._dead.append)
-            claim.size_bytes, claim.address, claim.owner = size_bytes, address, owner
-            self._adopted[id(claim)] = claim
+            buffer = self.kept(address, size_bytes, owner)
         if recorders.listening:
             recorders.present().note_filled(buffer)
+        return buffer
+
+    def kept(self, address: int, size_bytes: int, owner: object) -> DeviceBuffer:
+        """Return memory that an object has, as a buffer that keeps the object."""
+        buffer = self._buffer(address, size_bytes)
+        buffer._owner = LENT
+        claim = _Claim(buffer, self._dead.append)
+        claim.size_bytes, claim.address, claim.owner = size_bytes, address, owner
+        self._adopted[id(claim)] = claim
         return buffer
 
     def lend(self, buffer: Buffer) -> None:

@@ -9,6 +9,7 @@ driver's pool of the device. What has run on a GPU is in `docs/gpu.md`.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
@@ -18,8 +19,9 @@ from weakref import finalize
 import numpy as np
 
 from lumijit.runtime import nvptx
-from lumijit.runtime.attached import Attached, address_of
+from lumijit.runtime.attached import Attached, DeviceBuffer, address_of
 from lumijit.runtime.cuda_kernels import Loaded, Space, assembled, loaded
+from lumijit.runtime.cuda_textures import Kind, TextureUnit, spread
 from lumijit.runtime.device import Bytes, DeviceId, Mark, Planned
 from lumijit.runtime.errors import AllocationError, BackendError
 from lumijit.runtime.history import JitBackend
@@ -55,6 +57,7 @@ class CudaDevice(Attached):
 
     backend = JitBackend.CUDA
     target = "ptx"
+    has_textures = True
 
     def __init__(self, id: DeviceId) -> None:
         super().__init__(id)
@@ -204,6 +207,26 @@ class CudaDevice(Attached):
         copy = self._driver.cuMemcpyDtoDAsync_v2
         places = c_uint64(to), c_uint64(source), c_size_t(size_bytes)
         check(copy(*places, self._stream), "copying on the GPU")
+
+    def texture(self, kind: Kind, address: int) -> DeviceBuffer:
+        """Return where the handle of a texture lies that has the texels of an address.
+
+        They are copied. The texture lives as long as the buffer, and until what was
+        launched before it went is done.
+        """
+        self._enter()
+        tools, room = (self._driver, self._stream, kind), 0
+        if kind.stored_channels != kind.channels:
+            room = 4 * kind.stored_channels * math.prod(kind.sizes)
+            source, address = address, self.take(room)
+            spread(*tools, source, address)
+        unit = TextureUnit(*tools, address)
+        if room:
+            self.give(address, room)
+        place = self.take(64)
+        finalize(unit, self.give, place, 64).atexit = False
+        self.write(place, unit.handle.to_bytes(8, "little"))
+        return self.kept(place, 8, unit)
 
     def room_at(self, address: int) -> int:
         """Return how many bytes from an address on belong to its allocation."""

@@ -42,13 +42,14 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER_FETCH,
     SCATTER_INC,
     SYMBOLIC,
+    TEXEL,
     WRITTEN,
 )
 from lumijit.compiler.ir.region_grammar import check_region
 from lumijit.compiler.ir.roles import is_effect, target_of, value_deps, written_deps
 from lumijit.compiler.ir.rules import check_size, check_type, open_scopes, require
 from lumijit.runtime.device import DeviceId
-from lumijit.runtime.dtypes import BOOL, FLOATS, UINT32, UINT64, VALUES, VOID
+from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOATS, UINT32, UINT64, VALUES, VOID
 
 _ROLE_TYPES = {Role.INDEX: UINT32, Role.MASK: BOOL, Role.ADDRESS: UINT64}
 # What may be the entries of an array, where not every type may.
@@ -154,6 +155,15 @@ def _check_access(node: Node) -> None:
     check_size(node, value_deps(node))
 
 
+def _check_texel(node: Node) -> None:
+    handle, *position = node.deps
+    check_type(node, handle, UINT64, "handle")
+    for dep in position:
+        check_type(node, dep, FLOAT32, "coordinate")
+    check_type(node, node, FLOAT32, "result")
+    check_size(node, node.deps)
+
+
 def _check_written(node: Node) -> None:
     target = target_of(node)
     check_type(node, node, target.type, "version")
@@ -212,6 +222,7 @@ _CHECKS: dict[Op, Callable[[Node], None]] = {
     CAST: _check_cast,
     BITCAST: _check_cast,
     WRITTEN: _check_written,
+    TEXEL: _check_texel,
     LOCAL: _check_local,
     PRODUCT: _check_product,
     OUTER: _check_outer,
@@ -281,6 +292,10 @@ def _is_offset(node: Node) -> bool:
     return _is_none(node) or _is_number(node)
 
 
+def _is_texel(node: Node) -> bool:
+    return node.attr in range(4, 16)
+
+
 # What attributes are: the rule, and whether it holds.
 _AttributeRule = tuple[str, Callable[[Node], bool]]
 _NO_ATTRIBUTE: _AttributeRule = "other operations have no attribute", _is_none
@@ -301,6 +316,7 @@ _ATTRIBUTES: dict[Op, _AttributeRule] = {
     SHR_BY: _SHIFT,
     GATHER: _OFFSET,
     GATHER_AT: _OFFSET,
+    TEXEL: ("a texture has up to three dimensions and four channels", _is_texel),
     SCATTER: _REDUCTION,
     SCATTER_FETCH: _REDUCTION,
     PRODUCT: ("a product has a matrix", lambda node: isinstance(node.attr, Matrix)),

@@ -19,8 +19,8 @@ from lumijit.functions.selection import select
 from lumijit.functions.shaping import ravel
 from lumijit.runtime.dtypes import FLOAT16, FLOAT32, DType
 from lumijit.runtime.errors import ArrayTypeError, SizeError
-from lumijit.spec import DYNAMIC, ArraySpec, plain_spec, python_type, require
-from lumijit.textures import axes
+from lumijit.spec import CUDA, DYNAMIC, ArraySpec, plain_spec, python_type, require
+from lumijit.textures import axes, hardware
 from lumijit.textures.lookup import Channels, Reader, fetch, interpolate
 
 _AXES = "xyz"
@@ -44,7 +44,10 @@ class TextureBase:
             `filter_mode` and `wrap_mode` follow; where a tensor comes first,
             `use_accel`, `migrate` and these do.
         shape: the dimensions, in place of `tensor`.
-        use_accel: no effect, as processors have no texture units.
+        use_accel: whether `eval` may have texture units look up, which GPUs have. They
+            take weights in steps of 1/256. Only `lumijit.cuda` does, in single
+            precision, with four channels at most, for what isn't tracked, and not in
+            functions under `@kernel`.
         migrate: no effect.
         filter_mode: how `eval` treats positions between the centers of texels.
         wrap_mode: what lies outside.
@@ -131,7 +134,7 @@ class TextureBase:
         return self._wrap
 
     def use_accel(self) -> bool:
-        """Return what was asked for; there is nothing to accelerate lookups."""
+        """Tell whether texture units may look up, where there are some."""
         return self._accel
 
     def migrated(self) -> bool:
@@ -188,13 +191,20 @@ class TextureBase:
         Raises:
             ArrayTypeError: if the position has other dimensions.
         """
-        is_nearest = self._filter is FilterMode.Nearest
-        along = axes.nearest if is_nearest else axes.linear
-        return self._value(_Lookup(self, pos, active, "eval"), along)
+        found = _Lookup(self, pos, active, "eval")
+        if self._accel and found.spec.backend is CUDA:
+            channels = hardware.looked_up(self, found.positions)
+            if channels is not None:
+                return found.result(channels)
+        return self._linear(found)
 
     def eval_nonaccel(self, pos: Any, active: Any = True) -> Any:
-        """Look up a position as `eval` does."""
-        return self.eval(pos, active)
+        """Look up a position as `eval` does, but without texture units."""
+        return self._linear(_Lookup(self, pos, active, "eval_nonaccel"))
+
+    def _linear(self, found: _Lookup) -> Any:
+        is_nearest = self._filter is FilterMode.Nearest
+        return self._value(found, axes.nearest if is_nearest else axes.linear)
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """Return the texels around a position that linear interpolation needs.

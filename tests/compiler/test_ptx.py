@@ -12,13 +12,16 @@ import pytest
 
 import lumijit as dr
 from lumijit import cuda
+from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.ir.ops.structural import TEXEL
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.verify import verify
 from lumijit.llvm import Array2f, Array3f, Float, Int, Texture2f, UInt, ad
 from lumijit.runtime import nvptx
-from lumijit.runtime.dtypes import FLOAT32, VALUES, DType, from_numpy
+from lumijit.runtime.dtypes import FLOAT32, UINT64, VALUES, DType, from_numpy
 from tests.compiler.support import array
 from tests.compiler.test_ops import ELEMENTWISE, emit, operands
 from tests.compiler.test_thread import PROGRAMS
@@ -158,6 +161,26 @@ def test_operations_become_ptx(op: Op, tmp_path: Path) -> None:
     ir = PtxTarget().code(program, "kernel", kernels.target()).ir
     path = tmp_path / "kernel.ptx"
     path.write_text(nvptx.translate(ir))
+    if nvptx.assembler() is None:
+        pytest.skip("translated, but not assembled: ptxas is not installed")
+    assert "registers" in nvptx.assemble(path)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_texture_units_look_up(dimensions: int, tmp_path: Path) -> None:
+    """One instruction gives all channels of a position."""
+    handle = array(np.array([7]), UINT64)
+    x, y = (array(np.linspace(k, k + 1, 9), FLOAT32) for k in range(2))
+    nodes = [
+        trace.append(TEXEL, FLOAT32, (handle, at, y, x), 4 * dimensions + channel)
+        for at in (x, y)
+        for channel in (0, 2)
+    ]
+    verify(nodes)
+    ir = PtxTarget().code(Program(9, nodes, [], 0), "kernel", kernels.target()).ir
+    path = tmp_path / "kernel.ptx"
+    path.write_text(nvptx.translate(ir))
+    assert path.read_text().count(f"tex.{dimensions}d.v4.f32.f32") == 2
     if nvptx.assembler() is None:
         pytest.skip("translated, but not assembled: ptxas is not installed")
     assert "registers" in nvptx.assemble(path)

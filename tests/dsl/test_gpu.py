@@ -226,3 +226,99 @@ def test_threads_compute_at_once(gpu: CudaDevice) -> None:
     for thread in threads:
         thread.join()
     assert found == {k: 499500.0 * k + 5000 for k in range(4)}
+
+
+SIZES = {1: (37,), 2: (13, 37), 3: (5, 13, 37)}
+
+
+def texture_of(dimensions: int, channels: int, **options: Any) -> tuple[Any, Any, Any]:
+    """Return a texture, positions, also outside of it, and its largest difference."""
+    rng = np.random.default_rng(7)
+    texels = rng.random((*SIZES[dimensions], channels), np.float32)
+    made = getattr(cuda, f"Texture{dimensions}f")(cuda.TensorXf(texels), **options)
+    spots = rng.uniform(-1.3, 2.3, (dimensions, 5000)).astype(np.float32)
+    return made, list(map(cuda.Float, spots)), float(np.ptp(texels))
+
+
+def has_lookups(value: Any) -> bool:
+    return any("tex." in text for text in dr.ptx(value))
+
+
+@pytest.mark.parametrize("dimensions", SIZES)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("wrap", list(dr.WrapMode))
+def test_texture_units_interpolate(
+    gpu: CudaDevice, dimensions: int, channels: int, wrap: Any
+) -> None:
+    texture, spots, largest = texture_of(dimensions, channels, wrap_mode=wrap)
+    found, expected = texture.eval(spots), texture.eval_nonaccel(spots)
+    assert has_lookups(found) == (channels <= 4)
+    assert not has_lookups(expected)
+    error = np.abs(found.numpy() - expected.numpy()).max()
+    assert error <= dimensions * largest / 256 + 1e-5
+
+
+@pytest.mark.parametrize("dimensions", SIZES)
+def test_texture_units_find_the_nearest(gpu: CudaDevice, dimensions: int) -> None:
+    options = {"filter_mode": dr.FilterMode.Nearest}
+    texture, spots, _ = texture_of(dimensions, 3, **options)
+    found, expected = texture.eval(spots).numpy(), texture.eval_nonaccel(spots).numpy()
+    # (Between two texels, either may be the nearest.)
+    assert np.mean(found != expected) < 1e-3
+
+
+def test_texture_units_see_changes(gpu: CudaDevice) -> None:
+    texture, spots, _ = texture_of(2, 1)
+    texture.eval(spots)
+    texture.set_value(texture.value() * 0 + 3)
+    assert np.all(texture.eval(spots).numpy() == 3)
+    texture.tensor()[:] = 5
+    assert np.all(texture.eval(spots).numpy() == 5)
+
+
+def test_textures_live_until_lookups_are_done(gpu: CudaDevice) -> None:
+    texture, spots, _ = texture_of(3, 4)
+    expected = texture.eval_nonaccel(spots).numpy()
+    found = texture.eval(spots)
+    del texture
+    for _ in range(3):
+        other, more, _ = texture_of(3, 4)
+        dr.eval(other.eval(more) * 2)
+    np.testing.assert_allclose(found.numpy(), expected, atol=0.02)
+
+
+def test_lookups_in_loops(gpu: CudaDevice) -> None:
+    texture, (x, y), _ = texture_of(2, 2)
+
+    @dr.syntax
+    def walk(x: Any, y: Any, lookup: Any) -> Any:
+        i, total = cuda.UInt(0), cuda.Float(0)
+        while i < 5:
+            found = lookup([x + cuda.Float(i) * 0.1, y])
+            if found.x > 0.5:
+                total += found.y
+            total += found.x
+            i += 1
+        return total
+
+    found = walk(x, y, texture.eval)
+    assert has_lookups(found)
+    expected = walk(x, y, texture.eval_nonaccel).numpy()
+    # (A branch may go the other way.)
+    assert np.mean(np.abs(found.numpy() - expected) > 0.05) < 0.02
+
+
+def test_what_is_tracked_is_looked_up_by_arithmetic(gpu: CudaDevice) -> None:
+    texels = np.random.default_rng(1).random((6, 7, 3), np.float32)
+    texture = cuda.ad.Texture2f(cuda.ad.TensorXf(texels))
+    x, y = (dr.linspace(cuda.ad.Float, 0.1, 0.9, 9) for _ in range(2))
+    assert has_lookups(texture.eval([x, y]))
+    dr.enable_grad(x)
+    found = texture.eval([x, y])
+    assert not has_lookups(found)
+    dr.backward(dr.sum(found.x))
+    plain = llvm.ad.Texture2f(llvm.ad.TensorXf(texels))
+    u, v = (dr.linspace(llvm.ad.Float, 0.1, 0.9, 9) for _ in range(2))
+    dr.enable_grad(u)
+    dr.backward(dr.sum(plain.eval([u, v]).x))
+    np.testing.assert_allclose(dr.grad(x).numpy(), dr.grad(u).numpy(), rtol=1e-5)

@@ -24,6 +24,7 @@ from lumijit.compiler.plan.signature import Signature
 from lumijit.runtime import cuda, libcuda, nvptx
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.cuda import CudaDevice
+from lumijit.runtime.cuda_textures import Kind
 from lumijit.runtime.device import Device, DeviceId, Host, Planned
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, INT32, UINT32, DType
 from lumijit.runtime.errors import (
@@ -266,6 +267,26 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert device.live_bytes == 0
     device.launch(kernel, bytes(16), 1000, 512)
     assert driver.calls[-1] == "cuLaunchKernel"
+
+
+def test_textures_go_behind_what_looks_them_up(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    texels = device.allocate(4 * 5 * 3 * 3)
+    driver.calls.clear()
+    handle = device.texture(Kind((5, 3), 3, True, "clamp"), texels.address)
+    calls = [name for name in driver.calls if name != "cuCtxSetCurrent"]
+    # Three channels are spread to four.
+    assert [name for name in calls if "Array" in name or "3D" in name] == [
+        *("cuMemcpy3DAsync_v2", "cuArray3DCreate_v2", "cuMemcpy3DAsync_v2")
+    ]
+    assert calls[-1] == "cuMemcpyHtoDAsync_v2"
+    driver.failures["cuEventQuery"] = 600
+    del handle
+    device.collect()
+    assert "cuTexObjectDestroy" not in driver.calls
+    driver.failures["cuEventQuery"] = 0
+    device.collect()
+    assert {"cuTexObjectDestroy", "cuArrayDestroy"} <= set(driver.calls)
 
 
 def test_small_memory_is_kept(driver: Driver) -> None:

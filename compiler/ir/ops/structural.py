@@ -102,6 +102,16 @@ OUTER = define(
     doc="Adds a column times a row to a matrix. deps: array, mask, column, row.",
 )
 
+# Textures (attr: four times the number of dimensions, and the channel)
+TEXEL = define(
+    "texel",
+    4,
+    roles=(Role.VALUE,) * 4,
+    cost=8,
+    derivative=NotDifferentiable("texture units look up what nobody tracks"),
+    doc="A lookup by a texture unit. deps: handle (UInt64), x, y, z.",
+)
+
 # Local memory (the type is a `local.LocalType`, but for what is read; attr: serial)
 LOCAL = define(
     "local",

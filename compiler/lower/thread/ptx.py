@@ -11,6 +11,7 @@ from contextlib import closing
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine_text, identity
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.structural import TEXEL
 from lumijit.compiler.lower.common.atomics import atomic
 from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
@@ -54,6 +55,8 @@ class PtxLowering(ThreadLowering):
 
     # Looking whether to end takes three instructions a turn.
     polled_cost = 32
+    # The channels that are wanted, by lookup; made when there is one.
+    _texels: dict[tuple[int, ...], list[Node]] | None = None
 
     def kernel(self, name: str) -> str:
         """Return a module whose kernel computes each element in a thread."""
@@ -67,6 +70,28 @@ class PtxLowering(ThreadLowering):
         given = nvptx.slots_parameter(slots)
         head = f"define ptx_kernel void @{name}(i64 %size, {given} %args) {{"
         return "\n".join(self.functions(head, self.b.lines))
+
+    def _texel(self, node: Node) -> None:
+        """Look up a texture; one instruction gives all channels."""
+        if node in self.values:
+            return
+        if self._texels is None:
+            self._texels = {}
+            for other in self.program.all_nodes():
+                if other.op is TEXEL and other in self.demand.wanted:
+                    self._texels.setdefault(_lookup_of(other), []).append(other)
+        dimensions = node.attr // 4
+        handle, *position = map(self.operand, node.deps[: dimensions + 1])
+        given = [f"i64 {handle}", *(f"float {x}" for x in position)]
+        row = "{ float, float, float, float }"
+        # (LLVM's intrinsics end the process where a handle is more than a parameter.)
+        places = ", ".join(["$5", "$6", "$7", "$7"][: 2 ** (dimensions - 1)])
+        text = f"tex.{dimensions}d.v4.f32.f32 {{$0, $1, $2, $3}}, [$4, {{{places}}}];"
+        kinds = "=f,=f,=f,=f,l" + ",f" * dimensions
+        found = self.b.emit(f'call {row} asm "{text}", "{kinds}"({", ".join(given)})')
+        for other in self._texels[_lookup_of(node)]:
+            channel = other.attr % 4
+            self.values[other] = self.b.emit(f"extractvalue {row} {found}, {channel}")
 
     def begin(self) -> None:
         """Go from the entry to the thread's elements."""
@@ -87,6 +112,13 @@ class PtxLowering(ThreadLowering):
             aggregate(self.b, node.attr.op, t, address, item)
         else:
             super().update(node, t, address, item)
+
+
+PtxLowering.methods = {**ThreadLowering.methods, TEXEL: PtxLowering._texel}
+
+
+def _lookup_of(node: Node) -> tuple[int, ...]:
+    return (id(node.scope), node.attr // 4, *map(id, node.deps))
 
 
 def aggregate(b: Builder, op: str, t: DType, address: str, item: str) -> None:
