@@ -130,9 +130,9 @@ class CudaDevice(Attached):
         if kept:
             # Another thread may do the same.
             with suppress(IndexError):
-                address = kept.pop()
+                found = kept.pop()
                 self._kept -= size_bytes
-                return address
+                return found
         self._enter()
         address = c_uint64()
         code = self._driver.cuMemAllocAsync(

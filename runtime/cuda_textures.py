@@ -43,45 +43,60 @@ class Kind(NamedTuple):
 _WRAPS = ("repeat", "clamp", "mirror")
 
 
+def _fields(**kinds: Any) -> Any:
+    """Return the fields of a structure of the driver (cuda.h), in their order."""
+    return list(kinds.items())
+
+
 class _ArrayDescription(ctypes.Structure):
-    _fields_ = [
-        *[(name, c_size_t) for name in ("width", "height", "depth")],
-        *[("format", c_int), ("channels", c_uint), ("flags", c_uint)],
-    ]
+    _fields_ = _fields(
+        **dict.fromkeys(("width", "height", "depth"), c_size_t),
+        format=c_int,
+        channels=c_uint,
+        flags=c_uint,
+    )
 
 
 class _End(ctypes.Structure):
     """One end of a copy."""
 
-    _fields_ = [
-        *[(name, c_size_t) for name in ("x_bytes", "y", "z", "level")],
-        *[("kind", c_int), ("host", c_void_p), ("device", c_uint64)],
-        *[("array", c_void_p), ("reserved", c_void_p)],
-        *[("pitch", c_size_t), ("height", c_size_t)],
-    ]
+    _fields_ = _fields(
+        **dict.fromkeys(("x_bytes", "y", "z", "level"), c_size_t),
+        kind=c_int,
+        host=c_void_p,
+        device=c_uint64,
+        array=c_void_p,
+        reserved=c_void_p,
+        pitch=c_size_t,
+        height=c_size_t,
+    )
 
 
 class _Copy(ctypes.Structure):
-    _fields_ = [
-        *[("source", _End), ("target", _End)],
-        *[(name, c_size_t) for name in ("width_bytes", "height", "depth")],
-    ]
+    _fields_ = _fields(
+        source=_End,
+        target=_End,
+        **dict.fromkeys(("width_bytes", "height", "depth"), c_size_t),
+    )
 
 
 class _Resource(ctypes.Structure):
-    _fields_ = [
-        *[("kind", c_int), ("array", c_void_p), ("rest", c_void_p * 15)],
-        ("flags", c_uint),
-    ]
+    _fields_ = _fields(kind=c_int, array=c_void_p, rest=c_void_p * 15, flags=c_uint)
 
 
 class _Reading(ctypes.Structure):
-    _fields_ = [
-        *[("wraps", c_int * 3), ("filter", c_int), ("flags", c_uint)],
-        *[("anisotropy", c_uint), ("mipmap_filter", c_int), ("bias", c_float)],
-        *[("lowest", c_float), ("highest", c_float), ("border", c_float * 4)],
-        ("reserved", c_int * 12),
-    ]
+    _fields_ = _fields(
+        wraps=c_int * 3,
+        filter=c_int,
+        flags=c_uint,
+        anisotropy=c_uint,
+        mipmap_filter=c_int,
+        bias=c_float,
+        lowest=c_float,
+        highest=c_float,
+        border=c_float * 4,
+        reserved=c_int * 12,
+    )
 
 
 class TextureUnit:

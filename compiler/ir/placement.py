@@ -120,7 +120,7 @@ def divided(
                 stack.pop()
                 continue
             where = owner(node)
-            if node.op is EVALUATED:
+            if node.op is EVALUATED and node.buffer is not None:
                 is_mixed = is_mixed or node.buffer.device is None
             depth = len(stack)
             for other in _below(node):

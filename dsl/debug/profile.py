@@ -34,8 +34,8 @@ def profile_range(name: str, /) -> Iterator[None]:
     """Note when a part of the program begins and ends.
 
     It is noted in the log at level Debug, and, if the package `nvtx` has been imported,
-    for NVIDIA's profilers. The time is that of this thread; kernels may still be running
-    at the end (see `lumijit.sync_thread`). Ranges can be nested.
+    for NVIDIA's profilers. The time is that of this thread; kernels may still be
+    running at the end (see `lumijit.sync_thread`). Ranges can be nested.
 
     Args:
         name: what the lines say.
