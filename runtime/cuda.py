@@ -20,7 +20,7 @@ import numpy as np
 
 from lumijit.runtime import nvptx
 from lumijit.runtime.attached import Attached, DeviceBuffer, address_of
-from lumijit.runtime.cuda_kernels import Loaded, Space, assembled, loaded
+from lumijit.runtime.cuda_kernels import Loaded, Module, Space, assembled, loaded
 from lumijit.runtime.cuda_textures import Kind, TextureUnit, spread
 from lumijit.runtime.device import Bytes, DeviceId, Mark, Planned
 from lumijit.runtime.errors import AllocationError, BackendError
@@ -275,7 +275,15 @@ class CudaDevice(Attached):
     def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
         """Put machine code into the GPU's memory, and find its kernel."""
         self._enter()
-        return loaded(self._driver, code, symbol, threads)
+        found = loaded(self._driver, code, symbol, threads)
+        finalize(found, self._forget, found.module).atexit = False
+        return found
+
+    def _forget(self, module: Module) -> None:
+        """Unload code once what was launched before is done."""
+        # (In a lost context, there is nothing to unload.)
+        with suppress(BackendError):
+            self._leaving.append((self.mark(is_timed=False), module))
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
         """Start a kernel."""

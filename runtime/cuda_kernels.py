@@ -12,6 +12,7 @@ import struct
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
+from weakref import finalize
 
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.libcuda import BAD_CODE, NOT_FOUND, check, described
@@ -27,13 +28,22 @@ _THREADS = 256
 _LENGTH = struct.Struct("<Q")
 
 
+class Module:
+    """Code in a GPU's memory, which goes with the object."""
+
+    def __init__(self, driver: Any, handle: c_void_p) -> None:
+        self.handle = handle
+        # (When the process ends, the driver may have gone before.)
+        finalize(self, driver.cuModuleUnload, handle).atexit = False
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A kernel in a GPU's memory: what starts it, and what must live until then."""
 
     name: str
     handle: int
-    module: Any
+    module: Module
     threads: int
     is_elementwise: bool
     size_bytes: int
@@ -99,6 +109,7 @@ def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
     if done in BAD_CODE:
         raise _refused(described(done))
     check(done, "loading a kernel")
+    kept = Module(driver, module)
     found = driver.cuModuleGetFunction(byref(function), module, symbol.encode())
     if found == NOT_FOUND:
         raise _refused(f"there is no {symbol} in it")
@@ -107,7 +118,7 @@ def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
     found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)
     check(found, f"asking for the registers of kernel {symbol}")
     count = threads or min(_THREADS, most.value)
-    return Loaded(symbol, function.value, module, count, not threads, len(code))
+    return Loaded(symbol, function.value, kept, count, not threads, len(code))
 
 
 def _refused(why: str) -> KernelBuildError:

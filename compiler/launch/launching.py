@@ -92,7 +92,9 @@ def _prepare(launch: Launch) -> None:
     if launch.targets:
         _prepare_writes(launch)
     if built.scratch_bytes:
-        launch.slots = min(launch.slots, workers.slot_count())
+        # (That of a device is for all of its threads.)
+        is_away = device.present() is not device.HOST
+        launch.slots = 1 if is_away else min(launch.slots, workers.slot_count())
         scratch = device.allocate(built.scratch_bytes * launch.slots)
         launch.temporary = [*launch.temporary, scratch]
         values.append(scratch.address)

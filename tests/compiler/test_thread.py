@@ -15,7 +15,7 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.mathematics import SIN
 from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
-from lumijit.compiler.lower.thread.ptx import LOCAL_BYTES, PtxTarget
+from lumijit.compiler.lower.thread.ptx import LOCAL_BYTES, SCRATCH_BYTES, PtxTarget
 from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import in_use
@@ -23,7 +23,7 @@ from lumijit.compiler.record import local
 from lumijit.llvm import Bool, Float, Float16, Float64, Int, UInt
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import FLOAT32, UINT32
-from lumijit.runtime.errors import BackendError, KernelBuildError
+from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.settings import settings
 from tests.compiler.support import array, lit
 from tests.runtime.support import run_script
@@ -256,14 +256,26 @@ def test_ptx_is_assembled(tmp_path: Path) -> None:
         nvptx.assemble(path)
 
 
+def test_large_local_memory_is_for_some_threads_of_a_gpu(tmp_path: Path) -> None:
+    """GPUs keep local memory ready for all threads that can run at once."""
+    for length, is_large in ((LOCAL_BYTES // 4 - 16, False), (LOCAL_BYTES // 4, True)):
+        buffer = local.allocate(UINT32, length)
+        entry = local.read(buffer, trace.counter(5), trace.make_true(1))
+        program = Program(5, [entry], [], 0)
+        code = PtxTarget().code(program, "kernel", kernels.target())
+        text = nvptx.translate(code.ir)
+        assert (code.scratch_bytes > 0) == is_large == (".local" not in text)
+        assert code.scratch_bytes <= SCRATCH_BYTES
+        if nvptx.assembler():
+            (tmp_path / "kernel.ptx").write_text(text)
+            assert "registers" in nvptx.assemble(tmp_path / "kernel.ptx")
+
+
 def test_what_a_target_lacks_is_named() -> None:
-    """Larger than what threads of a GPU have."""
-    buffer = local.allocate(UINT32, LOCAL_BYTES // 4)
-    entry = local.read(buffer, trace.counter(5), trace.make_true(1))
-    program = Program(5, [entry], [], 0)
-    expected = "target 'ptx': the kernel needs more than 512 KiB of local memory"
+    expected = "target 'ptx': the kernel needs reductions of what is computed"
+    program = Program(5, [trace.counter(5)], [], 0)
     with pytest.raises(BackendError, match=expected):
-        PtxTarget().code(program, "kernel", kernels.target())
+        PtxTarget().fold(program, kernels.target(), "add", False, "kernel")
 
 
 @pytest.mark.host("its kernels are translated")

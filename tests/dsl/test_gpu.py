@@ -147,6 +147,19 @@ def test_a_lost_context_leaves_the_cpu(gpu: CudaDevice) -> None:
     assert printed.strip().endswith("[1. 2. 3.]")
 
 
+def test_large_local_memory_is_used_again(gpu: CudaDevice) -> None:
+    """There is memory for some thousand threads, which go on with other elements."""
+
+    def program(m: Any) -> Any:
+        i = dr.arange(m.UInt, 50_000)
+        buffer = dr.alloc_local(m.UInt, 30_000, m.UInt(0))
+        for k in range(3):
+            buffer[(i * 11 + k * 977) % 30_000] += i + k
+        return buffer[(i * 11 + 977) % 30_000] + buffer[(i * 11) % 30_000]
+
+    np.testing.assert_array_equal(program(cuda).numpy(), program(llvm).numpy())
+
+
 @dr.syntax
 def endless(x: Any) -> Any:
     while x < 2:

@@ -146,9 +146,13 @@ class Lowering(State, ABC):
     def functions(self, head: str, body: list[str]) -> list[str]:
         """Return the lines of a function, and of what it calls."""
         self.scratch.reserve()
+        self.close_entry()
         b = self.b
         parts = [head, "entry:", *self.entry, *body, "}", *b.helpers.values()]
         return parts + list(b.declarations.values())
+
+    def close_entry(self) -> None:
+        """Write what the entry ends with, once it is known what is in it."""
 
     # Nodes
 

@@ -21,8 +21,11 @@ from lumijit.compiler.plan.target import Code, Collectives
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import DType
 
-# What GPUs have as memory of a thread.
-LOCAL_BYTES = 512 << 10
+# Local memory of a thread, of which GPUs keep ready what all threads can need that run
+# at once: some GiB. What is larger is in memory for fewer threads, which go on with
+# the elements of others.
+LOCAL_BYTES = 16 << 10
+SCRATCH_BYTES = 1 << 30
 _NVVM = cooperative.nvvm()
 
 _REGISTERS = {"block": "ctaid", "blocks": "nctaid", "threads": "ntid", "own": "tid"}
@@ -30,10 +33,16 @@ _REGISTERS = {"block": "ctaid", "blocks": "nctaid", "threads": "ntid", "own": "t
 _ENTRY = """\
   %before = mul i32 %block, %threads
   %thread = add i32 %before, %own
-  %first = zext i32 %thread to i64
+  %number = zext i32 %thread to i64
   %wide = zext i32 %threads to i64
   %high = zext i32 %blocks to i64
-  %grid = mul i64 %wide, %high"""
+  %all = mul i64 %wide, %high"""
+# The first threads compute, if there isn't memory for all.
+_FEW = """\
+  %is.few = icmp ult i64 %all, {threads}
+  %grid = select i1 %is.few, i64 %all, i64 {threads}
+  %has.memory = icmp ult i64 %number, {threads}
+  %first = select i1 %has.memory, i64 %number, i64 %size"""
 # A grid has a limit: its threads go on with the elements behind it.
 _BEGIN = """\
   br label %test
@@ -70,6 +79,19 @@ class PtxLowering(ThreadLowering):
         given = nvptx.slots_parameter(slots)
         head = f"define ptx_kernel void @{name}(i64 %size, {given} %args) {{"
         return "\n".join(self.functions(head, self.b.lines))
+
+    def close_entry(self) -> None:
+        """Say which threads compute."""
+        if self.scratch.thread_bytes:
+            self.entry.append(_FEW.format(threads=self.threads_at_once))
+        else:
+            self.entry += ["  %grid = add i64 %all, 0", "  %first = add i64 %number, 0"]
+
+    @property
+    def threads_at_once(self) -> int:
+        """How many threads have memory, where local memory isn't enough."""
+        whole = SCRATCH_BYTES // self.scratch.thread_bytes
+        return max(256, whole // 256 * 256)
 
     def _texel(self, node: Node) -> None:
         """Look up a texture; one instruction gives all channels."""
@@ -205,9 +227,10 @@ class PtxTarget(ThreadTarget):
         with closing(PtxLowering(program, demand, info)) as lowering:
             lowering.scratch.stack_bytes = LOCAL_BYTES
             ir = lowering.kernel(name)
-            if lowering.scratch.thread_bytes:
-                raise self.lacks(f"more than {LOCAL_BYTES >> 10} KiB of local memory")
-        return Code(ir, 1, work.operations, work.cost, 0)
+            scratch_bytes = lowering.scratch.thread_bytes
+            if scratch_bytes:
+                scratch_bytes *= lowering.threads_at_once
+        return Code(ir, 1, work.operations, work.cost, scratch_bytes)
 
 
 TARGET = PtxTarget()
