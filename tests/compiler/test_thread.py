@@ -23,7 +23,7 @@ from lumijit.compiler.record import local
 from lumijit.llvm import Bool, Float, Float16, Float64, Int, UInt
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import FLOAT32, UINT32
-from lumijit.runtime.errors import KernelBuildError
+from lumijit.runtime.errors import BackendError, KernelBuildError
 from lumijit.runtime.settings import settings
 from tests.compiler.support import array, lit
 from tests.runtime.support import run_script
