@@ -45,7 +45,8 @@ class Loaded:
     handle: int
     module: Module
     threads: int
-    is_elementwise: bool
+    #: How many elements a thread computes at once; 0 if blocks share the work.
+    width: int
     size_bytes: int
 
 
@@ -95,7 +96,7 @@ def assembled(driver: Any, ptx: bytes) -> bytes:
         driver.cuLinkDestroy(state)
 
 
-def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
+def loaded(driver: Any, code: bytes, symbol: str, threads: int, width: int) -> Loaded:
     """Put machine code into the GPU's memory, and find its kernel.
 
     Raises:
@@ -118,7 +119,8 @@ def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
     found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)
     check(found, f"asking for the registers of kernel {symbol}")
     count = threads or min(_THREADS, most.value)
-    return Loaded(symbol, function.value, kept, count, not threads, len(code))
+    at_once = 0 if threads else width
+    return Loaded(symbol, function.value, kept, count, at_once, len(code))
 
 
 def _refused(why: str) -> KernelBuildError:
