@@ -272,12 +272,10 @@ class CudaDevice(Attached):
         self._enter()
         return assembled(self._driver, nvptx.translate(ir, self.processor).encode())
 
-    def load(
-        self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1
-    ) -> Loaded:
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
         """Put machine code into the GPU's memory, and find its kernel."""
         self._enter()
-        found = loaded(self._driver, code, symbol, threads, width)
+        found = loaded(self._driver, code, symbol, threads)
         finalize(found, self._forget, found.module).atexit = False
         return found
 
@@ -317,8 +315,8 @@ class CudaDevice(Attached):
         if space is None:
             space = self._spaces[get_ident()] = Space(self._counter)
         space.numbers[0] = size
-        if kernel.width:
-            grid = min(-(-size // (threads * kernel.width)), _GRID)
+        if kernel.is_elementwise:
+            grid = min(-(-size // threads), _GRID)
             pointers = space.elementwise
             pointers[1] = slots
         else:

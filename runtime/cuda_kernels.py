@@ -45,8 +45,7 @@ class Loaded:
     handle: int
     module: Module
     threads: int
-    #: How many elements a thread computes at once; 0 if blocks share the work.
-    width: int
+    is_elementwise: bool
     size_bytes: int
 
 
@@ -96,7 +95,7 @@ def assembled(driver: Any, ptx: bytes) -> bytes:
         driver.cuLinkDestroy(state)
 
 
-def loaded(driver: Any, code: bytes, symbol: str, threads: int, width: int) -> Loaded:
+def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
     """Put machine code into the GPU's memory, and find its kernel.
 
     Raises:
@@ -119,8 +118,7 @@ def loaded(driver: Any, code: bytes, symbol: str, threads: int, width: int) -> L
     found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)
     check(found, f"asking for the registers of kernel {symbol}")
     count = threads or min(_THREADS, most.value)
-    at_once = 0 if threads else width
-    return Loaded(symbol, function.value, kept, count, at_once, len(code))
+    return Loaded(symbol, function.value, kept, count, not threads, len(code))
 
 
 def _refused(why: str) -> KernelBuildError:

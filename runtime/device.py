@@ -122,13 +122,11 @@ class Device(ABC):
         """Return what the disk cache keeps of a module."""
 
     @abstractmethod
-    def load(
-        self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1
-    ) -> Any:
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Any:
         """Return a kernel that can be launched; it has `size_bytes`.
 
         `threads` are those of its blocks; 0 of an elementwise kernel, where any number
-        of threads computes `width` elements at once each.
+        of threads computes an element each.
         """
 
     @abstractmethod
@@ -191,11 +189,9 @@ class Host(Device):
         """Return machine code."""
         return cpu.compile_ir(ir)
 
-    def load(
-        self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1
-    ) -> cpu.Kernel:
+    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> cpu.Kernel:
         """Put machine code into memory."""
-        del threads, width
+        del threads
         return cpu.link(code, symbol, hash)
 
     def launch(self, kernel: cpu.Kernel, args: bytes, size: int, block: int) -> None:

@@ -180,33 +180,10 @@ def test_texture_units_look_up(dimensions: int, tmp_path: Path) -> None:
     ir = PtxTarget().code(Program(9, nodes, [], 0), "kernel", kernels.target()).ir
     path = tmp_path / "kernel.ptx"
     path.write_text(nvptx.translate(ir))
-    # (Two elements at once, and one by one.)
-    assert path.read_text().count(f"tex.{dimensions}d.v4.f32.f32") == 3 * 2
+    assert path.read_text().count(f"tex.{dimensions}d.v4.f32.f32") == 2
     if nvptx.assembler() is None:
         pytest.skip("translated, but not assembled: ptxas is not installed")
     assert "registers" in nvptx.assemble(path)
-
-
-def test_threads_ask_for_several_elements_at_once() -> None:
-    """What waits for memory asks for more of it; what computes goes one by one."""
-    x, y = cuda.Float([1.0] * 9), cuda.Float([2.0] * 9)
-    (short,) = dr.ptx(2 * x + y)
-    reads = [m.start() for m in re.finditer("ld.global", short)]
-    writes = [m.start() for m in re.finditer("st.global", short)]
-    assert len(reads) == 10
-    assert len(writes) == 5
-    assert reads[7] < writes[0]
-    long = x
-    for k in range(100):
-        long = long * y + k
-    masked = dr.gather(cuda.Float, y, cuda.UInt(x), x > 1)
-    for value, count in ((long, 1), (masked, 5)):
-        (text,) = dr.ptx(value)
-        assert text.count("st.global") == count
-    target = dr.zeros(cuda.Float, 9)
-    dr.scatter_add(target, x, cuda.UInt(y))
-    (text,) = dr.ptx(target)
-    assert text.count("ld.global") == 2
 
 
 def different_bodies(n: int) -> Any:

@@ -10,11 +10,9 @@ from contextlib import closing
 
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine_text, identity
-from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import REGIONS, TEXEL
+from lumijit.compiler.ir.ops.structural import TEXEL
 from lumijit.compiler.lower.common.atomics import atomic
-from lumijit.compiler.lower.common.effort import Effort
 from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
@@ -45,9 +43,20 @@ _FEW = """\
   %grid = select i1 %is.few, i64 %all, i64 {threads}
   %has.memory = icmp ult i64 %number, {threads}
   %first = select i1 %has.memory, i64 %number, i64 %size"""
-# Programs that cost less wait for memory: so many of their elements are computed at
-# once, for more to be asked of it. (Measured on an H200: docs/gpu.md.)
-_AT_ONCE = ((24, 4), (64, 2))
+# A grid has a limit: its threads go on with the elements behind it.
+_BEGIN = """\
+  br label %test
+test:
+  %index = phi i64 [ %first, %entry ], [ %after, %next ]
+  %is_element = icmp ult i64 %index, %size
+  br i1 %is_element, label %element, label %exit"""
+_END = """\
+  br label %next
+next:
+  %after = add i64 %index, %grid
+  br label %test
+exit:
+  ret void"""
 
 
 class PtxLowering(ThreadLowering):
@@ -55,8 +64,6 @@ class PtxLowering(ThreadLowering):
 
     # Looking whether to end takes three instructions a turn.
     polled_cost = 32
-    #: How many elements a thread computes at once.
-    at_once = 1
     # The channels that are wanted, by lookup; made when there is one.
     _texels: dict[tuple[int, ...], list[Node]] | None = None
 
@@ -67,7 +74,6 @@ class PtxLowering(ThreadLowering):
             self.b.declarations[read] = f"declare i32 {read}()"
             self.entry.append(f"  %{register} = call i32 {read}()")
         self.entry.append(_ENTRY)
-        self.index_name = "%single"
         self.write()
         slots = self.signature.size_bytes // 8
         given = nvptx.slots_parameter(slots)
@@ -80,7 +86,6 @@ class PtxLowering(ThreadLowering):
             self.entry.append(_FEW.format(threads=self.threads_at_once))
         else:
             self.entry += ["  %grid = add i64 %all, 0", "  %first = add i64 %number, 0"]
-        self.entry.append(f"  %stride = mul i64 %grid, {self.at_once}")
 
     @property
     def threads_at_once(self) -> int:
@@ -111,60 +116,13 @@ class PtxLowering(ThreadLowering):
             self.values[other] = self.b.emit(f"extractvalue {row} {found}, {channel}")
 
     def begin(self) -> None:
-        """Go from the entry to the thread's elements, as far apart as the grid is wide.
-
-        It computes several at once, as long as there are so many, and then one by one.
-        """
-        b, before = self.b, "[ %first, %entry ]"
-        if self.at_once > 1:
-            b.branch("test")
-            b.block("test")
-            b.line("%index = phi i64 [ %first, %entry ], [ %far, %several.next ]")
-            b.line("%far = add i64 %index, %stride")
-            b.line("%last = sub i64 %far, %grid")
-            b.line("%are_elements = icmp ult i64 %last, %size")
-            b.branch_if("%are_elements", "several", "rest")
-            b.block("several")
-            self._compute_several()
-            b.branch("several.next")
-            b.block("several.next")
-            b.branch("test")
-            before = "[ %index, %test ]"
-        else:
-            b.branch("rest")
-        b.block("rest")
-        b.line(f"%single = phi i64 {before}, [ %after, %next ]")
-        b.line("%is_element = icmp ult i64 %single, %size")
-        b.branch_if("%is_element", "element", "exit")
-        b.block("element")
-
-    def _compute_several(self) -> None:
-        """Write the code of several elements, side by side: reads first, then writes.
-
-        (What a kernel reads or writes by element isn't written or read otherwise.)
-        """
-        kept = self.index_name, self.values, self.pairs
-        sides = []
-        for k in range(self.at_once):
-            index = self.b.emit(f"add i64 {sides[-1][0]}, %grid") if k else "%index"
-            sides.append((index, dict(self.values), dict(self.pairs)))
-        for node in self.program.nodes:
-            for self.index_name, self.values, self.pairs in sides:
-                self.node(node)
-        for self.index_name, self.values, self.pairs in sides:
-            for k, node in enumerate(self.program.outputs):
-                self._store_output(node, k)
-        self.index_name, self.values, self.pairs = kept
+        """Go from the entry to the thread's elements."""
+        self.b.line(_BEGIN.strip())
+        self.b.block("element")
 
     def end(self) -> None:
         """Go on to the thread's next element, or end."""
-        b = self.b
-        b.branch("next")
-        b.block("next")
-        b.line("%after = add i64 %single, %grid")
-        b.branch("rest")
-        b.block("exit")
-        b.line("ret void")
+        self.b.line(_END.strip())
 
     def update(self, node: Node, t: DType, address: str, item: str) -> None:
         """Combine with an entry; what lanes have for one entry first, where it pays.
@@ -268,23 +226,11 @@ class PtxTarget(ThreadTarget):
         demand, work, info = plan
         with closing(PtxLowering(program, demand, info)) as lowering:
             lowering.scratch.stack_bytes = LOCAL_BYTES
-            lowering.at_once = _at_once(program, work)
             ir = lowering.kernel(name)
             scratch_bytes = lowering.scratch.thread_bytes
             if scratch_bytes:
                 scratch_bytes *= lowering.threads_at_once
-        width = lowering.at_once
-        return Code(ir, width, work.operations, work.cost, scratch_bytes)
-
-
-def _at_once(program: Program, work: Effort) -> int:
-    """Return how many elements a thread computes at once."""
-    is_plain = not program.targets and all(
-        node.op not in REGIONS and not node.op.is_ordered and not is_local(node)
-        for node in program.nodes
-    )
-    found = (count for most, count in _AT_ONCE if work.cost <= most)
-    return next(found, 1) if is_plain else 1
+        return Code(ir, 1, work.operations, work.cost, scratch_bytes)
 
 
 TARGET = PtxTarget()
