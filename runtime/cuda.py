@@ -21,6 +21,7 @@ import numpy as np
 from lumijit.runtime import nvptx
 from lumijit.runtime.attached import Attached, DeviceBuffer, address_of
 from lumijit.runtime.cuda_kernels import Loaded, Module, Space, assembled, loaded
+from lumijit.runtime.cuda_staging import Staging
 from lumijit.runtime.cuda_textures import Kind, TextureUnit, spread
 from lumijit.runtime.device import Bytes, DeviceId, Mark, Planned
 from lumijit.runtime.errors import AllocationError, BackendError
@@ -48,8 +49,6 @@ _GRID = 2**31 - 1
 _SHARE = 16
 # Memory of this size or less is kept for the next who asks, so many bytes at most.
 _SMALL, _KEPT = 1 << 20, 1 << 26
-# Copies to the host of so many bytes go by way of pinned memory.
-_STAGED = 1 << 16
 
 
 class CudaDevice(Attached):
@@ -100,8 +99,7 @@ class CudaDevice(Attached):
         # By which blocks number themselves: kernels leave it at zero.
         self._counter = self._zeroed()
         self._launch = driver.cuLaunchKernel
-        # Pinned memory that nobody uses.
-        self._staging: list[int] = []
+        self._staging = Staging(driver)
         self._spaces: dict[int, Space] = {}
 
     def _missing(self, number: int) -> BackendError:
@@ -169,37 +167,18 @@ class CudaDevice(Attached):
 
     def copy_out(self, address: int, size_bytes: int) -> Bytes:
         """Copy to the host, after all that was launched."""
-        data: Bytes = np.empty(size_bytes, np.uint8)
-        if size_bytes > _STAGED:
-            # (The driver would wait where no signal is answered.)
+        if not size_bytes:
             self.wait()
-            self._copy_to(data.ctypes.data, address, size_bytes)
-            synchronize = self._driver.cuStreamSynchronize
-            check(synchronize(self._stream), "copying from the GPU")
-        elif size_bytes:
-            place = self._staging.pop() if self._staging else self._pinned(_STAGED)
-            self._copy_to(place, address, size_bytes)
-            self.wait()
-            ctypes.memmove(data.ctypes.data, place, size_bytes)
-            # (If somebody stops the waiting, the GPU may write there later.)
-            self._staging.append(place)
-        return data
-
-    def _copy_to(self, target: int, address: int, size_bytes: int) -> None:
+            return np.empty(0, np.uint8)
+        place = self._staging.take(size_bytes)
         self._enter()
-        copy = self._driver.cuMemcpyDtoHAsync_v2
-        size, start = c_size_t(size_bytes), c_uint64(address)
-        copied = copy(c_void_p(target), start, size, self._stream)
+        copied = self._driver.cuMemcpyDtoHAsync_v2(
+            c_void_p(place), c_uint64(address), c_size_t(size_bytes), self._stream
+        )
         check(copied, "copying from the GPU")
-
-    def _pinned(self, size_bytes: int) -> int:
-        """Return where memory of the host lies that the GPU writes to itself."""
-        self._enter()
-        found = c_void_p()
-        made = self._driver.cuMemHostAlloc(byref(found), c_size_t(size_bytes), 0)
-        check(made, "allocating pinned memory")
-        assert found.value is not None
-        return found.value
+        # (If somebody stops the waiting, the GPU may write there later: it is lost.)
+        self.wait()
+        return self._staging.given(place, size_bytes)
 
     def copy_within(self, to: int, source: int, size_bytes: int) -> None:
         """Copy from the GPU's memory to the GPU's memory, in the stream."""

@@ -89,10 +89,17 @@ def assembled(driver: Any, ptx: bytes) -> bytes:
                 "update an old driver; else report this as a bug of lumijit.",
             )
         check(done, "assembling a kernel")
-        # The driver believes what code says of its size: see `loaded`.
-        return _LENGTH.pack(size.value) + ctypes.string_at(code, size.value)
+        return whole(ctypes.string_at(code, size.value))
     finally:
         driver.cuLinkDestroy(state)
+
+
+def whole(code: bytes) -> bytes:
+    """Return machine code as `loaded` takes it: behind its length.
+
+    The driver believes what code says of its size.
+    """
+    return _LENGTH.pack(len(code)) + code
 
 
 def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:

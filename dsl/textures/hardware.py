@@ -55,7 +55,7 @@ def looked_up(texture: TextureBase, positions: list[Any]) -> list[Any] | None:
     handle = _handle(texture)
     if handle is None:
         return None
-    nothing = trace.literal(FLOAT32, 0)
+    nothing = trace.literal(FLOAT32, 0.0)
     deps = [handle, *(x._node for x in positions), nothing, nothing][:4]
     found = []
     for channel in range(texture.shape[-1]):

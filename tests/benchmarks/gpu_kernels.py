@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lumijit.runtime.cuda_kernels import whole
 from lumijit.runtime.libcuda import check
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -51,7 +52,9 @@ class Handwritten:
         device = self._device
         kernel = self._loaded.get(name)
         if kernel is None:
-            kernel = self._loaded[name] = device.load(self._code, name, name, threads)
+            kernel = self._loaded[name] = device.load(
+                whole(self._code), name, name, threads
+            )
         pointers = (ctypes.c_void_p * len(args))(*map(ctypes.addressof, args))
         done = device._driver.cuLaunchKernel(
             *(ctypes.c_void_p(kernel.handle), blocks, 1, 1, threads, 1, 1, 0),
