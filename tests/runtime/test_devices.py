@@ -266,14 +266,8 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
 
 def test_copies_to_the_host_are_in_pinned_memory(driver: Driver) -> None:
     device = CudaDevice(DeviceId("cuda"))
-    for size, rooms in (
-        (0, 0),
-        (4, 1),
-        (4, 1),
-        (1 << 20, 2),
-        (1 << 20, 2),
-        (900_000, 3),
-    ):
+    mega = 1 << 20
+    for size, rooms in ((0, 0), (4, 1), (4, 1), (mega, 2), (mega, 2), (700_000, 3)):
         data = device.copy_out(4096, size)
         assert data.nbytes == size
         data[:] = 1
@@ -286,7 +280,7 @@ def test_copies_to_the_host_are_in_pinned_memory(driver: Driver) -> None:
     assert not any(np.shares_memory(x, y) for x, y in (held, small))
     assert "cuMemFreeHost" not in driver.calls
     large = [device.copy_out(4096, 3 << 28) for _ in range(2)]
-    del large
+    large.clear()
     assert driver.calls[-1] == "cuMemFreeHost"
 
 
