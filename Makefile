@@ -21,6 +21,7 @@ PEER ?=
 # A process for each core, and each file's tests in one of them.
 PARALLEL ?= -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 0
 PYTEST_ARGS ?=
+GPU_TESTS ?= tests/compiler tests/dsl tests/examples
 DEMO_ARGS ?=
 
 # Of what is compiled elsewhere, and what replaces functions of it.
@@ -86,9 +87,11 @@ docs: $(INSTALLED)
 
 # Without a GPU, the tests of GPUs are skipped, and the last line says what is missing.
 gpu: $(INSTALLED)
-	$(BIN)/python -m pytest -rs tests/runtime/test_devices.py tests/compiler/test_ptx.py \
-	  tests/compiler/test_cooperative.py tests/dsl/test_cuda.py \
-	  tests/dsl/test_devices.py
+	$(BIN)/python -m pytest $(PARALLEL) -rs tests/runtime/test_devices.py \
+	  tests/compiler/test_ptx.py tests/compiler/test_cooperative.py \
+	  tests/dsl/test_cuda.py tests/dsl/test_devices.py tests/dsl/test_gpu.py
+	if $(BIN)/python -c "import lumijit as dr; exit(not dr.has_backend(dr.JitBackend.CUDA))"; \
+	  then $(BIN)/python -m pytest $(PARALLEL) --max-worker-restart 50 --target gpu $(GPU_TESTS); fi
 	$(BIN)/python -m tests.benchmarks.gpu $(if $(PEER),--peer $(PEER))
 
 ptx: $(INSTALLED)
