@@ -51,7 +51,7 @@ class Staging:
 
     def given(self, place: int, size_bytes: int) -> Bytes:
         """Return what has been written as an array; its memory comes back some time."""
-        held = (ctypes.c_uint8 * size_bytes).from_address(place)
+        held: Any = (ctypes.c_uint8 * size_bytes).from_address(place)
         if size_bytes > _SMALL:
             # (When the process ends, the driver may have gone before.)
             finalize(held, self._back, place, size_bytes).atexit = False
