@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
-from lumijit.control.locations import MISSING, Location
+from lumijit.control.locations import MISSING, Location, Position
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe, same_object
 from lumijit.nested import NestedArray
@@ -59,6 +59,13 @@ _BODY_FIX = (
 )
 
 
+_ADVANCE = (
+    "an iterator is at one place for all elements, of which only some may get there, "
+    "or more often than others (it can't be put back)"
+)
+_ADVANCE_FIX = "take the values before, into a list or an array."
+
+
 def _none(place: Location, key: Any) -> bool:
     """Ignore nothing."""
     return False
@@ -77,8 +84,12 @@ class Change:
 class Outside:
     """The objects that the functions of one construct must leave as they are.
 
-    What the construct `around` it watches already isn't listed again.
+    What the construct `around` it watches already isn't listed again. Where the
+    functions run once, as those of branches do, iterators may go on.
     """
+
+    #: Whether a function stands for several runs of it.
+    repeats = True
 
     def __init__(
         self, own_names: frozenset[str] = frozenset(), around: Outside | None = None
@@ -242,6 +253,8 @@ class Outside:
         before = "nothing" if change.before is MISSING else describe(change.before)
         after = "nothing" if change.after is MISSING else describe(change.after)
         problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
+        if isinstance(place, Position):
+            problem, reason, fix = f"{who} advances {shown}", _ADVANCE, _ADVANCE_FIX
         text = message(construct, f"{problem}: {reason}", fix)
         if line:
             here = where()
@@ -338,6 +351,8 @@ def left_alone(
     def is_owned(place: Location, key: Any) -> bool:
         if outside.reach.is_shared and id(place.owner) in outside.reach.state:
             # It stands for its copy while the function runs.
+            return True
+        if isinstance(place, Position) and not outside.repeats:
             return True
         owned = About(*describe()).owned
         return any(place.owner is o and key == k for o, k in owned)
@@ -437,7 +452,11 @@ def _may_be_state(change: Change) -> bool:
 
 
 def watched(
-    function: Callable[..., Any], construct: str, who: str, labels: Sequence[str]
+    function: Callable[..., Any],
+    construct: str,
+    who: str,
+    labels: Sequence[str],
+    repeats: bool = True,
 ) -> Callable[..., Any]:
     """Return a body function that may not change objects besides its arguments."""
 
@@ -445,6 +464,7 @@ def watched(
         outside = watch((function,), args, labels)
         if outside is None:
             return function(*args)
+        outside.repeats = repeats
         return left_alone(outside, function, args, lambda: (construct, who))
 
     return body

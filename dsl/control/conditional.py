@@ -126,8 +126,8 @@ def run_if(
     if mode == "evaluated":
         refuse_in_region(name)
     if is_watched:
-        true_fn = watched(true_fn, name, "the true branch", arg_labels)
-        false_fn = watched(false_fn, name, "the false branch", arg_labels)
+        true_fn = watched(true_fn, name, "the true branch", arg_labels, False)
+        false_fn = watched(false_fn, name, "the false branch", arg_labels, False)
     run = sides.symbolic if mode == "symbolic" else sides.evaluated
     try:
         return with_copies(lambda: apart(partial(run, node, true_fn, false_fn)))

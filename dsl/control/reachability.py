@@ -49,6 +49,7 @@ from lumijit.control.locations import (
     Items,
     Location,
     Members,
+    Position,
     SlotLocations,
     Variable,
     get_attribute,
@@ -385,6 +386,12 @@ def _look_at_members(
     reach.add(Members(value, parent, label))
 
 
+def _look_at_iterator(
+    reach: Reach, value: Any, parent: Location | None, label: str
+) -> None:
+    reach.add(Position(value, parent, label))
+
+
 def _look_at_object(
     reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
@@ -428,6 +435,8 @@ def _look_of(cls: type[Any]) -> Look | None:
         elif is_foreign(cls):
             if cls.__dictoffset__ or _slots_of(cls):
                 found = _look_at_object
+            elif hasattr(cls, "__next__"):
+                found = _look_at_iterator
             elif cls.__flags__ & _COLLECTED:
                 found = _look_at_members
     _LOOKS[cls] = found

@@ -110,13 +110,15 @@ class Changed(BaseException):
 class Inputs(NamedTuple):
     """What a construct gets: values with names, and the variables that it assigns.
 
-    `attributes` lists the attributes that it assigns itself.
+    `attributes` lists the attributes that it assigns itself. A loop's functions stand
+    for several runs.
     """
 
     values: tuple[Any, ...]
     labels: tuple[str, ...]
     own_names: frozenset[str] = frozenset()
     attributes: Callable[[], Iterable[Slot]] = tuple
+    is_loop: bool = False
 
 
 class ObjectState:
@@ -377,6 +379,8 @@ def attempts(
             [(slot.label, slot.read()) for slot in slots],
             outer.watch,
         )
+        if watch is not None:
+            watch.repeats = inputs.is_loop
         if watch is not None and watch.reach.is_shared:
             # Constructs inside get at them, too. What they hold is no slot besides.
             pairs = zip(inputs.values, inputs.labels, strict=True)

@@ -242,4 +242,4 @@ def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
                 if not _runs_code(type(owner), path[-1]):
                     yield Attribute(owner, path[-1], ".".join([root, *path]))
 
-    return Inputs(values, site.ins, site.own_names, attributes)
+    return Inputs(values, site.ins, site.own_names, attributes, site.is_loop)
