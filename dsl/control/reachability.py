@@ -383,13 +383,8 @@ def _look_at_members(
 ) -> None:
     if isinstance(value, np.ndarray) and value.dtype != object:
         return
-    reach.add(Members(value, parent, label))
-
-
-def _look_at_iterator(
-    reach: Reach, value: Any, parent: Location | None, label: str
-) -> None:
-    reach.add(Position(value, parent, label))
+    kind = Position if hasattr(type(value), "__next__") else Members
+    reach.add(kind(value, parent, label))
 
 
 def _look_at_object(
@@ -435,9 +430,7 @@ def _look_of(cls: type[Any]) -> Look | None:
         elif is_foreign(cls):
             if cls.__dictoffset__ or _slots_of(cls):
                 found = _look_at_object
-            elif hasattr(cls, "__next__"):
-                found = _look_at_iterator
-            elif cls.__flags__ & _COLLECTED:
+            elif cls.__flags__ & _COLLECTED or hasattr(cls, "__next__"):
                 found = _look_at_members
     _LOOKS[cls] = found
     return found
