@@ -306,7 +306,7 @@ Look = Callable[[Reach, Any, Location | None, str], None]
 
 
 def _functions_in(member: Any) -> list[FunctionType]:
-    found = [getattr(member, name, None) for name in ("fget", "fset", "__func__")]
+    found = (getattr(member, name, None) for name in ("fget", "fset", "__func__"))
     return [f for f in found if isinstance(f, FunctionType)]
 
 
@@ -387,9 +387,7 @@ def _look_at_members(
     reach.add(kind(value, parent, label))
 
 
-def _look_at_object(
-    reach: Reach, value: Any, parent: Location | None, label: str
-) -> None:
+def _look_at_object(reach: Reach, value: Any, parent: Any, label: str) -> None:
     reach.add_object(value, parent, label)
 
 
