@@ -24,6 +24,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.launch.evaluate import data
+from lumijit.control import refusals
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
 from lumijit.control.locations import MISSING, Location, Position
@@ -35,35 +36,10 @@ from lumijit.runtime.errors import StateError, message, where
 
 _node_of = attrgetter("_node")
 _VALUES = (*NUMBERS, complex, str, bytes, Enum)
-_PLAIN_REASON = (
-    "it exists once for all elements, of which only some may get there, or more often "
-    "than others; it was put back"
-)
-_PLAIN_FIX = "use a number in its place, which may differ between elements."
 Ignored = Callable[[Location, Any], bool]
 #: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
 Moment = tuple[dict[int, tuple[Location, dict[Any, Any]]], dict[int, Node]]
 _START: Moment = ({}, {})
-_CALL_REASON = (
-    "a call runs for the elements that select it, but this exists once for all of "
-    "them, so it was put back"
-)
-_CALL_FIX = "return the value instead, or lumijit.scatter it to an array."
-_BODY_REASON = (
-    "this isn't state of the construct, so it would hold values of elements that "
-    "aren't active, or symbolic ones; it was put back"
-)
-_BODY_FIX = (
-    "assign it in the function that contains the construct, make it a state variable, "
-    "or lumijit.scatter to an array."
-)
-
-
-_ADVANCE = (
-    "an iterator is at one place for all elements, of which only some may get there, "
-    "or more often than others (it can't be put back)"
-)
-_ADVANCE_FIX = "take the values before, into a list or an array."
 
 
 def _none(place: Location, key: Any) -> bool:
@@ -232,8 +208,7 @@ class Outside:
         construct: str,
         who: str,
         change: Change,
-        reason: str,
-        fix: str,
+        refusal: refusals.Refusal,
         span: Span = WHOLE,
     ) -> StateError:
         """Word the error for a change that `who` made."""
@@ -254,8 +229,8 @@ class Outside:
         after = "nothing" if change.after is MISSING else describe(change.after)
         problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
         if isinstance(place, Position):
-            problem, reason, fix = f"{who} advances {shown}", _ADVANCE, _ADVANCE_FIX
-        text = message(construct, f"{problem}: {reason}", fix)
+            problem, refusal = f"{who} advances {shown}", refusals.ADVANCE
+        text = message(construct, f"{problem}: {refusal.reason}", refusal.fix)
         if line:
             here = where()
             text = f"{line}: {text.removeprefix(f'{here}: ')} (Construct: {here}.)"
@@ -288,7 +263,7 @@ def call_error(
     outside: Outside, construct: str, who: str, change: Change, span: Span
 ) -> StateError:
     """Word the error for what a function chosen per element changed."""
-    return outside.error(construct, who, change, _CALL_REASON, _CALL_FIX, span)
+    return outside.error(construct, who, change, refusals.CALL, span)
 
 
 @dataclass
@@ -364,10 +339,9 @@ def left_alone(
 
     def refuse(change: Change, watch: Outside = outside) -> StateError:
         about = About(*describe())
-        texts = _BODY_REASON, _BODY_FIX
-        if _is_other(change.before, change.after):
-            texts = _PLAIN_REASON, _PLAIN_FIX
-        return watch.error(about.construct, about.who, change, *texts)
+        is_plain = _is_other(change.before, change.after)
+        refusal = refusals.PLAIN if is_plain else refusals.BODY
+        return watch.error(about.construct, about.who, change, refusal)
 
     around: list[tuple[Outside, Moment]] = []
     outer = outside.around
