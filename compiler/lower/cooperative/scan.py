@@ -54,8 +54,8 @@ class Tile:
             total = in_warp(b, op, t, upto[-1])
             below = b.select(b.lane < 1, nothing, b.shuffle(total, "up", 1))
             start = b.combine(op, t, carry, below)
-            within = [b.combine(op, t, start, x) for x in upto]
-            self.shown += [start, *within[:-1]] if exclusive else within
+            after = [b.combine(op, t, start, x) for x in upto]
+            self.shown += [start, *after[:-1]] if exclusive else after
             carry = b.combine(op, t, carry, b.shuffle(total, "at", 31))
         totals = b.shared(t.memory_llvm, b.shape.warps)
         b.put(totals, b.warp, carry, b.lane.equals(0))
