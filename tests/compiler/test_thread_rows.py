@@ -60,7 +60,7 @@ def test_gpus_load_vectors(t: Any, length: int, load: str, tmp_path: Path) -> No
         values(rows(t, length, length))
     assert target.failures == []
     text = "".join(path.read_text() for path in target.files)
-    kinds = set(re.findall(r"ld\.(v[24]\.\w+)", text.replace(".f", ".b")))
+    kinds = set(re.findall(r"ld\.global\.(v[24]\.\w+)", text.replace(".f", ".b")))
     assert kinds == ({load} if load else set()), text
 
 
