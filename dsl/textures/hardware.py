@@ -70,7 +70,9 @@ def _handle(texture: TextureBase) -> Node | None:
     known, node = _units.get(texture), texture.value()._node
     if known is None or known[0] is not node:
         known = _units[texture] = node, _made(texture, evaluate.opaque(node))
-    return known[1]
+    # (What others may write to changes without a new node.)
+    is_foreign = node.buffer is not None and node.buffer.is_foreign
+    return None if is_foreign else known[1]
 
 
 def _made(texture: TextureBase, texels: Node) -> Node | None:
