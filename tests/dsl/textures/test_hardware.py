@@ -21,6 +21,7 @@ class Textured(EmulatedDevice):
     """Notes which textures it is to make; nobody computes with them."""
 
     has_textures = True
+    kinds: list[Kind]
 
     def texture(self, kind: Kind, address: int) -> Buffer:
         self.kinds.append(kind)
@@ -31,6 +32,7 @@ class Textured(EmulatedDevice):
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr("tests.emulated_device.EmulatedDevice", Textured)
     with emulated() as made:
+        assert isinstance(made, Textured)
         made.kinds = []
         yield made
 
