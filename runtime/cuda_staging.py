@@ -20,8 +20,8 @@ from lumijit.runtime.libcuda import check
 
 # Smaller copies leave the memory at once, for other memory.
 _SMALL = 1 << 16
-# How much is kept, beyond which it goes back.
-_KEPT = 1 << 30
+# How much is kept, beyond which it goes back; and how much arrays may have of it.
+_KEPT = _LENT = 1 << 30
 
 
 class Staging:
@@ -30,7 +30,7 @@ class Staging:
     def __init__(self, driver: Any) -> None:
         self._driver = driver
         self._free: dict[int, list[int]] = {}
-        self._kept = 0
+        self._kept = self._lent = 0
 
     def take(self, size_bytes: int) -> int:
         """Return where so many bytes may be written.
@@ -52,13 +52,18 @@ class Staging:
     def given(self, place: int, size_bytes: int) -> Bytes:
         """Return what has been written as an array; its memory comes back some time."""
         held: Any = (ctypes.c_uint8 * size_bytes).from_address(place)
-        if size_bytes > _SMALL:
+        if size_bytes > _SMALL and self._lent + size_bytes <= _LENT:
+            self._lent += size_bytes
             # (When the process ends, the driver may have gone before.)
-            finalize(held, self._back, place, size_bytes).atexit = False
+            finalize(held, self._returned, place, size_bytes).atexit = False
             return np.frombuffer(held, np.uint8)
         data: Bytes = np.frombuffer(held, np.uint8).copy()
         self._back(place, size_bytes)
         return data
+
+    def _returned(self, place: int, size_bytes: int) -> None:
+        self._lent -= size_bytes
+        self._back(place, size_bytes)
 
     def _back(self, place: int, size_bytes: int) -> None:
         room = _room(size_bytes)

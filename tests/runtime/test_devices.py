@@ -21,7 +21,7 @@ from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature
-from lumijit.runtime import cuda, libcuda, nvptx
+from lumijit.runtime import cuda, cuda_staging, libcuda, nvptx
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.cuda import CudaDevice
 from lumijit.runtime.cuda_textures import Kind
@@ -264,7 +264,9 @@ def test_a_driver_is_told_what_to_do(driver: Driver) -> None:
     assert driver.calls[-1] == "cuLaunchKernel"
 
 
-def test_copies_to_the_host_are_in_pinned_memory(driver: Driver) -> None:
+def test_copies_to_the_host_are_in_pinned_memory(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = CudaDevice(DeviceId("cuda"))
     mega = 1 << 20
     for size, rooms in ((0, 0), (4, 1), (4, 1), (mega, 2), (mega, 2), (700_000, 3)):
@@ -279,7 +281,13 @@ def test_copies_to_the_host_are_in_pinned_memory(driver: Driver) -> None:
     assert len(driver.pinned) == 4
     assert not any(np.shares_memory(x, y) for x, y in (held, small))
     assert "cuMemFreeHost" not in driver.calls
-    large = [device.copy_out(4096, 3 << 28) for _ in range(2)]
+    # Nor do arrays have any amount of it.
+    monkeypatch.setattr(cuda_staging, "_LENT", 4 * mega)
+    monkeypatch.setattr(cuda_staging, "_KEPT", 4 * mega)
+    large = [device.copy_out(4096, 2 * mega) for _ in range(2)]
+    again = device.copy_out(4096, 2 * mega)
+    assert len(driver.pinned) == 6
+    assert not any(np.shares_memory(x, again) for x in large)
     large.clear()
     assert driver.calls[-1] == "cuMemFreeHost"
 
