@@ -75,6 +75,9 @@ def _to_half(value: float) -> float:
 class Builder:
     """Collects the lines of one function body and the declarations it needs."""
 
+    #: Whom exchanges of memory tell, where that isn't everybody.
+    scope = ""
+
     def __init__(self, width: int, target: TargetInfo) -> None:
         self.width = width
         self.target = target

@@ -16,6 +16,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import TEXEL
 from lumijit.compiler.launch import kernels
+from lumijit.compiler.lower.cooperative.kernels import nvvm
 from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.verify import verify
@@ -184,6 +185,19 @@ def test_texture_units_look_up(dimensions: int, tmp_path: Path) -> None:
     if nvptx.assembler() is None:
         pytest.skip("translated, but not assembled: ptxas is not installed")
     assert "registers" in nvptx.assemble(path)
+
+
+def test_memory_is_exchanged_on_the_gpu_only() -> None:
+    product = dr.full(cuda.Float, 1, 3)
+    x = cuda.Float([1.0] * 9)
+    dr.scatter_reduce(dr.ReduceOp.Mul, product, x, cuda.UInt(x))
+    texts = dr.ptx(product)
+    texts.append(
+        nvptx.translate(nvvm().scan_ir("k", "add", FLOAT32, False, "pause", False))
+    )
+    for text, count in zip(texts, (1, 4), strict=True):
+        assert len(re.findall(r"\.gpu\.global", text)) == count
+        assert ".sys." not in text
 
 
 def different_bodies(n: int) -> Any:

@@ -47,7 +47,8 @@ def _compare_exchange(b: Builder, op: str, t: DType, address: str, item: str) ->
         new = combine(b, op, t, element, old, item)
     raw = b.emit(f"bitcast {element} {new} to {bits}")
     swap = b.emit(
-        f"cmpxchg ptr {address}, {bits} {seen}, {bits} {raw} monotonic monotonic"
+        f"cmpxchg ptr {address}, {bits} {seen}, {bits} {raw} {b.scope}monotonic "
+        "monotonic"
     )
     b.line(f"{seen}.n = extractvalue {{ {bits}, i1 }} {swap}, 0")
     fine = b.emit(f"extractvalue {{ {bits}, i1 }} {swap}, 1")
@@ -61,7 +62,8 @@ def exchange_if(b: Builder, t: DType, address: str, new: str, expected: str) -> 
     bits, element = f"i{t.bits}", t.memory_llvm
     raw = [b.emit(f"bitcast {element} {v} to {bits}") for v in (expected, new)]
     swap = b.emit(
-        f"cmpxchg ptr {address}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic"
+        f"cmpxchg ptr {address}, {bits} {raw[0]}, {bits} {raw[1]} {b.scope}monotonic "
+        "monotonic"
     )
     old = b.emit(f"extractvalue {{ {bits}, i1 }} {swap}, 0")
     return b.emit(f"bitcast {bits} {old} to {element}")

@@ -34,6 +34,8 @@ class Block(ABC):
     copies: int
     #: What a thread does before it looks at a flag again.
     pause: str
+    #: Whom flags tell, where that isn't everybody.
+    scope = ""
     begin: Value
     end: Value
     thread: Value
@@ -243,7 +245,9 @@ class Block(ABC):
         def write() -> None:
             self._store_once(value, base, index)
             (flag,) = self.address("i32", flags, index).names
-            self.lines.append(f"  store atomic i32 1, ptr {flag} release, align 4")
+            self.lines.append(
+                f"  store atomic i32 1, ptr {flag} {self.scope}release, align 4"
+            )
 
         self.alone(write)
 
@@ -254,7 +258,7 @@ class Block(ABC):
         self.lines.append(f"  br label %{poll}")
         self.label(poll)
         self.lines += [
-            f"  %{stem} = load atomic i32, ptr {flag} acquire, align 4",
+            f"  %{stem} = load atomic i32, ptr {flag} {self.scope}acquire, align 4",
             f"  %{stem}.set = icmp ne i32 %{stem}, 0",
             f"  br i1 %{stem}.set, label %{seen}, label %{idle}",
         ]

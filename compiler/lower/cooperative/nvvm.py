@@ -15,6 +15,8 @@ from lumijit.compiler.lower.cooperative.block import Block
 from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
 from lumijit.runtime import nvptx
 
+#: Telling the host, too, takes longer.
+DEVICE_SCOPE = 'syncscope("device") '
 _ALL = "i32 -1"
 _SHUFFLES = {"up": "up", "down": "down", "at": "idx"}
 _BARRIERS = {
@@ -55,6 +57,7 @@ class NvvmBlock(Block):
 
     copies = 1
     pause = "; nothing"
+    scope = DEVICE_SCOPE
 
     def __init__(self, shape: Shape, name: str, pause: str) -> None:
         super().__init__(shape, name)

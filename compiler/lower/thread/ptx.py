@@ -14,6 +14,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import TEXEL
 from lumijit.compiler.lower.common.atomics import atomic
 from lumijit.compiler.lower.cooperative import kernels as cooperative
+from lumijit.compiler.lower.cooperative.nvvm import DEVICE_SCOPE
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan.program import Program
@@ -74,6 +75,7 @@ class PtxLowering(ThreadLowering):
             self.b.declarations[read] = f"declare i32 {read}()"
             self.entry.append(f"  %{register} = call i32 {read}()")
         self.entry.append(_ENTRY)
+        self.b.scope = DEVICE_SCOPE
         self.write()
         slots = self.signature.size_bytes // 8
         given = nvptx.slots_parameter(slots)
