@@ -19,6 +19,7 @@ from lumijit.derivatives.gradients import grad_enabled
 from lumijit.enums import FilterMode, WrapMode
 from lumijit.runtime import device, recorders
 from lumijit.runtime.cuda_textures import Kind, largest
+from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import FLOAT32, UINT64
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ _units: WeakKeyDictionary[TextureBase, tuple[Node, Node | None]] = WeakKeyDictio
 def looked_up(texture: TextureBase, positions: list[Any]) -> list[Any] | None:
     """Return the channels at a position, or None if texture units can't find them."""
     source = texture.value()
-    where = source._spec.backend.device
+    # (That of the texels: this thread may have chosen another one.)
+    where = placement.owner_of(source._node) or source._spec.backend.device
     arrays = (source, *positions)
     if (
         where is None
@@ -52,7 +54,7 @@ def looked_up(texture: TextureBase, positions: list[Any]) -> list[Any] | None:
         or grad_enabled(*arrays)
     ):
         return None
-    handle = _handle(texture)
+    handle = _handle(texture, where)
     if handle is None:
         return None
     nothing = trace.literal(FLOAT32, 0.0)
@@ -65,17 +67,17 @@ def looked_up(texture: TextureBase, positions: list[Any]) -> list[Any] | None:
     return found
 
 
-def _handle(texture: TextureBase) -> Node | None:
+def _handle(texture: TextureBase, where: DeviceId) -> Node | None:
     """Return the handle of a texture in texture memory, made anew if texels change."""
     known, node = _units.get(texture), texture.value()._node
     if known is None or known[0] is not node:
-        known = _units[texture] = node, _made(texture, evaluate.opaque(node))
+        known = _units[texture] = node, _made(texture, evaluate.opaque(node), where)
     # (What others may write to changes without a new node.)
     is_foreign = node.buffer is not None and node.buffer.is_foreign
     return None if is_foreign else known[1]
 
 
-def _made(texture: TextureBase, texels: Node) -> Node | None:
+def _made(texture: TextureBase, texels: Node, where: DeviceId) -> Node | None:
     *sizes, channels = texture.shape
     kind = Kind(
         tuple(reversed(sizes)),
@@ -86,8 +88,6 @@ def _made(texture: TextureBase, texels: Node) -> Node | None:
     limits = largest(len(sizes))
     if any(n > limit for n, limit in zip(kind.sizes, limits, strict=True)):
         return None
-    where = texture.value()._spec.backend.device
-    assert where is not None
     with placement.at(where):
         placement.bring(texels)
         assert texels.buffer is not None

@@ -62,6 +62,13 @@ def test_they_look_up(device: Any, m: Any) -> None:
     assert len(device.kinds) == 1
 
 
+def test_the_device_is_that_of_the_texels(device: Any) -> None:
+    made, spots = texture(cuda), where(cuda)
+    dr.eval(made.tensor(), spots)
+    with dr.scoped_device(1):
+        assert is_unit(made.eval(spots))
+
+
 def test_texels_that_change_are_copied_anew(device: Any) -> None:
     made = texture(cuda, 1)
     made.eval(where(cuda))
