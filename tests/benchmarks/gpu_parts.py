@@ -378,9 +378,9 @@ def building(bench: Bench) -> Iterator[Figure]:
 
 
 def parts_of(spent: dict[str, float]) -> str:
-    """Say what LLVM and the driver took."""
-    llvm, driver = (spent[name] * 1e3 for name in ("compile", "load"))
-    return f"LLVM to PTX {llvm:.1f} ms, the driver's assembly {driver:.1f} ms"
+    """Say what making machine code and loading it took."""
+    made, loaded = (spent[name] * 1e3 for name in ("compile", "load"))
+    return f"LLVM and the driver's assembler {made:.1f} ms, loading {loaded:.1f} ms"
 
 
 PARTS = {
