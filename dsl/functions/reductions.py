@@ -411,14 +411,9 @@ def mean(
         return float(value)
     if not isinstance(value, ArrayBase):
         value = initialize.items_of("lumijit.mean", value)
-    parts = [value] if isinstance(value, ArrayBase) else value
-    if parts and all(map(_is_half, parts)):
-        # Sums of halves overflow early.
-        floats = [float32_array_t(part)(part) for part in parts]
-        wide = floats[0] if isinstance(value, ArrayBase) else floats
-        wide = mean(wide, axis, mode, keepdims)
-        is_array = isinstance(wide, ArrayBase)
-        return float16_array_t(wide)(wide) if is_array else FLOAT16.wrap(wide)
+    wide = widened(value)
+    if wide is not None:
+        return as_half(mean(wide, axis, mode, keepdims))
     total = reduced("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)
     if isinstance(total, ArrayBase) and not total._spec.dtype.is_float:
         raise ArrayTypeError(
@@ -429,6 +424,26 @@ def mean(
     # As an array's quotient, 0 / 0 of nothing is NaN.
     count = entry_count(value, axis)
     return total / count if count else total * float("nan")
+
+
+def widened(value: Any) -> Any:
+    """Return arrays of halves in single precision, in which their sums are taken.
+
+    The sum of halves, or their number, is beyond their range early. None for arrays
+    and lists of others.
+    """
+    if isinstance(value, ArrayBase):
+        return float32_array_t(value)(value) if _is_half(value) else None
+    if isinstance(value, list) and value and all(map(_is_half, value)):
+        return [float32_array_t(part)(part) for part in value]
+    return None
+
+
+def as_half(value: Any) -> Any:
+    """Round what was computed of `widened` entries to half precision."""
+    if isinstance(value, ArrayBase):
+        return float16_array_t(value)(value)
+    return FLOAT16.wrap(value)
 
 
 def entry_count(value: Any, axis: Axis) -> int:

@@ -8,7 +8,13 @@ from typing import Any
 from lumijit.base import ArrayBase
 from lumijit.functions.axes import Axis
 from lumijit.functions.elementwise import sqrt, square
-from lumijit.functions.reductions import as_entries, entry_count, mean
+from lumijit.functions.reductions import (
+    as_entries,
+    as_half,
+    entry_count,
+    mean,
+    widened,
+)
 from lumijit.functions.reductions import sum as sum_
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.traits import is_tensor_v
@@ -47,6 +53,9 @@ def var(
     if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
         value = list(value)
     value = as_entries(value)
+    wide = widened(value)
+    if wide is not None:
+        return as_half(var(wide, axis, mode, keepdims, ddof))
     center = mean(value, axis, mode, is_tensor_v(value))
     if isinstance(value, list):
         distances: Any = [square(v - center) for v in value]
@@ -88,4 +97,9 @@ def std(
     >>> dr.std([1.0, 5.0])
     2.0
     """
+    if not isinstance(value, ArrayBase) and hasattr(value, "__iter__"):
+        value = list(value)
+    wide = widened(value)
+    if wide is not None:
+        return as_half(std(wide, axis, mode, keepdims, ddof))
     return sqrt(var(value, axis, mode, keepdims, ddof))

@@ -244,6 +244,22 @@ def test_variance_of_tensors(space, axis, keepdims):
     np.testing.assert_allclose(found.numpy(), right)
 
 
+@pytest.mark.parametrize("count", [10, 3001, 70_001])
+def test_variance_of_halves(count):
+    """Neither the squares, nor their sum, nor their number have to be halves."""
+    x = (np.random.default_rng(4).normal(size=count) * 300 + 7).astype(np.float16)
+    wide = x.astype(np.float64)
+    for space in (llvm, ad, scalar):
+        small = space.ArrayXf16(x) if space is scalar else space.Float16(x)
+        for value in (small, space.TensorXf16(x)):
+            found = dr.std(value)
+            assert np.ravel(found)[0] == pytest.approx(wide.std(), rel=1e-3)
+            found = np.ravel(dr.var(value / 30))[0]
+            assert found == pytest.approx(wide.var() / 900, rel=2e-3)
+    pair = [llvm.Float16(x), llvm.Float16(x) + 64]
+    np.testing.assert_allclose(dr.std(pair, axis=0).numpy(), np.full(count, 32), 0.05)
+
+
 def test_variance_of_other_containers():
     v = llvm.Array3f64([1, 2], [3, 4], [8, 0])
     x = v.numpy()
