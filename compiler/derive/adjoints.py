@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from itertools import permutations
 from typing import Any
 
 from lumijit.compiler.derive.values import literal
@@ -238,10 +237,11 @@ class Places:
 
     def at(self, vertex: Vertex) -> Any:
         """Return the adjoint of a vertex, so far."""
-        known = self._known.get(vertex.serial)
+        serial = vertex.serial
+        known = self._known.get(serial)
         if known is None:
-            known = self._known[vertex.serial] = vertex, new_adjoint(vertex)
-            heapq.heappush(self._waiting, -vertex.serial)
+            known = self._known[serial] = vertex, new_adjoint(vertex)
+            heapq.heappush(self._waiting, -serial)
         return known[1]
 
     def pop(self) -> tuple[Vertex, Any]:
@@ -275,7 +275,9 @@ def _are_opposite(first: Node | None, second: Node | None) -> bool:
     """Tell whether of two masks one is set where the other isn't."""
     if first is None or second is None:
         return False
-    return any(a.op is NOT and a.deps[0] is b for a, b in permutations((first, second)))
+    if first.op is NOT and first.deps[0] is second:
+        return True
+    return second.op is NOT and second.deps[0] is first
 
 
 def _under(mask: Node | None, value: Node) -> Node:

@@ -159,7 +159,7 @@ def refuse_cleared(
         found: all vertices that they depend on.
         construct: who asks.
     """
-    if not any(vertex.is_cut for vertex in found.values()):
+    if not _has_cut(found):
         return
     seen: set[int] = set()
     stack = list(seeds)
@@ -175,6 +175,13 @@ def refuse_cleared(
         for k, parent in zip(vertex.inputs, vertex.parents, strict=True):
             if not _is_replaced(vertex, k):
                 stack.append(parent)
+
+
+def _has_cut(found: dict[int, Vertex]) -> bool:
+    for vertex in found.values():
+        if vertex.op is CLEARED and vertex.is_cut:
+            return True
+    return False
 
 
 def refuse_ended(seeds: Iterable[Vertex], construct: str) -> None:

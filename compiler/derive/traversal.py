@@ -90,13 +90,17 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
     stack = list(seeds)
     while stack:
         vertex = stack.pop()
-        if vertex.serial in found:
+        serial = vertex.serial
+        if serial in found:
             continue
-        found[vertex.serial] = vertex
+        found[serial] = vertex
         if is_forward:
             stack.extend(_users(vertex))
-        elif vertex.serial >= start:
-            stack.extend(vertex.parents)
+        elif serial >= start:
+            deps = vertex.deps
+            for k in vertex.inputs:
+                dep = deps[k]
+                stack.append(dep.vertex)
             if is_argument(vertex):
                 stack.append(vertex.attr)
     return found
@@ -124,7 +128,8 @@ def enqueue(seeds: list[Vertex], is_forward: bool, construct: str) -> None:
     else:
         cleared.refuse_cleared(seeds, found, construct)
         _starts.set((*_starts.get(), *seeds))
-    _queue.set({**(_queue.get() or {}), **found})
+    queued = _queue.get()
+    _queue.set({**queued, **found} if queued else found)
 
 
 def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> None:
@@ -247,6 +252,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
     isolation = current.get()
     start = isolation.start if isolation is not None else 0
     arrivals: Found = {}
+    variables = vertices.variables
     sure = vertices.sure(found) if clearing.edges else found
     with arrived.during(arrivals):
         places = Places()
@@ -266,7 +272,8 @@ def _backward(found: Found, clearing: Clearing) -> None:
             if serial >= start:
                 deps = vertex.deps
                 for k in vertex.inputs:
-                    parent: Vertex = deps[k].vertex
+                    dep = deps[k]
+                    parent: Vertex = dep.vertex
                     if parent.serial in found:
                         is_outside = border.has(parent)
                         into[k] = (border if is_outside else places).at(parent)
@@ -276,7 +283,7 @@ def _backward(found: Found, clearing: Clearing) -> None:
                 vertex.grad = adjoint.complete()
                 continue
             rules.pull(Step(vertex), into, adjoint)
-            is_variable = serial in vertices.variables
+            is_variable = serial in variables
             is_cleared = clearing.interior if serial in interior else clearing.inputs
             is_cleared = (is_cleared and not is_variable) or vertex.type is VOID
             vertex.grad = None if is_cleared else adjoint.complete()
@@ -291,11 +298,9 @@ def _backward(found: Found, clearing: Clearing) -> None:
 
 
 def gradient(node: Node) -> Node:
-    """Return the gradient of a node: zeros where nothing has arrived."""
+    """Return the gradient of a tracked node: zeros where nothing has arrived."""
     resume()
     vertex = node.vertex
-    if vertex is None:
-        return trace.literal(node.type, 0.0, node.size)
     if postponed.sums and is_outside(vertex):
         raise DerivativeError(
             "lumijit.grad",

@@ -26,14 +26,14 @@ class Value:
         self.is_bounded = True
         return self
 
-    def map(self, op: Op, *others: Any) -> Value:
+    def map(self, op: Op, other: Any = None, third: Any = None) -> Value:
         """Apply any operation, with this as its first operand."""
-        nodes = [self._wide(other) for other in others]
-        if not nodes:
+        if other is None:
             return Value(trace.emit1(op, self.node))
-        if len(nodes) == 1:
-            return Value(trace.emit2(op, self.node, nodes[0]))
-        return Value(trace.emit3(op, self.node, nodes[0], nodes[1]))
+        if third is None:
+            return Value(trace.emit2(op, self.node, self._wide(other)))
+        wide = self._wide(other), self._wide(third)
+        return Value(trace.emit3(op, self.node, *wide))
 
     def like(self, number: float) -> Value:
         """Return a constant of this type."""

@@ -54,8 +54,8 @@ def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     if op.own_rounding and result.is_float:
         number = native_folding(op, result, [a.attr for a in args])
         return trace.literal(result, result.wrap(number.item()), size)
-    # (Equal numbers may be different ones, as 0 and -0 are.)
-    key = (op, result, *[(a.type, repr(a.attr)) for a in args])
+    # (Of equal numbers, only 0 and -0 are different.)
+    key = (op, result, *[(a.type, a.attr or repr(a.attr)) for a in args])
     number = _folded.get(key)
     if number is None:
         values = [a.type.numpy.type(a.attr) for a in args]
@@ -237,7 +237,7 @@ def _div(a: Node, b: Node) -> Node | None:
         return None
     inverse = b.type.wrap(1 / b.attr)
     exact = inverse != 0 and inverse * b.attr == 1.0 and abs(inverse) < 1e300
-    if exact and np.frexp(b.attr)[0] in (0.5, -0.5):
+    if exact and abs(math.frexp(b.attr)[0]) == 0.5:
         return trace.emit2(ar.MUL, a, trace.literal(a.type, inverse))
     return None
 

@@ -24,6 +24,8 @@ cdef class Vertex:
     cdef public object mode
     cdef public object where
 
+    cpdef cut(self, bint is_sure)
+
 
 cdef class _VariableRef(ReferenceType):
     cdef public object serial
@@ -40,6 +42,11 @@ cpdef Vertex new_vertex(Node node, object op, tuple deps, tuple inputs, object a
 
 @cython.locals(vertex=Vertex, dep=Node, inputs=list)
 cpdef Vertex track(Node node, object op, tuple deps, object attr=*)
+
+cpdef bint is_tracked(Node node) except -1
+
+@cython.locals(vertex=Vertex)
+cpdef bint _are_outermost(dict found) except -1
 
 @cython.locals(op=Op)
 cpdef bint note(Node node) except -1

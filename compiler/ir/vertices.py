@@ -324,12 +324,19 @@ def is_presumed(node: Node) -> bool:
     return True
 
 
+def _are_outermost(found: dict[int, Vertex]) -> bool:
+    for vertex in found.values():
+        if vertex.scope is not ROOT:
+            return False
+    return True
+
+
 def sure(found: dict[int, Vertex]) -> Collection[int]:
     """Return the serials of vertices that depend on others than loops' variables.
 
     Whether these depend on what is tracked, the end of the loop tells.
     """
-    if all(vertex.scope is ROOT for vertex in found.values()):
+    if _are_outermost(found):
         return found
     result: set[int] = set()
     for serial in sorted(found):

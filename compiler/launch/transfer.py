@@ -39,7 +39,7 @@ def copy(target: Buffer, source: Buffer, size_bytes: int) -> None:
 
 def pattern(dtype: DType, value: Any) -> int:
     """Return eight bytes that repeat a value's bytes, as an integer."""
-    data = dtype.numpy.type(value).tobytes()
+    data = dtype.packed(value)
     return int.from_bytes(data * (8 // len(data)), "little")
 
 

@@ -11,8 +11,22 @@ from lumijit.compiler.ir.roles cimport (
 )
 
 
+cdef class Group:
+    cdef public list effects
+    cdef public list outputs
+    cdef public object phase
+    cdef public object size
+
+
+cdef class Plan:
+    cdef public list groups
+    cdef public set shared_targets
+    cdef public object weight
+    cdef public list written
+
+
 cdef class _Planner:
-    cdef public object plan
+    cdef public Plan plan
     cdef public dict phase
     cdef public dict stored
     cdef public list effects
@@ -21,12 +35,25 @@ cdef class _Planner:
 
     cpdef _store(self, Node node, phase)
 
-    @cython.locals(node=Node, dep=Node, stack=list, ready=bint)
+    @cython.locals(node=Node, stack=list)
     cpdef _visit(self, Node root)
 
-    @cython.locals(level=Py_ssize_t, dep=Node)
+    @cython.locals(dep=Node, phase=dict)
+    cpdef _push_operands(self, list stack, Node node)
+
+    @cython.locals(level=Py_ssize_t, dep=Node, writer=Node)
     cpdef _place(self, Node node)
 
     cpdef Py_ssize_t _place_access(self, Node node, Py_ssize_t level) except -2
 
+    @cython.locals(level=Py_ssize_t)
+    cpdef Py_ssize_t _address(self, Node node) except -2
+
+    @cython.locals(level=Py_ssize_t, previous=Node)
+    cpdef Py_ssize_t _target(self, Node effect, Node target) except -2
+
+    @cython.locals(targets=tuple, target=Node)
     cpdef Py_ssize_t _claim(self, Node effect, Py_ssize_t level) except -2
+
+
+cdef Group _group(dict groups, object level, object size)

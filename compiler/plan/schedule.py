@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from operator import is_not
+from operator import attrgetter, is_not
 
 from lumijit.compiler.ir.effects import Reduction, joins
 from lumijit.compiler.ir.nodes import ROOT, Node
@@ -46,6 +46,7 @@ from lumijit.runtime.errors import SymbolicError
 _UNNUMBERED = frozenset({COPY, EVALUATED, LITERAL, UNDEFINED, WRITTEN})
 _PROBE = (object(),)
 _BASE_REFERENCES = sys.getrefcount(_PROBE[0])
+_PHASE = attrgetter("phase")
 
 
 class Group:
@@ -101,28 +102,39 @@ class _Planner:
 
     def _visit(self, root: Node) -> None:
         phase = self.phase
-        stack: list[tuple[Node, bool]] = [(root, False)]
+        # Below a node whose operands are in the stack, too, is None.
+        stack: list[Node | None] = [root]
         while stack:
-            node, ready = stack.pop()
+            node = stack.pop()
+            if node is None:
+                node = stack.pop()
+                assert node is not None
+                if id(node) not in phase:
+                    self._place(node)
+                continue
             if id(node) in phase:
                 continue
+            if node.scope is not ROOT:
+                raise leaked_symbol(node)
             if not node.deps:
-                if node.scope is not ROOT:
-                    raise leaked_symbol(node)
                 if node.op is CONSUMED:
                     raise _used_up()
                 phase[id(node)] = 0
-            elif ready:
-                self._place(node)
-            else:
-                if node.scope is not ROOT:
-                    raise leaked_symbol(node)
-                if node.op in REGIONS and node.attr.is_consumed:
-                    raise _used_up()
-                if is_effect(node):
-                    self._note_sharing(node)
-                stack.append((node, True))
-                stack.extend([(d, False) for d in node.deps if id(d) not in phase])
+                continue
+            if node.op in REGIONS and node.attr.is_consumed:
+                raise _used_up()
+            if is_effect(node):
+                self._note_sharing(node)
+            stack.append(node)
+            stack.append(None)
+            self._push_operands(stack, node)
+
+    def _push_operands(self, stack: list[Node | None], node: Node) -> None:
+        """Have operands visited. (Their names here end here: references count.)"""
+        phase = self.phase
+        for dep in node.deps:
+            if id(dep) not in phase:
+                stack.append(dep)
 
     def _note_sharing(self, node: Node) -> None:
         """Note targets that somebody besides this effect still refers to.
@@ -158,8 +170,10 @@ class _Planner:
         phase[id(node)] = level
         if node.op in REGIONS:
             self.plan.weight += weight(node)
-        if node.op is PROJECT and is_effect(node.deps[0]):
-            self.carriers.append(node)
+        if node.op is PROJECT:
+            writer = node.deps[0]
+            if is_effect(writer):
+                self.carriers.append(node)
 
     def _place_access(self, node: Node, level: int) -> int:
         """Return the phase from `level` on in which a node finds what it addresses."""
@@ -228,19 +242,20 @@ class _Planner:
             if self.phase[id(node)] < last and node.op is not EVALUATED:
                 self._store(node, self.phase[id(node)])
         groups: dict[tuple[int, int], Group] = {}
-
-        def group(level: int, size: int) -> Group:
-            key = (level, size)
-            if key not in groups:
-                groups[key] = Group(level, size)
-            return groups[key]
-
         for node, level in self.stored.values():
-            group(level, node.size).outputs.append(node)
+            _group(groups, level, node.size).outputs.append(node)
         for node in self.effects:
-            group(self.phase[id(node)], node.size).effects.append(node)
-        self.plan.groups = [groups[k] for k in sorted(groups, key=lambda k: k[0])]
+            _group(groups, self.phase[id(node)], node.size).effects.append(node)
+        self.plan.groups = sorted(groups.values(), key=_PHASE)
         return self.plan
+
+
+def _group(groups: dict[tuple[int, int], Group], level: int, size: int) -> Group:
+    key = (level, size)
+    found = groups.get(key)
+    if found is None:
+        found = groups[key] = Group(level, size)
+    return found
 
 
 def _used_up() -> SymbolicError:

@@ -111,7 +111,9 @@ def reduce_symbolically(op: str, node: Node, block: int = 0, inner: int = 1) -> 
     total = Holder(literal(t, t.wrap(identity(op, t)), count))
     place = result_place(node.size, block, inner) if block else literal(UINT32, 0)
     with trace.unmasked():
-        memory.scatter(total, node, place, trace.make_true(1), op)
+        always = trace.make_true(1)
+        place, always = memory.aim(total, place, always, "reduce", is_inside=True)
+        memory.update(total, node, place, always, op)
     return total._node
 
 

@@ -202,17 +202,16 @@ def _fitting(vertex: Vertex, change: Node) -> Node:
 
 
 class starting:
-    """Have a traversal in a `with` block begin at arrays: each entry's gradient is 1.
+    """Have a traversal in a `with` block begin at vertices: each entry's gradient is 1.
 
     In control flow, the elements that take no part keep the gradients that they had.
     """
 
-    def __init__(self, construct: str, arg: Any) -> None:
-        leaves = [v for v in tracked_leaves(arg) if vertices.is_tracked(v._node)]
-        found = {leaf._node.vertex.serial: leaf._node.vertex for leaf in leaves}
+    def __init__(self, construct: str, found: Iterable[Vertex]) -> None:
+        own = list(dict.fromkeys(found))
         self._construct = construct
-        self._before = [(vertex, vertex.grad) for vertex in found.values()]
-        self._outside = [v for v in found.values() if isolation.is_outside(v)]
+        self._before = [(vertex, vertex.grad) for vertex in own]
+        self._outside = [vertex for vertex in own if isolation.is_outside(vertex)]
 
     def __enter__(self) -> None:
         if any(_has_outer_gradient(vertex) for vertex in self._outside):

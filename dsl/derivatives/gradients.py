@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -22,11 +22,16 @@ from lumijit.pytree import is_container, tree_map
 from lumijit.type_traits import detached_t
 
 
-def tracked_leaves(*values: Any) -> Iterator[FlatArray]:
+def tracked_leaves(*values: Any) -> list[FlatArray]:
     """Return the flat arrays in PyTrees that can be tracked."""
-    for leaf in flat_leaves(list(values)):
-        if leaf._spec.is_diff and leaf._spec.dtype.is_float:
-            yield leaf
+    is_flat = len(values) == 1 and isinstance(values[0], FlatArray)
+    leaves: Iterable[FlatArray] = values if is_flat else flat_leaves(list(values))
+    found = []
+    for leaf in leaves:
+        spec = leaf._spec
+        if spec.is_diff and spec.dtype.is_float:
+            found.append(leaf)
+    return found
 
 
 def enable_grad(*args: Any) -> None:
@@ -163,7 +168,7 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
     >>> dr.grad(dr.llvm.ad.Float(1, 2))
     [0, 0]
     """
-    if is_container(arg):
+    if not isinstance(arg, FlatArray) and is_container(arg):
         return tree_map(lambda v: grad(v, preserve_type), arg)
     if not isinstance(arg, ArrayBase):
         is_number = issubclass(arg.__class__, (int, float))
@@ -176,6 +181,8 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
 def _gradient(node: Node) -> Node:
     if not node.type.is_float:
         return trace.literal(node.type, node.type.wrap(0), node.size)
+    if node.vertex is None:
+        return trace.literal(node.type, 0.0, node.size)
     from lumijit.compiler.derive.traversal import gradient
 
     return gradient(node)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from lumijit.compiler.derive import traversal
 from lumijit.compiler.derive.cleared import refuse_ended
@@ -67,7 +69,38 @@ def _is_forward(mode: Any, construct: str) -> bool:
     return mode is ADMode.Forward
 
 
-def _vertices(args: Any) -> list[Vertex]:
+class _Chosen(NamedTuple):
+    """What flags mean."""
+
+    clearing: Clearing
+    is_tracked: bool
+    may_be_none: bool
+
+
+@lru_cache(typed=True)
+def _meaning(flags: Any) -> _Chosen:
+    chosen = ADFlag(flags)
+    clearing = Clearing(
+        edges=ADFlag.ClearEdges in chosen,
+        inputs=ADFlag.ClearInput in chosen,
+        interior=ADFlag.ClearInterior in chosen,
+    )
+    is_tracked = ADFlag.TrackDerivatives in chosen
+    return _Chosen(clearing, is_tracked, ADFlag.AllowNoGrad in chosen)
+
+
+def _chosen(construct: str, flags: Any) -> _Chosen:
+    try:
+        return _meaning(flags)
+    except (TypeError, ValueError):
+        raise ArrayValueError(
+            construct,
+            f"the flags are {flags!r} (expected members of ADFlag)",
+            "pass for example lumijit.ADFlag.Default.",
+        ) from None
+
+
+def _vertices(args: Sequence[Any]) -> list[Vertex]:
     leaves = tracked_leaves(*args)
     return [leaf._node.vertex for leaf in leaves if vertices.is_tracked(leaf._node)]
 
@@ -95,10 +128,7 @@ def enqueue(mode: ADMode, *args: Any) -> None:
     >>> y.grad
     [3]
     """
-    _enqueue("lumijit.enqueue", mode, args)
-
-
-def _enqueue(construct: str, mode: ADMode, args: Any) -> None:
+    construct = "lumijit.enqueue"
     traversal.enqueue(_vertices(args), _is_forward(mode, construct), construct)
 
 
@@ -116,48 +146,35 @@ def traverse(mode: ADMode, flags: ADFlag | int = ADFlag.Default) -> None:
     >>> import lumijit as dr
     >>> dr.traverse(dr.ADMode.Backward)
     """
-    chosen = _as_flags("lumijit.traverse", flags)
-    clearing = Clearing(
-        edges=ADFlag.ClearEdges in chosen,
-        inputs=ADFlag.ClearInput in chosen,
-        interior=ADFlag.ClearInterior in chosen,
-    )
-    is_tracked = ADFlag.TrackDerivatives in chosen
-    traversal.traverse(_is_forward(mode, "lumijit.traverse"), clearing, is_tracked)
+    chosen = _chosen("lumijit.traverse", flags)
+    is_forward = _is_forward(mode, "lumijit.traverse")
+    traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)
 
 
-def _as_flags(construct: str, flags: Any) -> ADFlag:
-    try:
-        return ADFlag(flags)
-    except (TypeError, ValueError):
-        raise ArrayValueError(
-            construct,
-            f"the flags are {flags!r} (expected members of ADFlag)",
-            "pass for example lumijit.ADFlag.Default.",
-        ) from None
+def _taking_part(
+    construct: str, args: Sequence[Any], chosen: _Chosen, is_begin: bool
+) -> list[Vertex]:
+    """Return the vertices of arguments, between which and others derivatives can flow.
 
-
-def _check(construct: str, args: Any, flags: ADFlag | int, is_begin: bool) -> None:
-    """Raise unless derivatives can flow between the arguments and something else.
-
-    That is what depends on them (`is_begin`), or what they depend on.
+    The others are what depends on them (`is_begin`), or what they depend on.
     """
-    if ADFlag.AllowNoGrad in _as_flags(construct, flags):
-        return
     found = _vertices(args)
-    if found:
-        if is_begin:
-            refuse_ended(found, construct)
-        return
-    raise DerivativeError(
-        construct,
-        "the argument doesn't depend on any variable that is tracked: " + reason(args),
-        "call lumijit.enable_grad on a variable before it is used, or pass "
-        "flags=lumijit.ADFlag.Default | lumijit.ADFlag.AllowNoGrad.",
-    )
+    if chosen.may_be_none:
+        return found
+    if not found:
+        raise DerivativeError(
+            construct,
+            "the argument doesn't depend on any variable that is tracked: "
+            + reason(args),
+            "call lumijit.enable_grad on a variable before it is used, or pass "
+            "flags=lumijit.ADFlag.Default | lumijit.ADFlag.AllowNoGrad.",
+        )
+    if is_begin:
+        refuse_ended(found, construct)
+    return found
 
 
-def reason(args: Any) -> str:
+def reason(args: Sequence[Any]) -> str:
     """Say why probably nothing is tracked."""
     leaves = list(flat_leaves(list(args)))
     if not leaves:
@@ -178,18 +195,19 @@ def reason(args: Any) -> str:
     )
 
 
-def _from(mode: ADMode, construct: str, arg: Any, flags: ADFlag | int) -> None:
-    _check(construct, (arg,), flags, mode is ADMode.Forward)
-    with starting(construct, arg):
-        _enqueue(construct, mode, (arg,))
-        traverse(mode, flags)
+def _from(is_forward: bool, construct: str, arg: Any, flags: ADFlag | int) -> None:
+    chosen = _chosen(construct, flags)
+    found = _taking_part(construct, (arg,), chosen, is_forward)
+    with starting(construct, found):
+        traversal.enqueue(found, is_forward, construct)
+        traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)
 
 
-def _to(mode: ADMode, construct: str, args: Any, flags: ADFlag | int) -> Any:
-    is_forward = mode is ADMode.Forward
-    _check(construct, args, flags, not is_forward)
-    _enqueue(construct, ADMode.Backward if is_forward else ADMode.Forward, args)
-    traverse(mode, flags)
+def _to(is_forward: bool, construct: str, args: Any, flags: ADFlag | int) -> Any:
+    chosen = _chosen(construct, flags)
+    found = _taking_part(construct, args, chosen, not is_forward)
+    traversal.enqueue(found, not is_forward, construct)
+    traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)
     return grad(args[0]) if len(args) == 1 else tuple(grad(a) for a in args)
 
 
@@ -211,7 +229,7 @@ def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     >>> y.grad
     [6]
     """
-    _from(ADMode.Forward, "lumijit.forward_from", arg, flags)
+    _from(True, "lumijit.forward_from", arg, flags)
 
 
 forward = forward_from
@@ -234,7 +252,7 @@ def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     >>> x.grad
     [6]
     """
-    _from(ADMode.Backward, "lumijit.backward_from", arg, flags)
+    _from(False, "lumijit.backward_from", arg, flags)
 
 
 backward = backward_from
@@ -261,7 +279,7 @@ def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     >>> dr.forward_to(y)
     [60]
     """
-    return _to(ADMode.Forward, "lumijit.forward_to", args, flags)
+    return _to(True, "lumijit.forward_to", args, flags)
 
 
 def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
@@ -285,4 +303,4 @@ def backward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:
     >>> dr.backward_to(x)
     [60]
     """
-    return _to(ADMode.Backward, "lumijit.backward_to", args, flags)
+    return _to(False, "lumijit.backward_to", args, flags)
