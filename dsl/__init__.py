@@ -135,7 +135,6 @@ from lumijit.functions.matrices import polar_decomp as polar_decomp
 from lumijit.functions.matrices import trace as trace
 from lumijit.functions.matrices import transpose as transpose
 from lumijit.functions.reductions import max as max
-from lumijit.functions.reductions import mean as mean
 from lumijit.functions.reductions import min as min
 from lumijit.functions.reductions import prod as prod
 from lumijit.functions.reductions import reduce as reduce
@@ -319,7 +318,7 @@ _LATER = {
         *("transform_decompose",),
     ),
     "functions.sorting": ("argmax", "argmin", "argsort", "median", "sort"),
-    "functions.statistics": ("std", "var"),
+    "functions.statistics": ("mean", "std", "var"),
     "functions.tuning": ("flush_thread", "func", "reorder_threads"),
     "interop.bridge": ("wrap",),
     "random.generator": ("rng",),

@@ -10,6 +10,7 @@ it isn't 0: the rest may belong to elements that were never used.
 from __future__ import annotations
 
 import heapq
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,7 +27,12 @@ from lumijit.compiler.record import local, memory
 from lumijit.compiler.record.new_loops import over_entries
 from lumijit.compiler.record.reductions import reduce_symbolically
 from lumijit.compiler.record.writes import claim
+from lumijit.runtime import workers
 from lumijit.runtime.dtypes import VOID
+
+#: Held while a gradient that a vertex has is added to: other threads may do the same.
+adding = threading.RLock()
+workers.hold_while_forking(adding)
 
 
 class Adjoint:

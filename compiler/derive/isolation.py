@@ -15,6 +15,7 @@ from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, regions
 from lumijit.compiler.record.local import Buffer
+from lumijit.runtime import contexts
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import UINT32
 
@@ -122,6 +123,7 @@ def resume() -> None:
 
 
 regions.before_the_end = resume
+contexts.afterwards.append(resume)
 
 
 def go_on(found: Found) -> None:

@@ -22,7 +22,7 @@ from lumijit.compiler.derive import (
     rules,
     written,
 )
-from lumijit.compiler.derive.adjoints import Adjoint, Places, mark_partial
+from lumijit.compiler.derive.adjoints import Adjoint, Places, adding, mark_partial
 from lumijit.compiler.derive.border import (
     Border,
     begins_outside,
@@ -264,10 +264,6 @@ def _backward(found: Found, clearing: Clearing) -> None:
         while places:
             vertex, adjoint = places.pop()
             serial = vertex.serial
-            if vertex.grad is not None and vertex.type is not VOID:
-                # It may have arrived meanwhile, by a traversal inside of this one.
-                adjoint.add(vertex.grad)
-                mark_partial((adjoint,))
             into = {}
             if serial >= start:
                 deps = vertex.deps
@@ -280,8 +276,11 @@ def _backward(found: Found, clearing: Clearing) -> None:
             elif vertex.inputs and isolation is not None:
                 isolation.postponed[serial] = vertex
             if not into:
-                vertex.grad = adjoint.complete()
+                with adding:
+                    _add_earlier(vertex, adjoint)
+                    vertex.grad = adjoint.complete()
                 continue
+            _add_earlier(vertex, adjoint)
             rules.pull(Step(vertex), into, adjoint)
             is_variable = serial in variables
             is_cleared = clearing.interior if serial in interior else clearing.inputs
@@ -295,6 +294,13 @@ def _backward(found: Found, clearing: Clearing) -> None:
                     places.at(other)
                 arrivals.clear()
         border.settle()
+
+
+def _add_earlier(vertex: Vertex, adjoint: Any) -> None:
+    """Add what a vertex has: from before, or from a traversal inside of this one."""
+    if vertex.grad is not None and vertex.type is not VOID:
+        adjoint.add(vertex.grad)
+        mark_partial((adjoint,))
 
 
 def gradient(node: Node) -> Node:

@@ -37,9 +37,12 @@ from lumijit.runtime.errors import SizeError
 
 
 def _note_single(holder: Holder, *operands: Node) -> None:
-    """Note a write of one entry under an evaluated condition of one entry."""
+    """Note a write of one entry under an evaluated condition of one entry.
+
+    Where a function runs for some elements (`guard`), one entry may be that of one.
+    """
     found, mask = trace.state.watched, trace.state.mask
-    if found and mask is not None and mask.op is not LITERAL:
+    if found and mask is not None and trace.state.guard is None:
         entry = found.get(id(holder))
         if entry is not None and all(node.size == 1 for node in operands):
             entry.is_single = True

@@ -96,8 +96,9 @@ class Knowledge:
         self.variable: set[int] = set()
         # Python numbers that became arrays, as they were.
         self.numbers: dict[int, Any] = {}
-        # Leaves that are one array at first, of which the body makes several.
-        self.separate: set[int] = set()
+        # Leaves that are one array at first, of which the body makes several: those of
+        # one number stay one.
+        self.separate: dict[int, int] = {}
         # What the last run found out, as long as that is believed.
         self.foreseen: Findings | None = None
         # Local buffers that turned out wider than they were given to the body.
@@ -137,10 +138,25 @@ class Knowledge:
             self.twins = twins(parts)
         elif self._first is not None:
             self.parts.leaves[:] = self._first
-        for known in (self.indexed, self.constant, self.variable, self.separate):
+        for known in (self.indexed, self.constant, self.variable):
             known.clear()
+        self.separate.clear()
         self.sizes.clear()
         self.numbers.clear()
+
+    def part(
+        self, group: Sequence[int], moved: int, other: int, after: Sequence[Any]
+    ) -> None:
+        """Make a group of leaves that were one array two: as `moved`, and as `other`.
+
+        Those that are still one `after` the body stay together: several names may have
+        an object that has the array.
+        """
+        if self.separate.get(moved) == moved:
+            moved = other
+        for k in group:
+            if after[k] is after[moved]:
+                self.separate[k] = moved
 
     def remember(self) -> None:
         """Keep for the next run what was found out of the state that was given."""

@@ -90,12 +90,11 @@ class SymbolicLoop(Knowledge):
         self.contents = contents(self.parts)
         self.loose = loose(self.parts)
         self.bound = bound
-        # Python numbers that became other objects, as they are now.
-        self.replaced: dict[int, Any] = {}
         self.pointers = Pointers()
-        # The first leaf that is the same array.
+        # Python numbers that became others; and first leaves that are the same array.
+        self.replaced: dict[int, Any] = {}
         self.leaders: dict[int, int] = {}
-        # What the body is if they are one array, as in the first iteration.
+        # What the body is if these are one array, as in the first iteration.
         self.joined: tuple[list[Any], Any] | None = None
         self.is_joining = False
         self.mask_type: type[Any] | None = None
@@ -132,13 +131,13 @@ class SymbolicLoop(Knowledge):
         """
         values: list[Any] = []
         args: dict[int, Node] = {}
-        known: dict[int, int] = {}
+        known: dict[tuple[int, int | None], int] = {}
         for k, value in enumerate(self.parts.leaves):
             if not is_array(value) or k in self.indexed:
                 values.append(value)
                 continue
-            is_apart = k in self.separate and not self.is_joining
-            first = k if is_apart else known.setdefault(id(value), k)
+            group = None if self.is_joining else self.separate.get(k)
+            first = known.setdefault((id(value), group), k)
             self.leaders[k] = first
             if first != k:
                 values.append(values[first])
@@ -409,14 +408,13 @@ class SymbolicLoop(Knowledge):
         first = self.leaders[k]
         if after[k] is after[first]:
             return False
-        self.separate.add(first if after[k] is given[k] else k)
+        group = [j for j, leader in self.leaders.items() if leader == first]
+        moved, other = (first, k) if after[k] is given[k] else (k, first)
+        self.part(group, moved, other, after)
         return True
 
     def _promote(self, k: int, before: Any, value: Any) -> bool:
-        """Make a Python number an array of a type that also holds `value`.
-
-        Tell whether there is one.
-        """
+        """Make a number an array that also holds `value`; tell whether one can."""
         assert self.mask_type is not None
         number = self.numbers.get(k, before)
         cls = common_type(number, value, self.mask_type)

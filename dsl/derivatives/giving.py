@@ -8,8 +8,8 @@ from typing import Any
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive import cleared, isolation
-from lumijit.compiler.derive.adjoints import Adjoint
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.derive.adjoints import Adjoint, adding
+from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local
@@ -186,9 +186,10 @@ def _add_gradient(vertex: Vertex, change: Node, active: Node | None = None) -> N
     if active is not None and active.size > vertex.size:
         # As in symbolic control flow, each element adds to the one entry.
         change = trace.resized(change, active.size)
-    total = Adjoint(vertex, vertex.grad)
-    total.add(change, active)
-    vertex.grad = trace.resized(total.complete(), vertex.size)
+    with adding:
+        total = Adjoint(vertex, vertex.grad)
+        total.add(change, active)
+        vertex.grad = trace.resized(total.complete(), vertex.size)
 
 
 def _fitting(vertex: Vertex, change: Node) -> Node:

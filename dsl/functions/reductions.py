@@ -29,11 +29,10 @@ from lumijit.functions.creation import full
 from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.runtime.dtypes import FLOAT16, DType
+from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import TENSOR, require
-from lumijit.type_traits import float16_array_t, float32_array_t
 
 # Larger arrays are reduced where they are computed.
 HUGE_BYTES = 1 << 30
@@ -380,79 +379,3 @@ def max(
     [3]
     """
     return reduced("lumijit.max", ReduceOp.Max, value, axis, mode, keepdims)
-
-
-def _is_half(value: Any) -> bool:
-    return isinstance(value, ArrayBase) and value._spec.dtype is FLOAT16
-
-
-def mean(
-    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
-) -> Any:
-    """Average entries along axes (see `reduce`).
-
-    Args:
-        value: array of floats, number or iterable of these.
-        axis: axis or axes, as of `reduce`.
-        mode: strategy for the vectorized dimension.
-        keepdims: whether reduced axes of a tensor stay, with size 1.
-
-    Returns:
-        The means; NaN for nothing.
-
-    Raises:
-        ArrayTypeError: if the entries are integers.
-
-    >>> import lumijit as dr
-    >>> dr.mean(dr.llvm.Float(1, 2))
-    [1.5]
-    """
-    if initialize.is_number(value):
-        return float(value)
-    if not isinstance(value, ArrayBase):
-        value = initialize.items_of("lumijit.mean", value)
-    wide = widened(value)
-    if wide is not None:
-        return as_half(mean(wide, axis, mode, keepdims))
-    total = reduced("lumijit.mean", ReduceOp.Add, value, axis, mode, keepdims)
-    if isinstance(total, ArrayBase) and not total._spec.dtype.is_float:
-        raise ArrayTypeError(
-            "lumijit.mean",
-            f"the entries have type {total._spec.dtype.name} (expected floats)",
-            "convert them first, for example with lumijit.float_array_t.",
-        )
-    # As an array's quotient, 0 / 0 of nothing is NaN.
-    count = entry_count(value, axis)
-    return total / count if count else total * float("nan")
-
-
-def widened(value: Any) -> Any:
-    """Return arrays of halves in single precision, in which their sums are taken.
-
-    The sum of halves, or their number, is beyond their range early. None for arrays
-    and lists of others.
-    """
-    if isinstance(value, ArrayBase):
-        return float32_array_t(value)(value) if _is_half(value) else None
-    if isinstance(value, list) and value and all(map(_is_half, value)):
-        return [float32_array_t(part)(part) for part in value]
-    return None
-
-
-def as_half(value: Any) -> Any:
-    """Round what was computed of `widened` entries to half precision."""
-    if isinstance(value, ArrayBase):
-        return float16_array_t(value)(value)
-    return FLOAT16.wrap(value)
-
-
-def entry_count(value: Any, axis: Axis) -> int:
-    """Count the entries that are combined to one."""
-    if isinstance(value, ArrayBase):
-        axes = reduced_axes("lumijit.mean", axis, value)
-        return math.prod([value.shape[k] for k in axes])
-    if isinstance(value, list):
-        if axis is None:
-            return int(np.sum([entry_count(v, None) for v in value]))
-        return len(value)
-    return 1

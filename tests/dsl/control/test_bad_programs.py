@@ -325,6 +325,26 @@ def test_single_writes_beside_wide_state(mode: str) -> None:
     assert list(bins) == [12, 4]
 
 
+def test_single_writes_where_the_loop_becomes_wide() -> None:
+    """The first turn, whose condition is known, writes once as well."""
+
+    @lj.syntax
+    def count(n: Any) -> Any:
+        k, active, bins = UInt(0), Bool(True), lj.zeros(Int, 4)
+        while active:
+            lj.scatter_add(bins, 1, k)
+            k += 1
+            active = k < n
+        return bins
+
+    assert list(count(UInt(1, 3, 4))) == [3, 2, 2, 1]
+    with (
+        flags_of("evaluated"),
+        pytest.raises(StateError, match="beside 'active' of 3 entries"),
+    ):
+        count(UInt(1, 3, 4))
+
+
 def is_low(x):
     return x * 2 < 10
 

@@ -263,3 +263,32 @@ def test_what_a_branch_gets_may_be_an_objects_own(mode: str) -> None:
         clock = Clock()
         assert f(UInt32(n), clock).numpy().tolist() == [1, 1, 1, 12, 12]
         assert clock.time.numpy().tolist() == [1, 1, 1, 12, 12]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_an_object_with_several_names_has_an_array_with_another(mode: str) -> None:
+    """The loop's variable and the closure's entry stay one list; `y` goes its way."""
+
+    @lj.syntax
+    def f(holder: Holder, d: list[Float], y: Float) -> None:
+        i = UInt32(0)
+        while i < 3:
+            holder.items[0] = holder.items[0] + 1
+            d[0] = d[0] * y
+            i += 1
+
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, mode == "symbolic"):
+        holder, y = Holder(), Float(1, 2)
+        holder.items = [Float(1)]
+        d, items = [y], holder.items
+        f(holder, d, y)
+        assert holder.items is items
+        assert list(items[0]) in ([4], [4, 4])
+        assert list(d[0]) == [1, 16]
+        assert list(y) == [1, 2]
+
+
+class Holder:
+    """An object that isn't a PyTree."""
+
+    items: list[Float]
