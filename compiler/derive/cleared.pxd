@@ -12,5 +12,5 @@ cdef class Memory:
     cpdef keep(self)
 
 
-@cython.locals(vertex=Vertex)
+@cython.locals(vertex=Vertex, count=Py_ssize_t)
 cpdef bint _has_cut(dict found) except -1

@@ -178,10 +178,10 @@ def refuse_cleared(
 
 
 def _has_cut(found: dict[int, Vertex]) -> bool:
+    count = 0
     for vertex in found.values():
-        if vertex.op is CLEARED and vertex.is_cut:
-            return True
-    return False
+        count += vertex.op is CLEARED and vertex.is_cut
+    return count > 0
 
 
 def refuse_ended(seeds: Iterable[Vertex], construct: str) -> None:

@@ -45,7 +45,7 @@ cpdef Vertex track(Node node, object op, tuple deps, object attr=*)
 
 cpdef bint is_tracked(Node node) except -1
 
-@cython.locals(vertex=Vertex)
+@cython.locals(vertex=Vertex, inner=Py_ssize_t)
 cpdef bint _are_outermost(dict found) except -1
 
 @cython.locals(op=Op)

@@ -325,10 +325,10 @@ def is_presumed(node: Node) -> bool:
 
 
 def _are_outermost(found: dict[int, Vertex]) -> bool:
+    inner = 0
     for vertex in found.values():
-        if vertex.scope is not ROOT:
-            return False
-    return True
+        inner += vertex.scope is not ROOT
+    return not inner
 
 
 def sure(found: dict[int, Vertex]) -> Collection[int]:

@@ -322,14 +322,17 @@ def close_loop(
             for key, (holder, original) in inner.writes.items()
         }
     _note_targets(inner, captures)
-    used = {id(cond)}
-    for found in (header.nodes, nodes):
-        for node in found:
-            for dep in node.deps:
-                used.add(id(dep))
+    used: set[int] = set()
     changed = [k for k, arg in enumerate(args) if outputs[k] is not arg]
-    for k in changed:
-        used.add(id(outputs[k]))
+    if len(changed) < len(args):
+        # Which of those that are passed on as they are somebody reads.
+        used.add(id(cond))
+        for found in (header.nodes, nodes):
+            for node in found:
+                for dep in node.deps:
+                    used.add(id(dep))
+        for k in changed:
+            used.add(id(outputs[k]))
     kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
     body = Block(nodes, tuple([outputs[k] for k in kept]))
     heads = tuple([inits[k] for k in kept])

@@ -123,7 +123,7 @@ def run_loop(
     if trace.state.lane is not None:
         mode = "scalar"
     if mode is None:
-        first = by_lane(cond(*state))
+        first = by_lane(cond(*state) if first is None else first)
         check_depth(first, name)
         if isinstance(first, bool) or not is_array(first):
             return _scalar(state, cond, body, name, first)

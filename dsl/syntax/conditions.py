@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from lumijit.syntax.bindings import targets
-
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Is": operator.is_,
-    "IsNot": operator.is_not,
-    "In": lambda a, b: a in b,
-    "NotIn": lambda a, b: a not in b,
-}
 
 
 class Forced:
@@ -88,65 +72,3 @@ class Conditions:
     def join_or(left: Any, right: Any) -> Any:
         """Finish an `or` whose right operand was evaluated."""
         return targets.logical_or(left, right) if targets.is_array(left) else right
-
-    def choose(
-        self,
-        test: Any,
-        values: tuple[Any, ...],
-        yes: Callable[..., Any],
-        no: Callable[..., Any],
-        site: int,
-    ) -> Any:
-        """Evaluate a conditional expression whose condition is an array."""
-        raise NotImplementedError
-
-    def _lazily(
-        self,
-        is_and: bool,
-        value: Any,
-        others: tuple[Callable[[], Any], ...],
-        site: int | None,
-    ) -> Any:
-        """Combine operands; at a `site`, they run for those only who get there."""
-        join = self.join_and if is_and else self.join_or
-        for other in others:
-            if not self.needs_right(value, is_and):
-                return value
-            if site is None or not targets.is_array(value):
-                value = join(value, other())
-            else:
-                known = partial(bool, is_and)
-                yes, no = (other, known) if is_and else (known, other)
-                value = join(value, self.choose(value, (), yes, no, site))
-        return value
-
-    def lazy_and(
-        self, value: Any, *others: Callable[[], Any], site: int | None = None
-    ) -> Any:
-        """Evaluate `value and others[0]() and …`."""
-        return self._lazily(True, value, others, site)
-
-    def lazy_or(
-        self, value: Any, *others: Callable[[], Any], site: int | None = None
-    ) -> Any:
-        """Evaluate `value or others[0]() or …`."""
-        return self._lazily(False, value, others, site)
-
-    def lazy_chain(
-        self,
-        names: str,
-        *operands: Callable[[], Any],
-        refuse: Callable[[], Any] | None = None,
-    ) -> Any:
-        """Evaluate a chained comparison; `refuse` that its end runs for some."""
-        left = operands[0]()
-        result: Any = True
-        for name, operand in zip(names.split(), operands[1:], strict=True):
-            if not self.needs_right(result, True):
-                return result
-            if refuse is not None and targets.is_array(result):
-                refuse()
-            right = operand()
-            result = self.join_and(result, _COMPARISONS[name](left, right))
-            left = right
-        return result

@@ -42,14 +42,6 @@ class Runtime(Conditions):
 
     # Conditional expressions.
 
-    def lazy_choice(
-        self, test: Any, yes: Callable[[], Any], no: Callable[[], Any], site: int
-    ) -> Any:
-        """Evaluate `yes() if test else no()`."""
-        if not targets.is_array(test):
-            return yes() if test else no()
-        return self.choose(test, (), yes, no, site)
-
     def choose(
         self,
         test: Any,
@@ -303,6 +295,7 @@ class Runtime(Conditions):
         body: Callable[..., tuple[Any, ...]],
         site: int,
         entered: bool = False,
+        first: Any = None,
         **hints: Any,
     ) -> tuple[Any, ...]:
         """Run a loop; `entered` says that its condition is known to be an array."""
@@ -310,7 +303,6 @@ class Runtime(Conditions):
         places = [where.ins.index(n) if n in where.ins else -1 for n in where.outs]
         mode = hints.get("mode")
         state = list(values)
-        first = None
         while not entered and mode in (None, "scalar"):
             test = cond(*state)
             if targets.is_array(test):

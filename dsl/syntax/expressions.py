@@ -60,7 +60,6 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     def __init__(self, context: Context) -> None:
         """Rewrite for the function described by `context`."""
         self.context = context
-        self._no_walrus = 0
         self._local_names: list[set[str]] = []
 
     def rewrite(self, node: Any) -> Any:
@@ -108,8 +107,6 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         is_and = isinstance(node.op, gast.And)
         for position in range(1, len(node.values)):
             if self._is_conditional(node.values[position]):
-                if self._no_walrus:
-                    return self._combine_lazily_apart(node, is_and)
                 return self._combine_apart(node, is_and, position)
         values = [self.visit(value) for value in node.values]
         return self._combine(is_and, values)
@@ -150,8 +147,6 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     def _combine(self, is_and: bool, values: list[Any]) -> Any:
         result = values[0]
         for position, value in enumerate(values[1:], start=1):
-            if self._no_walrus:
-                return self._combine_lazily(is_and, values)
             if _size_of(value) > _COPY_LIMIT:
                 rest = self._combine(is_and, values[position:])
                 return self._combine_once(is_and, result, rest)
@@ -179,22 +174,6 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         joined = build.call(combine, build.name(temp), right)
         return build.choice(enter, joined, build.name(temp))
 
-    def _combine_lazily(self, is_and: bool, values: list[Any]) -> Any:
-        """Combine where no assignment expression may stand."""
-        combine = "lazy_and" if is_and else "lazy_or"
-        lazy = [gast.Lambda(args=_no_arguments(), body=v) for v in values[1:]]
-        return build.call(combine, values[0], *lazy)
-
-    def _combine_lazily_apart(self, node: Any, is_and: bool) -> Any:
-        """Do the same where what follows must run for those only who get there."""
-        first, *others = node.values
-        whole = gast.IfExp(first, gast.BoolOp(node.op, others), build.constant(None))
-        values = [self.visit(value) for value in node.values]
-        made = self._combine_lazily(is_and, values)
-        site = build.constant(self._site(build.located(whole, node))[1])
-        made.keywords.append(gast.keyword(arg="site", value=site))
-        return made
-
     def _is_plain(self, temp: str, value: Any) -> Any:
         return build.either(
             build.identical(build.walrus(temp, value), True),
@@ -206,8 +185,6 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         if not isinstance(node.op, gast.Not) or is_plain_test(node.operand):
             return self._copy(node)
         operand = self.visit(node.operand)
-        if self._no_walrus:
-            return build.call("logical_not", operand)
         temp = self.context.new_name("t")
         return build.choice(
             self._is_plain(temp, operand),
@@ -219,8 +196,6 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         if len(node.ops) == 1 or is_plain_test(node):
             return self._copy(node)
         position = self._conditional_end(node)
-        if self._no_walrus:
-            return self._chain_lazily(node, bool(position))
         if position:
             return self._chain_apart(node, position)
         links = []
@@ -263,33 +238,10 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
                 result = self._combine_copied(True, result, link)
         return result
 
-    def _chain_lazily(self, node: Any, is_apart: bool) -> Any:
-        """Pass the operands of a chain as functions of nothing."""
-        if is_apart:
-            reason = (
-                "a chain of comparisons whose end may change objects, in what a "
-                "comprehension iterates over,"
-            )
-            refusal = gast.Lambda(_no_arguments(), self.context.refusal(node, reason))
-            keywords = {"refuse": refusal}
-        else:
-            keywords = {}
-        operators = [type(op).__name__ for op in node.ops]
-        operands = [self.visit(v) for v in (node.left, *node.comparators)]
-        lazy = [gast.Lambda(args=_no_arguments(), body=v) for v in operands]
-        names = build.constant(" ".join(operators))
-        return build.call("lazy_chain", names, *lazy, **keywords)
-
     def _rewrite_IfExp(self, node: Any) -> Any:
         if is_plain_test(node.test):
             return self._copy(node)
         test = self.visit(node.test)
-        if self._no_walrus:
-            chosen = [self.visit(part) for part in (node.body, node.orelse)]
-            lazy = [gast.Lambda(args=_no_arguments(), body=part) for part in chosen]
-            return build.call(
-                "lazy_choice", test, *lazy, build.constant(self._site(node)[1])
-            )
         temp = self.context.new_name("t")
         vectorized = self._vectorized_choice(node, temp)
         plain_false = build.choice(
@@ -301,11 +253,15 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _site(self, node: Any) -> tuple[list[str], int]:
         effects = effects_of(node.body, node.orelse)
+        params = self._params(effects)
+        bound = self.context.state_names(effects.writes)
+        return params, self.context.branch_site(node, params, bound)
+
+    def _params(self, effects: Any) -> list[str]:
         params = self.context.state_names(effects.reads | effects.writes)
         for names in self._local_names:
             params += sorted((names & effects.reads) - set(params))
-        bound = self.context.state_names(effects.writes)
-        return params, self.context.branch_site(node, params, bound)
+        return params
 
     def _vectorized_choice(self, node: Any, temp: str) -> Any:
         writes = effects_of(node.body, node.orelse).writes
@@ -379,14 +335,21 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     _rewrite_SetComp = _rewrite_DictComp = _rewrite_GeneratorExp = _rewrite_ListComp
 
+    def _iterable(self, node: Any) -> Any:
+        """Rewrite what a comprehension iterates over: no `:=` may stand there."""
+        if has_suspension(node) or not any(map(_is_rewritten, own_parts(node))):
+            return self.visit(node)
+        params = self._params(effects_of(node))
+        function = self.context.expression_function(node, params, [])
+        value = build.name if self._local_names[-1] else self.context.value_or_none
+        return gast.Call(build.name(function), list(map(value, params)), [])
+
     def _comprehension(self, node: Any) -> Any:
         generators = []
         names: set[str] = set()
         self._local_names.append(names)
         for generator in node.generators:
-            self._no_walrus += 1
-            iterable = self.visit(generator.iter)
-            self._no_walrus -= 1
+            iterable = self._iterable(generator.iter)
             names |= effects_of(generator.target).writes
             fresh = gast.comprehension(
                 target=build.duplicate(generator.target),
@@ -402,6 +365,13 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         }
         self._local_names.pop()
         return type(node)(generators=generators, **values)
+
+
+def _is_rewritten(part: Any) -> bool:
+    """Tell whether rewriting an expression may take an assignment expression."""
+    is_not = isinstance(part, gast.UnaryOp) and isinstance(part.op, gast.Not)
+    is_chain = isinstance(part, gast.Compare) and len(part.ops) > 1
+    return is_not or is_chain or isinstance(part, (gast.BoolOp, gast.IfExp))
 
 
 def has_suspension(node: Any) -> bool:
@@ -421,7 +391,3 @@ def suspension_in(node: Any) -> Any:
 
 def _size_of(node: Any) -> int:
     return sum(1 for _ in gast.walk(node))
-
-
-def _no_arguments() -> Any:
-    return build.function("f", [], []).args

@@ -6,6 +6,7 @@ effects add up along the control flow is the business of `liveness`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -125,6 +126,9 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
     def __init__(self) -> None:
         self.effects = Effects()
         self.hidden: list[set[str]] = []
+        #: How often each name is bound; what a loop binds counts twice.
+        self.counts: Counter[str] = Counter()
+        self._weight = 1
 
     def _is_hidden(self, name: str) -> bool:
         return any(name in names for names in self.hidden)
@@ -135,9 +139,13 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         if isinstance(node.ctx, gast.Load):
             self.effects.reads.add(node.id)
         elif isinstance(node.ctx, gast.Store):
-            self.effects.writes.add(node.id)
+            self._bind(node.id)
         else:
             self.effects.deletes.add(node.id)
+
+    def _bind(self, name: str) -> None:
+        self.effects.writes.add(name)
+        self.counts[name] += self._weight
 
     def visit_AugAssign(self, node: Any) -> None:
         if isinstance(node.target, gast.Name):
@@ -184,11 +192,13 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
 
     visit_Assign = visit_AnnAssign = visit_Return = visit_Yield = _visit_value
 
-    def _visit_iterable(self, node: Any) -> None:
-        self._hand_on(node.iter)
+    def _visit_loop(self, node: Any) -> None:
+        self._hand_on(getattr(node, "iter", None))
+        weight, self._weight = self._weight, 2
         self.generic_visit(node)
+        self._weight = weight
 
-    visit_For = _visit_iterable
+    visit_For = visit_AsyncFor = visit_While = _visit_loop
 
     def visit_Match(self, node: Any) -> None:
         self._hand_on(node.subject)
@@ -204,13 +214,13 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
 
     def visit_NamedExpr(self, node: Any) -> None:
         # In a comprehension, too, a walrus binds in the function around it.
-        self.effects.writes.add(node.target.id)
+        self._bind(node.target.id)
         self._hand_on(node.value)
         self.visit(node.value)
 
     def visit_Import(self, node: Any) -> None:
         for alias in node.names:
-            self.effects.writes.add(alias.asname or alias.name.split(".")[0])
+            self._bind(alias.asname or alias.name.split(".")[0])
 
     visit_ImportFrom = visit_Import
 
@@ -222,14 +232,14 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
 
     def visit_MatchAs(self, node: Any) -> None:
         if node.name is not None:
-            self.effects.writes.add(node.name)
+            self._bind(node.name)
         self.generic_visit(node)
 
     visit_MatchStar = visit_MatchAs
 
     def visit_MatchMapping(self, node: Any) -> None:
         if node.rest is not None:
-            self.effects.writes.add(node.rest)
+            self._bind(node.rest)
         self.generic_visit(node)
 
     def generic_visit(self, node: Any) -> None:
@@ -273,13 +283,13 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
                 self.visit(part.annotation)
         if node.returns is not None:
             self.visit(node.returns)
-        self.effects.writes.add(node.name)
+        self._bind(node.name)
         self._capture(_inner_effects(arguments, node.body))
 
     def _visit_class(self, node: Any) -> None:
         for part in (*node.decorator_list, *node.bases, *node.keywords):
             self.visit(part)
-        self.effects.writes.add(node.name)
+        self._bind(node.name)
         self._capture(effects_of(*node.body))
 
     def _capture(self, inner: Effects) -> None:
@@ -333,15 +343,16 @@ class NameScope:
 
 def scope_of(function: Any, free: tuple[str, ...]) -> NameScope:
     """Analyse the scope of a function definition; `free` are its closure's names."""
-    effects = effects_of(*function.body)
+    collector = _Collector()
+    for statement in function.body:
+        collector.visit(statement)
+    effects = collector.effects
     params = parameters(function.args)
     outer = effects.nonlocal_names | effects.global_names
     local = (effects.writes | effects.deletes | set(params)) - outer
     captured = effects.captured & local
-    bound = _binding_counts(function.body)
-    for name in params:
-        bound[name] = bound.get(name, 0) + 1
-    rebound = {name for name in captured if bound.get(name, 0) > 1}
+    collector.counts.update(params)
+    rebound = {name for name in captured if collector.counts[name] > 1}
     rebound |= effects.rebound_inside & local
     return NameScope(
         parameters=frozenset(params),
@@ -354,55 +365,3 @@ def scope_of(function: Any, free: tuple[str, ...]) -> NameScope:
         rebound_inside=frozenset(effects.rebound_inside & local),
         lent=frozenset(effects.lent & local),
     )
-
-
-def _binding_counts(body: list[Any]) -> dict[str, int]:
-    """Count the places that bind each name; one inside a loop counts twice."""
-    counts: dict[str, int] = {}
-
-    def count(statements: list[Any], weight: int) -> None:
-        for statement in statements:
-            loops = isinstance(statement, (gast.While, gast.For, gast.AsyncFor))
-            inner = blocks_of(statement)
-            for name in own_effects(statement).writes:
-                counts[name] = counts.get(name, 0) + (2 if loops else weight)
-            for block in inner:
-                count(block, 2 if loops else weight)
-
-    count(body, 1)
-    return counts
-
-
-def blocks_of(statement: Any) -> list[list[Any]]:
-    """List the statement blocks inside a compound statement of the same scope."""
-    if isinstance(statement, OPAQUE):
-        return []
-    blocks = [
-        getattr(statement, name)
-        for name in ("body", "orelse", "finalbody")
-        if isinstance(getattr(statement, name, None), list)
-    ]
-    for part in (
-        *getattr(statement, "handlers", ()),
-        *getattr(statement, "cases", ()),
-    ):
-        blocks.append(part.body)
-    return blocks
-
-
-def own_effects(statement: Any) -> Effects:
-    """Collect the effects of a statement without the blocks inside it."""
-    if not blocks_of(statement):
-        return effects_of(statement)
-    parts = []
-    for name, value in gast.iter_fields(statement):
-        if name in ("body", "orelse", "finalbody"):
-            continue
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, gast.ExceptHandler):
-                parts += [part.type, part.name]
-            elif isinstance(part, gast.match_case):
-                parts += [part.pattern, part.guard]
-            elif isinstance(part, gast.AST):
-                parts.append(part)
-    return effects_of(*parts)

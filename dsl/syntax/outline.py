@@ -25,7 +25,9 @@ def outline(function: FunctionType, tree: Any, helpers: list[Any]) -> Any:
     names = [RUNTIME, *(h.name for h in helpers), *free]
     body: list[Any] = [*helpers, tree]
     owner = class_around(function.__qualname__)
-    if owner is not None and (_has_private_names(tree) or "__class__" in free):
+    if owner is not None and (
+        any(map(_has_private_names, body)) or "__class__" in free
+    ):
         # The class gives private names their prefix, and `__class__` its cell.
         names = [n for n in names if n != "__class__"]
         body = [

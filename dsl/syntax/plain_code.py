@@ -253,7 +253,8 @@ class NativeWriter:
             value = build.call("unforced", build.name(temp))
             flags.append(build.assign(pieces.loop.carrier, value))
             bound.add(pieces.loop.carrier)
-        call = self.regions.loop(pieces.loop, bound, entered=True)
+        first = None if node.hints.mode is not None else build.name(temp)
+        call = self.regions.loop(pieces.loop, bound, first)
         after = self.regions.statements(pieces.after, bound)
         return [*start, *flags, *call, *after]
 

@@ -194,7 +194,7 @@ class RegionWriter:
         )
         return [self._receive(node, outs, value, bound)]
 
-    def loop(self, node: While, bound: set[str], entered: bool = False) -> list[Any]:
+    def loop(self, node: While, bound: set[str], first: Any = False) -> list[Any]:
         """Write a loop as a call of `while_loop`."""
         obstacle = self._obstacle(node.body)
         if obstacle:
@@ -214,8 +214,10 @@ class RegionWriter:
         test = self._loop_test(node, f"condition{line}_", state)
         body = self.block_function(node.body, f"body{line}_", state, outs)
         keywords = self._keywords(node.hints)
-        if entered:
+        if first is not False:
             keywords["entered"] = build.constant(True)
+        if first:
+            keywords["first"] = first
         value = build.call(
             "while_loop",
             self.values(state, bound),
