@@ -1,9 +1,9 @@
 """Removing `break`, `continue` and `return` from the control-flow tree.
 
 Owns the translation of a function into an equivalent without jumps: each jump
-becomes flags, and what it skips moves into the other branch, where the jump is
-certain, or under a guard that tests the flags. Each original node is told what it
-became, so that plain code can go over to vectorized code at any statement.
+becomes flags, and what it skips moves under a guard that tests them (where the jump
+is certain, the tree has it in the other branch already). Each original node is told
+what it became, so that plain code can go over to vectorized code at any statement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from lumijit.syntax.control_tree import (
     Simple,
     Statement,
     While,
-    ends_in_jump,
     is_true,
     jumps_of,
 )
@@ -67,12 +66,9 @@ class JumpRemover:
         result: list[Statement] = []
         for index, node in enumerate(nodes):
             rest = nodes[index + 1 :]
-            if isinstance(node, If) and self._absorbs(node):
-                result += self._absorb(node, rest, flags)
-                return result
             node.lowered = self._node(node, flags)
             result += node.lowered
-            if isinstance(node, Simple) and node.jumps:
+            if node.always_jumps and node.is_sure:
                 return result
             if node.jumps and rest:
                 node.guard = self._guarded(
@@ -80,31 +76,6 @@ class JumpRemover:
                 )
                 return [*result, node.guard]
         return result
-
-    @staticmethod
-    def _absorbs(node: If) -> bool:
-        return bool(node.jumps) and (
-            ends_in_jump(node.body) or ends_in_jump(node.orelse)
-        )
-
-    def _absorb(
-        self, node: If, rest: list[Statement], flags: _Flags
-    ) -> list[Statement]:
-        """Move what follows a branch that surely jumps into the other branch."""
-        body, orelse = node.body, node.orelse
-        if not ends_in_jump(body):
-            body = body + rest
-        elif not ends_in_jump(orelse):
-            orelse = orelse + rest
-        lowered = If(
-            node.stmt,
-            node.test,
-            self._block(body, flags),
-            self._block(orelse, flags),
-            node.hints,
-        )
-        node.lowered = [lowered]
-        return [lowered]
 
     def _guarded(self, names: list[str], body: list[Statement], stmt: Any) -> If:
         return If(stmt, _none_of(names, stmt), body, [], is_guard=True)

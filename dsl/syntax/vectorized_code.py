@@ -17,7 +17,7 @@ from lumijit.syntax.block_statements import Writer, write_block
 from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
 from lumijit.syntax.expressions import ExpressionRewriter
 from lumijit.syntax.hint_reader import Hints
-from lumijit.syntax.invented import PREFIX
+from lumijit.syntax.invented import PREFIX, RUNTIME
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.syntax.names import Effects, NameScope, effects_of
 from lumijit.syntax.places import SourcePlace
@@ -125,7 +125,8 @@ class RegionWriter:
 
     def is_variable(self, name: str) -> bool:
         """Tell whether a name can be state of this function."""
-        return name in self.scope.variables or name.startswith(PREFIX)
+        is_invented = name.startswith(PREFIX) and name != RUNTIME
+        return is_invented or name in self.scope.variables
 
     def statements(self, nodes: list[Statement], bound: set[str]) -> list[Any]:
         """Write jump-free nodes; `bound` grows by what they surely bind."""
