@@ -366,7 +366,8 @@ class RegionWriter:
         sure |= effects.changed & own
         sure |= {n for n in hints.include if self.is_variable(n)}
         lent = self.scope.lent if effects.calls else frozenset()
-        maybe = ((effects.passed | lent) & own) - sure
+        # The functions of the construct assign to the cells of all they take.
+        maybe = ((effects.passed | lent | self.scope.shared) & own) - sure
         gone = hints.exclude
         outs = self.state_names((sure | maybe) - gone)
         return outs, [n for n in outs if n in maybe]

@@ -255,3 +255,20 @@ def star_arguments(x, y):
         args, named = (x,), {"k": 2}
         x = g(*args, **named)
     return x + y
+
+
+@program
+def captured_variables_that_loops_and_branches_only_read(x, y):
+    def get():
+        return x
+
+    i, j = 0, y
+    while i < x:
+        i = i + 1
+    for _ in range(x):
+        if x > 2:
+            j = j + 1
+    left = x
+    if x is None:
+        x = 3
+    return left, x, get(), i, j
