@@ -30,6 +30,7 @@ from lumijit.syntax.control_tree import (
     jumps_of,
 )
 from lumijit.syntax.invented import RESULT, RETURNED
+from lumijit.syntax.names import effects_of, handed_on
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class JumpRemover:
         """Draw fresh names from `new_name`; `is_pure` judges loop conditions."""
         self.new_name = new_name
         self.is_pure = is_pure
+        #: How many constructs are around the current place, and what the `finally` of
+        #: each `try` around it may change, with how many are around that.
+        self._depth = 0
+        self._finals: list[tuple[int, set[str]]] = []
 
     def function(self, nodes: list[Statement]) -> list[Statement]:
         """Translate the body of a function."""
@@ -66,7 +71,10 @@ class JumpRemover:
         result: list[Statement] = []
         for index, node in enumerate(nodes):
             rest = nodes[index + 1 :]
+            may_vectorize = isinstance(node, (If, While, For))
+            self._depth += may_vectorize
             node.lowered = self._node(node, flags)
+            self._depth -= may_vectorize
             result += node.lowered
             if node.always_jumps and node.is_sure:
                 return result
@@ -93,7 +101,10 @@ class JumpRemover:
         assert isinstance(node, Compound)
         if node.plain_only:
             return [node]
+        final = effects_of(*getattr(node.stmt, "finalbody", ()))
+        self._finals.append((self._depth, final.changed | final.passed))
         parts = [(s, name, self._block(body, flags)) for s, name, body in node.parts]
+        self._finals.pop()
         return [Compound(node.stmt, parts)]
 
     def _simple(self, node: Simple, flags: _Flags) -> list[Statement]:
@@ -106,6 +117,10 @@ class JumpRemover:
         if jump != RETURN:
             return [raised]
         value = node.stmt.value or build.constant(None)
+        outer = (names for depth, names in self._finals if depth < self._depth)
+        if set().union(*outer) & set(handed_on(value)):
+            # A construct in the `try` block makes a copy for the `finally` to miss.
+            value = build.located(build.call("result_before_finally", value), value)
         return [_assignment(RESULT, value, node.stmt), raised]
 
     def _enter_loop(self, node: While | For) -> tuple[_Flags, LoopPieces]:

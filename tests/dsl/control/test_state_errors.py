@@ -376,3 +376,45 @@ def test_steps_of_zero_among_others() -> None:
         with pytest.warns(RuntimeWarning, match=match):
             lj.eval(count_by(UInt(1, 2, 3), steps))
         lj.eval(count_by(UInt(1, 2, 3), UInt(1, 3, 2)))
+
+
+def returned_in_a_branch(x: Any, log: Any) -> Any:
+    try:
+        if x > 2:
+            return log
+    finally:
+        log[0] = log[0] + 1
+    return log
+
+
+def returned_in_a_loop(x: Any, log: Any) -> Any:
+    try:
+        while x > 0:
+            x = x - 1
+            if x == 2:
+                return log
+    finally:
+        log.reverse()
+    return log
+
+
+def returned_beside(x: Any, log: Any) -> Any:
+    if x > 2:
+        try:
+            return log
+        finally:
+            log[0] = log[0] + 1
+    return log
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", [returned_in_a_branch, returned_in_a_loop])
+def test_finally_does_not_miss_what_some_elements_return(
+    function: Callable[..., Any], mode: str
+) -> None:
+    flag = lj.JitFlag.SymbolicLoops
+    with lj.scoped_set_flag(flag, mode == "symbolic"):
+        pattern = rf"^{THIS}:\d+ in {function.__name__}: return: .*'finally'.*Fix: "
+        with pytest.raises(StateError, match=pattern):
+            lj.syntax(function)(Int(1, 5), [Int(0, 0)])
+        assert lj.syntax(returned_beside)(Int(1, 5), [Int(0, 0)])[0][1] == 1
