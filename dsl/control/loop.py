@@ -12,6 +12,8 @@ from typing import Any
 
 from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.captured_state import watched
 from lumijit.control.foresight import memory_of
@@ -127,6 +129,8 @@ def run_loop(
         check_depth(first, name)
         if isinstance(first, bool) or not is_array(first):
             return _scalar(state, cond, body, name, first)
+        if _never_holds(first._node):
+            return state
         mode = "symbolic" if flags.symbolic_loops else "evaluated"
     if mode == "scalar":
         return _scalar(state, cond, body, name, by_lane(cond(*state)))
@@ -143,6 +147,10 @@ def run_loop(
     is_compressed = flags.compress_loops if compress is None else compress
     evaluated = EvaluatedLoop(cond, body, labels, name, strict)
     return apart(partial(_evaluated, evaluated, state, is_compressed))
+
+
+def _never_holds(condition: Node) -> bool:
+    return condition.op is LITERAL and not condition.attr
 
 
 def _check_bound(count: Any) -> None:

@@ -272,3 +272,12 @@ def captured_variables_that_loops_and_branches_only_read(x, y):
     if x is None:
         x = 3
     return left, x, get(), i, j
+
+
+@program
+def a_call_says_that_no_element_enters(x, y):
+    goes_on = False
+    ok = lambda: goes_on  # noqa: E731
+    while x < 6 and ok():
+        x = x + 1
+    return x + y
