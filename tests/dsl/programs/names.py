@@ -281,3 +281,26 @@ def a_call_says_that_no_element_enters(x, y):
     while x < 6 and ok():
         x = x + 1
     return x + y
+
+
+def adding(step):
+    return lambda f: lambda *args: f(*args) + step
+
+
+@program
+def headers_of_inner_functions(x, y):
+    f = lambda z, w=(1 if x > 2 else 3): z + w  # noqa: E731
+    if x > 3:
+        z0 = y
+    else:
+        z0 = 1
+
+    @adding(1 if y > 2 else 0)
+    def g(z, w=7 if x > 2 and x < 4 else z0, *, k=2 if not x > 3 else 5):
+        return 2 * z + k + w
+
+    class Held(dict if 0 < 1 < 2 else list, **{}):
+        pass
+
+    adders = [lambda z, s=(step if x > step else 1): z + s for step in (1, 2)]
+    return f(x), g(y), len(Held()), [add(y) for add in adders]
