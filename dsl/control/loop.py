@@ -28,6 +28,7 @@ from lumijit.control.state import (
     check_mode,
     is_array,
     refuse_in_region,
+    truth,
 )
 from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags
@@ -173,9 +174,10 @@ def _scalar(
     cond: Callable[..., Any],
     body: Callable[..., State],
     name: str,
-    holds: Any,
+    first: Any,
 ) -> State:
+    holds = truth(first, name)
     while holds:
         state = call(body, state, name)
-        holds = by_lane(cond(*state))
+        holds = truth(by_lane(cond(*state)), name)
     return state

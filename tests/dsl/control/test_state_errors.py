@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lumijit as lj
@@ -418,3 +419,20 @@ def test_finally_does_not_miss_what_some_elements_return(
         with pytest.raises(StateError, match=pattern):
             lj.syntax(function)(Int(1, 5), [Int(0, 0)])
         assert lj.syntax(returned_beside)(Int(1, 5), [Int(0, 0)])[0][1] == 1
+
+
+@pytest.mark.parametrize("mode", ["scalar", *MODES, None])
+@pytest.mark.parametrize("value", [None, 5, 2.5, [], "x", (Float(1, 2),)])
+def test_a_condition_is_a_bool_or_a_mask(value: Any, mode: str | None) -> None:
+    pattern = rf"^{THIS}:\d+ in .*: \w+: the condition has the wrong type .*Fix: "
+    pattern += "return the condition" if value is None else "compare"
+    with pytest.raises(StateError, match=pattern):
+        lj.while_loop((Int(1, 2),), lambda i: value, lambda i: (i + 1,), mode=mode)
+    with pytest.raises(StateError, match=pattern):
+        lj.if_stmt((), value, lambda: 1, lambda: 2, mode=mode)
+
+
+@pytest.mark.parametrize("value", [False, np.bool_(False), Bool(False)])
+def test_a_condition_that_is_known(value: Any) -> None:
+    assert lj.if_stmt((), value, lambda: 1, lambda: 2) == 2
+    assert lj.while_loop((1,), lambda i: value, lambda i: (i + 1,)) == (1,)
