@@ -6,6 +6,7 @@ Owns the function, its choice of a mode and the scalar mode; the others are in
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -120,7 +121,7 @@ def run_loop(
             f"'state' must be a tuple (got {type(state).__name__})",
             "write state=(a, b), or state=(a,) for a single variable.",
         )
-    _check_bound(max_iterations)
+    bound = _bound_of(max_iterations)
     name = label or "while_loop"
     memory = memory or memory_of(body)
     if trace.state.lane is not None:
@@ -141,7 +142,6 @@ def run_loop(
     if mode == "symbolic":
         node = getattr(first, "_node", None)
         width = node.size if node is not None else 1
-        bound = None if max_iterations == -1 else max_iterations
         given = state, cond, body, labels, name, strict, width, bound, memory
         return with_copies(lambda: apart(SymbolicLoop(*given).run))
     refuse_in_region(name)
@@ -154,14 +154,19 @@ def _never_holds(condition: Node) -> bool:
     return condition.op is LITERAL and not condition.attr
 
 
-def _check_bound(count: Any) -> None:
-    """Refuse a bound on the iterations that is none."""
-    if count is not None and (type(count) is not int or count < -1):
+def _bound_of(count: Any) -> int | None:
+    """Return a bound on the iterations; None if there is none."""
+    try:
+        bound = -1 if count is None else operator.index(count)
+    except TypeError:
+        bound = -2
+    if bound < -1 or isinstance(count, bool):
         raise ArrayValueError(
             "while_loop",
             f"max_iterations is {count!r}",
             "pass the largest number of iterations, an int; or None if it isn't known.",
         )
+    return None if bound == -1 else bound
 
 
 def _evaluated(loop: EvaluatedLoop, state: State, is_compressed: bool) -> State:
