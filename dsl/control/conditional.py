@@ -26,6 +26,7 @@ from lumijit.control.state import (
     known_condition,
     of_entries,
     refuse_in_region,
+    truth,
 )
 from lumijit.control.write_rules import check_writes, versions_in
 from lumijit.initialize import check_callable
@@ -114,7 +115,7 @@ def run_if(
         else:
             mode = "symbolic" if flags.symbolic_conditionals else "evaluated"
     if mode == "scalar":
-        return true_fn(*args) if cond else false_fn(*args)
+        cond = truth(cond, name)
     if isinstance(cond, bool):
         return true_fn(*args) if cond else false_fn(*args)
     cond = of_entries(cond)

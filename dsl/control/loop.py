@@ -6,12 +6,15 @@ Owns the function, its choice of a mode and the scalar mode; the others are in
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.captured_state import watched
 from lumijit.control.foresight import memory_of
@@ -26,6 +29,7 @@ from lumijit.control.state import (
     check_mode,
     is_array,
     refuse_in_region,
+    truth,
 )
 from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags
@@ -117,7 +121,7 @@ def run_loop(
             f"'state' must be a tuple (got {type(state).__name__})",
             "write state=(a, b), or state=(a,) for a single variable.",
         )
-    _check_bound(max_iterations)
+    bound = _bound_of(max_iterations)
     name = label or "while_loop"
     memory = memory or memory_of(body)
     if trace.state.lane is not None:
@@ -127,6 +131,8 @@ def run_loop(
         check_depth(first, name)
         if isinstance(first, bool) or not is_array(first):
             return _scalar(state, cond, body, name, first)
+        if _never_holds(first._node):
+            return state
         mode = "symbolic" if flags.symbolic_loops else "evaluated"
     if mode == "scalar":
         return _scalar(state, cond, body, name, by_lane(cond(*state)))
@@ -136,7 +142,6 @@ def run_loop(
     if mode == "symbolic":
         node = getattr(first, "_node", None)
         width = node.size if node is not None else 1
-        bound = None if max_iterations == -1 else max_iterations
         given = state, cond, body, labels, name, strict, width, bound, memory
         return with_copies(lambda: apart(SymbolicLoop(*given).run))
     refuse_in_region(name)
@@ -145,14 +150,23 @@ def run_loop(
     return apart(partial(_evaluated, evaluated, state, is_compressed))
 
 
-def _check_bound(count: Any) -> None:
-    """Refuse a bound on the iterations that is none."""
-    if count is not None and (type(count) is not int or count < -1):
+def _never_holds(condition: Node) -> bool:
+    return condition.op is LITERAL and not condition.attr
+
+
+def _bound_of(count: Any) -> int | None:
+    """Return a bound on the iterations; None if there is none."""
+    try:
+        bound = -1 if count is None else operator.index(count)
+    except TypeError:
+        bound = -2
+    if bound < -1 or isinstance(count, bool):
         raise ArrayValueError(
             "while_loop",
             f"max_iterations is {count!r}",
             "pass the largest number of iterations, an int; or None if it isn't known.",
         )
+    return None if bound == -1 else bound
 
 
 def _evaluated(loop: EvaluatedLoop, state: State, is_compressed: bool) -> State:
@@ -165,9 +179,10 @@ def _scalar(
     cond: Callable[..., Any],
     body: Callable[..., State],
     name: str,
-    holds: Any,
+    first: Any,
 ) -> State:
+    holds = truth(first, name)
     while holds:
         state = call(body, state, name)
-        holds = by_lane(cond(*state))
+        holds = truth(by_lane(cond(*state)), name)
     return state

@@ -358,13 +358,27 @@ def condition_node(cond: Any, construct: str) -> Node:
     """Return the node of a condition; it must be a mask of depth 1, or of a tensor."""
     node = node_of(of_entries(cond))
     if node is None or not node.type.is_bool:
-        raise StateError(
-            construct,
-            f"the condition has the wrong type (expected bool or a Bool array, "
-            f"got {describe(cond)})",
-            "compare, or reduce with lumijit.any / lumijit.all along axis 0.",
-        )
+        raise _no_condition(cond, construct)
     return node
+
+
+def truth(cond: Any, construct: str) -> bool:
+    """Return a condition that is to be known, a Python bool or a mask of one entry."""
+    if not isinstance(cond, (bool, np.bool_, ArrayBase)):
+        raise _no_condition(cond, construct)
+    return bool(cond)
+
+
+def _no_condition(cond: Any, construct: str) -> StateError:
+    fix = "compare, or reduce with lumijit.any / lumijit.all along axis 0."
+    if cond is None:
+        fix = "return the condition from its function, with 'return'."
+    return StateError(
+        construct,
+        "the condition has the wrong type (expected bool or a Bool array, "
+        f"got {describe(cond)})",
+        fix,
+    )
 
 
 def call(function: Callable[..., Any], args: Sequence[Any], what: str) -> Any:

@@ -66,6 +66,10 @@ class Kernel(Recordings, Generic[P, R]):
         """Return the method of an object."""
         return self if instance is None else MethodType(self, instance)
 
+    def __reduce__(self) -> str:
+        """Pickle it by its name, as functions are; a copy is the kernel itself."""
+        return self.__qualname__  # type: ignore[no-any-return]
+
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {self.n_cached_recordings} recordings>"
 

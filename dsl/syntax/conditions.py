@@ -1,4 +1,4 @@
-"""Conditions at run time: plain or array, and Python's operators on both."""
+"""Conditions at run time: plain or array, and Python's operators on both; flags."""
 
 from __future__ import annotations
 
@@ -72,3 +72,21 @@ class Conditions:
     def join_or(left: Any, right: Any) -> Any:
         """Finish an `or` whose right operand was evaluated."""
         return targets.logical_or(left, right) if targets.is_array(left) else right
+
+    # Flags of jumps.
+
+    @staticmethod
+    def none_of(*flags: Any) -> Any:
+        """Return the condition that no flag is raised."""
+        raised: Any = False
+        for flag in flags:
+            if flag is True:
+                return False
+            if flag is not False:
+                raised = flag if raised is False else targets.logical_or(raised, flag)
+        return True if raised is False else targets.logical_not(raised)
+
+    @staticmethod
+    def all_done(*flags: Any) -> bool:
+        """Tell whether a flag is raised in all lanes, as far as Python can see."""
+        return any(flag is True for flag in flags)

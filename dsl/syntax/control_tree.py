@@ -28,6 +28,8 @@ class Statement:
     jumps: frozenset[str] = field(default=frozenset(), init=False)
     #: True if control never reaches the end of the statement.
     always_jumps: bool = field(default=False, init=False)
+    #: True unless a `with` in it may swallow an exception in place of its jump.
+    is_sure: bool = field(default=True, init=False)
     #: The same statement without jumps, and what follows it, under a guard.
     lowered: list[Statement] = field(default_factory=list, init=False)
     guard: If | None = field(default=None, init=False)
@@ -39,9 +41,13 @@ class Simple(Statement):
 
     #: Set where a jump was replaced by flags: control does not go on from here.
     was_jump: str | None = None
+    #: True for code after a jump, control flow included: it only tells names.
+    is_dead: bool = False
 
     def __post_init__(self) -> None:
         """Classify native jumps."""
+        if self.is_dead:
+            return
         kinds = {gast.Return: RETURN, gast.Break: BREAK, gast.Continue: CONTINUE}
         kind = kinds.get(type(self.stmt))
         if kind is not None:
@@ -67,6 +73,7 @@ class If(Statement):
         """Derive how control may leave."""
         self.jumps = jumps_of(self.body) | jumps_of(self.orelse)
         self.always_jumps = ends_in_jump(self.body) and ends_in_jump(self.orelse)
+        self.is_sure = _are_sure(self.body, self.orelse)
 
 
 @dataclass
@@ -119,6 +126,7 @@ class While(Statement):
             and bool(self.orelse)
             and ends_in_jump(self.orelse)
         )
+        self.is_sure = _are_sure(self.body, self.orelse)
 
 
 @dataclass(eq=False)
@@ -143,6 +151,8 @@ class For(Statement):
         """Derive how control may leave."""
         inner = jumps_of(self.body)
         self.jumps = (inner - {BREAK, CONTINUE}) | jumps_of(self.orelse)
+        self.always_jumps = BREAK not in inner and ends_in_jump(self.orelse)
+        self.is_sure = _are_sure(self.body, self.orelse)
 
 
 @dataclass(eq=False)
@@ -157,8 +167,18 @@ class Compound(Statement):
     def __post_init__(self) -> None:
         """Derive how control may leave."""
         self.jumps = frozenset().union(*(jumps_of(p[2]) for p in self.parts))
-        if isinstance(self.stmt, (gast.With, gast.AsyncWith)):
-            self.always_jumps = ends_in_jump(self.parts[0][2])
+        self.is_sure = _are_sure(*(body for _, _, body in self.parts))
+        ends = [ends_in_jump(body) for _, _, body in self.parts]
+        if isinstance(self.stmt, gast.Match):
+            last = self.stmt.cases[-1]
+            takes_all = last.guard is None and not _may_fail(last.pattern)
+            self.always_jumps = takes_all and all(ends)
+        elif len(ends) > 1:
+            body, *handlers, orelse, final = ends
+            self.always_jumps = final or ((body or orelse) and all(handlers))
+        else:
+            (self.always_jumps,) = ends
+            self.is_sure = self.is_sure and not self.always_jumps
 
 
 def jumps_of(nodes: list[Statement]) -> frozenset[str]:
@@ -169,6 +189,44 @@ def jumps_of(nodes: list[Statement]) -> frozenset[str]:
 def ends_in_jump(nodes: list[Statement]) -> bool:
     """Tell whether control never reaches the end of a list of statements."""
     return any(node.always_jumps for node in nodes)
+
+
+def _are_sure(*blocks: list[Statement]) -> bool:
+    return all(node.is_sure for nodes in blocks for node in nodes)
+
+
+def _may_fail(pattern: Any) -> bool:
+    """Tell whether there may be values that a pattern doesn't match."""
+    if isinstance(pattern, gast.MatchOr):
+        return _may_fail(pattern.patterns[-1])
+    if not isinstance(pattern, gast.MatchAs):
+        return True
+    return pattern.pattern is not None and _may_fail(pattern.pattern)
+
+
+def in_branches(nodes: list[Statement]) -> list[Statement]:
+    """Move what follows a branch with a side that jumps into the other side.
+
+    No jump out of that side then skips statements that aren't in it. What follows a
+    statement that always jumps is dead.
+    """
+    for index, node in enumerate(nodes):
+        before, rest = nodes[:index], nodes[index + 1 :]
+        if not node.is_sure:
+            continue
+        if node.always_jumps:
+            return [*before, node, *(Simple(n.stmt, is_dead=True) for n in rest)]
+        if not rest or not isinstance(node, If) or not node.jumps:
+            continue
+        body, orelse = node.body, node.orelse
+        if ends_in_jump(body):
+            orelse = in_branches(orelse + rest)
+        elif ends_in_jump(orelse):
+            body = in_branches(body + rest)
+        else:
+            continue
+        return [*before, If(node.stmt, node.test, body, orelse, node.hints)]
+    return nodes
 
 
 def may_split(node: Statement) -> bool:
@@ -241,9 +299,16 @@ class TreeBuilder:
         #: `global` and `nonlocal` statements, which belong to the whole function.
         self.declarations: list[Any] = []
 
+    def function(self, statements: list[Any], end: Any) -> list[Statement]:
+        """Build the nodes of a function's body; at `end` it returns in any case."""
+        nodes = [self.node(statement) for statement in statements]
+        if not ends_in_jump(nodes):
+            nodes.append(Simple(build.located(gast.Return(value=None), end)))
+        return in_branches(nodes)
+
     def block(self, statements: list[Any]) -> list[Statement]:
         """Build the nodes of a list of statements."""
-        return [self.node(statement) for statement in statements]
+        return in_branches([self.node(statement) for statement in statements])
 
     def node(self, stmt: Any) -> Statement:
         """Build the node of one statement."""

@@ -82,12 +82,12 @@ def syntax(
             print_code=print_code,
         )
         return type(f)(inner)
+    if hasattr(f, _MARK):
+        return f
     if not isinstance(f, FunctionType):
         problem = f"it decorates an object of type {type(f).__name__!r}"
         fix = "put @syntax right above the 'def' of a function or method."
         raise errors.SyntaxTransformError("@syntax", problem, fix)
-    if hasattr(f, _MARK):
-        return f
     _import_primitives()
     from lumijit.syntax.rewriting import decorated
 

@@ -95,24 +95,6 @@ class Runtime(Conditions):
 
         return attempts(Inputs(values, labels), (yes, no), attempt)
 
-    # Flags of jumps.
-
-    @staticmethod
-    def none_of(*flags: Any) -> Any:
-        """Return the condition that no flag is raised."""
-        raised: Any = False
-        for flag in flags:
-            if flag is True:
-                return False
-            if flag is not False:
-                raised = flag if raised is False else targets.logical_or(raised, flag)
-        return True if raised is False else targets.logical_not(raised)
-
-    @staticmethod
-    def all_done(*flags: Any) -> bool:
-        """Tell whether a flag is raised in all lanes, as far as Python can see."""
-        return any(flag is True for flag in flags)
-
     # Loops over ranges.
 
     @staticmethod
@@ -146,6 +128,18 @@ class Runtime(Conditions):
     def no_result() -> Undefined:
         """Return the result of a function that has not returned."""
         return Undefined("return value")
+
+    @staticmethod
+    def result_before_finally(value: Any) -> Any:
+        """Return a result of some elements, whose contents may change afterwards."""
+        if targets.is_tree(value):
+            raise errors.StateError(
+                "return",
+                "some elements return an object that 'finally' may change, but what "
+                "they return is a copy from now on",
+                "return the object after the 'try' block, or change it before.",
+            )
+        return value
 
     @staticmethod
     def read(value: Any) -> Any:

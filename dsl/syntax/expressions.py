@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.names import OPAQUE, effects_of, own_parts
+from lumijit.syntax.names import OPAQUE, effects_of, header_of, own_parts
 from lumijit.syntax.truth import false_test, is_known, is_plain_test, truth_test
 
 #: Operands up to this many nodes are copied instead of passed through a call.
@@ -71,10 +71,19 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         handler: Callable[[Any], Any] | None
         handler = getattr(self, f"_rewrite_{type(node).__name__}", None)
         if isinstance(node, OPAQUE):
-            return build.duplicate(node)
+            return self._definition(node)
         if handler is not None:
             return build.located(handler(node), node)
         return self._copy(node)
+
+    def _definition(self, node: Any) -> Any:
+        """Copy a function or class, rewriting what is evaluated where it stands."""
+        fresh = build.duplicate(node)
+        for (old, field), (new, _) in zip(
+            header_of(node), header_of(fresh), strict=True
+        ):
+            setattr(new, field, [self._copy_part(part) for part in getattr(old, field)])
+        return build.located(fresh, node)
 
     def _copy(self, node: Any) -> Any:
         """Copy a node, rewriting what is in it."""

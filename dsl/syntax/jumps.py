@@ -1,9 +1,9 @@
 """Removing `break`, `continue` and `return` from the control-flow tree.
 
 Owns the translation of a function into an equivalent without jumps: each jump
-becomes flags, and what it skips moves into the other branch, where the jump is
-certain, or under a guard that tests the flags. Each original node is told what it
-became, so that plain code can go over to vectorized code at any statement.
+becomes flags, and what it skips moves under a guard that tests them (where the jump
+is certain, the tree has it in the other branch already). Each original node is told
+what it became, so that plain code can go over to vectorized code at any statement.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lumijit.syntax.control_tree import (
     Simple,
     Statement,
     While,
-    ends_in_jump,
     is_true,
     jumps_of,
 )
 from lumijit.syntax.invented import RESULT, RETURNED
+from lumijit.syntax.names import effects_of, handed_on
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ class JumpRemover:
         """Draw fresh names from `new_name`; `is_pure` judges loop conditions."""
         self.new_name = new_name
         self.is_pure = is_pure
+        #: How many constructs are around the current place, and what the `finally` of
+        #: each `try` around it may change, with how many are around that.
+        self._depth = 0
+        self._finals: list[tuple[int, set[str]]] = []
 
     def function(self, nodes: list[Statement]) -> list[Statement]:
         """Translate the body of a function."""
@@ -67,12 +71,12 @@ class JumpRemover:
         result: list[Statement] = []
         for index, node in enumerate(nodes):
             rest = nodes[index + 1 :]
-            if isinstance(node, If) and self._absorbs(node):
-                result += self._absorb(node, rest, flags)
-                return result
+            may_vectorize = isinstance(node, (If, While, For))
+            self._depth += may_vectorize
             node.lowered = self._node(node, flags)
+            self._depth -= may_vectorize
             result += node.lowered
-            if isinstance(node, Simple) and node.jumps:
+            if node.always_jumps and node.is_sure:
                 return result
             if node.jumps and rest:
                 node.guard = self._guarded(
@@ -80,31 +84,6 @@ class JumpRemover:
                 )
                 return [*result, node.guard]
         return result
-
-    @staticmethod
-    def _absorbs(node: If) -> bool:
-        return bool(node.jumps) and (
-            ends_in_jump(node.body) or ends_in_jump(node.orelse)
-        )
-
-    def _absorb(
-        self, node: If, rest: list[Statement], flags: _Flags
-    ) -> list[Statement]:
-        """Move what follows a branch that surely jumps into the other branch."""
-        body, orelse = node.body, node.orelse
-        if not ends_in_jump(body):
-            body = body + rest
-        elif not ends_in_jump(orelse):
-            orelse = orelse + rest
-        lowered = If(
-            node.stmt,
-            node.test,
-            self._block(body, flags),
-            self._block(orelse, flags),
-            node.hints,
-        )
-        node.lowered = [lowered]
-        return [lowered]
 
     def _guarded(self, names: list[str], body: list[Statement], stmt: Any) -> If:
         return If(stmt, _none_of(names, stmt), body, [], is_guard=True)
@@ -122,7 +101,10 @@ class JumpRemover:
         assert isinstance(node, Compound)
         if node.plain_only:
             return [node]
+        final = effects_of(*getattr(node.stmt, "finalbody", ()))
+        self._finals.append((self._depth, final.changed | final.passed))
         parts = [(s, name, self._block(body, flags)) for s, name, body in node.parts]
+        self._finals.pop()
         return [Compound(node.stmt, parts)]
 
     def _simple(self, node: Simple, flags: _Flags) -> list[Statement]:
@@ -135,6 +117,10 @@ class JumpRemover:
         if jump != RETURN:
             return [raised]
         value = node.stmt.value or build.constant(None)
+        outer = (names for depth, names in self._finals if depth < self._depth)
+        if set().union(*outer) & set(handed_on(value)):
+            # A construct in the `try` block makes a copy for the `finally` to miss.
+            value = build.located(build.call("result_before_finally", value), value)
         return [_assignment(RESULT, value, node.stmt), raised]
 
     def _enter_loop(self, node: While | For) -> tuple[_Flags, LoopPieces]:

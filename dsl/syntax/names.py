@@ -6,6 +6,7 @@ effects add up along the control flow is the business of `liveness`.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,14 +20,29 @@ _FUNCTIONS = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda)
 OPAQUE = (*_FUNCTIONS, gast.ClassDef)
 
 
+#: The parts of a definition that are evaluated where it stands.
+_HEADER = ("decorator_list", "bases", "keywords", "defaults", "kw_defaults")
+
+
+def header_of(definition: Any) -> Iterator[tuple[Any, str]]:
+    """List where the header of a definition is: nodes, and the fields that are it."""
+    for holder in (definition, getattr(definition, "args", None)):
+        yield from ((holder, field) for field in _HEADER if hasattr(holder, field))
+
+
+def _header_parts(definition: Any) -> Iterator[Any]:
+    parts = (getattr(holder, field) for holder, field in header_of(definition))
+    return filter(None, itertools.chain.from_iterable(parts))
+
+
 def own_parts(*nodes: Any) -> Iterator[Any]:
     """List the parts of code that are in its scope itself, not in one inside."""
     pending = list(nodes)
     while pending:
         part = pending.pop()
         yield part
-        if not isinstance(part, OPAQUE):
-            pending.extend(gast.iter_child_nodes(part))
+        is_inner = isinstance(part, OPAQUE)
+        pending.extend(_header_parts(part) if is_inner else gast.iter_child_nodes(part))
 
 
 @dataclass
@@ -269,15 +285,12 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
 
     def _visit_function(self, node: Any) -> None:
         arguments = node.args
-        for part in (*arguments.defaults, *arguments.kw_defaults):
-            if part is not None:
-                self.visit(part)
+        for part in _header_parts(node):
+            self.visit(part)
         if isinstance(node, gast.Lambda):
             result = gast.Return(value=node.body)
             self._capture(_inner_effects(arguments, [result]))
             return
-        for part in node.decorator_list:
-            self.visit(part)
         for part in gast.walk(arguments):
             if isinstance(part, gast.Name) and part.annotation is not None:
                 self.visit(part.annotation)
@@ -287,7 +300,7 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         self._capture(_inner_effects(arguments, node.body))
 
     def _visit_class(self, node: Any) -> None:
-        for part in (*node.decorator_list, *node.bases, *node.keywords):
+        for part in _header_parts(node):
             self.visit(part)
         self._bind(node.name)
         self._capture(effects_of(*node.body))

@@ -64,8 +64,10 @@ class NativeWriter:
                 result += self._node(node, bound)
                 continue
             rest = nodes[index + 1 :]
-            if finish is not None and isinstance(node, If) and not _nests(node):
-                # Only its own condition can split it: no flag needs testing.
+            is_branch = finish is not None and isinstance(node, If)
+            if is_branch and not (rest and _nests(node)):
+                # Where it is split, nothing follows or only what follows: no flag
+                # needs testing.
                 result += self._branch(node, bound, (rest, finish))
                 continue
             result += self._node(node, bound)
@@ -125,7 +127,9 @@ class NativeWriter:
         test = self.rewriter.rewrite(node.test)
         before = set(bound)
         left, right = set(bound), set(bound)
-        body, orelse = self.block(node.body, left), self.block(node.orelse, right)
+        finish = None if ending is None else ending[1]
+        body = self.block(node.body, left, finish)
+        orelse = self.block(node.orelse, right, finish)
         self._join(node, bound, left, right)
         mode = node.hints.mode
         if is_plain_test(node.test) and mode is None:
@@ -139,6 +143,10 @@ class NativeWriter:
         if mode is not None:
             mode = self.rewriter.rewrite(mode)
         is_false = false_test(temp, mode)
+        following: list[Any] = []
+        leaves = ending is not None and node.is_sure and ends_in_jump(node.body)
+        if leaves and mode is None:
+            following, orelse = orelse, []
         if orelse or mode is not None:
             other = build.branch(is_false, orelse, vectorized)
             chosen = build.branch(truth_test(temp, test, mode), body, [other])
@@ -149,7 +157,7 @@ class NativeWriter:
             inner = build.branch(true_test(temp), body, [other])
             tested = build.differs(build.walrus(temp, test), False)
             chosen = build.branch(tested, [inner], [])
-        return [build.located(chosen, node.stmt)]
+        return [build.located(chosen, node.stmt), *following]
 
     @staticmethod
     def _join(node: If, bound: set[str], left: set[str], right: set[str]) -> None:

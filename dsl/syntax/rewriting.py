@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.control_tree import Simple, Statement, TreeBuilder, ends_in_jump
+from lumijit.syntax.control_tree import Statement, TreeBuilder
 from lumijit.syntax.entry_points import Runtime
 from lumijit.syntax.function_object import bound
 from lumijit.syntax.hint_reader import HintReader
@@ -171,10 +171,8 @@ class _Rewriting:
             and isinstance(first.value, gast.Constant)
             and isinstance(first.value.value, str)
         )
-        nodes = builder.block(tree.body[1:] if has_doc else tree.body)
-        if not ends_in_jump(nodes):
-            last = gast.Return(value=None)
-            nodes.append(Simple(build.located(last, tree.body[-1])))
+        body = tree.body[1:] if has_doc else tree.body
+        nodes = builder.function(body, tree.body[-1])
         head = [first] if has_doc else []
         return head + builder.declarations, nodes
 

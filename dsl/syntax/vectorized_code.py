@@ -17,7 +17,7 @@ from lumijit.syntax.block_statements import Writer, write_block
 from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
 from lumijit.syntax.expressions import ExpressionRewriter
 from lumijit.syntax.hint_reader import Hints
-from lumijit.syntax.invented import PREFIX
+from lumijit.syntax.invented import PREFIX, RUNTIME
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
 from lumijit.syntax.names import Effects, NameScope, effects_of
 from lumijit.syntax.places import SourcePlace
@@ -125,7 +125,8 @@ class RegionWriter:
 
     def is_variable(self, name: str) -> bool:
         """Tell whether a name can be state of this function."""
-        return name in self.scope.variables or name.startswith(PREFIX)
+        is_invented = name.startswith(PREFIX) and name != RUNTIME
+        return is_invented or name in self.scope.variables
 
     def statements(self, nodes: list[Statement], bound: set[str]) -> list[Any]:
         """Write jump-free nodes; `bound` grows by what they surely bind."""
@@ -365,7 +366,8 @@ class RegionWriter:
         sure |= effects.changed & own
         sure |= {n for n in hints.include if self.is_variable(n)}
         lent = self.scope.lent if effects.calls else frozenset()
-        maybe = ((effects.passed | lent) & own) - sure
+        # The functions of the construct assign to the cells of all they take.
+        maybe = ((effects.passed | lent | self.scope.shared) & own) - sure
         gone = hints.exclude
         outs = self.state_names((sure | maybe) - gone)
         return outs, [n for n in outs if n in maybe]

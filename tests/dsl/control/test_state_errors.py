@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lumijit as lj
@@ -376,3 +377,62 @@ def test_steps_of_zero_among_others() -> None:
         with pytest.warns(RuntimeWarning, match=match):
             lj.eval(count_by(UInt(1, 2, 3), steps))
         lj.eval(count_by(UInt(1, 2, 3), UInt(1, 3, 2)))
+
+
+def returned_in_a_branch(x: Any, log: Any) -> Any:
+    try:
+        if x > 2:
+            return log
+    finally:
+        log[0] = log[0] + 1
+    return log
+
+
+def returned_in_a_loop(x: Any, log: Any) -> Any:
+    try:
+        while x > 0:
+            x = x - 1
+            if x == 2:
+                return log
+    finally:
+        log.reverse()
+    return log
+
+
+def returned_beside(x: Any, log: Any) -> Any:
+    if x > 2:
+        try:
+            return log
+        finally:
+            log[0] = log[0] + 1
+    return log
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", [returned_in_a_branch, returned_in_a_loop])
+def test_finally_does_not_miss_what_some_elements_return(
+    function: Callable[..., Any], mode: str
+) -> None:
+    flag = lj.JitFlag.SymbolicLoops
+    with lj.scoped_set_flag(flag, mode == "symbolic"):
+        pattern = rf"^{THIS}:\d+ in {function.__name__}: return: .*'finally'.*Fix: "
+        with pytest.raises(StateError, match=pattern):
+            lj.syntax(function)(Int(1, 5), [Int(0, 0)])
+        assert lj.syntax(returned_beside)(Int(1, 5), [Int(0, 0)])[0][1] == 1
+
+
+@pytest.mark.parametrize("mode", ["scalar", *MODES, None])
+@pytest.mark.parametrize("value", [None, 5, 2.5, [], "x", (Float(1, 2),)])
+def test_a_condition_is_a_bool_or_a_mask(value: Any, mode: str | None) -> None:
+    pattern = rf"^{THIS}:\d+ in .*: \w+: the condition has the wrong type .*Fix: "
+    pattern += "return the condition" if value is None else "compare"
+    with pytest.raises(StateError, match=pattern):
+        lj.while_loop((Int(1, 2),), lambda i: value, lambda i: (i + 1,), mode=mode)
+    with pytest.raises(StateError, match=pattern):
+        lj.if_stmt((), value, lambda: 1, lambda: 2, mode=mode)
+
+
+@pytest.mark.parametrize("value", [False, np.bool_(False), Bool(False)])
+def test_a_condition_that_is_known(value: Any) -> None:
+    assert lj.if_stmt((), value, lambda: 1, lambda: 2) == 2
+    assert lj.while_loop((1,), lambda i: value, lambda i: (i + 1,)) == (1,)

@@ -255,3 +255,52 @@ def star_arguments(x, y):
         args, named = (x,), {"k": 2}
         x = g(*args, **named)
     return x + y
+
+
+@program
+def captured_variables_that_loops_and_branches_only_read(x, y):
+    def get():
+        return x
+
+    i, j = 0, y
+    while i < x:
+        i = i + 1
+    for _ in range(x):
+        if x > 2:
+            j = j + 1
+    left = x
+    if x is None:
+        x = 3
+    return left, x, get(), i, j
+
+
+@program
+def a_call_says_that_no_element_enters(x, y):
+    goes_on = False
+    ok = lambda: goes_on  # noqa: E731
+    while x < 6 and ok():
+        x = x + 1
+    return x + y
+
+
+def adding(step):
+    return lambda f: lambda *args: f(*args) + step
+
+
+@program
+def headers_of_inner_functions(x, y):
+    f = lambda z, w=(1 if x > 2 else 3): z + w  # noqa: E731
+    if x > 3:
+        z0 = y
+    else:
+        z0 = 1
+
+    @adding(1 if y > 2 else 0)
+    def g(z, w=7 if x > 2 and x < 4 else z0, *, k=2 if not x > 3 else 5):
+        return 2 * z + k + w
+
+    class Held(dict if 0 < 1 < 2 else list, **{}):
+        pass
+
+    adders = [lambda z, s=(step if x > step else 1): z + s for step in (1, 2)]
+    return f(x), g(y), len(Held()), [add(y) for add in adders]

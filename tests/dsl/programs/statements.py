@@ -386,3 +386,138 @@ def impure_condition(x, y):
     while step() < 4:
         n += x
     return n, counter[0]
+
+
+NEVER = False
+
+
+@program
+def jump_in_a_plain_branch_beside_nested_jumps(x, y):
+    if NEVER:
+        return x
+    elif x > 2:
+        y = y + 1
+        if x > 4:
+            return x * 10
+    return x + y
+
+
+@program
+def jump_in_a_plain_branch_beside_a_loop(x, y):
+    if not NEVER:
+        z = y
+        for i in range(x):
+            if i == 3:
+                return -i
+    else:
+        return z
+    return x + z
+
+
+@program
+def raise_in_a_plain_branch_beside_nested_jumps(x, y):
+    if NEVER:
+        raise ValueError
+    elif x > 2:
+        y = y + 1
+        if x > 4:
+            return x * 10
+    return x + y
+
+
+@program
+def jumps_out_of_unrolled_loops_beside_nested_jumps(x, y):
+    s = 0
+    for k in range(3):
+        if NEVER:
+            continue
+        elif x > 2:
+            y = y + 1
+            if y > k:
+                break
+        s = s + 1
+    while s < 9:
+        s = s + 2
+        if k == 5:
+            break
+        else:
+            if x > y:
+                y = y + 1
+                if x > 4:
+                    continue
+        s = s + 1
+    return s
+
+
+@program
+def nothing_can_jump(x, y):
+    if NEVER:
+        return x, 0
+    else:
+        z = y
+        if x > 2:
+            z = z + 1
+            if NEVER:
+                return x, 1
+    return x, z
+
+
+@program
+def tuples_after_nested_jumps(x, y):
+    with nothing():
+        if NEVER:
+            return x
+        elif x > 2:
+            y = y + 1
+            if x > 4:
+                return x * 10, x
+    return x + y, y
+
+
+@program
+def every_path_returns_a_tuple(x, y):
+    for _ in (1, 2):
+        if x > 3:
+            return 1, x
+    else:
+        try:
+            if y > 3:
+                return 2, x
+            return 3, x
+        finally:
+            x = x + 1
+
+
+@program
+def jump_in_a_block_that_swallows_exceptions(x, y):
+    if x is not None:
+        with contextlib.suppress(KeyError):
+            return {}[0]
+    if x > 3:
+        return x
+    return y
+
+
+@program
+def control_flow_after_jumps(x, y):
+    for k in range(2):
+        if x > y:
+            y = y + 1
+            continue
+            if x > 2:
+                x = 0
+        break
+        while x > k:
+            x = x - 1
+    if x > 3:
+        return x
+        for _ in range(y):
+            x = x + 1
+    elif y < 0:
+        return y
+    else:
+        return -x
+    with nothing():
+        if x > 2:
+            z = 3
+    return z

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import functools
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,26 @@ from tests.dsl.replay.support import Ray, Sampler, array, assert_equal
 
 OFFSET = Float(1, 2) + 0
 LEVEL = 3
+
+
+@dr.kernel
+def doubled(x: Float) -> Float:
+    if x > 2:
+        x = x * 2
+    return x
+
+
+def test_kernels_are_pickled_and_copied_as_functions_are() -> None:
+    assert pickle.loads(pickle.dumps([doubled])) == [doubled]
+    assert copy.copy(doubled) is copy.deepcopy([doubled])[0] is doubled
+    local = dr.kernel(lambda x: x)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(local)
+
+
+def test_a_kernel_is_vectorized_already() -> None:
+    assert dr.syntax(doubled) is doubled
+    assert list(doubled(Float(1, 3))) == [1, 6]
 
 
 def test_arrays_may_change() -> None:

@@ -188,3 +188,14 @@ def test_lambdas_are_recorded() -> None:
     function = dr.freeze(lambda x, k: x * k)
     assert [list(function(Float(1, 2), k)) for k in (2, 3)] == [[2, 4], [3, 6]]
     assert function.n_recordings == 1
+
+
+def test_numbers_bound_iterations() -> None:
+    @dr.kernel
+    def function(x: UInt, n: int) -> UInt:
+        i = UInt(0, 0)
+        while dr.hint(i < x, max_iterations=n):
+            i += 1
+        return i
+
+    assert [list(function(UInt(2, 3), n)) for n in (4, 4, 5)] == [[2, 3]] * 3

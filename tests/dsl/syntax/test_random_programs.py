@@ -71,8 +71,11 @@ class Program:
         elif kind == "jump":
             options = ["return x", f"return {self.value()} * 2"]
             options += ["break", "continue"] * 2 if in_loop else []
-            self.emit(indent, f"if {self.condition()}:")
+            self.emit(indent, f"if {self.pick(self.condition(), 'k == 1')}:")
             self.emit(indent + 1, self.pick(*options))
+            if self.draw(st.booleans()):
+                self.emit(indent, "else:")
+                self.block(indent + 1, in_loop)
         else:
             self.loop(kind, indent)
 
