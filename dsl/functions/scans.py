@@ -25,7 +25,8 @@ from lumijit.functions.repetition import reverse as reversed_
 from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import children, is_container, rebuild, tree_map
+from lumijit.pytree import is_container, tree_map
+from lumijit.pytree_walks import whole_map
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -312,9 +313,7 @@ def block_reduce(
     if isinstance(value, ArrayBase) and value._spec.kind is TENSOR:
         return type(value)(block_reduce(op, value.array, block_size, mode))
     if is_container(value):
-        parts = [v for _, v in children(value)]
-        reduced = [block_reduce(op, v, block_size, mode) for v in parts]
-        return rebuild(value, reduced)
+        return whole_map(lambda v: block_reduce(op, v, block_size, mode), value)
     if not isinstance(value, ArrayBase):
         return value
     check_op(op, construct)

@@ -28,7 +28,8 @@ from lumijit.functions.gathering import (
     host_position,
 )
 from lumijit.nested import NestedArray
-from lumijit.pytree import is_container, matched
+from lumijit.pytree import is_container
+from lumijit.pytree_walks import matched_leaves
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.scalar_arrays import HostArray
@@ -216,7 +217,7 @@ def _scatter(
 ) -> None:
     check_mode(mode, construct)
     if is_container(target):
-        for part, other in matched(target, value):
+        for part, other in matched_leaves(target, value):
             _scatter(construct, op, part, other, index, active, mode)
         return
     if isinstance(target, ArrayBase):

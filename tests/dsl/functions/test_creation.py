@@ -114,6 +114,19 @@ def test_impossible_requests(call, error, match):
         call()
 
 
+class Chain:
+    DRJIT_STRUCT: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize("make", [dr.zeros, dr.empty, dr.alloc_local])
+def test_types_that_consist_of_themselves(make: Any) -> None:
+    Chain.DRJIT_STRUCT = {"x": Float, "rest": Chain | None}
+    assert dr.zeros(Chain, 2).rest is None
+    Chain.DRJIT_STRUCT = {"x": Float, "rest": Chain}
+    with pytest.raises(ArrayTypeError, match=r"declare the field as 'Chain \| None'"):
+        make(Chain, 2)
+
+
 @given(start=st.integers(-50, 50), count=st.integers(0, 40), step=st.integers(-5, 5))
 @settings(max_examples=25, deadline=None)
 def test_arange(start, count, step):
