@@ -24,6 +24,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "accum_grad": lambda x: dr.accum_grad([x, x], [x, x]),
     "addition": lambda x: Float(1) + x,
     "addition to a tensor": lambda x: TensorXf([1, 2]) + x,
+    "comparison": lambda x: dr.allclose(x, x),
     "copy": dr.copy,
     "detach": dr.detach,
     "dispatch": lambda x: dr.switch(UInt(0, 1), [lambda y: y, lambda y: y], x),
