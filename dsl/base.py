@@ -309,7 +309,14 @@ class ArrayBase:
 
     @property
     def label(self) -> str | None:
-        """The name given by `lumijit.set_label`, if any."""
+        """The name that was assigned, or given by `lumijit.set_label`, if any."""
+        return self._label()
+
+    @label.setter
+    def label(self, name: str) -> None:
+        import_module("lumijit.functions.evaluation").set_label(self, name)
+
+    def _label(self) -> str | None:
         return None
 
     def item(self) -> Any:

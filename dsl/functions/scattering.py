@@ -27,6 +27,7 @@ from lumijit.functions.gathering import (
     host_arguments,
     host_position,
 )
+from lumijit.indexing import rounded
 from lumijit.nested import NestedArray
 from lumijit.pytree import is_container
 from lumijit.pytree_walks import matched_leaves
@@ -292,11 +293,14 @@ def written(construct: str, target: Array, value: Any) -> Array:
     cls = type(target)
     if type(value) is cls:
         return value
+    value = rounded(target, value)
     spec = promotion.common_spec((target, value), construct)
     if spec.dtype is not target._spec.dtype or spec.outer != target._spec.outer:
         raise ArrayTypeError(
             construct,
-            f"can't write a value of type {type(value).__name__!r} into {cls.__name__}",
+            f"can't write a value of type {type(value).__name__!r} into {cls.__name__}: "
+            f"the result would have {spec.dtype.name} entries and static dimensions "
+            f"{spec.outer}",
             f"convert it to {cls.__name__} first.",
         )
     return cls(value)

@@ -298,7 +298,16 @@ def test_labels():
     dr.set_label(x=x)
     assert x["a"].label == "x_a"
     assert x["b"][0].y.label == "x_b_0_1"
-    assert (Float(1, 2) + 3).label is None
+    y = Float(1, 2) + 3
+    assert y.label is None
+    y.label = "y"
+    assert y.label == "y"
+    z = Array2f(Float(1, 2) + 3, 1)
+    z.label = "z"
+    assert z.x.label == "z_0"
+    with pytest.raises(ArrayTypeError, match="no value and its name"):
+        f: Any = y
+        f.label = 3
 
 
 @pytest.mark.parametrize("make", [dr.full, dr.opaque])
