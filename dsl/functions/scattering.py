@@ -298,9 +298,9 @@ def written(construct: str, target: Array, value: Any) -> Array:
     if spec.dtype is not target._spec.dtype or spec.outer != target._spec.outer:
         raise ArrayTypeError(
             construct,
-            f"can't write a value of type {type(value).__name__!r} into {cls.__name__}: "
-            f"the result would have {spec.dtype.name} entries and static dimensions "
-            f"{spec.outer}",
+            f"can't write a value of type {type(value).__name__!r} into "
+            f"{cls.__name__}: together, they have {spec.dtype.name} entries and static "
+            f"dimensions {spec.outer}",
             f"convert it to {cls.__name__} first.",
         )
     return cls(value)

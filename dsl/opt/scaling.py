@@ -117,7 +117,7 @@ class GradScaler:
         return value * self._scale
 
     def unscale(self, value: Any) -> Any:
-        """Divide gradients by the scale, in single precision at least; `step` does, too.
+        """Divide gradients by the scale, in single precision at least (as `step`).
 
         Args:
             value: array or PyTree.

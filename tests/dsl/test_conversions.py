@@ -140,7 +140,7 @@ UNCOPIED: list[tuple[Any, Any]] = [
 )
 @pytest.mark.parametrize(("value", "dtype"), UNCOPIED, ids=repr)
 def test_what_numpy_needs_a_copy_of(value: Any, dtype: Any) -> None:
-    with pytest.raises(ValueError, match="without a copy|avoid copy"):
+    with pytest.raises(ValueError, match=r"without a copy|avoid copy"):
         np.array(value, dtype, copy=False)
     assert np.array(value, dtype, copy=None).size == np.array(value).size
 

@@ -305,9 +305,9 @@ def test_labels():
     z = Array2f(Float(1, 2) + 3, 1)
     z.label = "z"
     assert z.x.label == "z_0"
+    untyped: Any = y
     with pytest.raises(ArrayTypeError, match="no value and its name"):
-        f: Any = y
-        f.label = 3
+        untyped.label = 3
 
 
 @pytest.mark.parametrize("make", [dr.full, dr.opaque])
