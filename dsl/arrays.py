@@ -174,9 +174,7 @@ class FlatArray(Holder, ArrayBase):
         """A number that identifies the traced value while it lives."""
         return id(self._node)
 
-    @property
-    def label(self) -> str | None:
-        """The name given by `lumijit.set_label`, if any."""
+    def _label(self) -> str | None:
         return label_of(self._node)
 
 

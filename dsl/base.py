@@ -172,10 +172,25 @@ class ArrayBase:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Serve `np.array(x)`."""
+        if copy is False:
+            return self._uncopied(dtype)
         data = self._view()
         if dtype is not None:
             data = data.astype(dtype)
         return data.copy() if copy else data
+
+    def _uncopied(self, dtype: Any) -> Array:
+        """Return the memory of the array itself, or raise if there is none such."""
+        data = self.numpy()
+        is_own = data.size == 0 or np.may_share_memory(data, self.numpy())
+        if not is_own or dtype not in (None, data.dtype):
+            raise ArrayValueError(
+                type(self).__name__,
+                f"the contents as {np.dtype(dtype or data.dtype)} aren't in one place "
+                "in memory, so they can't be had without a copy",
+                "pass copy=None, or convert the array first.",
+            )
+        return data
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, how: str, *inputs: Any, **options: Any
@@ -309,7 +324,14 @@ class ArrayBase:
 
     @property
     def label(self) -> str | None:
-        """The name given by `lumijit.set_label`, if any."""
+        """The name that was assigned, or given by `lumijit.set_label`, if any."""
+        return self._label()
+
+    @label.setter
+    def label(self, name: str) -> None:
+        import_module("lumijit.functions.evaluation").set_label(self, name)
+
+    def _label(self) -> str | None:
         return None
 
     def item(self) -> Any:

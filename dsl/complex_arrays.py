@@ -87,6 +87,8 @@ class ComplexNumbers(SpecialArray):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Serve `np.array(x)`."""
+        if copy is False:
+            return self._uncopied(dtype)
         data = self.numpy()
         return data if dtype is None else data.astype(dtype)
 

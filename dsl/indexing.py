@@ -80,6 +80,15 @@ def _advice(array: Array, key: Any) -> str:
 _ASSIGNED: set[tuple[type[Any], type[Any]]] = set()
 
 
+def rounded(array: Array, value: Any) -> Any:
+    """Return a value to write; NumPy's floats, double by default, as the array's."""
+    dtype = array._spec.dtype
+    is_rounded = dtype.is_float and isinstance(value, np.ndarray)
+    return (
+        value.astype(dtype.numpy) if is_rounded and value.dtype.kind == "f" else value
+    )
+
+
 def assigned(array: Array, value: Any) -> Array:
     """Convert a value to the class of the array into which it is written."""
     cls = type(array)
@@ -89,6 +98,7 @@ def assigned(array: Array, value: Any) -> Array:
     if (cls, kind) in _ASSIGNED:
         return cls(value)
     construct = f"{cls.__name__}[…] = value"
+    value = rounded(array, value)
     spec = promotion.common_spec((array, value), construct)
     if spec.dtype is not array._spec.dtype or spec.outer != array._spec.outer:
         raise ArrayTypeError(

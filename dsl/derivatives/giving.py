@@ -16,7 +16,12 @@ from lumijit.compiler.record import local
 from lumijit.derivatives.gradients import grad, grad_enabled, tracked_leaves
 from lumijit.nested import NestedArray
 from lumijit.pytree import children, is_container, matched
-from lumijit.runtime.errors import ArrayTypeError, DerivativeError, SizeError
+from lumijit.runtime.errors import (
+    ArrayTypeError,
+    DerivativeError,
+    SizeError,
+    check_nesting,
+)
 
 
 def clear_grad(*args: Any) -> None:
@@ -147,12 +152,17 @@ def _pairs(target: Any, source: Any) -> Iterator[tuple[FlatArray, FlatArray]]:
 
 
 def spread(
-    construct: str, target: Any, source: Any, is_wanted: Callable[[Any], bool]
+    construct: str,
+    target: Any,
+    source: Any,
+    is_wanted: Callable[[Any], bool],
+    depth: int = 0,
 ) -> Iterator[tuple[FlatArray, FlatArray]]:
     """Return the flat arrays in a PyTree, each with its gradient of a source.
 
     That is a PyTree of the same structure, or what broadcasts.
     """
+    check_nesting(depth)
     rows: Iterable[tuple[Any, ...]] = ()
     if is_container(target) and is_container(source):
         rows = matched(target, source)
@@ -166,7 +176,7 @@ def spread(
         elif isinstance(target, NestedArray):
             rows = zip(target._items, source._items, strict=True)
     for part, other in rows:
-        yield from spread(construct, part, other, is_wanted)
+        yield from spread(construct, part, other, is_wanted, depth + 1)
 
 
 def _converted(construct: str, cls: Any, source: Any) -> Any:

@@ -20,7 +20,7 @@ def assert_allclose(
     """Raise unless |actual - desired| <= |desired| rtol + atol everywhere.
 
     Args:
-        actual: number, sequence or array.
+        actual: number, sequence or array; sequences as in `allclose`.
         desired: number, sequence or array.
         rtol: relative tolerance, by default that of `allclose`.
         atol: absolute tolerance, by default that of `allclose`.
@@ -34,19 +34,23 @@ def assert_allclose(
     >>> dr.assert_allclose(dr.llvm.Float(1, 2), [1.00001, 2])
     """
     construct = "lumijit.assert_allclose"
-    first, second, rtol, atol = comparable(construct, actual, desired, rtol, atol)
-    wrong = ~np.isclose(first, second, rtol, atol, equal_nan)
-    if not wrong.any():
+    for compared in comparable(construct, actual, desired, rtol, atol):
+        first, second, rtol, atol, path = compared
+        wrong = ~np.isclose(first, second, rtol, atol, equal_nan)
+        if wrong.any():
+            break
+    else:
         return
     with np.errstate(all="ignore"):
         distances = np.abs(first - second)[wrong]
         ratios = distances / np.abs(second)[wrong]
     count = int(wrong.sum())
     at = tuple(int(k) for k in np.argwhere(wrong)[0])
+    place = f" of item {list(path)}" if path else ""
     lines = [
         *([err_msg] if err_msg else []),
         f"Arrays differ by more than rtol={rtol}, atol={atol}",
-        f"Mismatched elements: {count} of {wrong.size}",
+        f"Mismatched elements{place}: {count} of {wrong.size}",
         f"Largest absolute difference: {_largest(distances):.6g}",
         f"Largest relative difference: {_largest(ratios):.6g}",
         f"First at {list(at)}: {first[at]!r} (expected {second[at]!r})",

@@ -139,7 +139,9 @@ def _make(
     shape: Shape,
     value: Any,
     make_node: MakeNode | None = None,
+    within: tuple[type[Any], ...] = (),
 ) -> Any:
+    """Make an instance of a type, which is that of a field of those `within`."""
     if not isinstance(dtype, type):
         raise ArrayTypeError(
             construct,
@@ -161,7 +163,15 @@ def _make(
         made.zero_(check_dimensions(construct, shape)[-1])
         return made
     if struct_fields(dtype) is not None:
-        return _make_struct(construct, dtype, shape, value, make_node)
+        if dtype in within:
+            raise ArrayTypeError(
+                construct,
+                f"objects of {dtype.__name__!r} consist of others without end, as a "
+                "field is of that type",
+                f"declare the field as '{dtype.__name__} | None': it then is None.",
+            )
+        within = (*within, dtype)
+        return _make_struct(construct, dtype, shape, value, make_node, within)
     raise ArrayTypeError(
         construct,
         f"can't make an instance of type {dtype.__name__!r}",
@@ -181,6 +191,7 @@ def _make_struct(
     shape: Shape,
     value: Any,
     make_node: MakeNode | None,
+    within: tuple[type[Any], ...],
 ) -> Any:
     made = {}
     for name, kind in field_types(cls).items():
@@ -189,7 +200,7 @@ def _make_struct(
             or struct_fields(kind) is not None
         )
         if is_supported:
-            made[name] = _make(construct, kind, shape, value, make_node)
+            made[name] = _make(construct, kind, shape, value, make_node, within)
         else:
             made[name] = default_of(kind, construct, name)
     return make_struct(cls, made)

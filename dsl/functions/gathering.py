@@ -264,6 +264,7 @@ def _gather_host(dtype: type[Any], source: Array, index: Any, active: Any) -> An
     """Read from a scalar array: entries at an index array, or one instance."""
     spec = source._spec
     construct = "lumijit.gather"
+    _check_active(active, construct)
     if dtype is python_type(spec.dtype) and not isinstance(index, ArrayBase):
         if not active:
             return dtype(0)
@@ -344,6 +345,7 @@ def host_arguments(
     target: Array, index: Any, active: Any, construct: str
 ) -> tuple[Any, Any]:
     """Convert indices and mask to NumPy; leave out positions beyond the ends."""
+    _check_active(active, construct)
     positions = np.atleast_1d(_as_numpy(index))
     mask = np.atleast_1d(_as_numpy(active)).astype(bool)
     positions, mask = np.broadcast_arrays(positions, mask)
@@ -405,10 +407,19 @@ def _saturated(node: Node) -> Node:
 
 def mask_array(like: ArraySpec, active: Any, construct: str) -> Array:
     """Convert a mask argument to a flat mask of the namespace of `like`."""
+    _check_active(active, construct)
     cls = _flat_class(like, BOOL, construct)
     if active is True and issubclass(cls, FlatArray):
         return wrap_flat(cls, cls._literal(True))
     return _flat_argument(cls, active, "active", construct)
+
+
+def _check_active(active: Any, construct: str) -> None:
+    """Refuse a mode in the place of a mask: as a number, one stands for none."""
+    if isinstance(active, ReduceMode):
+        raise ArrayTypeError(
+            construct, f"'active' is {active}", f"pass it by name: mode={active}."
+        )
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from lumijit.functions.scattering import scatter
 from lumijit.functions.sizes import shape
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import children, is_container, rebuild, tree_map
+from lumijit.pytree import tree_map
+from lumijit.pytree_walks import whole_map
 from lumijit.runtime.errors import ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, TENSOR
@@ -45,15 +46,17 @@ def tile(value: Any, count: int | Sequence[int]) -> Any:
     >>> dr.tile(dr.llvm.Float(1, 2), 2)
     [1, 2, 1, 2]
     """
+    return whole_map(lambda v: _tiled(v, count), value)
+
+
+def _tiled(value: Any, count: Any) -> Any:
     construct = "lumijit.tile"
     if isinstance(value, ArrayBase):
         counts = count if isinstance(count, (list, tuple)) else (count,)
         if value._spec.kind is TENSOR or len(counts) > 1:
             return _as_tensor(value)._tiled(construct, counts)
         (count,) = counts or (1,)
-    elif is_container(value):
-        return rebuild(value, [tile(v, count) for _, v in children(value)])
-    return _spread(construct, value, cast(Any, count), lambda i, n: i % n)
+    return _spread(construct, value, count, lambda i, n: i % n)
 
 
 def repeat(value: Any, count: Any, axis: int | None = None) -> Any:
@@ -75,13 +78,15 @@ def repeat(value: Any, count: Any, axis: int | None = None) -> Any:
     >>> dr.repeat(dr.llvm.Float(1, 2), 2)
     [1, 1, 2, 2]
     """
+    return whole_map(lambda v: _repeated(v, count, axis), value)
+
+
+def _repeated(value: Any, count: Any, axis: int | None) -> Any:
     construct = "lumijit.repeat"
     if isinstance(value, ArrayBase):
         is_plain = axis is None and not isinstance(count, (list, tuple, ArrayBase))
         if not is_plain or value._spec.kind is TENSOR:
             return _as_tensor(value)._repeated(construct, count, axis)
-    elif is_container(value):
-        return rebuild(value, [repeat(v, count, axis) for _, v in children(value)])
     return _spread(construct, value, count, lambda i, n: i // max(count, 1))
 
 

@@ -10,6 +10,7 @@ from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.derive import collectives
+from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
@@ -23,9 +24,11 @@ from lumijit.functions.reductions import (
 )
 from lumijit.functions.repetition import reverse as reversed_
 from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
+from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import children, is_container, rebuild, tree_map
+from lumijit.pytree import flat_map, is_container, tree_map
+from lumijit.pytree_walks import whole_map
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -189,7 +192,7 @@ def block_prefix_reduce(
             return leaf
         check_reducible(op, leaf._spec, construct)
         if isinstance(leaf, NestedArray):
-            return wrap_nested(type(leaf), [scanned(v) for v in leaf])
+            return wrap_nested(type(leaf), [scanned(v) for v in _widened(leaf)])
         return _blocks(construct, op, leaf, block_size, exclusive, reverse)
 
     return tree_map(scanned, value)
@@ -232,6 +235,18 @@ def _blocks(
     node = collectives.block_prefix(op.trace_name, value._node, block, exclusive)
     found = wrap_flat(type(value), node)
     return reversed_(found) if reverse else found
+
+
+def _widened(value: Any) -> Any:
+    """Give all flat arrays of a nested one the same size."""
+    size = width(value)
+
+    def wide(part: Any) -> Any:
+        if not isinstance(part, FlatArray):
+            return part
+        return wrap_flat(type(part), trace.resized(part._node, size))
+
+    return flat_map(wide, value)
 
 
 def _checked_block(construct: str, size: int, block: int) -> int:
@@ -312,9 +327,7 @@ def block_reduce(
     if isinstance(value, ArrayBase) and value._spec.kind is TENSOR:
         return type(value)(block_reduce(op, value.array, block_size, mode))
     if is_container(value):
-        parts = [v for _, v in children(value)]
-        reduced = [block_reduce(op, v, block_size, mode) for v in parts]
-        return rebuild(value, reduced)
+        return whole_map(lambda v: block_reduce(op, v, block_size, mode), value)
     if not isinstance(value, ArrayBase):
         return value
     check_op(op, construct)
@@ -322,7 +335,7 @@ def block_reduce(
     if op is ReduceOp.Identity:
         return value
     if isinstance(value, NestedArray):
-        items = [block_reduce(op, v, block_size, mode) for v in value]
+        items = [block_reduce(op, v, block_size, mode) for v in _widened(value)]
         return wrap_nested(type(value), items)
     block_size = _checked_block(construct, len(value), block_size)
     if not isinstance(value, FlatArray):

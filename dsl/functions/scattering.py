@@ -27,8 +27,10 @@ from lumijit.functions.gathering import (
     host_arguments,
     host_position,
 )
+from lumijit.indexing import rounded
 from lumijit.nested import NestedArray
-from lumijit.pytree import is_container, matched
+from lumijit.pytree import is_container
+from lumijit.pytree_walks import matched_leaves
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.scalar_arrays import HostArray
@@ -216,7 +218,7 @@ def _scatter(
 ) -> None:
     check_mode(mode, construct)
     if is_container(target):
-        for part, other in matched(target, value):
+        for part, other in matched_leaves(target, value):
             _scatter(construct, op, part, other, index, active, mode)
         return
     if isinstance(target, ArrayBase):
@@ -291,11 +293,14 @@ def written(construct: str, target: Array, value: Any) -> Array:
     cls = type(target)
     if type(value) is cls:
         return value
+    value = rounded(target, value)
     spec = promotion.common_spec((target, value), construct)
     if spec.dtype is not target._spec.dtype or spec.outer != target._spec.outer:
         raise ArrayTypeError(
             construct,
-            f"can't write a value of type {type(value).__name__!r} into {cls.__name__}",
+            f"can't write a value of type {type(value).__name__!r} into "
+            f"{cls.__name__}: together, they have {spec.dtype.name} entries and static "
+            f"dimensions {spec.outer}",
             f"convert it to {cls.__name__} first.",
         )
     return cls(value)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterator
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from lumijit.functions.elementwise import abs as abs_
 from lumijit.nested import NestedArray
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
-from lumijit.runtime.errors import ArrayTypeError, SizeError
+from lumijit.runtime.errors import ArrayTypeError, SizeError, check_nesting
 from lumijit.spec import TENSOR, require
 from lumijit.type_traits import float64_array_t
 
@@ -226,7 +227,8 @@ def allclose(
     """Tell whether two values agree within a tolerance: |a - b| <= |b| rtol + atol.
 
     Args:
-        a: number, sequence or array.
+        a: number, sequence or array. Lists, tuples and NumPy's arrays are compared with
+            each other item by item; a number, or a single item, with all.
         b: number, sequence or array.
         rtol: relative tolerance; by default 1e-2 (half), 1e-3 (single) or 1e-5.
         atol: absolute tolerance; by default 1e-2 (half), 1e-5 (single) or 1e-8.
@@ -235,16 +237,22 @@ def allclose(
     Returns:
         A Python bool; evaluates the arrays.
 
+    Raises:
+        SizeError: if shapes can't be combined.
+        ArrayTypeError: for what is no number, and for other tolerances.
+
     >>> import lumijit as dr
     >>> dr.allclose(dr.llvm.Float(1, 2), [1.00001, 2])
     True
     """
     if _are_large(a, b):
-        tolerances = _tolerances(a, b, rtol, atol)
+        tolerances = _tolerances("lumijit.allclose", a, b, rtol, atol)
         if all(map(initialize.is_number, tolerances)):
             return _all_close(a.array, b.array, *tolerances, equal_nan)
-    first, second, rtol, atol = comparable("lumijit.allclose", a, b, rtol, atol)
-    return bool(np.allclose(first, second, rtol, atol, equal_nan))
+    return all(
+        np.allclose(compared.a, compared.b, compared.rtol, compared.atol, equal_nan)
+        for compared in comparable("lumijit.allclose", a, b, rtol, atol)
+    )
 
 
 def _are_large(a: Any, b: Any) -> bool:
@@ -279,25 +287,75 @@ def _all_close(
     return bool(wrap(type(close), reductions.reduce("and", close._node)))
 
 
+class Compared(NamedTuple):
+    """Two arrays of NumPy in double precision, which are parts of what is compared."""
+
+    a: Any
+    b: Any
+    rtol: float
+    atol: float
+    #: Which parts: the index of an item, the index in that, and so on.
+    path: tuple[int, ...]
+
+
 def comparable(
-    construct: str, a: Any, b: Any, rtol: float | None, atol: float | None
-) -> tuple[Any, Any, float, float]:
-    """Return two values in NumPy's double precision, and tolerances."""
-    rtol, atol = _tolerances(a, b, rtol, atol)
-    first, second = _plain(construct, a, b), _plain(construct, b, a)
-    try:
-        first, second = np.broadcast_arrays(first, second)
-    except ValueError:
-        raise SizeError(
-            construct,
-            f"the shapes {first.shape} and {second.shape} can't be combined",
-            "compare arrays of the same shape.",
-        ) from None
-    return first, second, rtol, atol
+    construct: str,
+    a: Any,
+    b: Any,
+    rtol: float | None,
+    atol: float | None,
+    path: tuple[int, ...] = (),
+) -> Iterator[Compared]:
+    """Return what is compared: arrays as wholes, sequences item by item."""
+    check_nesting(len(path))
+    if _are_whole(a, b):
+        tolerances = _tolerances(construct, a, b, rtol, atol)
+        first, second = _plain(construct, a, b), _plain(construct, b, a)
+        try:
+            first, second = np.broadcast_arrays(first, second)
+        except ValueError:
+            raise _different_shapes(construct, first.shape, second.shape) from None
+        yield Compared(first, second, *tolerances, path)
+        return
+    sizes = [len(v) if isinstance(v, _SEQUENCES) else 1 for v in (a, b)]
+    count = max(sizes)
+    if any(size not in (1, count) for size in sizes):
+        raise _different_shapes(construct, *[(size,) for size in sizes])
+    for k in range(count):
+        x, y = (
+            v[k if len(v) > 1 else 0] if isinstance(v, _SEQUENCES) else v
+            for v in (a, b)
+        )
+        yield from comparable(construct, x, y, rtol, atol, (*path, k))
+
+
+_SEQUENCES = (list, tuple, np.ndarray)
+
+
+def _are_whole(a: Any, b: Any) -> bool:
+    """Tell whether two values are compared as NumPy does, and not their items."""
+    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+        return True
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:
+        return True
+    return all(
+        v.ndim < 2
+        if isinstance(v, np.ndarray)
+        else not isinstance(v, _SEQUENCES) or all(map(initialize.is_number, v))
+        for v in (a, b)
+    )
+
+
+def _different_shapes(construct: str, a: Any, b: Any) -> SizeError:
+    return SizeError(
+        construct,
+        f"the shapes {a} and {b} can't be combined",
+        "compare arrays of the same shape.",
+    )
 
 
 def _tolerances(
-    a: Any, b: Any, rtol: float | None, atol: float | None
+    construct: str, a: Any, b: Any, rtol: float | None, atol: float | None
 ) -> tuple[float, float]:
     """Return the tolerances, by default those of the narrower floats."""
     dtypes = [v._spec.dtype for v in (a, b) if isinstance(v, ArrayBase)]
@@ -305,24 +363,37 @@ def _tolerances(
     narrow = min(floats, key=lambda t: t.bits) if floats else FLOAT64
     default_rtol, default_atol = _TOLERANCES.get(narrow, (1e-3, 1e-5))
     rtol = default_rtol if rtol is None else rtol
-    return rtol, default_atol if atol is None else atol
+    atol = default_atol if atol is None else atol
+    for tolerance in (rtol, atol):
+        is_array = isinstance(tolerance, (ArrayBase, np.ndarray))
+        if not is_array and not initialize.is_number(tolerance):
+            raise ArrayTypeError(
+                construct, f"a tolerance is {tolerance!r}", "pass a number."
+            )
+    return rtol, atol
 
 
 def _plain(construct: str, value: Any, other: Any) -> Any:
     """Return a value as NumPy has it; a sequence is what operators take it for."""
     is_array = isinstance(other, ArrayBase) and other._spec.kind is not TENSOR
-    is_sequence = isinstance(value, (list, tuple, np.ndarray))
+    is_sequence = isinstance(value, _SEQUENCES)
     try:
         if is_sequence and is_array and other._spec.outer and _is_real(value):
             value = float64_array_t(type(other))(value)
         data = np.asarray(value)
-        return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
+        kind = data.dtype.kind
+        if kind not in "biufcO" or (kind == "O" and any(v is None for v in data.flat)):
+            raise not_numeric(construct, (value,))
+        return data.astype(np.complex128 if kind == "c" else np.float64)
     except (TypeError, ValueError):
         raise not_numeric(construct, (value,)) from None
 
 
 def _is_real(value: Any) -> bool:
-    return np.asarray(value).dtype.kind != "c"
+    try:
+        return np.asarray(value).dtype.kind != "c"
+    except ValueError:
+        return True  # What is ragged isn't one array.
 
 
 def step(a: Any, b: Any, /) -> Any:

@@ -20,7 +20,8 @@ from lumijit.functions.gathering import gather, rearranged
 from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import children, is_container, rebuild, tree_map
+from lumijit.pytree import is_container, tree_map
+from lumijit.pytree_walks import whole_map
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -321,12 +322,13 @@ def slice(value: Any, index: Any = 0) -> Any:
     >>> dr.slice(dr.llvm.Array2f([1, 2], [3, 4]), 1)
     [2, 4]
     """
-    if isinstance(value, ArrayBase):
-        if value._spec.kind is TENSOR or DYNAMIC not in value._spec.shape:
-            return value
-    elif is_container(value):
-        return rebuild(value, [slice(v, index) for _, v in children(value)])
-    else:
+    return whole_map(lambda v: _sliced(v, index), value)
+
+
+def _sliced(value: Any, index: Any) -> Any:
+    if not isinstance(value, ArrayBase):
+        return value
+    if value._spec.kind is TENSOR or DYNAMIC not in value._spec.shape:
         return value
     if isinstance(index, ArrayBase):
         return gather(type(value), value, index)
@@ -335,4 +337,4 @@ def slice(value: Any, index: Any = 0) -> Any:
         is_single = isinstance(value, FlatArray) and len(value) == 1
         return value[0 if is_single and position >= 0 else position]
     cls = require(value._spec.replaced(backend=SCALAR, is_diff=False), "lumijit.slice")
-    return cls([slice(v, position) for v in value])
+    return cls([_sliced(v, position) for v in value])

@@ -17,7 +17,7 @@ from lumijit.base import ArrayBase
 from lumijit.derivatives.custom import CustomOp, custom
 from lumijit.derivatives.functional import jvp, vjp
 from lumijit.interop.exchange import host_jax, host_torch, package
-from lumijit.pytree import children, is_container, rebuild
+from lumijit.pytree_walks import whole_map
 from lumijit.runtime.dtypes import VALUES
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import LLVM, plain_spec, require
@@ -240,13 +240,6 @@ def _tensor(contents: np.ndarray[Any, Any]) -> Any:
     return tensor_t(require(flat, "lumijit.wrap"))(contents)
 
 
-def _own_map(function: Function, tree: Any) -> Any:
-    """Map the leaves of a PyTree, of which arrays are some."""
-    if isinstance(tree, ArrayBase) or not is_container(tree):
-        return function(tree)
-    return rebuild(tree, [_own_map(function, child) for _, child in children(tree)])
-
-
 def _is_own(value: Any) -> bool:
     return isinstance(value, ArrayBase)
 
@@ -269,7 +262,7 @@ def _call_ours(framework: Any, function: Function, args: Any, kwargs: Any) -> An
             for v in given.found
         ]
         positional, named = given.filled(tensors)
-        found = _Leaves(_own_map, function(*positional, **named), _is_own)
+        found = _Leaves(whole_map, function(*positional, **named), _is_own)
         results[:] = [found]
         return [value for value in found.found if _is_own_float(value)]
 
@@ -317,7 +310,7 @@ def _own_jvp(
 
 
 def _call_theirs(framework: Any, function: Function, args: Any, kwargs: Any) -> Any:
-    given = _Leaves(_own_map, (args, kwargs), _is_own)
+    given = _Leaves(whole_map, (args, kwargs), _is_own)
     results: list[_Leaves] = []
 
     class Operation(CustomOp):

@@ -15,6 +15,7 @@ from lumijit.initialize import is_number
 from lumijit.pytree import children, is_container
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
+from lumijit.spec import TENSOR
 from lumijit.type_traits import expr_t
 
 
@@ -43,7 +44,8 @@ class CoopVec(Composed):
         """Put components together.
 
         Args:
-            args: flat and nested arrays, vectors, numbers, PyTrees of these.
+            args: flat and nested arrays, vectors, numbers, PyTrees of these, tensors,
+                whose rows become components.
 
         Raises:
             ArrayTypeError: for anything else, or if there is no component.
@@ -154,7 +156,10 @@ class CoopVec(Composed):
 
 
 def _components(value: Any) -> Iterator[Any]:
-    """Yield the flat arrays and numbers of a PyTree, in order."""
+    """Yield the flat arrays and numbers of a PyTree, and rows of tensors, in order."""
+    if isinstance(value, ArrayBase) and value._spec.kind is TENSOR:
+        yield from (row.array for row in (value if value.ndim else (value,)))
+        return
     is_flat = isinstance(value, ArrayBase) and not value._spec.outer
     if is_flat or is_number(value):
         yield value

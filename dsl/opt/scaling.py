@@ -116,6 +116,28 @@ class GradScaler:
             self._streak = opaque(uint32_array_t(flat), self._streak)
         return value * self._scale
 
+    def unscale(self, value: Any) -> Any:
+        """Divide gradients by the scale, in single precision at least (as `step`).
+
+        Args:
+            value: array or PyTree.
+
+        Returns:
+            The quotient.
+
+        >>> import lumijit as dr
+        >>> dr.opt.GradScaler(init_scale=8).unscale(dr.llvm.Float(16))
+        [2]
+        """
+        return tree_map(self._unscaled, value) if self._is_enabled else value
+
+    def _unscaled(self, value: Any) -> Any:
+        if not isinstance(value, ArrayBase) or not value._spec.dtype.is_float:
+            return value
+        if value._spec.dtype.bits < 32:
+            value = float32_array_t(type(value))(value)
+        return value / self._scale
+
     def step(self, optimizer: Optimizer) -> None:
         """Take a step along gradients divided by the scale, if all are finite.
 

@@ -9,12 +9,9 @@ objects, is described by a `playback.Recording`.
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Iterator
 from operator import is_
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
@@ -25,6 +22,7 @@ from lumijit.compiler.launch import delivery, evaluate
 from lumijit.control.locations import MISSING, Items, Location
 from lumijit.instances import InstanceArray
 from lumijit.replay.describing import Describer, Owner, UnknownObjectError
+from lumijit.replay.draws import Draws
 from lumijit.replay.inputs import Call, as_inputs, place_of
 from lumijit.replay.numbers import Arithmetic, Number
 from lumijit.replay.playback import (
@@ -143,12 +141,13 @@ class _Recorder:
             self.tape = Tape(memory, self._refuse_reading, self._entry, where)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
-                drawn, gradients = self._random_states(), _gradients()
-                result = self.call.run(values)
-                if self._random_states() != drawn:
+                draws, gradients = Draws(self.places), _gradients()
+                with draws:
+                    result = self.call.run(values)
+                if draws.happened():
                     self.refuse(
-                        "the function draws random numbers of Python or NumPy, which "
-                        "would be the same ones in each replay",
+                        f"{draws.drawer} draws random numbers of Python or NumPy, "
+                        "which would be the same ones in each replay",
                         "use lumijit.rng or PCG32, or pass the numbers as arguments.",
                     )
                 puts, left = self._changes()
@@ -163,19 +162,6 @@ class _Recorder:
             self._check_gradients(gradients)
             recording = None if self.problem else self._description(puts)
         return recording, puts, left
-
-    def _random_states(self) -> list[Any]:
-        """Return the states of the random number generators within reach."""
-        found: list[Any] = [random.getstate(), _comparable(np.random.get_state())]
-        for place in self.places:
-            for value in place.current().values():
-                if isinstance(value, np.random.Generator):
-                    found.append(_comparable(value.bit_generator.state))
-                elif isinstance(value, random.Random):
-                    found.append(value.getstate())
-                elif isinstance(value, np.random.RandomState):
-                    found.append(_comparable(value.get_state()))
-        return found
 
     def _check_foreign(self) -> None:
         """Refuse arrays of which nobody knows where they come from."""
@@ -419,15 +405,6 @@ def _with_owners(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
     is_same = all(map(is_, old, new))
     found = known[id(value)] = value if is_same else pytree.rebuild(value, new)
     return found
-
-
-def _comparable(state: Any) -> Any:
-    """Return the state of a generator of NumPy's as something that `==` compares."""
-    if isinstance(state, np.ndarray):
-        return state.tobytes()
-    if isinstance(state, dict):
-        return {key: _comparable(value) for key, value in state.items()}
-    return tuple(map(_comparable, state)) if isinstance(state, tuple) else state
 
 
 def _gradients() -> dict[int, Any]:

@@ -22,6 +22,7 @@ from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import CUDA, DYNAMIC, ArraySpec, plain_spec, python_type, require
 from lumijit.textures import axes, hardware
 from lumijit.textures.lookup import Channels, Reader, fetch, interpolate
+from lumijit.type_traits import matrix_t
 
 _AXES = "xyz"
 
@@ -270,7 +271,7 @@ class TextureBase:
 
         Returns:
             Value and gradients, see `eval_cubic_grad`, and a list with the matrix of
-            each channel: an `Array22f` or `Array33f`, in one dimension an `Array1f`.
+            each channel: a `Matrix2f` or `Matrix3f`, in one dimension an `Array1f`.
         """
         found = _Lookup(self, pos, active, "eval_cubic_hessian")
         sums = found.sums(partial(axes.cubic, highest=2), 2)
@@ -392,7 +393,7 @@ class _Lookup:
         count = len(self.positions)
         if count == 1:
             return [self._array((1,))(self._masked(h)) for h in sums[self.order(0, 0)]]
-        cls = self._array((count, count))
+        cls = matrix_t(self._array((count,)))
         return [
             cls(
                 *[

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit import llvm
+from lumijit import llvm, scalar
 from lumijit.llvm import ad
 from lumijit.runtime.errors import LumijitError
 
 X = ad.Float(1, 2)
+MODE: Any = dr.ReduceMode.Auto
 # (Checkers would see what is wrong.)
 f: Any = dr
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -44,6 +45,18 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "half a block": (lambda: f.block_sum(X, 1.5), "the block size is 1.5"),
     "half a size": (lambda: f.zeros(ad.Float, 1.5), "a size is 1.5"),
     "a shape that is a slice": (lambda: f.reshape(X, slice(1, 2)), "sequence"),
+    "a mode as a mask": (
+        lambda: f.scatter(X, 1, 0, MODE),
+        "name: mode=ReduceMode.Auto",
+    ),
+    "a mode as a mask of a read": (
+        lambda: f.gather(ad.Float, X, 0, MODE),
+        "'active' is",
+    ),
+    "a mode in scalar": (
+        lambda: f.gather(float, scalar.ArrayXf(1), 0, MODE),
+        "'active' is",
+    ),
     "a lane that is a text": (lambda: f.run_lane(lambda: 1, "a"), "the lane is 'a'"),
 }
 

@@ -124,3 +124,30 @@ def test_nan_times_zero_is_nan(opaque: bool) -> None:
     assert np.isnan((x * zero).numpy()).tolist() == [True, True, False, False]
     assert np.isnan(dr.fma(x, zero, 1).numpy()).tolist() == [True, True, False, False]
     assert not np.signbit((x + zero).numpy()[2])
+
+
+UNCOPIED: list[tuple[Any, Any]] = [
+    (Float(1, 2) + 1, float),
+    (Array3f(1, 2, 3), None),
+    (llvm.Complex2f(1, 2), None),
+    (scalar.Array3f(1, 2, 3), "f8"),
+    (llvm.TensorXf([1, 2]), int),
+]
+
+
+@pytest.mark.skipif(
+    int(np.__version__[0]) < 2, reason="there, 'copy' isn't handed over"
+)
+@pytest.mark.parametrize(("value", "dtype"), UNCOPIED, ids=repr)
+def test_what_numpy_needs_a_copy_of(value: Any, dtype: Any) -> None:
+    with pytest.raises(ValueError, match=r"without a copy|avoid copy"):
+        np.array(value, dtype, copy=False)
+    assert np.array(value, dtype, copy=None).size == np.array(value).size
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("make", [Float, llvm.TensorXf, scalar.ArrayXf])
+def test_what_numpy_needs_no_copy_of(make: Any) -> None:
+    value = make([1, 2])
+    np.asarray(value, **{"copy": False} if int(np.__version__[0]) > 1 else {})[0] = 3
+    assert np.array(value).tolist() == [3, 2]

@@ -21,8 +21,10 @@ THREE: list[Any] = [1, 2]
 THREE.append(THREE)
 BUILD = [Float, Array3f, ArrayXf, TensorXf, Matrix3f, ad.Float]
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "accum_grad": lambda x: dr.accum_grad([x, x], [x, x]),
     "addition": lambda x: Float(1) + x,
     "addition to a tensor": lambda x: TensorXf([1, 2]) + x,
+    "comparison": lambda x: dr.allclose(x, x),
     "copy": dr.copy,
     "detach": dr.detach,
     "dispatch": lambda x: dr.switch(UInt(0, 1), [lambda y: y, lambda y: y], x),
@@ -40,9 +42,13 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "ravel": dr.ravel,
     "scatter": lambda x: dr.scatter(x, Float(1), UInt(0)),
+    "scatter to its like": lambda x: dr.scatter(x, x, UInt(0)),
     "select": lambda x: dr.select(Bool(True), x, x),
+    "repeat": lambda x: dr.repeat(x, 2),
     "sin": dr.sin,
+    "slice": dr.slice,
     "store": lambda x: TensorXf([1, 2]).__setitem__(slice(None), x),
+    "tile": lambda x: dr.tile(x, 2),
 }
 
 

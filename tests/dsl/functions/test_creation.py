@@ -114,6 +114,19 @@ def test_impossible_requests(call, error, match):
         call()
 
 
+class Chain:
+    DRJIT_STRUCT: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize("make", [dr.zeros, dr.empty, dr.alloc_local])
+def test_types_that_consist_of_themselves(make: Any) -> None:
+    Chain.DRJIT_STRUCT = {"x": Float, "rest": Chain | None}
+    assert dr.zeros(Chain, 2).rest is None
+    Chain.DRJIT_STRUCT = {"x": Float, "rest": Chain}
+    with pytest.raises(ArrayTypeError, match=r"declare the field as 'Chain \| None'"):
+        make(Chain, 2)
+
+
 @given(start=st.integers(-50, 50), count=st.integers(0, 40), step=st.integers(-5, 5))
 @settings(max_examples=25, deadline=None)
 def test_arange(start, count, step):
@@ -285,7 +298,16 @@ def test_labels():
     dr.set_label(x=x)
     assert x["a"].label == "x_a"
     assert x["b"][0].y.label == "x_b_0_1"
-    assert (Float(1, 2) + 3).label is None
+    y = Float(1, 2) + 3
+    assert y.label is None
+    y.label = "y"
+    assert y.label == "y"
+    z = Array2f(Float(1, 2) + 3, 1)
+    z.label = "z"
+    assert z.x.label == "z_0"
+    untyped: Any = y
+    with pytest.raises(ArrayTypeError, match="no value and its name"):
+        untyped.label = 3
 
 
 @pytest.mark.parametrize("make", [dr.full, dr.opaque])

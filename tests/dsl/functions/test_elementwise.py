@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -248,6 +248,47 @@ def test_allclose_of_large_tensors():
     for other in (ones, ones + 5, ones + 1e-7):
         is_same = np.allclose(ones.numpy(), other.numpy(), 1e-3, 1e-5)
         assert is_near(ones, dr.opaque(llvm.Float, other[0], 140_000))[7] == 1 + is_same
+
+
+F = llvm.Float
+ITEMS: list[tuple[Any, Any, bool]] = [
+    ([F(1, 2), F(1, 2)], [1, 2], False),
+    ([F(1), F(2)], [1, 2], True),
+    ((F(1, 1), F(2)), [1, 2.0001], True),
+    ([F(1, 2), F(1)], 1, False),
+    ([[1, 2], [1]], [[1, 2], [1]], True),
+    ([[1, 2], [1, 2]], [1, 2], False),
+    ([llvm.Array2f(1, 2), 3], [[1, 2], 3], True),
+    (llvm.Array2f([1, 1], [2, 2]), [F(1, 1), 2], True),
+    (np.ones((2, 2)), np.ones((2, 2)), True),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "is_close"), ITEMS)
+def test_sequences_are_compared_item_by_item(a: Any, b: Any, is_close: bool) -> None:
+    assert dr.allclose(a, b) == is_close
+    if is_close:
+        dr.assert_allclose(a, b)
+    else:
+        with pytest.raises(AssertionError, match=r"of item \[\d\]"):
+            dr.assert_allclose(a, b)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: dr.allclose([F(1), F(2), F(3)], [1, 2]), r"shapes \(3,\) and \(2,\)"),
+        (lambda: dr.allclose(dr.sin, 1), "of type 'function'"),
+        (lambda: dr.allclose(None, 1), "of type 'NoneType'"),
+        (
+            lambda: dr.allclose(1, 1, rtol=cast(Any, dr.abs)),
+            "a tolerance is <function abs",
+        ),
+    ],
+)
+def test_what_cannot_be_compared(call: Any, words: str) -> None:
+    with pytest.raises((ArrayTypeError, SizeError), match=words):
+        call()
 
 
 def test_allclose():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -228,6 +229,18 @@ def test_host_scatter():
 def test_impossible_scatters(call, match):
     with pytest.raises(ArrayTypeError, match=match):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("cls", [Float, llvm.Float16, llvm.Float64])
+def test_floats_of_numpy_are_rounded(cls: type[Any], dtype: str) -> None:
+    x, data = cls(1, 2), np.array([3.5, 4], dtype)
+    dr.scatter(x, data, np.array([1, 0]))
+    assert list(x) == [4, 3.5]
+    x[:] = data
+    assert list(x) == [3.5, 4]
+    with pytest.raises(ArrayTypeError, match="can't write a value of type 'ndarray'"):
+        dr.scatter(UInt(1, 2), data, UInt(0, 1))
 
 
 def test_scatter_inc_hands_out_places():

@@ -119,6 +119,15 @@ def test_blocks(op, block, count, exclusive, reverse, cls):
     np.testing.assert_array_equal(found.numpy(), right)
 
 
+def test_components_of_one_entry_are_as_long_as_others():
+    x = llvm.Array2f([1, 2, 3, 4], 2)
+    assert dr.block_sum(x, 2).numpy().tolist() == [[3, 7], [4, 4]]
+    found = dr.block_prefix_reduce(dr.ReduceOp.Mul, x, 2, exclusive=False)
+    assert found.numpy().tolist() == [[1, 2, 3, 12], [2, 4, 2, 4]]
+    with pytest.raises(SizeError, match="size 1 is no multiple"):
+        dr.block_sum(llvm.Array2f(1, 2), 2)
+
+
 def test_long_blocks_on_several_threads():
     x = random_values(llvm.Int, 6 * 50_000, dr.ReduceOp.Add)
     found = dr.block_prefix_sum(llvm.Int(x), 50_000, exclusive=False)

@@ -34,6 +34,9 @@ def test_components():
         [3, 3],
     ]
     assert dr.width(vec()) == 3
+    rows = nn.CoopVec(llvm.TensorXf(X))
+    assert repr(rows) == repr(vec())
+    assert np.array_equal(entries(rows), X)
     assert not dr.is_array_v(vec())
 
 

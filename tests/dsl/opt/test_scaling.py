@@ -117,7 +117,7 @@ def test_disabled_it_does_nothing():
     scaler = dr.opt.GradScaler(enabled=False)
     opt = dr.opt.SGD(lr=1, params={"x": Float(3)})
     loss = opt["x"] * 1
-    assert scaler.scale(loss) is loss
+    assert scaler.scale(loss) is scaler.unscale(loss) is loss
     dr.backward(loss)
     scaler.step(opt)
     assert opt["x"][0] == 2
@@ -127,6 +127,7 @@ def test_trees_of_losses():
     scaler = dr.opt.GradScaler(init_scale=4)
     scaled = scaler.scale({"a": Float(1), "b": [Float16(2), 3]})
     assert type(scaled["b"][0]) is Float
+    assert repr(scaler.unscale(scaled)) == "{'a': [1], 'b': [[2], 3]}"
     assert (list(scaled["a"]), list(scaled["b"][0]), scaled["b"][1]) == ([4], [8], 3)
 
 

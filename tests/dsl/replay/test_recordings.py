@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +365,34 @@ def test_random_numbers_of_others_are_an_error(draw: Any) -> None:
 
     with pytest.raises(RecordingError, match="draws random numbers of Python or NumPy"):
         f(array(1, 2))
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_random_numbers_of_other_threads_are_theirs(is_own: bool) -> None:
+    is_done = threading.Event()
+
+    def draw() -> None:
+        while not is_done.is_set():
+            random.random()
+
+    @dr.kernel
+    def f(x: Float) -> Any:
+        before = random.getstate()
+        while random.getstate() == before:
+            time.sleep(1e-3)
+        return x * random.random() if is_own else x * 2
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        if is_own:
+            with pytest.raises(RecordingError, match="another thread meanwhile, draws"):
+                f(array(1, 2))
+        else:
+            assert list(f(array(1, 2))) == [2, 4]
+    finally:
+        is_done.set()
+        thread.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")

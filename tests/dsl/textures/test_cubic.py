@@ -53,11 +53,11 @@ def test_types() -> None:
     value, gradients, hessians = texture.eval_cubic_hessian(Array2f(0.3, 0.4))
     assert type(value) is Array2f
     assert [type(g) for g in gradients] == [Array2f] * 2
-    assert [type(h) for h in hessians] == [llvm.Array22f] * 2
+    assert [type(h) for h in hessians] == [llvm.Matrix2f] * 2
     value, _, hessians = make(llvm, texels(3, 1)).eval_cubic_hessian(0.3)
     assert type(value) is type(hessians[0]) is llvm.Array1f
     found = make(scalar, texels(3, 4, 2)).eval_cubic_hessian(scalar.Array2f(0.3, 0.4))
-    assert type(found[2][0]) is scalar.Array22f
+    assert type(found[2][0]) is scalar.Matrix2f
     assert type(found[1][0]) is scalar.Array2f
 
 
