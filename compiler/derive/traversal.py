@@ -10,7 +10,7 @@ outside are added up in memory (`border`), and passed on once the region is over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,8 +107,10 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
 
 
 def depend_on_earlier(found: Iterable[Vertex], serial: int) -> bool:
-    """Tell whether derivatives flow to vertices from some made before a number."""
-    return any(known < serial for known in _collect(found, False, serial))
+    """Tell whether derivatives flow to vertices from tracked ones before a number."""
+    chosen = vertices.selected() or vertices.EVERYTHING
+    reached = _collect(found, False, serial).items()
+    return any(known < serial and vertex in chosen for known, vertex in reached)
 
 
 def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
@@ -166,20 +168,31 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
 
 
 def traverse_between(
-    sources: Iterable[Vertex],
-    results: Iterable[Vertex],
+    sources: Collection[Vertex],
+    results: Collection[Vertex],
     is_forward: bool,
     is_tracked: bool,
 ) -> None:
     """Propagate gradients along all ways from sources to results, and keep the edges.
 
-    Whatever else was enqueued, isolated or has gradients takes no part.
+    Whatever else was enqueued, isolated or has gradients takes no part. All that lies
+    between is tracked with the sources, for derivatives of derivatives.
     """
     ahead = _collect(sources, True, 0)
     start = min(ahead, default=0)
     found = {k: v for k, v in _collect(results, False, start).items() if k in ahead}
-    with isolating(None):
+    ends = {vertex.serial for vertex in (*sources, *results)}
+    inner = [vertex for serial, vertex in found.items() if serial not in ends]
+    before = [vertex.grad for vertex in inner]
+    for vertex in inner:
+        vertex.grad = None
+    chosen = vertices.selected()
+    if chosen is not None:
+        chosen = chosen.altered(inner, True)
+    with isolating(None), vertices.selecting(chosen):
         _run(found, is_forward, Clearing(edges=False), is_tracked)
+    for vertex, grad in zip(inner, before, strict=True):
+        vertex.grad = grad
 
 
 def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:
