@@ -119,16 +119,30 @@ def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
     return [found[serial] for serial in sorted(found)]
 
 
-def enqueue(seeds: list[Vertex], is_forward: bool, construct: str) -> None:
-    """Have the vertices that can be reached from seeds take part in the next pass."""
+def enqueue(
+    seeds: list[Vertex],
+    is_forward: bool,
+    construct: str,
+    is_forward_pass: bool | None = None,
+) -> None:
+    """Have the vertices that can be reached from seeds take part in the next pass.
+
+    Args:
+        seeds: where to begin.
+        is_forward: whether to look for what depends on them, else for the opposite.
+        construct: who asks.
+        is_forward_pass: which way the next pass goes; None: that isn't known.
+    """
     resume()
     isolation = current.get()
-    start = isolation.start if isolation is not None else 0
+    # Forward mode isn't held back.
+    is_held = isolation is not None and is_forward_pass is False
+    start = isolation.start if is_held else 0
     found = _collect(seeds, is_forward, start)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
     else:
-        cleared.refuse_cleared(seeds, found, construct)
+        cleared.refuse_cleared(seeds, found, construct, bool(is_forward_pass))
         _starts.set((*_starts.get(), *seeds))
     queued = _queue.get()
     _queue.set({**queued, **found} if queued else found)
@@ -221,7 +235,7 @@ def _forward(found: Found, clearing: Clearing) -> None:
         if tangents:
             with regions.reopened(vertex.scope):
                 _push(vertex, tangents)
-    sources = {p.serial: p for v in passed for p in v.parents if p.serial in found}
+    sources = {p.serial: p for v in passed for p in _sources(v) if p.serial in found}
     for source in sources.values():
         if clearing.interior if source.inputs else clearing.inputs:
             source.grad = None
@@ -230,6 +244,16 @@ def _forward(found: Found, clearing: Clearing) -> None:
         for vertex in passed:
             if any(p.serial in found for p in vertex.parents):
                 vertex.cut(vertex.serial in sure)
+
+
+def _sources(vertex: Vertex) -> list[Vertex]:
+    """Return what a tangent comes from: of a loop's variable, from before the loop.
+
+    What is a variable there keeps its gradient, as others in the region do.
+    """
+    if not is_argument(vertex):
+        return vertex.parents
+    return [vertex.attr] if vertex.attr.inputs else []
 
 
 def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
