@@ -314,8 +314,10 @@ def _backward(found: Found, clearing: Clearing) -> None:
                     if parent.serial in found:
                         is_outside = border.has(parent)
                         into[k] = (border if is_outside else places).at(parent)
-            elif vertex.inputs and isolation is not None:
-                isolation.postponed[serial] = vertex
+            elif isolation is not None:
+                isolation.has_given = True
+                if vertex.inputs:
+                    isolation.postponed[serial] = vertex
             if not into:
                 vertex.grad = adjoint.complete()
                 continue
