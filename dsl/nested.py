@@ -7,6 +7,7 @@ run item by item; `operators` has a shorter path for the common static case.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -61,6 +62,10 @@ class NestedArray(ArrayBase):
 
     def _copy(self) -> Array:
         return wrap(type(self), [v._copy() for v in self._items])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        """Return another array; copies share its parts where the originals do."""
+        return wrap(type(self), [copy.deepcopy(v, memo) for v in self._items])
 
     def _is_symbolic(self) -> bool:
         return any(v._is_symbolic() for v in self._items)

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from lumijit.compiler.derive.adjoints import Adjoint
 from lumijit.compiler.derive.blocks import Outer
-from lumijit.compiler.derive.isolation import is_argument, outermost, postponed
+from lumijit.compiler.derive.isolation import (
+    is_argument,
+    note_given,
+    outermost,
+    postponed,
+)
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
@@ -64,6 +69,8 @@ class Border:
     def settle(self) -> None:
         """Add what was computed element by element to the sums."""
         place, always = trace.literal(UINT32, 0), trace.make_true(1)
+        if self._outer:
+            note_given()
         for serial, (vertex, outer) in self._outer.items():
             value, total = outer.value, postponed.sums[serial][1]
             if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet, ref
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.ops.structural import CONSUMED, SCATTER
 from lumijit.compiler.ir.vertices import CLEARED, Vertex, new_vertex
 from lumijit.runtime.dtypes import FLOAT32
@@ -81,14 +81,19 @@ def beyond(seeds: Iterable[Vertex], found: dict[int, Vertex]) -> list[Vertex]:
     if not _memories:
         return []
     begin = {vertex.serial for vertex in seeds}
+    cut = [user for v in found.values() for user in _later(v) if user.is_cut]
+    return [v for v in _and_later(cut).values() if not _has_arrived(v, begin)]
+
+
+def _and_later(stack: list[Vertex]) -> dict[int, Vertex]:
+    """Return vertices and all that was computed of them, ever."""
     seen: dict[int, Vertex] = {}
-    stack = [user for v in found.values() for user in _later(v) if user.is_cut]
     while stack:
         vertex = stack.pop()
         if vertex.serial not in seen:
             seen[vertex.serial] = vertex
             stack += _later(vertex)
-    return [v for v in seen.values() if not _has_arrived(v, begin)]
+    return seen
 
 
 def _later(vertex: Vertex) -> Iterator[Vertex]:
@@ -106,6 +111,21 @@ def _later(vertex: Vertex) -> Iterator[Vertex]:
 def _has_arrived(vertex: Vertex, begin: set[int]) -> bool:
     is_known = vertex.is_cut and isinstance(vertex.attr, Vertex)
     return is_known and vertex.grad is not None and begin <= vertex.attr.attr
+
+
+def _is_complete(vertex: Vertex) -> bool:
+    """Tell whether forward mode has got to a cleared vertex from all with gradients."""
+    standing = vertex.attr
+    if vertex.grad is None or not isinstance(standing, Vertex) or not standing.attr:
+        return False
+    entries = [*vertices.variables.values()]
+    for memory in _memories:
+        if memory is not standing:
+            entries += memory.users
+    known = [v for entry in entries if (v := entry()) is not None]
+    begin = standing.attr
+    others = [v for v in known if v.grad is not None and v.serial not in begin]
+    return vertex.serial not in _and_later(others)
 
 
 def note_missed(missed: Iterable[Vertex]) -> None:
@@ -147,7 +167,10 @@ def _lost(construct: str, what: str) -> DerivativeError:
 
 
 def refuse_cleared(
-    seeds: Iterable[Vertex], found: dict[int, Vertex], construct: str
+    seeds: Iterable[Vertex],
+    found: dict[int, Vertex],
+    construct: str,
+    is_to_forward: bool = False,
 ) -> None:
     """Raise if results depend on a value that has been cleared.
 
@@ -158,6 +181,8 @@ def refuse_cleared(
         seeds: the vertices of the results.
         found: all vertices that they depend on.
         construct: who asks.
+        is_to_forward: whether the pass goes forward, and so may begin where an earlier
+            one has arrived.
     """
     if not _has_cut(found):
         return
@@ -166,6 +191,8 @@ def refuse_cleared(
     while stack:
         vertex = stack.pop()
         if vertex.is_cut:
+            if is_to_forward and _is_complete(vertex):
+                continue
             raise _lost(construct, "the argument was computed of")
         if vertex.serial in seen or vertex.serial not in found:
             continue

@@ -39,11 +39,11 @@ def attach(
     Args:
         operation: what computes the derivatives.
         inputs: what it depends on.
-        kept: other nodes that the derivatives may need, and inputs among them.
+        kept: nodes that the derivatives may need, detached.
         outputs: its results, detached.
     """
     step = trace.make(CONSUMED, VOID, 1, (), None)
-    deps = (*inputs, *(trace.detached(node) for node in kept))
+    deps = (*inputs, *kept)
     if vertices.track(step, CUSTOM, deps, (operation, len(inputs))) is None:
         return list(outputs)
     results = []

@@ -31,6 +31,8 @@ class Isolation:
     def __init__(self) -> None:
         self.start = vertices.next_serial()
         self.postponed: Found = {}
+        # Whether anything outside was given a gradient.
+        self.has_given = False
 
 
 class isolated:
@@ -55,6 +57,8 @@ class isolated:
         if not self._when:
             return
         self._during.__exit__(kind, *error)
+        if self._isolation.has_given:
+            note_given()
         if kind is None and self._isolation.postponed:
             go_on(self._isolation.postponed)
 
@@ -97,6 +101,13 @@ def is_earlier(vertex: Vertex) -> bool:
     """Tell whether a vertex lies outside of the control flow that is evaluated."""
     isolation = current.get()
     return isolation is not None and vertex.serial < isolation.start
+
+
+def note_given() -> None:
+    """Note that something outside of the control flow was given a gradient."""
+    isolation = current.get()
+    if isolation is not None:
+        isolation.has_given = True
 
 
 def resume() -> None:

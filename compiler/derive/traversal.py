@@ -10,7 +10,7 @@ outside are added up in memory (`border`), and passed on once the region is over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,8 +107,10 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
 
 
 def depend_on_earlier(found: Iterable[Vertex], serial: int) -> bool:
-    """Tell whether derivatives flow to vertices from some made before a number."""
-    return any(known < serial for known in _collect(found, False, serial))
+    """Tell whether derivatives flow to vertices from tracked ones before a number."""
+    chosen = vertices.selected() or vertices.EVERYTHING
+    reached = _collect(found, False, serial).items()
+    return any(known < serial and vertex in chosen for known, vertex in reached)
 
 
 def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
@@ -117,16 +119,30 @@ def depended_on(seeds: Iterable[Vertex]) -> list[Vertex]:
     return [found[serial] for serial in sorted(found)]
 
 
-def enqueue(seeds: list[Vertex], is_forward: bool, construct: str) -> None:
-    """Have the vertices that can be reached from seeds take part in the next pass."""
+def enqueue(
+    seeds: list[Vertex],
+    is_forward: bool,
+    construct: str,
+    is_forward_pass: bool | None = None,
+) -> None:
+    """Have the vertices that can be reached from seeds take part in the next pass.
+
+    Args:
+        seeds: where to begin.
+        is_forward: whether to look for what depends on them, else for the opposite.
+        construct: who asks.
+        is_forward_pass: which way the next pass goes; None: that isn't known.
+    """
     resume()
     isolation = current.get()
-    start = isolation.start if isolation is not None else 0
+    # Forward mode isn't held back.
+    is_held = isolation is not None and is_forward_pass is False
+    start = isolation.start if is_held else 0
     found = _collect(seeds, is_forward, start)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
     else:
-        cleared.refuse_cleared(seeds, found, construct)
+        cleared.refuse_cleared(seeds, found, construct, bool(is_forward_pass))
         _starts.set((*_starts.get(), *seeds))
     queued = _queue.get()
     _queue.set({**queued, **found} if queued else found)
@@ -166,20 +182,31 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
 
 
 def traverse_between(
-    sources: Iterable[Vertex],
-    results: Iterable[Vertex],
+    sources: Collection[Vertex],
+    results: Collection[Vertex],
     is_forward: bool,
     is_tracked: bool,
 ) -> None:
     """Propagate gradients along all ways from sources to results, and keep the edges.
 
-    Whatever else was enqueued, isolated or has gradients takes no part.
+    Whatever else was enqueued, isolated or has gradients takes no part. All that lies
+    between is tracked with the sources, for derivatives of derivatives.
     """
     ahead = _collect(sources, True, 0)
     start = min(ahead, default=0)
     found = {k: v for k, v in _collect(results, False, start).items() if k in ahead}
-    with isolating(None):
+    ends = {vertex.serial for vertex in (*sources, *results)}
+    inner = [vertex for serial, vertex in found.items() if serial not in ends]
+    before = [vertex.grad for vertex in inner]
+    for vertex in inner:
+        vertex.grad = None
+    chosen = vertices.selected()
+    if chosen is not None:
+        chosen = chosen.altered(inner, True)
+    with isolating(None), vertices.selecting(chosen):
         _run(found, is_forward, Clearing(edges=False), is_tracked)
+    for vertex, grad in zip(inner, before, strict=True):
+        vertex.grad = grad
 
 
 def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:
@@ -208,7 +235,7 @@ def _forward(found: Found, clearing: Clearing) -> None:
         if tangents:
             with regions.reopened(vertex.scope):
                 _push(vertex, tangents)
-    sources = {p.serial: p for v in passed for p in v.parents if p.serial in found}
+    sources = {p.serial: p for v in passed for p in _sources(v) if p.serial in found}
     for source in sources.values():
         if clearing.interior if source.inputs else clearing.inputs:
             source.grad = None
@@ -217,6 +244,16 @@ def _forward(found: Found, clearing: Clearing) -> None:
         for vertex in passed:
             if any(p.serial in found for p in vertex.parents):
                 vertex.cut(vertex.serial in sure)
+
+
+def _sources(vertex: Vertex) -> list[Vertex]:
+    """Return what a tangent comes from: of a loop's variable, from before the loop.
+
+    What is a variable there keeps its gradient, as others in the region do.
+    """
+    if not is_argument(vertex):
+        return vertex.parents
+    return [vertex.attr] if vertex.attr.inputs else []
 
 
 def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
@@ -273,8 +310,10 @@ def _backward(found: Found, clearing: Clearing) -> None:
                     if parent.serial in found:
                         is_outside = border.has(parent)
                         into[k] = (border if is_outside else places).at(parent)
-            elif vertex.inputs and isolation is not None:
-                isolation.postponed[serial] = vertex
+            elif isolation is not None:
+                isolation.has_given = True
+                if vertex.inputs:
+                    isolation.postponed[serial] = vertex
             if not into:
                 with adding:
                     _add_earlier(vertex, adjoint)

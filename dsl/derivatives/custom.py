@@ -6,19 +6,27 @@ import copy
 import inspect
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.derive import custom as derive
 from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.derivatives.giving import spread
 from lumijit.derivatives.gradients import detach, tracked_leaves
+from lumijit.derivatives.kept import (
+    KeptArray,
+    of_the_region,
+    stand_in,
+    standing_for,
+    with_nodes,
+)
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.pytree import flat_map
-from lumijit.runtime.errors import ArrayTypeError, DerivativeError
+from lumijit.runtime.errors import ArrayTypeError, DerivativeError, SizeError
 
 # What functions here return isn't all that they do (see `syntax.meanings`).
 HAS_EFFECTS = True
@@ -160,13 +168,28 @@ class _Run:
         name = self._operation.op.name()
         for leaf, gradient in spread(name, target, value, lambda _: True):
             position = known.get(id(leaf))
-            if position is None:
-                continue
-            node = trace.detached(gradient._node)
-            before = self.after.get(position)
-            self.after[position] = (
-                node if before is None else trace.emit2(ADD, before, node)
+            if position is not None:
+                self._check_size(name, len(leaf), gradient._node.size)
+                self.give(position, gradient._node)
+
+    def _check_size(self, name: str, expected: int, size: int) -> None:
+        if trace.state.scope is ROOT and expected != 1 and size not in (1, expected):
+            what = "a result" if self._is_forward else "an argument"
+            wanted = "out" if self._is_forward else "in"
+            raise SizeError(
+                f"{name}: set_grad_{wanted}",
+                f"the gradient has {size} entries, {what} of eval() {expected}",
+                "pass a gradient of the same size, or of one entry.",
             )
+
+    def give(self, position: int, gradient: Node) -> None:
+        """Add to the gradient of an input or output."""
+        self.is_set = True
+        node = trace.detached(gradient)
+        before = self.after.get(position)
+        self.after[position] = (
+            node if before is None else trace.emit2(ADD, before, node)
+        )
 
 
 def _gradients(value: Any, known: dict[int, int], found: dict[int, Node]) -> Any:
@@ -184,12 +207,26 @@ def _gradients(value: Any, known: dict[int, int], found: dict[int, Node]) -> Any
     return flat_map(gradient, value)
 
 
+_SIGNATURES: WeakKeyDictionary[Any, inspect.Signature] = WeakKeyDictionary()
+
+
+def _signature(method: Any) -> inspect.Signature:
+    """Return a method's signature, which takes a while to find."""
+    function = getattr(method, "__func__", None)
+    found = None if function is None else _SIGNATURES.get(function)
+    if found is None:
+        found = inspect.signature(method)
+        if function is not None:
+            _SIGNATURES[function] = found
+    return found
+
+
 class _Operation:
     """One application of a `CustomOp`: arguments, results, what it has kept."""
 
     def __init__(self, op: CustomOp, args: Any, kwargs: Any) -> None:
         self.op = op
-        self._args = inspect.signature(op.eval).bind(*args, **kwargs)
+        self._args = _signature(op.eval).bind(*args, **kwargs)
         self._args.apply_defaults()
         inner = {k: detach(v) for k, v in self._args.arguments.items()}
         bound = inspect.BoundArguments(self._args.signature, inner)
@@ -199,12 +236,14 @@ class _Operation:
         self.inputs = {id(leaf): k for k, leaf in enumerate(found)}
         outputs = list(flat_leaves([self.result, extra]))
         self.outputs = {id(leaf): k for k, leaf in enumerate(outputs)}
-        self._kept = list(flat_leaves([v for v in vars(op).values() if v is not extra]))
+        own = {k: v for k, v in vars(op).items() if k not in _NO_ATTRIBUTES}
+        self._kept = [KeptArray(leaf) for leaf in flat_leaves(own)]
+        self._reached = [KeptArray(leaf) for leaf in of_the_region(op, self._kept)]
         self._arrays = found
         nodes = derive.attach(
             self,
             [leaf._node for leaf in found],
-            [leaf._node for leaf in self._kept],
+            [known.node for known in (*self._kept, *self._reached)],
             [leaf._node for leaf in outputs],
         )
         # The results proper are other objects, as users may change theirs.
@@ -214,7 +253,7 @@ class _Operation:
 
     def results(self) -> Any:
         """Return what the user gets."""
-        return _with_nodes(self.result, self.nodes)
+        return with_nodes(self.result, self.nodes)
 
     def argument(self, name: str | int) -> Any:
         """Return an argument by name, or one of `*args` by position."""
@@ -249,18 +288,27 @@ class _Operation:
         self, grads: dict[int, Node], kept: Sequence[Node], is_forward: bool
     ) -> dict[int, Node]:
         self._check_first_order()
-        op = self._with_kept(kept)
+        op, variables = self._with_kept(kept, grads)
+        reached = zip(self._reached, kept[len(self._kept) :], strict=True)
         run = op._run = _Run(self, grads, is_forward)
         try:
-            with vertices.selecting(None), isolated() as isolation:
+            with (
+                vertices.selecting(None),
+                isolated() as isolation,
+                standing_for({known.leaf: node for known, node in reached}),
+            ):
                 if is_forward:
                     op.forward()
                 else:
                     op.backward()
         finally:
             op._run = None
-        is_passed_on = isolation is not None and isolation.postponed
-        if not run.is_set and self._arrays and not is_passed_on:
+        if not is_forward:
+            for position, variable in variables.items():
+                if variable.vertex.grad is not None:
+                    run.give(position, variable.vertex.grad)
+        has_given = isolation is not None and isolation.has_given
+        if not run.is_set and self._arrays and not has_given:
             self._check_set(op, is_forward)
         return run.after
 
@@ -289,34 +337,38 @@ class _Operation:
             f"call self.set_grad_{wanted}, with 0 if there is no dependence.",
         )
 
-    def _with_kept(self, kept: Sequence[Node]) -> CustomOp:
+    def _with_kept(
+        self, kept: Sequence[Node], grads: dict[int, Node]
+    ) -> tuple[CustomOp, dict[int, Node]]:
         """Return the operation with what stands for the arrays it has kept.
 
-        These are others where the derivative of a region repeats its code.
+        These are others where the derivative of a region repeats its code. There, and
+        where the program has changed one since, variables stand for implicit inputs:
+        they have and get the gradients. They are returned by position, too.
         """
-        nodes = {
-            id(leaf): node
-            for leaf, node in zip(self._kept, kept, strict=True)
-            if leaf._node is not node
-        }
+        nodes: dict[int, Node] = {}
+        variables: dict[int, Node] = {}
+        for known, node in zip(self._kept, kept, strict=False):
+            key = id(known.leaf)
+            position = self.inputs.get(key)
+            is_input = position is not None
+            if known.is_current(node) and not (is_input and trace.state.scope != ROOT):
+                continue
+            if position is not None:
+                node = variables[position] = stand_in(node, grads)
+                node.vertex.grad = grads.get(position)
+            nodes[key] = node
         if not nodes:
-            return self.op
+            return self.op, variables
         op = copy.copy(self.op)
-        for key, value in vars(self.op).items():
-            if not key.startswith("_"):
-                setattr(op, key, _with_nodes(value, nodes))
-        return op
+        for name, value in vars(self.op).items():
+            if name not in _NO_ATTRIBUTES:
+                setattr(op, name, with_nodes(value, nodes))
+        return op, variables
 
 
-def _with_nodes(value: Any, nodes: dict[int, Node]) -> Any:
-    """Return a PyTree of new arrays, which have other nodes if these are given."""
-
-    def renewed(leaf: Any) -> Any:
-        if not isinstance(leaf, FlatArray):
-            return leaf
-        return wrap(type(leaf), nodes.get(id(leaf), leaf._node))
-
-    return flat_map(renewed, value)
+# Fields of operations that programs know nothing of.
+_NO_ATTRIBUTES = frozenset(vars(CustomOp()))
 
 
 def custom(cls: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:

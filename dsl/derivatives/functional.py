@@ -73,9 +73,14 @@ class Call:
         """Return a value as the caller may see it: tracked only through the caller's
         arrays.
         """
-        if traversal.depend_on_earlier(_vertices(value), self._start):
-            return mapped(value, _same)
-        return detach(value)
+        found = _vertices(value)
+        if not traversal.depend_on_earlier(found, self._start):
+            return detach(value)
+        chosen = vertices.selected()
+        if chosen is not None:
+            for vertex in found:
+                chosen.include(vertex)
+        return mapped(value, _same)
 
     def push(self, tangents: Any) -> Any:
         """Return the derivatives of results, from those of the arguments."""
@@ -89,6 +94,8 @@ class Call:
         own = (self.variables, self.outputs)
         starts, ends = (_vertices(values) for values in own)
         with resume_grad(*own):
+            # The function may have run traversals itself.
+            clear_grad(*own)
             accumulate(source, seeds, _same)
             traversal.traverse_between(starts, ends, is_forward, self._is_tracked)
             found = grad(target)

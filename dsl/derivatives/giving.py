@@ -135,6 +135,8 @@ def accum_grad(target: Any, source: Any) -> None:
 
             border.add_outside(vertex, _fitting(vertex, change))
         else:
+            if isolation.is_earlier(vertex):
+                isolation.note_given()
             _add_gradient(vertex, change, _active(vertex, "lumijit.accum_grad"))
 
 

@@ -199,14 +199,14 @@ def _from(is_forward: bool, construct: str, arg: Any, flags: ADFlag | int) -> No
     chosen = _chosen(construct, flags)
     found = _taking_part(construct, (arg,), chosen, is_forward)
     with starting(construct, found):
-        traversal.enqueue(found, is_forward, construct)
+        traversal.enqueue(found, is_forward, construct, is_forward)
         traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)
 
 
 def _to(is_forward: bool, construct: str, args: Any, flags: ADFlag | int) -> Any:
     chosen = _chosen(construct, flags)
     found = _taking_part(construct, args, chosen, not is_forward)
-    traversal.enqueue(found, not is_forward, construct)
+    traversal.enqueue(found, not is_forward, construct, is_forward)
     traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)
     return grad(args[0]) if len(args) == 1 else tuple(grad(a) for a in args)
 

@@ -9,6 +9,7 @@ and `views`.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -137,6 +138,10 @@ class TensorArray(ArrayBase):
 
     def _copy(self) -> Array:
         return self._of(self._flat._copy(), self._shape)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        """Return another tensor; copies share its entries where the originals do."""
+        return self._of(copy.deepcopy(self._flat, memo), self._shape)
 
     def _transposed(self, axes: Any = None) -> Any:
         return transposed(self, axes)

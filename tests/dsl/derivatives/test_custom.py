@@ -10,7 +10,7 @@ import pytest
 import lumijit as dr
 from lumijit.llvm.ad import Array2f, UInt
 from lumijit.llvm.ad import Float64 as Float
-from lumijit.runtime.errors import ArrayTypeError, DerivativeError
+from lumijit.runtime.errors import ArrayTypeError, DerivativeError, SizeError
 
 
 class Product(dr.CustomOp):
@@ -137,6 +137,129 @@ def test_implicit_inputs_and_outputs() -> None:
     assert weight.grad.numpy().tolist() == [2]
 
 
+class _Plain:
+    """No PyTree."""
+
+
+class HiddenAttribute(dr.CustomOp):
+    def eval(self, x):
+        self._factor = dr.cos(x)
+        return dr.sin(x)
+
+    def backward(self):
+        self.set_grad_in("x", self._factor * self.grad_out())
+
+
+class PlainObject(HiddenAttribute):
+    def eval(self, x):
+        self.kept = _Plain()
+        self.kept.factor = dr.cos(x)
+        return dr.sin(x)
+
+    _factor = property(lambda self: self.kept.factor)
+
+
+class Slot(HiddenAttribute):
+    __slots__ = ("_factor",)
+
+
+def construct(name: str, mode: str, function: Any, x: Any) -> Any:
+    """Call a function in a construct, once for each element."""
+    if name == "none":
+        return function(x)
+    if name == "branch":
+        return dr.if_stmt((x,), x > 0, function, lambda x: x, mode=mode)
+    if name == "call":
+        chosen = dr.zeros(UInt, len(x))
+        return dr.switch(chosen, [function, lambda x: x], x, mode=mode)
+    state = UInt(0), x
+    return dr.while_loop(
+        state, lambda i, x: i < 1, lambda i, x: (i + 1, function(x)), mode=mode
+    )[1]
+
+
+CONSTRUCTS = pytest.mark.parametrize("name", ["none", "branch", "call", "loop"])
+MODES = pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+
+
+@MODES
+@CONSTRUCTS
+@pytest.mark.parametrize("cls", [HiddenAttribute, PlainObject, Slot])
+def test_where_operations_keep_arrays(cls: Any, name: str, mode: str) -> None:
+    (x,) = variables([0.3, 0.8])
+    dr.backward(construct(name, mode, lambda x: dr.custom(cls, x), x))
+    np.testing.assert_allclose(x.grad, np.cos([0.3, 0.8]))
+
+
+@pytest.mark.parametrize("is_derived", [False, True])
+@pytest.mark.parametrize("is_traversing", [False, True])
+@MODES
+@CONSTRUCTS
+def test_implicit_inputs_that_are_kept(
+    name: str, mode: str, is_traversing: bool, is_derived: bool
+) -> None:
+    class Scaled(dr.CustomOp):
+        def eval(self, x):
+            self.x, self.weight = x, weight
+            self.add_input(self.weight)
+            return x * dr.detach(weight)
+
+        def forward(self):
+            self.set_grad_out(self.x * dr.grad(self.weight))
+
+        def backward(self):
+            if is_traversing:
+                dr.backward(self.weight * self.x * self.grad_out())
+            else:
+                dr.accum_grad(self.weight, self.x * self.grad_out())
+
+    def run(x):
+        return dr.custom(Scaled, x)
+
+    for is_forward in (True, False):
+        (variable,) = variables([3, 4])
+        weight = variable * 1 if is_derived else variable
+        x = Float(1, 2)
+        result = construct(name, mode, run, x)
+        if is_forward:
+            dr.forward(variable)
+        else:
+            dr.backward(result)
+        found = result.grad if is_forward else variable.grad
+        assert found.numpy().tolist() == [1, 2]
+
+
+def test_gradients_that_backward_gives_to_others_itself() -> None:
+    class Total(dr.CustomOp):
+        def eval(self, weights, x):
+            self.x = x
+            return dr.sum(weights[0]) * x
+
+        def backward(self):
+            dr.backward(dr.sum(weight) * self.x * self.grad_out())
+
+    (weight,) = variables([1, 2])
+    dr.backward(dr.custom(Total, [weight], Float(1, 2)))
+    assert weight.grad.numpy().tolist() == [3, 3]
+
+
+def test_changes_in_place_after_eval_dont_count() -> None:
+    class Scaled(dr.CustomOp):
+        def eval(self, x, given):
+            self.given = given
+            return x * given["factor"]
+
+        def backward(self):
+            self.set_grad_in("x", self.given["factor"] * self.grad_out())
+
+    (x,) = variables(3)
+    given = {"factor": Float(5)}
+    result = dr.custom(Scaled, x, given)
+    given["factor"] += 1
+    dr.backward(result)
+    assert x.grad == 5
+
+
 def test_mistakes() -> None:
     class Nothing(dr.CustomOp):
         def eval(self, x):
@@ -195,3 +318,27 @@ def test_second_derivatives_are_an_error() -> None:
     x = Float(1, 2)
     with pytest.raises(DerivativeError, match="derivatives of derivatives are tracked"):
         dr.hvp(lambda v: dr.sum(dr.custom(Cube, v)), (x,), (x,))
+
+
+def test_gradients_of_other_sizes() -> None:
+    class Wrong(dr.CustomOp):
+        def eval(self, x):
+            return x + 1
+
+        def forward(self):
+            self.set_grad_out([1, 2, 3])
+
+        def backward(self):
+            self.set_grad_in("x", [1, 2, 3])
+
+    (x,) = variables([1, 2])
+    result = dr.custom(Wrong, x)
+    with pytest.raises(
+        SizeError, match=r"set_grad_in: the gradient has 3.*argument .*2"
+    ):
+        dr.backward(result)
+    result = dr.custom(Wrong, x)
+    with pytest.raises(
+        SizeError, match=r"set_grad_out: the gradient has 3.*result .*2"
+    ):
+        dr.forward(x)

@@ -184,6 +184,37 @@ def test_scopes_of_the_caller() -> None:
         assert pullback(1)[0] == 10
 
 
+def test_traversals_of_the_function_dont_count() -> None:
+    theta = Float64(2)
+    dr.enable_grad(theta)
+
+    def function(x: Any) -> Any:
+        y = x * x
+        dr.backward(theta * y * y, flags=dr.ADFlag.ClearNone)
+        return x * y
+
+    assert list(dr.value_and_grad(function)(Float64(1, 2))[1]) == [3, 12]
+    assert list(dr.jvp(function, (Float64(1, 2),), (1,))[1]) == [3, 12]
+
+
+def test_derivatives_of_derivatives_while_suspended() -> None:
+    def cube(x: Any) -> Any:
+        return dr.sum(x * x * x)
+
+    def gradient(x: Any) -> Any:
+        return dr.value_and_grad(cube)(x)[1]
+
+    x = Float64(1, 2)
+    with dr.suspend_grad():
+        found = [
+            dr.hvp(cube, (x,), (1,))[0],
+            dr.value_and_grad(lambda x: dr.sum(gradient(x)))(x)[1],
+            dr.value_and_grad(lambda x: dr.jvp(cube, (x,), (Float64(1, 1),))[1])(x)[1],
+        ]
+    assert [list(v) for v in found] == [[6, 12]] * 3
+    assert not dr.grad_enabled(found)
+
+
 def test_what_the_caller_enqueued_stays_enqueued() -> None:
     x = Float64(3)
     dr.enable_grad(x)

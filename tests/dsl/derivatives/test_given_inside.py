@@ -245,6 +245,35 @@ def test_forward_mode_goes_on_from_gradients_outside(mode) -> None:
     np.testing.assert_array_equal(out, [28, -64, 108])
 
 
+@BOTH
+@pytest.mark.parametrize("is_state", [True, False])
+@pytest.mark.parametrize("has_arrived", [True, False])
+def test_forward_mode_goes_on_from_what_was_computed_outside(
+    mode, is_state, has_arrived
+) -> None:
+    out = dr.zeros(Float, 3)
+
+    def forward(y):
+        gradient = dr.forward_to(y * y, flags=dr.ADFlag.ClearInterior)
+        dr.scatter_add(out, gradient, dr.arange(UInt, 3))
+
+    for construct in (in_branch, in_loop):
+        x = variable()
+        y = x + 0
+        if has_arrived:
+            dr.forward(x, flags=dr.ADFlag.ClearEdges)
+        else:
+            dr.set_grad(x, 1)
+        out = dr.zeros(Float, 3)
+        if construct is in_loop:
+            in_loop(mode, y, forward, is_state)
+            expected = [4, -8, 12]
+        else:
+            in_branch(mode, y, forward)
+            expected = [2, 0, 6]
+        np.testing.assert_array_equal(out, expected)
+
+
 def test_forward_mode_does_not_miss_what_was_added_inside() -> None:
     def forward(x):
         y = x * x

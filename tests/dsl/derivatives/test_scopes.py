@@ -167,6 +167,11 @@ def test_isolate_doesnt_hold_forward_mode_back() -> None:
         z = y * 2
         dr.forward(x)
         assert z.grad == 12
+    (x,) = variables(3)
+    y = x * x
+    dr.set_grad(x, 1)
+    with dr.isolate_grad():
+        assert dr.forward_to(y * y) == 4 * 27
 
 
 def test_nested_isolation() -> None:
@@ -275,6 +280,37 @@ def test_traversing_what_was_cleared_is_an_error() -> None:
     dr.backward(y)
     with pytest.raises(DerivativeError, match="an earlier traversal has gone along"):
         dr.backward(y)
+
+
+def test_forward_mode_goes_on_from_where_it_has_arrived() -> None:
+    x, w = variables(3, 5)
+    y = x * w
+    z = y * 2
+    dr.forward(x, ADFlag.ClearEdges)
+    assert dr.forward_to(z * z) == 2 * 30 * 10
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_forward_mode_must_have_arrived_from_all(is_first: bool) -> None:
+    x, w = variables(3, 5)
+    y = x * w
+    dr.forward(x, ADFlag.ClearEdges)
+    if is_first:
+        dr.set_grad(w, 1)
+    else:
+        y = y * w
+        dr.forward(w, ADFlag.ClearEdges)
+    with pytest.raises(DerivativeError, match="an earlier traversal has gone along"):
+        dr.forward_to(y * 2)
+
+
+def test_reverse_mode_leaves_no_beginning_for_forward_mode() -> None:
+    (x,) = variables(3)
+    y = x * x
+    dr.backward(y, ADFlag.ClearEdges)
+    assert y.grad == 1
+    with pytest.raises(DerivativeError, match="an earlier traversal has gone along"):
+        dr.forward_to(y * 2)
 
 
 def test_flags_of_gradients() -> None:

@@ -12,7 +12,16 @@ import pytest
 import lumijit as dr
 from lumijit.llvm import Float as Detached
 from lumijit.llvm import ad
-from lumijit.llvm.ad import Array3f, Float, Float16, Float64, TensorXf, UInt32
+from lumijit.llvm.ad import (
+    Array2f,
+    Array3f,
+    Float,
+    Float16,
+    Float64,
+    Matrix2f,
+    TensorXf,
+    UInt32,
+)
 from lumijit.runtime.errors import (
     ArrayTypeError,
     ArrayValueError,
@@ -357,3 +366,15 @@ def test_copies_go_their_own_ways(name):
     np.testing.assert_allclose(one["x"], other["x"], rtol=1e-5)
     descend(one)
     assert not np.allclose(one["x"], other["x"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "value", [Float(1), Array2f(1, 2), Matrix2f(1, 2, 3, 4), TensorXf([1, 2], (2, 1))]
+)
+def test_copied_parameters_take_steps(value):
+    original = dr.opt.SGD(lr=0.25, params={"p": value})
+    optimizer = copy.deepcopy(original)
+    dr.backward(dr.sum(optimizer["p"] * 2, axis=None))
+    optimizer.step()
+    np.testing.assert_allclose(optimizer["p"], np.array(value) - 0.5)
+    np.testing.assert_allclose(original["p"], value)
