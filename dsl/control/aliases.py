@@ -8,6 +8,7 @@ that get different ones would see each other's changes in the first iteration on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -122,12 +123,15 @@ def _check_parting(
 ) -> None:
     """Refuse names that share an array in some iterations only, and see its changes."""
     places = {id(given.leaves[k]): k for k in changed}
+    # Names that exchange arrays share none, in no iteration.
+    ends = Counter(map(id, after.leaves))
     for k in args:
         array = own.leaves[k]
         others = [j for j in args if j != k and own.leaves[j] is array]
         if k not in changed:
             others = [j for j in others if j in changed]
-        later = places.get(id(after.leaves[k]), k)
+        end = id(after.leaves[k])
+        later = places.get(end, k) if ends[end] > 1 else k
         if later != k:
             others.append(later)
         is_used = bool(others) and (k in changed or id(args[k]) in read())

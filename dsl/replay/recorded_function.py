@@ -68,7 +68,7 @@ class Kernel(Recordings, Generic[P, R]):
 
     def __reduce__(self) -> str:
         """Pickle it by its name, as functions are; a copy is the kernel itself."""
-        return self.__qualname__  # type: ignore[no-any-return]
+        return self.function.__qualname__
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {self.n_cached_recordings} recordings>"

@@ -64,10 +64,12 @@ class NativeWriter:
                 result += self._node(node, bound)
                 continue
             rest = nodes[index + 1 :]
-            is_branch = finish is not None and isinstance(node, If)
-            if is_branch and not (rest and _nests(node)):
-                # Where it is split, nothing follows or only what follows: no flag
-                # needs testing.
+            if (
+                finish is not None
+                and isinstance(node, If)
+                and not (rest and _nests(node))
+            ):
+                # It is known where it is split: no flag needs testing.
                 result += self._branch(node, bound, (rest, finish))
                 continue
             result += self._node(node, bound)

@@ -378,6 +378,8 @@ def test_bool_conversion():
     for value in (llvm.Bool(True, False), llvm.Float(1), llvm.Array3b(True)):
         with pytest.raises(ArrayTypeError, match="only flat masks of one entry"):
             bool(value)
+    with pytest.raises(ArrayTypeError, match=r"Fix: .*'x in \(a, b\)'"):
+        assert llvm.Int(1, 2) in (1, 5)
 
 
 def test_numpy_round_trip():

@@ -299,7 +299,7 @@ def headers_of_inner_functions(x, y):
     def g(z, w=7 if x > 2 and x < 4 else z0, *, k=2 if not x > 3 else 5):
         return 2 * z + k + w
 
-    class Held(dict if 0 < 1 < 2 else list, **{}):
+    class Held(dict if 0 < 1 < 2 else list):  # type: ignore[misc]
         pass
 
     adders = [lambda z, s=(step if x > step else 1): z + s for step in (1, 2)]

@@ -404,8 +404,8 @@ def jump_in_a_plain_branch_beside_nested_jumps(x, y):
 
 @program
 def jump_in_a_plain_branch_beside_a_loop(x, y):
+    z = y
     if not NEVER:
-        z = y
         for i in range(x):
             if i == 3:
                 return -i
@@ -492,7 +492,7 @@ def every_path_returns_a_tuple(x, y):
 def jump_in_a_block_that_swallows_exceptions(x, y):
     if x is not None:
         with contextlib.suppress(KeyError):
-            return {}[0]
+            return {1: y}[0]
     if x > 3:
         return x
     return y

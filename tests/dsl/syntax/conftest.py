@@ -4,8 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from lumijit.control import install
 from lumijit.syntax import targets
 from tests.dsl.syntax.fake_control import Control
+
+# It must not aim it at the real ones later.
+assert install
 
 
 @pytest.fixture(autouse=True)
