@@ -17,7 +17,7 @@ from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.derivatives.giving import spread
 from lumijit.derivatives.gradients import detach, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
-from lumijit.pytree import flat_map
+from lumijit.pytree_walks import flat_map
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
 
 # What functions here return isn't all that they do (see `syntax.meanings`).
