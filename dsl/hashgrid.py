@@ -11,6 +11,7 @@ import math
 from itertools import product
 from typing import Any, ClassVar
 
+from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.derivatives.gradients import replace_grad
 from lumijit.functions.elementwise import floor
@@ -99,22 +100,27 @@ class HashEncoding:
         )
         self.hashmap_size = self._at_least("hashmap_size", hashmap_size, 1)
         self.base_resolution = self._at_least("base_resolution", base_resolution, 2)
-        self.per_level_scale = self._at_least("per_level_scale", per_level_scale, 1)
+        self.per_level_scale = self._checked("per_level_scale", per_level_scale, 1)
         self.align_corners = align_corners
         self.torchngp_compat = torchngp_compat
         self.smooth_weight_gradients = smooth_weight_gradients
         self.smooth_weight_lambda = smooth_weight_lambda
         self.init_scale = init_scale
         self._offsets = [0]
-        for level in range(n_levels):
+        for level in range(self.n_levels):
             self._offsets.append(self._offsets[-1] + self._vertices(level))
         drawn = (rng or make_rng(seed=_SEED)).uniform(
             self.dtype, self.n_params, -init_scale, init_scale
         )
         self.data = drawn
 
-    def _at_least(self, name: str, value: Any, least: int) -> Any:
-        if value < least:
+    def _at_least(self, name: str, value: Any, least: int) -> int:
+        number = initialize.whole_number(self._name, name, value)
+        return int(self._checked(name, number, least))
+
+    def _checked(self, name: str, value: Any, least: int) -> Any:
+        value = initialize.real_number(self._name, name, value)
+        if not least <= value < math.inf:
             raise ArrayValueError(
                 self._name, f"{name} is {value} (expected {least} or more)", "raise it."
             )

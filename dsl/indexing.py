@@ -67,7 +67,8 @@ def _bad_key(array: Array, key: Any) -> ArrayTypeError:
 
 def _advice(array: Array, key: Any) -> str:
     """Tell how to convert what other libraries take as an index."""
-    entry = next(iter(key), None) if isinstance(key, (list, np.ndarray)) else None
+    is_listed = isinstance(key, (list, np.ndarray)) and np.ndim(key) > 0
+    entry = next(iter(key), None) if is_listed else None
     dtype = BOOL if isinstance(entry, (bool, np.bool_)) else INT32
     if dtype is INT32 and not _is_integer(entry):
         return "use integers, slices, arrays of integers or, to assign, masks."

@@ -50,6 +50,18 @@ def whole_number(construct: str, name: str, value: Any) -> int:
         ) from None
 
 
+def real_number(construct: str, name: str, value: Any) -> Any:
+    """Return an argument that is a number, also a recorded one, or raise."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            return value if is_number(value) else float(value)
+    except (TypeError, ValueError):
+        pass
+    raise ArrayTypeError(
+        construct, f"{name} is {value!r} (expected a number)", "pass a float."
+    )
+
+
 def items_of(construct: str, values: Any) -> list[Any]:
     """Return the items of a sequence, or raise."""
     try:
@@ -86,11 +98,14 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
             value = value.exact()
     kind = value.__class__
     if kind not in _PLAIN and not issubclass(kind, (int, float)):
+        is_array = offers_array(value)
         raise ArrayTypeError(
             construct,
             f"can't make a {dtype.name} entry of a value of type "
             f"{type(value).__name__!r}",
-            "pass numbers, sequences of numbers or arrays.",
+            "pass a number; the constructors of array types take arrays."
+            if is_array
+            else "pass numbers, sequences of numbers or arrays.",
         )
     if dtype.is_bool:
         return bool(value)

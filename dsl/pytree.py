@@ -15,7 +15,7 @@ from typing import Any
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayTypeError, check_nesting
-from lumijit.undeclared import bring
+from lumijit.undeclared import bring, check_fields
 
 Key = Any
 
@@ -91,7 +91,11 @@ class _Structs(Kind):
         return tuple(self.cls.DRJIT_STRUCT)
 
     def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
-        return [getattr(value, name) for name in keys]
+        try:
+            return [getattr(value, name) for name in keys]
+        except AttributeError:
+            check_fields(value, keys)
+            raise
 
     def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
         try:
@@ -406,12 +410,6 @@ class Parts:
         parts = iter(self.outline), iter(self.containers), iter(leaves)
         flags = repeat(False) if kept is None else iter(kept)
         return tuple(_together(len(self.values), *parts, flags, {}))
-
-
-def flat_map(function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to each leaf, where nested arrays consist of flat ones."""
-    parts = Parts((value,))
-    return parts.together(map(function, parts.leaves))[0]
 
 
 def _nodes(

@@ -1,4 +1,4 @@
-"""Walks through PyTrees that take tensors as leaves, or several trees at a time.
+"""Walks through PyTrees with other leaves than arrays, or several trees at a time.
 
 Plain Python, whose recursion ends in an error where a container is in itself.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lumijit.base import ArrayBase
-from lumijit.pytree import children, is_container, matched, rebuild
+from lumijit.pytree import Parts, children, is_container, matched, rebuild
 
 
 def whole_map(function: Callable[[Any], Any], value: Any) -> Any:
@@ -21,6 +21,12 @@ def whole_map(function: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, ArrayBase) or not is_container(value):
         return function(value)
     return rebuild(value, [whole_map(function, part) for _, part in children(value)])
+
+
+def flat_map(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to each leaf, where nested arrays consist of flat ones."""
+    parts = Parts((value,))
+    return parts.together(map(function, parts.leaves))[0]
 
 
 def matched_leaves(value: Any, *others: Any) -> Iterator[tuple[Any, ...]]:

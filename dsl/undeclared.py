@@ -16,6 +16,7 @@ from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.effects import wrap
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
+from lumijit.runtime.errors import ArrayAttributeError
 
 
 @cache
@@ -48,6 +49,18 @@ def bring(result: Any, like: Any, fields: Collection[str]) -> None:
     """Give an object what another one has besides its fields."""
     for name, item in undeclared(like, fields).items():
         object.__setattr__(result, name, _own(item))
+
+
+def check_fields(value: Any, fields: Collection[str]) -> None:
+    """Raise if an object lacks one of its class's fields."""
+    for name in fields:
+        if not hasattr(value, name):
+            raise ArrayAttributeError(
+                "PyTree",
+                f"an object of class {type(value).__name__!r} has no attribute "
+                f"{name!r}, which is one of its fields",
+                "assign it, or don't declare it (in DRJIT_STRUCT or the dataclass).",
+            )
 
 
 def differs(before: Any, after: Any) -> bool:

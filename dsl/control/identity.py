@@ -18,7 +18,8 @@ from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.control.state import is_array
 from lumijit.functions.selection import select
-from lumijit.pytree import Parts, flat_map
+from lumijit.pytree import Parts
+from lumijit.pytree_walks import flat_map
 from lumijit.runtime.errors import StateError
 from lumijit.undeclared import slots_of
 

@@ -6,7 +6,7 @@ the trace, and how buffers get through loops and branches, in `compiler.record.l
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import local_types
@@ -220,6 +220,14 @@ class Local(Generic[T]):
     def __deepcopy__(self, memo: Any) -> Local[T]:
         """Return an independent copy."""
         return Local(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled."""
+        raise ArrayTypeError(
+            "Local",
+            "a local buffer can't be pickled: its contents belong to one computation",
+            "pickle arrays read from it.",
+        )
 
     def _copy(self) -> Local[T]:
         """Serve `lumijit.copy`."""

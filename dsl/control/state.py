@@ -24,7 +24,8 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.nested import NestedArray
-from lumijit.pytree import Parts, flat_map, kind_of
+from lumijit.pytree import Parts, kind_of
+from lumijit.pytree_walks import flat_map
 from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,

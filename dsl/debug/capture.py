@@ -26,7 +26,8 @@ from lumijit.compiler.launch import delivery
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import memory, writes
 from lumijit.debug.template import THREAD_ID
-from lumijit.pytree import Parts, children, flat_map, is_container, rebuild
+from lumijit.pytree import Parts, children, is_container, rebuild
+from lumijit.pytree_walks import flat_map
 from lumijit.runtime import recorders
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import warn

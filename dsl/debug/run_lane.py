@@ -21,7 +21,8 @@ from lumijit.compiler.record.lane import Lane, start, stop
 from lumijit.control.locations import MISSING, Items, Members
 from lumijit.control.reachability import WHOLE, Reach
 from lumijit.control.state import is_array
-from lumijit.pytree import Parts, flat_map
+from lumijit.pytree import Parts
+from lumijit.pytree_walks import flat_map
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import (

@@ -25,7 +25,7 @@ from lumijit.derivatives.kept import (
     with_nodes,
 )
 from lumijit.functions.evaluation import flat_leaves
-from lumijit.pytree import flat_map
+from lumijit.pytree_walks import flat_map
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError, SizeError
 
 # What functions here return isn't all that they do (see `syntax.meanings`).

@@ -141,6 +141,7 @@ def jvp(
     >>> dr.jvp(lambda x, y: x * y, (Float(2), Float(3)), (1, 10))
     ([6], [23])
     """
+    _check_sequences("lumijit.jvp", primals, tangents)
     if len(primals) != len(tangents):
         raise ArrayTypeError(
             "lumijit.jvp",
@@ -149,6 +150,18 @@ def jvp(
         )
     call = Call("lumijit.jvp", function, primals)
     return call.value, call.push(tuple(tangents))
+
+
+def _check_sequences(construct: str, primals: Any, tangents: Any) -> None:
+    """Refuse a single argument, or its derivative, in the place of a sequence."""
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (list, tuple)):
+            raise ArrayTypeError(
+                construct,
+                f"{name!r} has type {type(given).__name__!r} (expected a tuple with "
+                "an item for each argument)",
+                f"pass ({name[:-1]},).",
+            )
 
 
 def vjp(function: Function, *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -268,6 +281,7 @@ def hvp(
     >>> dr.hvp(lambda x: dr.sum(x * x * x), (Float(1, 2),), (Float(1, 10),))
     ([6, 120],)
     """
+    _check_sequences("lumijit.hvp", primals, tangents)
     gradient = value_and_grad(function, range(len(primals)))
     product: tuple[Any, ...]
     _, product = jvp(lambda *args: gradient(*args)[1], primals, tangents)

@@ -21,6 +21,7 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.derivatives.functional import Call
 from lumijit.derivatives.gradients import detach, mapped, tracked_leaves
+from lumijit.initialize import check_callable
 from lumijit.pytree import tree_leaves, tree_map
 from lumijit.runtime.config import JitFlag, flags, scoped_set_flag
 from lumijit.runtime.dtypes import FLOAT64
@@ -85,6 +86,7 @@ def gradcheck(
     >>> dr.gradcheck(lambda x, y: dr.sum(dr.sin(x) * y), Float(1, 2), Float(3))
     True
     """
+    check_callable("lumijit.gradcheck", "the function", function)
     variables = tuple(tree_map(_in_double, value) for value in inputs)
     if not list(tracked_leaves(variables)):
         raise ArrayTypeError(

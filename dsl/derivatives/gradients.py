@@ -19,6 +19,7 @@ from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
+from lumijit.runtime.errors import SizeError
 from lumijit.type_traits import detached_t
 
 
@@ -247,6 +248,12 @@ def relative_grad(x: Any) -> Any:
 
 def _replaced(value: Any, source: Any) -> Any:
     if isinstance(value, NestedArray):
+        if len(value) != len(source):
+            raise SizeError(
+                "lumijit.replace_grad",
+                f"the arrays have {len(value)} and {len(source)} components",
+                "pass arrays of the same number of components.",
+            )
         pairs = zip(value._items, source._items, strict=True)
         return wrap_nested(type(value), [_replaced(a, b) for a, b in pairs])
     if not isinstance(value, FlatArray):

@@ -69,6 +69,19 @@ def not_numeric(construct: str, args: tuple[Any, ...]) -> ArrayTypeError:
     )
 
 
+def check_numeric(construct: str, *args: Any) -> None:
+    """Refuse arguments that are neither arrays, of any library, nor numbers."""
+    for arg in args:
+        is_numeric = (
+            isinstance(arg, (ArrayBase, Composed))
+            or initialize.is_number(arg)
+            or initialize.is_complex(arg)
+            or initialize.offers_array(arg)
+        )
+        if not is_numeric:
+            raise not_numeric(construct, (arg,))
+
+
 def on_numbers(op: Op, construct: str, *args: Any) -> Any:
     """Evaluate an operation on Python numbers."""
     for arg in args:

@@ -148,7 +148,7 @@ def _make(
             f"the dtype is {dtype!r}",
             "pass a type, such as lumijit.llvm.Float.",
         )
-    if issubclass(dtype, ArrayBase):
+    if issubclass(dtype, ArrayBase) and hasattr(dtype, "_spec"):
         sizes = array_sizes(construct, dtype, shape)
 
         def default(entry: DType, size: int, value: Any) -> Node:

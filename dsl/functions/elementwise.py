@@ -11,6 +11,7 @@ from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.apply import (
     apply,
     by_parts,
+    check_numeric,
     not_numeric,
     promoted,
     unary_function,
@@ -210,8 +211,7 @@ def lerp(a: Any, b: Any, t: Any) -> Array:
     >>> dr.lerp(1.0, 3.0, dr.llvm.Float(0, 0.5, 1))
     [1, 2, 3]
     """
-    if isinstance(a, (list, tuple)):
-        raise not_numeric("lumijit.lerp", (a,))
+    check_numeric("lumijit.lerp", a, b, t)
     if not any(isinstance(v, ArrayBase) for v in (a, b, t)):
         a = float(a) if initialize.is_number(a) else a
     elif isinstance(a, ArrayBase) and not a._spec.dtype.is_float:

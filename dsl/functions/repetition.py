@@ -22,7 +22,7 @@ from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import tree_map
 from lumijit.pytree_walks import whole_map
-from lumijit.runtime.errors import ArrayValueError, SizeError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, TENSOR
 from lumijit.type_traits import tensor_t
@@ -104,6 +104,7 @@ def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
         return value
     if DYNAMIC not in value._spec.shape:
         return value
+    trace.check_size(len(value) * count, construct)
     if isinstance(value, NestedArray):
         items = [_spread(construct, v, count, position) for v in value]
         return wrap_nested(type(value), items)
@@ -149,6 +150,12 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Any:
         )
     parts = promotion.promote(construct, *arrays)
     first = parts[0]
+    if not isinstance(first, ArrayBase):
+        raise ArrayTypeError(
+            construct,
+            f"the items are of type {type(first).__name__!r} (expected arrays)",
+            "pass a list of arrays, or of lists.",
+        )
     if isinstance(first, NestedArray):
         wide = [_widened(p, shape(p)[-1]) for p in parts]
         items = [concat([p[k] for p in wide]) for k in range(len(first))]

@@ -27,8 +27,8 @@ from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
 from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
-from lumijit.pytree import flat_map, is_container, tree_map
-from lumijit.pytree_walks import whole_map
+from lumijit.pytree import is_container, tree_map
+from lumijit.pytree_walks import flat_map, whole_map
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,

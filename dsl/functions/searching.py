@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.functions.elementwise import minimum
 from lumijit.functions.selection import select
-from lumijit.runtime.errors import ArrayValueError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.type_traits import uint32_array_t
 
 
@@ -56,6 +58,12 @@ def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
     for _ in range((last - first).bit_length()):
         middle = minimum((low + high) >> 1, last - 1)
         holds = pred(middle)
+        if not isinstance(holds, (bool, np.bool_, ArrayBase)):
+            raise ArrayTypeError(
+                construct,
+                f"the predicate returns {holds!r} (expected a mask or a bool)",
+                "return a comparison from it.",
+            )
         if isinstance(holds, ArrayBase) and not isinstance(low, ArrayBase):
             index_type = uint32_array_t(type(holds))
             low, high, middle = map(index_type, (low, high, middle))

@@ -13,9 +13,16 @@ from lumijit import initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import mathematics as ma
-from lumijit.functions.apply import apply, by_parts, promoted, unary_function
+from lumijit.functions.apply import (
+    apply,
+    by_parts,
+    check_numeric,
+    promoted,
+    unary_function,
+)
 from lumijit.functions.elementwise import fma, maximum, minimum, rcp, sqrt
 from lumijit.functions.selection import isinf, isnan, select
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import MATRIX
 
 sin = unary_function(
@@ -186,6 +193,12 @@ def power(base: Any, exponent: Any, /) -> Array:
     is_whole = isinstance(exponent, int) or (
         isinstance(exponent, float) and exponent.is_integer()
     )
+    if is_whole and exponent < 0 and not base._spec.dtype.is_float:
+        raise ArrayTypeError(
+            "lumijit.power",
+            f"the exponent {exponent} of integers is negative",
+            "convert the base to floats first.",
+        )
     if is_whole and abs(exponent) <= _LONGEST_CHAIN:
         return _whole_power(base, int(exponent))
     if _is_matrix(base):
@@ -258,6 +271,7 @@ def safe_sqrt(arg: Any, /) -> Array:
     >>> dr.safe_sqrt(-1.0)
     0.0
     """
+    check_numeric("lumijit.safe_sqrt", arg)
     if _is_matrix(arg):
         return type(arg)(safe_sqrt(arg.array))
     # At the ends, too, the derivative is that of the constant: 0, not infinity.
@@ -277,6 +291,7 @@ def safe_asin(arg: Any, /) -> Array:
     >>> dr.safe_asin(2.0)
     1.5707963267948966
     """
+    check_numeric("lumijit.safe_asin", arg)
     if _is_matrix(arg):
         return type(arg)(safe_asin(arg.array))
     return asin(_within(arg, -1.0, 1.0))
@@ -295,6 +310,7 @@ def safe_acos(arg: Any, /) -> Array:
     >>> dr.safe_acos(2.0)
     0.0
     """
+    check_numeric("lumijit.safe_acos", arg)
     if _is_matrix(arg):
         return type(arg)(safe_acos(arg.array))
     return acos(_within(arg, -1.0, 1.0))
@@ -332,6 +348,7 @@ def rad2deg(arg: Any, /) -> Array:
     >>> dr.rad2deg(dr.pi)
     180.0
     """
+    check_numeric("lumijit.rad2deg", arg)
     return arg * (180.0 / math.pi)
 
 
@@ -348,4 +365,5 @@ def deg2rad(arg: Any, /) -> Array:
     >>> dr.deg2rad(180.0)
     3.141592653589793
     """
+    check_numeric("lumijit.deg2rad", arg)
     return arg * (math.pi / 180.0)

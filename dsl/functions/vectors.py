@@ -12,7 +12,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.functions.apply import apply, not_numeric, promoted
+from lumijit.functions.apply import apply, check_numeric, not_numeric, promoted
 from lumijit.functions.axes import Axis
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import fma, minimum, rsqrt, sqrt, square
@@ -61,6 +61,7 @@ def dot(a: Any, b: Any, /) -> Any:
     if initialize.is_number(a) and initialize.is_number(b):
         return a * b
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        check_numeric("lumijit.dot", *a, *b)
         return _dot_any(a, b)
     raise not_numeric("lumijit.dot", (a, b))
 

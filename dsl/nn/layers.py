@@ -11,6 +11,7 @@ from lumijit.functions.elementwise import maximum
 from lumijit.functions.elementwise import round as round_
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import cos, exp, exp2, sin, tanh
+from lumijit.initialize import real_number, whole_number
 from lumijit.nn.modules import Module
 from lumijit.nn.vectors import CoopVec
 from lumijit.random.generator import Generator
@@ -134,10 +135,10 @@ class _Encoding(Module):
 
     def __init__(self, octaves: int = 0, shift: float = 0) -> None:
         """Note how many octaves there are, and by what part of a period each moves."""
-        if octaves < 0:
-            raise SizeError(
-                type(self).__name__, f"{octaves} octaves", "pass 1 or more."
-            )
+        name = type(self).__name__
+        if whole_number(name, "octaves", octaves) < 0:
+            raise SizeError(name, f"{octaves} octaves", "pass 1 or more.")
+        real_number(name, "shift", shift)
         self.octaves = octaves
         self.shift = shift
         self.channels = -1

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from lumijit.base import ArrayBase
 from lumijit.functions.creation import zeros
 from lumijit.hashgrid import HashEncoding
+from lumijit.initialize import whole_number
 from lumijit.nn.vectors import CoopVec
 from lumijit.nn.views import MatrixView, matvec
 from lumijit.random.generator import Generator, rng
@@ -302,6 +303,11 @@ class Linear(Module):
         self, in_features: int = -1, out_features: int = -1, bias: bool = True
     ) -> None:
         """Note the sizes; `alloc` makes the parameters."""
+        for name, count in (
+            ("in_features", in_features),
+            ("out_features", out_features),
+        ):
+            whole_number("lumijit.nn.Linear", name, count)
         self.config = (in_features, out_features, bool(bias))
         self.weights: Any = None
         self.bias: Any = None

@@ -20,6 +20,7 @@ from lumijit.functions import evaluation
 from lumijit.functions.evaluation import flat_leaves, make_opaque, opaque
 from lumijit.functions.repetition import copy
 from lumijit.functions.selection import select
+from lumijit.initialize import real_number
 from lumijit.opt.parameters import Entry, Parameter, State, track
 from lumijit.pytree import tree_map
 from lumijit.runtime.errors import (
@@ -81,11 +82,18 @@ class Optimizer(MutableMapping[str, Any]):
         self._stored_rates: dict[tuple[str | None, type[Any]], Any] = {}
         self._masks_updates = mask_updates
         self._rate = self._checked("lr", lr)
+        if params is not None and not isinstance(params, Mapping):
+            raise ArrayTypeError(
+                self._name,
+                f"'params' has type {type(params).__name__!r} (expected a dict)",
+                "name the parameters: params={'x': x}.",
+            )
         self.update(params or {})
 
     def _checked(self, name: str, value: Any, below: float = math.inf) -> float:
         """Return a number of the method, which isn't negative."""
         # (One that is recorded stays one: see `lumijit.kernel`.)
+        value = real_number(self._name, f"'{name}'", value)
         number = value if isinstance(value, float) else float(value)
         if not 0 <= number < below:
             what = "finite" if below == math.inf else f"below {below:g}"

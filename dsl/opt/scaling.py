@@ -13,6 +13,7 @@ from lumijit.functions import evaluation
 from lumijit.functions.evaluation import opaque
 from lumijit.functions.masks import all_nested
 from lumijit.functions.selection import isfinite, select
+from lumijit.initialize import real_number
 from lumijit.opt.optimizer import Optimizer
 from lumijit.pytree import tree_map
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
@@ -64,6 +65,13 @@ class GradScaler:
         Raises:
             ArrayValueError: if a number makes no sense.
         """
+        for name, value in (
+            ("init_scale", init_scale),
+            ("growth_factor", growth_factor),
+            ("backoff_factor", backoff_factor),
+            ("growth_interval", growth_interval),
+        ):
+            real_number("lumijit.opt.GradScaler", f"'{name}'", value)
         for name, value, is_good, wanted in (
             ("init_scale", init_scale, 0 < init_scale < math.inf, "a positive number"),
             ("growth_factor", growth_factor, growth_factor >= 1, "1 or more"),

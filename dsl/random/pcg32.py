@@ -71,7 +71,7 @@ class PCG32Base:
         if isinstance(size, PCG32Base):
             self.state, self.inc = self._u64(size.state), self._u64(size.inc)
             return
-        trace.check_size(size, "PCG32")
+        trace.check_size(initialize.whole_number("PCG32", "the size", size), "PCG32")
         offset: Any = 0
         if size != 1 and self._word.is_jit:
             offset = arange(self._type(UINT64), size)
@@ -109,6 +109,10 @@ class PCG32Base:
         """Convert to a new 64-bit value; Python ints wrap around."""
         if initialize.is_integer(value):
             value = int(value) & _MASK64
+        elif not _has_integers(value):
+            raise ArrayTypeError(
+                "PCG32", f"can't use {value!r} as a seed", "pass an int."
+            )
         if not self._word.is_jit:
             return self._scalar(value)
         return self._type(UINT64)(value)
@@ -117,10 +121,6 @@ class PCG32Base:
     def _scalar(value: Any) -> int:
         if isinstance(value, ArrayBase):
             value = value.item()
-        if not initialize.is_number(value):
-            raise ArrayTypeError(
-                "PCG32", f"can't use {value!r} as a seed", "pass an int."
-            )
         return int(value) & _MASK64
 
     def _wrap(self, value: Any) -> Any:
@@ -303,6 +303,12 @@ class PCG32Base:
         """
         if initialize.is_integer(delta):
             return _jump_of_int(int(delta) & _MASK64)
+        if not _has_integers(delta):
+            raise ArrayTypeError(
+                "PCG32",
+                f"can't take {delta!r} steps",
+                "pass an int, or an array of integers.",
+            )
         steps = self._u64(self._type(INT64)(delta))
         factor: Any = self._u64(1)
         offset: Any = self._u64(0)
@@ -335,7 +341,7 @@ class PCG32Base:
         """Step back; or, for another generator, count the steps from it to here."""
         if isinstance(other, PCG32Base):
             return self._distance(other)
-        return self + (-other)
+        return self + (-other if hasattr(other, "__neg__") else other)
 
     def __isub__(self, steps: Any) -> Any:
         """Step back."""
@@ -357,6 +363,13 @@ class PCG32Base:
         if issubclass(distance.__class__, int):
             return INT64.wrap(distance)
         return self._type(INT64)(distance)
+
+
+def _has_integers(value: Any) -> bool:
+    """Tell whether a value is an array of integers, also one of another library."""
+    if isinstance(value, ArrayBase):
+        return value._spec.dtype.is_int
+    return initialize.offers_array(value) and np.asarray(value).dtype.kind in "iu"
 
 
 def _precision(dtype: Any) -> DType:

@@ -19,6 +19,7 @@ from lumijit.functions.elementwise import fma
 from lumijit.functions.evaluation import eval as evaluate
 from lumijit.functions.gathering import rearranged
 from lumijit.functions.reductions import check_strategy
+from lumijit.initialize import whole_number
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.tensors.shapes import as_tensor, checked_axes
 from lumijit.tensors.views import View, index_class, strides
@@ -125,7 +126,7 @@ def resample(
     construct = "lumijit.resample"
     tensor = _source(construct, source, boundary, mode)
     radius, values = _function(construct, filter, filter_radius)
-    sizes = tuple(operator.index(n) for n in shape)
+    sizes = tuple([whole_number("lumijit.resample", "a size", n) for n in shape])
     if len(sizes) != tensor.ndim or min(0, *sizes, *tensor.shape) < 0:
         raise SizeError(
             construct,

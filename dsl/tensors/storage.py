@@ -377,19 +377,26 @@ def _entries(cls: Any, value: Any) -> tuple[Any, Shape]:
 
 def _sequence(cls: Any, values: list[Any]) -> tuple[Any, Shape]:
     """Convert nested sequences of numbers and arrays."""
-    shape = shape_of(values)
+    try:
+        shape = shape_of(values)
+    except SizeError:
+        raise _ragged(cls) from None
     leaves = _leaves(values)
     if all(initialize.is_number(v) for v in leaves):
         flat = cls._flat_class()(leaves)
     else:
         flat = concat([_entries(cls, v)[0] for v in leaves])
     if len(flat) != math.prod(shape):
-        raise SizeError(
-            cls.__name__,
-            "the input is ragged: its items differ in shape",
-            "give all items the same shape.",
-        )
+        raise _ragged(cls)
     return flat, shape
+
+
+def _ragged(cls: Any) -> SizeError:
+    return SizeError(
+        cls.__name__,
+        "the input is ragged: its items differ in shape",
+        "give all items the same shape.",
+    )
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -393,7 +393,7 @@ class _Lookup:
         count = len(self.positions)
         if count == 1:
             return [self._array((1,))(self._masked(h)) for h in sums[self.order(0, 0)]]
-        cls = matrix_t(self._array((count,)))
+        cls: Any = matrix_t(self._array((count,)))
         return [
             cls(
                 *[

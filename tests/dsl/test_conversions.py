@@ -149,5 +149,6 @@ def test_what_numpy_needs_a_copy_of(value: Any, dtype: Any) -> None:
 @pytest.mark.parametrize("make", [Float, llvm.TensorXf, scalar.ArrayXf])
 def test_what_numpy_needs_no_copy_of(make: Any) -> None:
     value = make([1, 2])
-    np.asarray(value, **{"copy": False} if int(np.__version__[0]) > 1 else {})[0] = 3
+    options: dict[str, Any] = {"copy": False} if int(np.__version__[0]) > 1 else {}
+    np.asarray(value, **options)[0] = 3
     assert np.array(value).tolist() == [3, 2]

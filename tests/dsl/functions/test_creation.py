@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -115,7 +115,8 @@ def test_impossible_requests(call, error, match):
 
 
 class Chain:
-    DRJIT_STRUCT: dict[str, Any] = {}
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
+    rest: Any
 
 
 @pytest.mark.parametrize("make", [dr.zeros, dr.empty, dr.alloc_local])
