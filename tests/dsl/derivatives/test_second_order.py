@@ -224,7 +224,7 @@ def scatter_products(x: Any) -> Any:
     return found
 
 
-def of_entries(function: Function) -> Function:
+def of_entries(function: Callable[..., Any]) -> Function:
     return lambda x: function(*(dr.gather(Float64, x, k) for k in range(3)))
 
 
