@@ -160,7 +160,7 @@ class ArrayBase:
         """Return another array with the same contents."""
         return self._copy()
 
-    def __deepcopy__(self, memo: object) -> Array:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
         """Return another array: writes leave this one alone, and so do gradients.
 
         What is copied of a variable, which `enable_grad` made, is one itself.

@@ -13,6 +13,7 @@ from lumijit.compiler.derive.combined import (
     product_without,
     without_zeros,
     zero_count,
+    zeros_only,
 )
 from lumijit.compiler.derive.rules import RULES, Rule
 from lumijit.compiler.derive.steps import Step
@@ -95,11 +96,14 @@ def _weighted(step: Step, spread: Value) -> Value:
         return spread
     value = Value(step.deps[0])
     if op == "mul":
-        product, zeros = (
+        parts = [("mul", without_zeros), ("add", zero_count)]
+        if vertices.is_tracking():
+            parts.append(("add", zeros_only))
+        known = [
             Value(_spread(_combined(how, part(value).node, step), step))
-            for how, part in (("mul", without_zeros), ("add", zero_count))
-        )
-        return spread * product_without(value, product, zeros)
+            for how, part in parts
+        ]
+        return spread * product_without(value, *known)
     result = step.held
     if result is None:
         result = _combined(op, value.node, step)
@@ -133,40 +137,69 @@ def _sums(value: Value, attr: Any, is_reverse: bool = False) -> Value:
     return Value(_reversed(node) if is_reverse else node)
 
 
-def _running_product(step: Step) -> tuple[Value, Value, Value, Value]:
-    """Return the product of what isn't 0 so far, where there is no 0, and one.
+class _RunningProduct:
+    """A prefix product: of what isn't 0, and what there is of zeros so far."""
 
-    Then the factors without their zeros. A prefix with two zeros has no derivative.
-    """
-    (node,) = step.deps
-    _, block, exclusive = step.attr
-    factors = without_zeros(Value(node))
-    product = Value(block_prefix("mul", factors.node, block, exclusive))
-    zeros = _sums(zero_count(Value(node)), step.attr)
-    return product, zeros == 0, zeros == 1, factors
+    def __init__(self, step: Step) -> None:
+        (node,) = step.deps
+        _, block, exclusive = step.attr
+        value = Value(node)
+        self._attr = step.attr
+        self.is_zero = value == 0
+        self.factors = without_zeros(value)
+        self.product = Value(block_prefix("mul", self.factors.node, block, exclusive))
+        zeros = self.sums(zero_count(value))
+        self._counts = [zeros == count for count in range(3)]
+        # Of one zero, the product is a multiple, where derivatives are tracked.
+        self._zero = zeros_only(value) if vertices.is_tracking() else None
+        self._total = None if self._zero is None else self.sums(self._zero)
+
+    def sums(self, value: Value, is_reverse: bool = False) -> Value:
+        """Add up what is before each entry as the product does, or what is after it."""
+        return _sums(value, self._attr, is_reverse)
+
+    def where(self, count: int, value: Value) -> Value:
+        """Return a value where there are so many zeros, else 0."""
+        return self._counts[count].select(value, 0)
+
+    def pulled(self, by: Value) -> Value:
+        """Return the derivative by each factor."""
+        change = by * self.product
+        rest, alone = self.where(0, change), self.where(1, change)
+        if self._total is not None:
+            multiple = change * self._total
+            rest += self.where(1, multiple)
+            alone += self.where(2, multiple)
+        rest = self.sums(rest, True) / self.factors
+        alone = self.sums(alone, True)
+        if self._zero is not None:
+            alone -= self._zero * self.sums(self.where(2, change), True)
+        return self.is_zero.select(alone, rest)
+
+    def pushed(self, tangent: Value) -> Value:
+        """Return the derivative of each product."""
+        rest = self.sums(self.is_zero.select(0, tangent / self.factors))
+        alone = self.sums(self.is_zero.select(tangent, 0))
+        change = self.where(0, rest) + self.where(1, alone)
+        if self._zero is not None and self._total is not None:
+            change += self.where(1, self._total * rest)
+            both = self._total * alone - self.sums(self._zero * tangent)
+            change += self.where(2, both)
+        return self.product * change
 
 
 def _pull_prefix(step: Step, into: dict[int, Adjoint], by: Node) -> None:
-    change = Value(by)
     if step.attr[0] == "add":
-        into[0].add(_sums(change, step.attr, True).node)
+        into[0].add(_sums(Value(by), step.attr, True).node)
         return
-    product, none, one, factors = _running_product(step)
-    change = change * product
-    rest = _sums(none.select(change, 0), step.attr, True) / factors
-    alone = _sums(one.select(change, 0), step.attr, True)
-    into[0].add((Value(step.deps[0]) == 0).select(alone, rest).node)
+    into[0].add(_RunningProduct(step).pulled(Value(by)).node)
 
 
 def _push_prefix(step: Step, tangents: dict[int, Node]) -> Node:
     tangent = Value(trace.resized(tangents[0], step.size))
     if step.attr[0] == "add":
         return _sums(tangent, step.attr).node
-    product, none, one, factors = _running_product(step)
-    is_zero = Value(step.deps[0]) == 0
-    rest = _sums(is_zero.select(0, tangent / factors), step.attr)
-    alone = _sums(is_zero.select(tangent, 0), step.attr)
-    return (product * none.select(rest, one.select(alone, 0))).node
+    return _RunningProduct(step).pushed(tangent).node
 
 
 RULES[REDUCE] = Rule(_pull_reduce, _push_reduce)

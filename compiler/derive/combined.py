@@ -8,9 +8,11 @@ found by combining once more (`include`), in any order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.emit.combine import identity
+from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.record import memory
@@ -57,19 +59,26 @@ class Products(Combination):
     """Products: of the factors other than zero, with the number of zeros."""
 
     def __init__(self, entries: Node) -> None:
-        self._product = Holder(without_zeros(Value(entries)).node)
-        self._zeros = Holder(zero_count(Value(entries)).node)
+        known = Value(entries)
+        self._product = Holder(without_zeros(known).node)
+        self._zeros = Holder(zero_count(known).node)
+        # Their sum has derivatives, where these are tracked.
+        is_tracked = vertices.is_tracking()
+        self._sum = Holder(zeros_only(known).node) if is_tracked else None
 
     def include(self, value: Node, index: Node, mask: Node) -> None:
         """Combine values with entries."""
         factor, zero = without_zeros(Value(value)), zero_count(Value(value))
         memory.update(self._product, factor.node, index, mask, "mul")
         memory.update(self._zeros, zero.node, index, mask, "add")
+        if self._sum is not None:
+            memory.update(self._sum, zeros_only(Value(value)).node, index, mask, "add")
 
     def share(self, by: Node, one: Node, *place: Node) -> Node:
         """Return a derivative times the product of the other factors."""
         product, zeros = _at(self._product, place), _at(self._zeros, place)
-        return (Value(by) * product_without(Value(one), product, zeros)).node
+        total = None if self._sum is None else _at(self._sum, place)
+        return (Value(by) * product_without(Value(one), product, zeros, total)).node
 
 
 def _at(array: Holder, place: tuple[Node, ...]) -> Value:
@@ -108,12 +117,26 @@ def combination(
     return _KINDS[op](entries)
 
 
-def product_without(one: Value, product: Value, zeros: Value) -> Value:
-    """Return a product without a factor, given that of all others than zeros."""
+def product_without(
+    one: Value, product: Value, zeros: Value, total: Value | None = None
+) -> Value:
+    """Return a product without a factor.
+
+    Args:
+        one: the factor.
+        product: that of all factors other than zero.
+        zeros: how many are zero.
+        total: their sum, if derivatives are tracked: of one zero among the others, the
+            product is a multiple.
+    """
     is_zero = one == 0
     rest = is_zero.select(product, product / is_zero.select(1, one))
     others = is_zero.select(zeros - 1, zeros)
-    return (others == 0).select(rest, 0)
+    multiple: Any = 0
+    if total is not None:
+        other = is_zero.select(total - one, total)
+        multiple = (others == 1).select(rest * other, 0)
+    return (others == 0).select(rest, multiple)
 
 
 def without_zeros(value: Value) -> Value:
@@ -124,3 +147,8 @@ def without_zeros(value: Value) -> Value:
 def zero_count(value: Value) -> Value:
     """Return 1 where a value is 0, else 0."""
     return (value == 0).select(value.like(1), 0)
+
+
+def zeros_only(value: Value) -> Value:
+    """Return what is 0 with its derivatives, and 0 without any for other values."""
+    return (value == 0).select(value, 0)

@@ -136,8 +136,8 @@ def enqueue(
     resume()
     isolation = current.get()
     # Forward mode isn't held back.
-    is_held = isolation is not None and is_forward_pass is False
-    start = isolation.start if is_held else 0
+    is_held = is_forward_pass is False
+    start = isolation.start if is_held and isolation is not None else 0
     found = _collect(seeds, is_forward, start)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))

@@ -37,7 +37,8 @@ class CustomOp:
 
     A subclass defines `eval`, and `forward` and `backward` for the modes in which it is
     to be differentiated; `custom` applies it. What `eval` keeps in attributes can be
-    used in these.
+    used in these. Implicit inputs (`add_input`) among it have their gradients in
+    `forward`, and can be given some in `backward` (`accum_grad`, `backward_from`).
 
     >>> import lumijit as dr
     >>> from lumijit.llvm.ad import Float

@@ -14,7 +14,7 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.control.reachability import Reach
-from lumijit.pytree import flat_map
+from lumijit.pytree_walks import flat_map
 
 
 class KeptArray:

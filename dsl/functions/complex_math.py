@@ -213,12 +213,14 @@ def _log1p(x: Any) -> Any:
 
 def _log_magnitude(x: Parts) -> Any:
     """log |z|, which near 1 depends on digits that |z| doesn't have."""
-    a, b = abs_(x[0]), abs_(x[1])
-    high, low = maximum(a, b), minimum(a, b)
+    a, b = x
+    # Signs stay: at 0, an absolute value has no second derivative.
+    is_lower = abs_(a) < abs_(b)
+    high, low = select(is_lower, b, a), select(is_lower, a, b)
     square, other = high * high, low * low
     lost = fma(high, high, -square) + fma(low, low, -other)
     near = _log1p(((square - 1.0) + other) + lost) * 0.5
-    is_near = (high > 0.5) & (high < 2.0) & ~isnan(a)
+    is_near = (abs_(high) > 0.5) & (abs_(high) < 2.0)
     choose = _scales(x)
     factor = choose(2.0**-4, 2.0**54, 1)
     size = magnitude((a * factor, b * factor))

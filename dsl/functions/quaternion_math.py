@@ -82,7 +82,22 @@ def fused(a: Parts, b: Parts, c: Parts) -> Parts:
 
 def magnitude(a: Parts) -> Any:
     """Absolute value."""
-    return hypot(hypot(a[0], a[1]), hypot(a[2], a[3]))
+    return _length(*a)
+
+
+def _length(first: Any, *others: Any) -> Any:
+    """Return the length of a vector.
+
+    The largest component comes first: the length of two that are 0 has no derivative.
+    """
+    rest = []
+    for part in others:
+        is_larger = abs_(part) > abs_(first)
+        rest.append(select(is_larger, first, part))
+        first = select(is_larger, part, first)
+    for part in rest:
+        first = hypot(first, part)
+    return first
 
 
 def reciprocal(a: Parts) -> Parts:
@@ -108,7 +123,7 @@ def _planar(rule: Callable[..., Any], a: Parts, *others: Any) -> Parts:
     x, y, z = imaginary
     is_real = (x == 0) & (y == 0) & (z == 0)
     # Lengths have no derivative at zero.
-    length = hypot(hypot(select(is_real, 1, x), y), z)
+    length = _length(select(is_real, 1, x), y, z)
     re, im = rule((w, select(is_real, 0, length)), *others)
     ratio = select(is_real, _slope(rule, w, *others), im / length)
     x, y, z = (p * ratio for p in imaginary)

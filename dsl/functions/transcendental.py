@@ -20,8 +20,8 @@ from lumijit.functions.apply import (
     promoted,
     unary_function,
 )
-from lumijit.functions.elementwise import fma, maximum, minimum, rcp, sqrt
-from lumijit.functions.selection import isinf, isnan, select
+from lumijit.functions.elementwise import fma, rcp, sqrt
+from lumijit.functions.selection import isinf, select
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import MATRIX
 
@@ -244,18 +244,22 @@ def hypot(a: Any, b: Any) -> Array:
     >>> dr.hypot(3.0, 4.0)
     5.0
     """
-    a, b = apply(ar.ABS, "lumijit.hypot", a), apply(ar.ABS, "lumijit.hypot", b)
-    a, b = promoted("lumijit.hypot", a, b)
+    sizes = [apply(ar.ABS, "lumijit.hypot", side) for side in (a, b)]
+    # Signs stay, where there is one: at 0, sizes have no second derivatives.
+    pairs = zip((a, b), sizes, strict=True)
+    sides = [side if type(side) is type(size) else size for side, size in pairs]
+    a, b = promoted("lumijit.hypot", *sides)
     if _is_matrix(a):
         return type(a)(hypot(a.array, b.array))
-    low, high = minimum(a, b), maximum(a, b)
+    size_a, size_b = promoted("lumijit.hypot", *sizes)
+    is_lower = size_a < size_b
+    low, high = select(is_lower, a, b), select(is_lower, b, a)
     flat = (high == 0) | isinf(high)
     ratio = low / select(flat, 1.0, high)
-    length = high * sqrt(fma(ratio, ratio, 1.0))
-    # A comparison with NaN passes on its second operand, so `a` needs a look.
-    finite = select(isnan(a), a, select(flat, high + low, length))
+    length = select(is_lower, size_b, size_a) * sqrt(fma(ratio, ratio, 1.0))
+    finite = select(flat, size_a + size_b, length)
     # As C has it, the other side of an infinite one doesn't matter, not even NaN.
-    return select(isinf(a), a, select(isinf(b), b, finite))
+    return select(isinf(a), size_a, select(isinf(b), size_b, finite))
 
 
 def safe_sqrt(arg: Any, /) -> Array:

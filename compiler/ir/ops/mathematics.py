@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.ir.ops.arithmetic import ROUND, RSQRT
+from lumijit.compiler.ir.ops.arithmetic import ABS, ROUND, RSQRT
 from lumijit.compiler.ir.ops.record import Op, Partial, define, widened
 from lumijit.runtime.dtypes import FLOATS, DType
 
@@ -102,8 +102,13 @@ def _function(
 
 
 def _by_base(x: Any, y: Any) -> Any:
-    """Return y x^(y - 1), and 0 for an exponent of 0 whatever the base."""
-    return (y == 0).select(0, y * x.map(POWER, y - 1))
+    """Return y x^(y - 1), and 0 for an exponent of 0 whatever the base.
+
+    Its own derivative at an exponent of 0 is 1 / x.
+    """
+    power = x.map(POWER, y - 1)
+    is_lost = (y == 0) & ~(power.map(ABS) < math.inf)
+    return y * is_lost.select(0, power)
 
 
 def _by_exponent(r: Any, x: Any) -> Any:

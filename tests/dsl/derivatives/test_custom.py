@@ -140,6 +140,8 @@ def test_implicit_inputs_and_outputs() -> None:
 class _Plain:
     """No PyTree."""
 
+    factor: Any
+
 
 class HiddenAttribute(dr.CustomOp):
     def eval(self, x):

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Float64, UInt32
+from lumijit.llvm.ad import (
+    Complex2f64,
+    Float64,
+    Quaternion4f64,
+    TensorXf64,
+    UInt32,
+)
 
 Function = Callable[[Any], Any]
 X = np.array([0.3, 0.7, 1.1])
@@ -205,3 +211,41 @@ def test_third_derivatives_by_reverse_mode_over_itself(
     with mpmath.workdps(40):
         expected = [float(mpmath.diff(plain, x, 3)) for x in X]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def prefix(exclusive: bool, x: Any) -> Any:
+    found = dr.block_prefix_reduce(dr.ReduceOp.Mul, x, 3, exclusive=exclusive)
+    return found * Float64(1, 2, 3)
+
+
+def scatter_products(x: Any) -> Any:
+    found = Float64(1, 2)
+    dr.scatter_reduce(dr.ReduceOp.Mul, found, x, UInt32(0, 1, 0))
+    return found
+
+
+def of_entries(function: Callable[..., Any]) -> Function:
+    return lambda x: function(*(dr.gather(Float64, x, k) for k in range(3)))
+
+
+# Where an entry is 0, what is computed of it isn't constant.
+OF_ZEROS: dict[str, Function] = {
+    "product": dr.prod,
+    "block_product": lambda x: dr.block_reduce(dr.ReduceOp.Mul, x * x + x, 3),
+    "tensor": lambda x: dr.prod(TensorXf64(x, (3, 1)), axis=0).array,
+    "prefix": lambda x: prefix(False, x),
+    "exclusive_prefix": lambda x: prefix(True, x),
+    "scatter": scatter_products,
+    "power": of_entries(lambda a, b, c: dr.power(b, a) + dr.power(b, c)),
+    "hypot": of_entries(lambda a, b, c: dr.hypot(a, b) + dr.hypot(b, c)),
+    "complex_log": of_entries(lambda a, b, c: dr.real(dr.log(Complex2f64(a, b) + c))),
+    "complex_root": of_entries(lambda a, b, _: dr.real(dr.sqrt(Complex2f64(a, b)))),
+    "quaternion": of_entries(lambda a, b, c: dr.abs(Quaternion4f64(a, c, b, c))),
+}
+
+
+@pytest.mark.parametrize("name", OF_ZEROS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("at", [(0, 2, 3), (0, 2, 0)])
+def test_second_derivatives_at_zeros(way: Any, name: str, at: Any) -> None:
+    check(way, lambda x: OF_ZEROS[name](x - Float64(X) + Float64(*at)))
