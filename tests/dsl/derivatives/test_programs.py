@@ -62,10 +62,12 @@ INTEGERS = {
     ),
     **dict.fromkeys(
         (
+            "captured_variables_that_loops_and_branches_only_read",
             "decorated_function_in_loop",
             "for_else_with_return",
             "for_range",
             "for_range_steps",
+            "jump_in_a_plain_branch_beside_a_loop",
             "range_downwards",
             "range_else",
             "range_nested",
@@ -89,6 +91,7 @@ INTEGERS = {
         (
             "boolean_operators",
             "chained_comparison",
+            "jumps_out_of_unrolled_loops_beside_nested_jumps",
             "literal_counter",
             "long_operands",
             "mask_state",
