@@ -33,6 +33,7 @@ assert structures
 ERRORS = (ArrayTypeError, Endless, NoFloats, RecursionError, StateError, TypeError)
 #: What becomes a float, if not all that are signed.
 CHOSEN = {
+    "captured_variables_that_loops_and_branches_only_read": ("y",),
     "counters_in_nests": ("x", "bins"),
     "counting_lanes": ("x", "y"),
     "loop_in_recursion": ("bins",),
@@ -62,7 +63,6 @@ INTEGERS = {
     ),
     **dict.fromkeys(
         (
-            "captured_variables_that_loops_and_branches_only_read",
             "decorated_function_in_loop",
             "for_else_with_return",
             "for_range",
@@ -86,6 +86,7 @@ INTEGERS = {
         "the branches disagree",
     ),
     "mutual_recursion": "maximum recursion depth",
+    "random_numbers": "as a seed",
     "while_true_that_returns": "more than 20000 lines",
     **dict.fromkeys(
         (
@@ -98,7 +99,6 @@ INTEGERS = {
             "nested_loops",
             "none_result",
             "python_flag",
-            "random_numbers",
             "return_in_nested_plain_loops",
         ),
         NUMBERS,
