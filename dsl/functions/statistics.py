@@ -103,7 +103,7 @@ def var(
         distances = square(value - center)
     divisor = _entry_count(value, axis) - ddof
     total = sum_(distances, axis, mode, keepdims)
-    if not isinstance(divisor, int):
+    if not issubclass(divisor.__class__, int):
         raise ArrayTypeError("lumijit.var", f"ddof is {ddof!r}", "pass an int.")
     if divisor <= 0:
         # As a quotient by 0.

@@ -37,6 +37,7 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.control_tree import Statement, TreeBuilder
+from lumijit.syntax.counters import rebind
 from lumijit.syntax.entry_points import Runtime
 from lumijit.syntax.function_object import bound
 from lumijit.syntax.hint_reader import HintReader
@@ -137,7 +138,10 @@ class _Rewriting:
         """
         scope = scope_of(tree, free)
         _name_super_arguments(tree, scope)
-        head, nodes = self._nodes(tree, scope)
+        shadowed = "range" in scope.local or "range" in scope.global_names
+        is_range = not shadowed and self.meanings.is_range(("range",))
+        rebind(tree, scope, is_range)
+        head, nodes = self._nodes(tree, is_range)
         purity = Purity(scope, self.meanings)
         lowered = JumpRemover(self.new_name, purity.is_pure).function(nodes)
         effects, assigned = _analyse(lowered, scope)
@@ -160,10 +164,8 @@ class _Rewriting:
         tree.body = [*head, *body]
         return helpers
 
-    def _nodes(self, tree: Any, scope: NameScope) -> tuple[list[Any], list[Statement]]:
+    def _nodes(self, tree: Any, is_range: bool) -> tuple[list[Any], list[Statement]]:
         """Build the control-flow tree, apart from docstring and declarations."""
-        shadowed = "range" in scope.local or "range" in scope.global_names
-        is_range = not shadowed and self.meanings.is_range(("range",))
         builder = TreeBuilder(self.hints, self.new_name, is_range)
         first = tree.body[0]
         has_doc = (
