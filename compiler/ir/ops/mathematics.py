@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.emit.builder import Builder
-from lumijit.compiler.ir.ops.arithmetic import ABS, ROUND, RSQRT
+from lumijit.compiler.ir.ops import arithmetic as ar
+from lumijit.compiler.ir.ops.arithmetic import ROUND, RSQRT
 from lumijit.compiler.ir.ops.record import Op, Partial, define, widened
 from lumijit.runtime.dtypes import FLOATS, DType
 
@@ -107,7 +108,7 @@ def _by_base(x: Any, y: Any) -> Any:
     Its own derivative at an exponent of 0 is 1 / x.
     """
     power = x.map(POWER, y - 1)
-    is_lost = (y == 0) & ~(power.map(ABS) < math.inf)
+    is_lost = (y == 0) & ~(power.map(ar.ABS) < math.inf)
     return y * is_lost.select(0, power)
 
 
