@@ -203,10 +203,12 @@ def traverse_between(
     chosen = vertices.selected()
     if chosen is not None:
         chosen = chosen.altered(inner, True)
-    with isolating(None), vertices.selecting(chosen):
-        _run(found, is_forward, Clearing(edges=False), is_tracked)
-    for vertex, grad in zip(inner, before, strict=True):
-        vertex.grad = grad
+    try:
+        with isolating(None), vertices.selecting(chosen):
+            _run(found, is_forward, Clearing(edges=False), is_tracked)
+    finally:
+        for vertex, grad in zip(inner, before, strict=True):
+            vertex.grad = grad
 
 
 def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:

@@ -229,6 +229,16 @@ def in_branches(nodes: list[Statement]) -> list[Statement]:
     return nodes
 
 
+def calls_range(node: Any) -> bool:
+    """Tell whether an expression is a call of what is named `range`."""
+    return (
+        isinstance(node, gast.Call)
+        and isinstance(node.func, gast.Name)
+        and node.func.id == "range"
+        and not node.keywords
+    )
+
+
 def may_split(node: Statement) -> bool:
     """Tell whether an array condition may make some lanes jump out of `node`."""
     if isinstance(node, Simple) or not node.jumps:
@@ -337,19 +347,11 @@ class TreeBuilder:
     def _for(self, stmt: Any) -> Statement:
         iterable, hints = self.hints.split(stmt.iter, loop=True)
         name = None
-        if isinstance(stmt, gast.For) and self._is_range(iterable):
+        is_range = self.range_is_builtin and calls_range(iterable)
+        if isinstance(stmt, gast.For) and is_range:
             name = self.new_name("range")
         body, orelse = self.block(stmt.body), self.block(stmt.orelse)
         return For(stmt, stmt.target, iterable, body, orelse, hints, name)
-
-    def _is_range(self, node: Any) -> bool:
-        return (
-            self.range_is_builtin
-            and isinstance(node, gast.Call)
-            and isinstance(node.func, gast.Name)
-            and node.func.id == "range"
-            and not node.keywords
-        )
 
     def _try(self, stmt: Any) -> Statement:
         parts = [(stmt, "body", self.block(stmt.body))]

@@ -13,6 +13,7 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
+from lumijit.syntax.control_tree import calls_range
 from lumijit.syntax.names import OPAQUE, NameScope, own_parts
 
 _ZERO = build.constant(0)
@@ -63,7 +64,7 @@ def _assigned(part: Any, is_range: bool) -> Iterator[tuple[Any, Any]]:
         pairs = [(target, part.value) for target in part.targets]
     elif isinstance(part, (gast.AugAssign, gast.AnnAssign)):
         pairs = [(part.target, part.value)]
-    elif isinstance(part, gast.For) and is_range and _is_range(part.iter):
+    elif isinstance(part, gast.For) and is_range and calls_range(part.iter):
         pairs = [(part.target, _ZERO)]
     else:
         return
@@ -74,11 +75,6 @@ def _assigned(part: Any, is_range: bool) -> Iterator[tuple[Any, Any]]:
             yield target, value
         elif len(target.elts) == len(value.elts):
             pairs += zip(target.elts, value.elts, strict=True)
-
-
-def _is_range(node: Any) -> bool:
-    is_call = isinstance(node, gast.Call) and isinstance(node.func, gast.Name)
-    return is_call and node.func.id == "range"
 
 
 def _is_number(node: Any, names: set[str]) -> bool:

@@ -247,3 +247,24 @@ def test_what_does_not_fit() -> None:
         grad(lambda x: x, has_aux=True)(x)
     with pytest.raises(ArrayTypeError, match="structures differ"):
         dr.vjp(lambda x: [x, x], x)[1]((1, 2))
+
+
+def test_gradients_on_the_way_stay_if_a_derivative_fails() -> None:
+    class Fails(dr.CustomOp):
+        def eval(self, x):
+            return x * 1
+
+        def backward(self):
+            raise ValueError
+
+    kept = []
+
+    def f(x):
+        kept.append(x * x)
+        dr.accum_grad(kept[0], 5)
+        return dr.custom(Fails, kept[0])
+
+    # (The latter where anything is tracked: this would be a second derivative.)
+    with pytest.raises((ValueError, DerivativeError)):
+        dr.value_and_grad(f)(Float(1, 2))
+    assert list(kept[0].grad) == [5, 5]
