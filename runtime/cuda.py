@@ -20,7 +20,15 @@ import numpy as np
 
 from lumijit.runtime import nvptx
 from lumijit.runtime.attached import Attached, DeviceBuffer, address_of
-from lumijit.runtime.cuda_kernels import Loaded, Module, Space, assembled, loaded
+from lumijit.runtime.cuda_kernels import (
+    GRID,
+    Form,
+    Loaded,
+    Module,
+    Space,
+    assembled,
+    loaded,
+)
 from lumijit.runtime.cuda_staging import Staging
 from lumijit.runtime.cuda_textures import Kind, TextureUnit, spread
 from lumijit.runtime.device import Bytes, DeviceId, Mark, Planned
@@ -39,12 +47,12 @@ from lumijit.runtime.libcuda import (
 # CUdevice_attribute, CUmemPool_attribute, CUstream_flags, CUevent_flags,
 # CUpointer_attribute.
 _MAJOR, _MINOR = 75, 76
+# Multiprocessors, and threads of each.
+_RESIDENT = (16, 39)
 _RELEASE_THRESHOLD = 4
 _NON_BLOCKING = 1
 _UNTIMED = 2
 _ORDINAL = 9
-# The most blocks of a grid: threads go on behind it.
-_GRID = 2**31 - 1
 # What part of the memory is kept for reuse when arrays go.
 _SHARE = 16
 # Memory of this size or less is kept for the next who asks, so many bytes at most.
@@ -79,6 +87,8 @@ class CudaDevice(Attached):
         version = c_int()
         check(driver.cuDriverGetVersion(byref(version)), "asking for the version")
         self.environment = f"{self.processor} {version.value} {id.number}"
+        #: How many threads run at once, at most.
+        self._resident = math.prod(self._attribute(handle, k) for k in _RESIDENT)
         self._stream = c_void_p()
         # For what isn't in order; made when it is needed.
         self._side: c_void_p | None = None
@@ -96,8 +106,6 @@ class CudaDevice(Attached):
         # Small memory that has been given back, by size, and how much that is.
         self._small: dict[int, list[int]] = {}
         self._kept = 0
-        # By which blocks number themselves: kernels leave it at zero.
-        self._counter = self._zeroed()
         self._launch = driver.cuLaunchKernel
         self._staging = Staging(driver)
         self._spaces: dict[int, Space] = {}
@@ -251,10 +259,12 @@ class CudaDevice(Attached):
         self._enter()
         return assembled(self._driver, nvptx.translate(ir, self.processor).encode())
 
-    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
+    def load(
+        self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1
+    ) -> Loaded:
         """Put machine code into the GPU's memory, and find its kernel."""
         self._enter()
-        found = loaded(self._driver, code, symbol, threads)
+        found = loaded(self._driver, code, symbol, Form(threads, width, self._resident))
         finalize(found, self._forget, found.module).atexit = False
         return found
 
@@ -292,17 +302,17 @@ class CudaDevice(Attached):
         """Start a kernel, whose slots the driver takes from the host's memory."""
         threads, space = kernel.threads, self._spaces.get(get_ident())
         if space is None:
-            space = self._spaces[get_ident()] = Space(self._counter)
+            space = self._spaces[get_ident()] = Space()
         space.numbers[0] = size
-        if kernel.is_elementwise:
-            grid = min(-(-size // threads), _GRID)
+        if kernel.elements:
+            grid = min(-(-size // kernel.elements), kernel.most_blocks)
             pointers = space.elementwise
             pointers[1] = slots
         else:
-            grid = min(-(-size // block), _GRID)
+            grid = min(-(-size // block), GRID)
             space.numbers[1] = block
             pointers = space.cooperative
-            pointers[3] = slots
+            pointers[2] = slots
         done = self._launch(
             *(kernel.handle, grid, 1, 1, threads, 1, 1, 0),
             *(self._stream, pointers, None),

@@ -1,7 +1,7 @@
 """Kernels of NVIDIA's GPUs: assembling PTX, loading code, and what launches are given.
 
 A kernel's parameters are the number of elements, of those whose blocks work together
-also that of a block and a counter, and the slots, in place or by address
+also that of a block, and the slots, in place or by address
 (`nvptx.slots_parameter`).
 """
 
@@ -11,19 +11,21 @@ import ctypes
 import struct
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import finalize
 
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.libcuda import BAD_CODE, NOT_FOUND, check, described
 
 # CUfunction_attribute, CUjit_option, CUjitInputType.
-_MAX_THREADS = 0
+_MAX_THREADS, _SHARED_BYTES = 0, 1
 _LOG, _LOG_BYTES = 5, 6
 _PTX = 1
 _LOG_SIZE = 4096
 # Threads of an elementwise kernel's blocks, unless its registers are too many for that.
 _THREADS = 256
+#: The most blocks of a grid: threads go on behind it.
+GRID = 2**31 - 1
 # Before the code of a kernel, how long it is.
 _LENGTH = struct.Struct("<Q")
 
@@ -45,8 +47,23 @@ class Loaded:
     handle: int
     module: Module
     threads: int
-    is_elementwise: bool
+    # How many elements a block computes (0: that is chosen for each launch), and how
+    # many blocks there are at most.
+    elements: int
+    most_blocks: int
     size_bytes: int
+
+
+class Form(NamedTuple):
+    """How a kernel is written.
+
+    Its blocks have so many `threads`; with 0, any number, which compute `width` elements
+    each. Of the GPU, so many threads are `resident` at once.
+    """
+
+    threads: int
+    width: int
+    resident: int
 
 
 class Space:
@@ -57,11 +74,11 @@ class Space:
 
     __slots__ = ("cooperative", "elementwise", "numbers")
 
-    def __init__(self, counter: int) -> None:
-        self.numbers = (c_uint64 * 3)(0, 0, counter)
+    def __init__(self) -> None:
+        self.numbers = (c_uint64 * 2)()
         start = ctypes.addressof(self.numbers)
         self.elementwise = (c_void_p * 2)(start, 0)
-        self.cooperative = (c_void_p * 4)(start, start + 8, start + 16, 0)
+        self.cooperative = (c_void_p * 3)(start, start + 8, 0)
 
 
 def assembled(driver: Any, ptx: bytes) -> bytes:
@@ -102,13 +119,13 @@ def whole(code: bytes) -> bytes:
     return _LENGTH.pack(len(code)) + code
 
 
-def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
+def loaded(driver: Any, code: bytes, symbol: str, form: Form) -> Loaded:
     """Put machine code into the GPU's memory, and find its kernel.
 
     Raises:
         KernelBuildError: the code isn't that of the kernel.
     """
-    module, function, most = c_void_p(), c_void_p(), c_int()
+    module, function = c_void_p(), c_void_p()
     start = _LENGTH.size
     if code[:start] != _LENGTH.pack(max(0, len(code) - start)):
         raise _refused("it isn't whole")
@@ -122,10 +139,20 @@ def loaded(driver: Any, code: bytes, symbol: str, threads: int) -> Loaded:
         raise _refused(f"there is no {symbol} in it")
     check(found, f"finding kernel {symbol}")
     assert function.value is not None
-    found = driver.cuFuncGetAttribute(byref(most), _MAX_THREADS, function)
-    check(found, f"asking for the registers of kernel {symbol}")
-    count = threads or min(_THREADS, most.value)
-    return Loaded(symbol, function.value, kept, count, not threads, len(code))
+
+    def attribute(number: int) -> int:
+        value = c_int()
+        found = driver.cuFuncGetAttribute(byref(value), number, function)
+        check(found, f"asking for the resources of kernel {symbol}")
+        return value.value
+
+    threads = form.threads or min(_THREADS, attribute(_MAX_THREADS))
+    elements, most = 0 if form.threads else threads * form.width, GRID
+    # Each block fills and merges what its threads share, so there are few, which go on.
+    if elements and attribute(_SHARED_BYTES):
+        most = max(1, form.resident // threads)
+    address = function.value
+    return Loaded(symbol, address, kept, threads, elements, most, len(code))
 
 
 def _refused(why: str) -> KernelBuildError:

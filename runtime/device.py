@@ -122,11 +122,13 @@ class Device(ABC):
         """Return what the disk cache keeps of a module."""
 
     @abstractmethod
-    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Any:
+    def load(
+        self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1
+    ) -> Any:
         """Return a kernel that can be launched; it has `size_bytes`.
 
         `threads` are those of its blocks; 0 of an elementwise kernel, where any number
-        of threads computes an element each.
+        of threads computes `width` elements each.
         """
 
     @abstractmethod
@@ -189,9 +191,11 @@ class Host(Device):
         """Return machine code."""
         return cpu.compile_ir(ir)
 
-    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> cpu.Kernel:
+    def load(
+        self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1
+    ) -> cpu.Kernel:
         """Put machine code into memory."""
-        del threads
+        del threads, width
         return cpu.link(code, symbol, hash)
 
     def launch(self, kernel: cpu.Kernel, args: bytes, size: int, block: int) -> None:

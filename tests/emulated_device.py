@@ -182,7 +182,9 @@ class EmulatedDevice(Attached):
         """Return machine code: the processor is the same."""
         return cpu.compile_ir(ir)
 
-    def load(self, code: bytes, symbol: str, hash: str, threads: int = 0) -> Loaded:
+    def load(
+        self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1
+    ) -> Loaded:
         """Send a kernel."""
         number = self._ask("loading a kernel", "load", code, symbol, hash)
         return Loaded(symbol, number, len(code))

@@ -303,7 +303,7 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
     width = meta["width"]
     wide = [Wide(*found) for found in meta["wide"]]
     return Built(
-        device.present().load(code, _symbol(name), name),
+        device.present().load(code, _symbol(name), name, 0, width),
         name,
         signature.packer(meta["layout"], wide, width),
         width,

@@ -22,6 +22,7 @@ from lumijit.compiler.ir.value_numbering import users
 from lumijit.compiler.launch import kernels, private_copies, transfer
 from lumijit.compiler.launch.kernels import Built, ir_of
 from lumijit.compiler.launch.starting import start
+from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.describe import Launch
 from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.compiler.transform.rewriting import without_effects
@@ -114,8 +115,9 @@ def _prepare_writes(launch: Launch) -> None:
         values.append(buffer.address)
         if target.private_op is None:
             continue
-        if launch.is_inline:
-            values += (0, 0, target.root.size)
+        # (Kernels of devices have their copies themselves.)
+        if launch.is_inline or device.present() is not device.HOST:
+            values += targets.in_use().copies(target.root)
             continue
         private = private_copies.Private(target, target.private_op)
         # Threads that begin later take no part: there are no copies for them.

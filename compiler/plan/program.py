@@ -52,6 +52,8 @@ STREAMING_FROM = min(128 << 20, pages.last_cache_bytes())
 # update does; and how many turns a loop is taken to make.
 ENTRIES_PER_VALUE = 16
 LOOP_TURNS = 16
+# A block's copy is worth its entries from so many values an entry on.
+VALUES_PER_BIN = 2
 # Up to so many entries, a thread has several copies, which lanes take in turn.
 COPIES_LIMIT = 1 << 14
 COPIES = 4
@@ -386,9 +388,16 @@ def private_op(
         values += size * found.entries
     if len(ops) != 1 or is_lone(writes, is_repeated):
         return None
-    if not targets.in_use().has_private_copies:
-        return None
+    written = targets.in_use()
     count = target.root.size
+    if written.copy_bytes:
+        size_bytes = target.root.type.size_bytes
+        is_small = count * size_bytes <= written.copy_bytes and size_bytes in (4, 8)
+        is_worth = VALUES_PER_BIN * count <= values
+        has_bins = is_small and not target.is_dense and (is_worth or is_forced)
+        return ops.pop() if has_bins else None
+    if not written.has_private_copies:
+        return None
     entries = count * copies_of(target) * workers.slot_count()
     is_worth = count <= expand_limit and entries <= ENTRIES_PER_VALUE * values
     return ops.pop() if is_worth or is_forced else None

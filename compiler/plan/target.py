@@ -130,12 +130,15 @@ class Target(ABC):
     """One way of writing kernels; its name is part of every key.
 
     `has_private_copies`: reductions can go to a copy per thread, merged afterwards.
+    `copy_bytes`: they can go to a copy per block of threads, so large, which the kernel
+    merges itself.
     `has_streaming_stores`: large outputs can be written past the caches.
     `has_folds`: there are kernels that combine what they compute.
     """
 
     name: str
     has_folds = False
+    copy_bytes = 0
     has_private_copies: bool
     has_streaming_stores: bool
 
@@ -147,6 +150,13 @@ class Target(ABC):
     @abstractmethod
     def plan(self, program: Program, info: TargetInfo) -> Any:
         """Choose how a program is lowered for a processor."""
+
+    def copies(self, root: Node) -> tuple[int, int, int]:
+        """Return what kernels that make copies themselves are told of an array's.
+
+        That are the three slots behind its address (`signature`).
+        """
+        return 0, 0, root.size
 
     @abstractmethod
     def lower(self, program: Program, plan: Any, name: str) -> Code:

@@ -244,10 +244,10 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
 
 
 def _sums(t: DType, blocks: int) -> tuple[Buffer, Buffer]:
-    """Return memory for what blocks tell each other: two results each, two flags."""
-    ready = device.allocate(8 * blocks)
+    """Return memory for what blocks tell each other: two results each, two words."""
+    ready = device.allocate(16 * blocks)
     if blocks > 1:
-        transfer.fill(ready, UINT32, 0, 2 * blocks)
+        transfer.fill(ready, UINT32, 0, 4 * blocks)
     return device.allocate(2 * t.size_bytes * blocks), ready
 
 

@@ -252,7 +252,10 @@ def test_kernels_wait_and_vote_as_gpus_do() -> None:
     text = nvptx.translate(nvvm().move_ir("move", UINT32, True, "new", True))
     for instruction in ("bar.sync", "bar.warp.sync", "vote.sync.ballot", "popc"):
         assert instruction in text
-    text = nvptx.translate(nvvm().scan_ir("scan", "add", FLOAT32, True, "pause", False))
-    for instruction in ("shfl.sync.up", "ld.acquire", "st.release", "atom."):
-        assert instruction in text
+    for t, told in ((FLOAT32, "relaxed"), (FLOAT64, "")):
+        ir = nvvm().scan_ir("scan", "add", t, True, "pause", False)
+        text = nvptx.translate(ir)
+        ways = (told, told) if told else ("acquire", "release")
+        for instruction in ("shfl.sync.up", f"ld.{ways[0]}", f"st.{ways[1]}"):
+            assert instruction in text
     assert emulated().SCAN_BLOCK < nvvm().SCAN_BLOCK

@@ -178,10 +178,11 @@ def test_texture_units_look_up(dimensions: int, tmp_path: Path) -> None:
         for channel in (0, 2)
     ]
     verify(nodes)
-    ir = PtxTarget().code(Program(9, nodes, [], 0), "kernel", kernels.target()).ir
+    code = PtxTarget().code(Program(9, nodes, [], 0), "kernel", kernels.target())
     path = tmp_path / "kernel.ptx"
-    path.write_text(nvptx.translate(ir))
-    assert path.read_text().count(f"tex.{dimensions}d.v4.f32.f32") == 2
+    path.write_text(nvptx.translate(code.ir))
+    lookups = path.read_text().count(f"tex.{dimensions}d.v4.f32.f32")
+    assert lookups == 2 * code.width
     if nvptx.assembler() is None:
         pytest.skip("translated, but not assembled: ptxas is not installed")
     assert "registers" in nvptx.assemble(path)

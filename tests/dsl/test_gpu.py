@@ -62,7 +62,9 @@ def test_programs_give_what_they_give_on_the_cpu(gpu: CudaDevice, name: str) -> 
         assert made._node.buffer.device is gpu
     found = made.numpy()
     assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+    # (Texture units have weights in steps of 1/256.)
+    atol = 1 / 256 if name == "texture" else 1e-6
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=atol)
     gpu.wait()
 
 

@@ -118,7 +118,7 @@ def test_scans(bench: Bench, exclusive: bool) -> None:
     for size in SIZES:
         values = random_values(UINT32, size)
         count = -(-size // block)
-        ready = bench.put(np.zeros(2 * count, np.uint32))
+        ready = bench.put(np.zeros(4 * count, np.uint32))
         result, sums = bench.room(4 * size), bench.room(8 * count)
         source = bench.put(values)
         bench.run(kernel, size, block, source, result, sums, ready, block)
@@ -140,7 +140,7 @@ def test_compression(bench: Bench) -> None:
     for size in SIZES:
         mask = random_values(UINT32, size) % 3 == 0
         count = -(-size // block)
-        ready = bench.put(np.zeros(2 * count, np.uint32))
+        ready = bench.put(np.zeros(4 * count, np.uint32))
         result, sums, total = (bench.room(4 * n) for n in (size, 2 * count, 1))
         slots = (bench.put(mask), result, sums, ready, block, size, total)
         bench.run(kernel, size, block, *slots)

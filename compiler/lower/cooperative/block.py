@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.emit.type_names import mangled
+from lumijit.compiler.emit.type_names import bits_of, is_float, mangled
 from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
 from lumijit.runtime.dtypes import DType
 
@@ -104,6 +104,13 @@ class Block(ABC):
 
         They are `count` flags (i32), at most one for each thread, from `first` on; with
         a step of 0, all threads wait for the same.
+        """
+
+    @abstractmethod
+    def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
+        """Wait for words that blocks `tell`, as `until_set` does, and return them.
+
+        They are zero in threads that don't ask.
         """
 
     @abstractmethod
@@ -251,20 +258,42 @@ class Block(ABC):
 
         self.alone(write)
 
-    def poll(self, flag: str) -> None:
-        """Look at a flag until it is set."""
-        stem = self.fresh()
+    def tell(self, value: Value, words: Value, index: Value) -> None:
+        """Write a value of 32 bits at most into a word that says that it is there."""
+
+        def write() -> None:
+            bits = f"i{bits_of(value.ty)}"
+            raw = self.cast("bitcast", value, bits) if is_float(value.ty) else value
+            word = (raw.to("i64") << 32) | 1
+            (place,) = self.address("i64", words, index).names
+            self.lines.append(
+                f"  store atomic i64 {word.names[0]}, ptr {place} {self.scope}"
+                "monotonic, align 8"
+            )
+
+        self.alone(write)
+
+    def in_word(self, ty: str, word: Value) -> Value:
+        """Return the value in a word."""
+        bits = (word >> 32).to(f"i{bits_of(ty)}")
+        return self.cast("bitcast", bits, ty) if is_float(ty) else bits
+
+    def poll(self, flag: str, ty: str = "i32", order: str = "acquire") -> str:
+        """Look at a flag until it is set; return what it is."""
+        stem, align = self.fresh(), bits_of(ty) // 8
         poll, idle, seen = (f"{stem}.{s}" for s in ("poll", "idle", "seen"))
         self.lines.append(f"  br label %{poll}")
         self.label(poll)
         self.lines += [
-            f"  %{stem} = load atomic i32, ptr {flag} {self.scope}acquire, align 4",
-            f"  %{stem}.set = icmp ne i32 %{stem}, 0",
+            f"  %{stem} = load atomic {ty}, ptr {flag} {self.scope}{order}, "
+            f"align {align}",
+            f"  %{stem}.set = icmp ne {ty} %{stem}, 0",
             f"  br i1 %{stem}.set, label %{seen}, label %{idle}",
         ]
         self.label(idle)
         self.lines += [f"  {self.pause}", f"  br label %{poll}"]
         self.label(seen)
+        return f"%{stem}"
 
     # Shared memory
 

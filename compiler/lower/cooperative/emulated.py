@@ -152,6 +152,20 @@ class EmulatedBlock(Block):
 
         self.loop(self.constant("i64", "0"), count, 1, [], look)
 
+    def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
+        """Look at one word after the other, and then read them all."""
+
+        def look(i: Value) -> list[Value]:
+            (place,) = self.address("i64", words, first + i * step).names
+            self.poll(place, "i64")
+            return []
+
+        zero = self.constant("i64", "0")
+        self.loop(zero, count, 1, [], look)
+        is_asking = self.thread < count
+        at = self.select(is_asking, first + self.thread * step, first)
+        return self.select(is_asking, self.load("i64", words, at), zero)
+
     def place(self, memory: Shared, index: Value) -> Value:
         """Return an address on the stack."""
         start = Value(self, "ptr", (f"%{memory.name}",), False)

@@ -1,9 +1,9 @@
 """Blocks of threads on NVIDIA's GPUs: code of one thread, with NVVM's intrinsics.
 
 Launched with as many blocks as there are, of `Shape.threads` threads. Kernels take the
-number of elements, that of a block, a counter, and the argument block. Blocks that wait
-for earlier ones number themselves by the counter in the order in which they begin; the
-last one sets it back to zero, for the next kernel.
+number of elements, that of a block, and the argument block. Blocks may wait for earlier
+ones, as GPUs begin blocks in the order of their numbers (which NVIDIA's own library of
+scans, CUB, takes for granted, too).
 """
 
 from __future__ import annotations
@@ -23,23 +23,11 @@ _BARRIERS = {
     "sync": ("@llvm.nvvm.barrier.cta.sync.aligned.all(i32", "i32 0"),
     "sync_warp": ("@llvm.nvvm.bar.warp.sync(i32", _ALL),
 }
-_NUMBERED = """\
-  %first = icmp eq i32 %tid, 0
-  br i1 %first, label %count, label %counted
-count:
-  %blocks = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
-  %last = sub i32 %blocks, 1
-  %taken = atomicrmw uinc_wrap ptr %counter, i32 %last monotonic
-  store i32 %taken, ptr addrspace(3) @{name}.number
-  br label %counted
-counted:
-  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
-  %ctaid = load i32, ptr addrspace(3) @{name}.number"""
 _HEAD = """\
-define ptx_kernel void @{name}(i64 %size, i64 %block, ptr %counter, {given} %args) {{
+define ptx_kernel void @{name}(i64 %size, i64 %block, {given} %args) {{
 entry:
   %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-{number}
+  %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %thread = zext i32 %tid to i64
   %lane = and i64 %thread, 31
   %warp = lshr i64 %thread, 5
@@ -61,7 +49,7 @@ class NvvmBlock(Block):
 
     def __init__(self, shape: Shape, name: str, pause: str) -> None:
         super().__init__(shape, name)
-        self._is_ordered = bool(pause)
+        del pause
         self.current = "start"
         self.begin, self.end, self._number = (
             Value(self, "i64", (f"%{n}",), False) for n in ("begin", "end", "number")
@@ -190,6 +178,22 @@ class NvvmBlock(Block):
         (flag,) = self.address("i32", flags, first + self.thread * step).names
         self._where(is_asking, lambda: self.poll(flag))
 
+    def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
+        """Look at a word in each thread until it is there."""
+        is_asking = (self.thread < count).names[0]
+        (place,) = self.address("i64", words, first + self.thread * step).names
+        before, stem = self.current, self.fresh()
+        self.lines.append(f"  br i1 {is_asking}, label %{stem}.in, label %{stem}.out")
+        self.label(f"{stem}.in")
+        word = self.poll(place, "i64", "monotonic")
+        inside = self.current
+        self.lines.append(f"  br label %{stem}.out")
+        self.label(f"{stem}.out")
+        self.lines.append(
+            f"  %{stem} = phi i64 [ 0, %{before} ], [ {word}, %{inside} ]"
+        )
+        return Value(self, "i64", (f"%{stem}",), True)
+
     def place(self, memory: Shared, index: Value) -> Value:
         """Return an address in shared memory."""
         array = f"ptr addrspace(3) @{memory.name} to ptr"
@@ -198,12 +202,7 @@ class NvvmBlock(Block):
 
     def module(self) -> str:
         """Return the module, with shared memory beside the kernel."""
-        number = "  %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
         given = nvptx.slots_parameter(self.slots)
-        if self._is_ordered:
-            number = _NUMBERED.format(name=self.name)
-            self._shared.append(Shared(f"{self.name}.number", "i32", 1, False))
-            self._declare("void", "@llvm.nvvm.barrier.cta.sync.aligned.all", "i32")
         arrays = [
             f"@{m.name} = internal addrspace(3) global [{m.size} x {m.ty}] undef, "
             "align 64"
@@ -212,13 +211,12 @@ class NvvmBlock(Block):
         return "\n".join(
             [
                 *arrays,
-                _HEAD.format(name=self.name, number=number, given=given),
+                _HEAD.format(name=self.name, given=given),
                 *self.lines,
                 "  ret void",
                 "}",
                 "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
                 "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
-                "declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()",
                 *self.declarations.values(),
             ]
         )

@@ -1,17 +1,18 @@
 """Running sums, products and extremes by blocks of threads, in one pass; compaction.
 
 A block holds its entries in registers, combines them, tells the others the total, and
-waits for what comes before. Blocks are in groups of as many as a block has threads. A
-block reads the totals of those before it in its group, a thread each, and combines them
-as a reduction does; and it reads the result of all groups before, which the last block
-of the group before it tells. So blocks wait for totals, which need no other block, and
-for one chain whose links are groups; and the order of combination is fixed, as in no
-look-back that takes what happens to be there. Source of the idea: Merrill and Garland,
-"Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.
+waits for what comes before. Blocks are in groups of half as many as a block has
+threads. A block reads the totals of those before it in its group and of those in the
+group before, a thread each, and the totals of earlier groups, which their last blocks
+have told by then; and it combines all as a reduction does. So nobody waits for more
+than one other, how many blocks there may be; and the order of combination is fixed, as
+in no look-back that takes what happens to be there. Source of the idea: Merrill and
+Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import accumulate
 
 from lumijit.compiler.lower.collectives.pieces import neutral
@@ -47,15 +48,29 @@ class Tile:
         self, b: Block, op: str, t: DType, rows: list[list[Value]], exclusive: bool
     ) -> None:
         self.b, self.op, self.t = b, op, t
+        self._exclusive = exclusive
+        self._upto = [
+            list(accumulate(piece, lambda x, y: b.combine(op, t, x, y)))
+            for piece in rows
+        ]
+
+    def combined(self) -> Value:
+        """Return what all entries are together, before they are scanned."""
+        b, op, t = self.b, self.op, self.t
+        mine = reduce(lambda x, y: b.combine(op, t, x, y), [u[-1] for u in self._upto])
+        return of_block(b, op, t, mine)
+
+    def scan(self) -> Tile:
+        """Scan within each warp, and find what earlier warps and all warps have."""
+        b, op, t = self.b, self.op, self.t
         nothing = b.vary(b.constant(t.memory_llvm, neutral(op, t)))
         carry, self.shown = nothing, []
-        for piece in rows:
-            upto = list(accumulate(piece, lambda x, y: b.combine(op, t, x, y)))
+        for upto in self._upto:
             total = in_warp(b, op, t, upto[-1])
             below = b.select(b.lane < 1, nothing, b.shuffle(total, "up", 1))
             start = b.combine(op, t, carry, below)
             after = [b.combine(op, t, start, x) for x in upto]
-            self.shown += [start, *after[:-1]] if exclusive else after
+            self.shown += [start, *after[:-1]] if self._exclusive else after
             carry = b.combine(op, t, carry, b.shuffle(total, "at", 31))
         totals = b.shared(t.memory_llvm, b.shape.warps)
         b.put(totals, b.warp, carry, b.lane.equals(0))
@@ -65,6 +80,7 @@ class Tile:
             self.before = b.select(b.warp < w, self.before, self.total)
             self.total = b.combine(op, t, self.total, b.get(totals, w))
         b.sync()
+        return self
 
     def after(self, prefix: Value) -> list[Value]:
         """Return the entries as they are behind a prefix, one piece after the other."""
@@ -102,48 +118,85 @@ def pieces(
     return found
 
 
-def _prefix(
-    b: Block, op: str, t: DType, total: Value, sums: Value, ready: Value
-) -> Value:
-    """Return what comes before this block, given its total; tell both."""
-    ty, threads = t.memory_llvm, b.shape.threads
-    own = b.number
-    first = own // threads * threads
-    place = own - first
-    b.publish(total, sums, ready, own * 2)
-    b.until_set(ready, first * 2, place, 2)
-    is_before = b.thread < place
-    at = b.select(is_before, first + b.thread, own) * 2
-    nothing = b.constant(ty, neutral(op, t))
-    # The own total may not be there yet for other threads, and isn't looked at.
-    x = b.select(is_before, b.load(ty, sums, at), nothing)
-    within = of_block(b, op, t, x)
-    has_group = number(b, 0) < first
-    flag = b.select(has_group, first * 2 - 1, number(b, 0))
-    asking = b.select(has_group, number(b, threads), number(b, 0))
-    b.until_set(ready, flag, asking, 0)
-    before = b.select(
-        has_group, b.load(ty, sums, flag), b.constant(ty, first_value(op, t))
-    )
-    prefix = b.combine(op, t, before, within)
-    b.when(
-        place.equals(threads - 1),
-        lambda: b.publish(b.combine(op, t, prefix, total), sums, ready, own * 2 + 1),
-    )
-    return prefix
+class Board:
+    """Where blocks tell each other values: two for each block.
+
+    Values of up to 32 bits are in one word with the flag that says that they are there;
+    for others, the flag is told behind them.
+    """
+
+    def __init__(self, b: Block, op: str, t: DType, sums: Value, ready: Value) -> None:
+        self.b, self.op, self.t = b, op, t
+        self._sums, self._ready = sums, ready
+        self._is_in_words = t.size_bytes <= 4
+
+    def tell(self, value: Value, index: Value) -> None:
+        """Tell a value that all threads of the block have."""
+        if self._is_in_words:
+            self.b.tell(value, self._ready, index)
+        else:
+            self.b.publish(value, self._sums, self._ready, index)
+
+    def told(self, first: Value, count: Value) -> Value:
+        """Return each second value from `first` on, for `count` threads.
+
+        Others get the neutral value.
+        """
+        b, ty = self.b, self.t.memory_llvm
+        is_asking = b.thread < count
+        if self._is_in_words:
+            found = b.in_word(ty, b.told(self._ready, first, count, 2))
+        else:
+            b.until_set(self._ready, first, count, 2)
+            # (What isn't there yet isn't looked at.)
+            place = b.select(is_asking, first + b.thread * 2, first)
+            found = b.load(ty, self._sums, place)
+        return b.select(is_asking, found, b.constant(ty, neutral(self.op, self.t)))
+
+
+def _prefix(board: Board, tile: Tile) -> Value:
+    """Tell the block's total, scan its entries, and return what comes before them."""
+    b, op, t = board.b, board.op, board.t
+    own, size = b.number, b.shape.threads // 2
+    group = own // size
+    first = group * size
+    total = tile.combined()
+    board.tell(total, own * 2)
+    tile.scan()
+    # The blocks of this group and the last one each tell their totals.
+    start = b.select(group.equals(0), first, first - size)
+    found = board.told(start * 2, own - start)
+    nothing = b.constant(t.memory_llvm, neutral(op, t))
+
+    def tell_group() -> None:
+        mine = b.select(b.thread < first - start, nothing, found)
+        of_group = b.combine(op, t, of_block(b, op, t, mine), total)
+        board.tell(of_group, group * 2 + 1)
+
+    b.when((own - first).equals(size - 1), tell_group)
+    # Those before, a group at a time.
+    end = b.select(group.equals(0), group, group - 1)
+
+    def take(at: Value, before: Value) -> list[Value]:
+        count = (end - at).minimum(b.shape.threads)
+        return [b.combine(op, t, before, board.told(at * 2 + 1, count))]
+
+    initial = b.vary(b.constant(t.memory_llvm, first_value(op, t)))
+    (before,) = b.loop(number(b, 0), end, b.shape.threads, [initial], take)
+    return of_block(b, op, t, b.combine(op, t, before, found))
 
 
 def whole(b: Block, op: str, t: DType, exclusive: bool) -> None:
     """Scan an array, of which a block has a tile.
 
-    Slots: src, dst, sums (two values per block), ready (two i32 per block, zero at the
+    Slots: src, dst, sums (two values per block), ready (two i64 per block, zero at the
     start), block.
     """
     source, target, sums, ready = (b.argument(k) for k in range(4))
     piece = piece_of(t)
     at = places(b, b.begin, piece)
     tile = Tile(b, op, t, pieces(b, op, t, source, at, b.end), exclusive)
-    shown = tile.after(_prefix(b, op, t, tile.total, sums, ready))
+    shown = tile.after(_prefix(Board(b, op, t, sums, ready), tile))
     for r, index in enumerate(at):
         # (What is behind the end is in the array's last line.)
         values = shown[r * piece : (r + 1) * piece]
@@ -162,7 +215,7 @@ def runs(b: Block, op: str, t: DType, exclusive: bool) -> None:
         def turn(begin: Value, prefix: Value) -> list[Value]:
             at = places(b, begin)
             entries = [[entry(b, op, t, source, i, stop)] for i in at]
-            tile = Tile(b, op, t, entries, exclusive)
+            tile = Tile(b, op, t, entries, exclusive).scan()
             for i, value in zip(at, tile.after(prefix), strict=True):
                 b.store(value, target, i, i < stop)
             return [b.combine(op, t, prefix, tile.total)]
@@ -206,7 +259,7 @@ def compress(b: Block) -> None:
     ]
     numbers = [[b.cast("zext", m, "i32") for m in piece] for piece in set_]
     tile = Tile(b, "add", UINT32, numbers, True)
-    prefix = _prefix(b, "add", UINT32, tile.total, sums, ready)
+    prefix = _prefix(Board(b, "add", UINT32, sums, ready), tile)
     found = iter(tile.after(prefix))
     for index, piece in zip(at, set_, strict=True):
         for k, mask in enumerate(piece):

@@ -109,7 +109,8 @@ def move(b: Block, t: DType, has_keys: bool, indices: str, is_alone: bool) -> No
     columns = [_columns(b, table, digit) for digit in digits]
     if is_alone:
         totals = [[reduce(lambda x, y: x + y, column)] for column in columns]
-        starts = Tile(b, "add", UINT32, totals, True).after(b.constant("i32", "0"))
+        tile = Tile(b, "add", UINT32, totals, True).scan()
+        starts = tile.after(b.constant("i32", "0"))
     else:
         starts = [b.load("i32", counts, digit * blocks + own) for digit in digits]
     b.sync()

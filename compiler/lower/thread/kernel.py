@@ -40,7 +40,7 @@ from lumijit.compiler.lower.common.matrices import Matrices
 from lumijit.compiler.lower.common.scratch import Scratch
 from lumijit.compiler.lower.thread import control
 from lumijit.compiler.lower.thread.rows import find_rows, read_row
-from lumijit.compiler.plan.program import Program, target_root
+from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.runtime.dtypes import UINT32, DType
 
 T = TypeVar("T")
@@ -89,11 +89,14 @@ class ThreadLowering(Lowering):
         """Write what loads the arguments, and what computes an element."""
         self.load_arguments()
         for k, target in enumerate(self.program.targets.values()):
-            slot = self.signature.target(k)
-            self.bases[id(target.root)] = self.load_slot(slot, "ptr")
+            self.bind_target(target, self.signature.target(k))
         self.begin()
         self.compute_all()
         self.end()
+
+    def bind_target(self, target: Destination, slot: int) -> None:
+        """Load where a target lies."""
+        self.bases[id(target.root)] = self.load_slot(slot, "ptr")
 
     def begin(self) -> None:
         """Go from the entry to the element."""

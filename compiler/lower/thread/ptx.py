@@ -13,11 +13,15 @@ from lumijit.compiler.emit.combine import combine_text, identity
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import TEXEL
 from lumijit.compiler.lower.common.atomics import atomic
+from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.cooperative.nvvm import DEVICE_SCOPE
+from lumijit.compiler.lower.thread import bins, several
+from lumijit.compiler.lower.thread.bins import BINS_BYTES, Bins
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
-from lumijit.compiler.plan.program import Program
+from lumijit.compiler.plan.program import Destination, Program
+from lumijit.compiler.plan.signature import PRIVATE_SLOTS
 from lumijit.compiler.plan.target import Code, Collectives
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import DType
@@ -37,7 +41,14 @@ _ENTRY = """\
   %number = zext i32 %thread to i64
   %wide = zext i32 %threads to i64
   %high = zext i32 %blocks to i64
-  %all = mul i64 %wide, %high"""
+  %all = mul i64 %wide, %high
+  %own.wide = zext i32 %own to i64"""
+# A block computes as many elements as its threads at once, which are neighbours.
+_SEVERAL = """\
+  %first.before = sub i64 %number, %own.wide
+  %first.of.block = mul i64 %first.before, {count}
+  %first = add i64 %first.of.block, %own.wide
+  %grid = mul i64 %all, {count}"""
 # The first threads compute, if there isn't memory for all.
 _FEW = """\
   %is.few = icmp ult i64 %all, {threads}
@@ -48,7 +59,7 @@ _FEW = """\
 _BEGIN = """\
   br label %test
 test:
-  %index = phi i64 [ %first, %entry ], [ %after, %next ]
+  %index = phi i64 [ %first, %{before} ], [ %after, %next ]
   %is_element = icmp ult i64 %index, %size
   br i1 %is_element, label %element, label %exit"""
 _END = """\
@@ -56,8 +67,7 @@ _END = """\
 next:
   %after = add i64 %index, %grid
   br label %test
-exit:
-  ret void"""
+exit:"""
 
 
 class PtxLowering(ThreadLowering):
@@ -67,6 +77,13 @@ class PtxLowering(ThreadLowering):
     polled_cost = 32
     # The channels that are wanted, by lookup; made when there is one.
     _texels: dict[tuple[int, ...], list[Node]] | None = None
+
+    def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
+        super().__init__(program, demand, info)
+        self.b.current = "entry"
+        self.bins = Bins(self.b)
+        #: How many elements a thread computes side by side.
+        self.at_once = 1
 
     def kernel(self, name: str) -> str:
         """Return a module whose kernel computes each element in a thread."""
@@ -80,14 +97,34 @@ class PtxLowering(ThreadLowering):
         slots = self.signature.size_bytes // 8
         given = nvptx.slots_parameter(slots)
         head = f"define ptx_kernel void @{name}(i64 %size, {given} %args) {{"
-        return "\n".join(self.functions(head, self.b.lines))
+        lines = self.functions(head, self.b.lines)
+        return "\n".join([*self.bins.arrays, *lines])
 
     def close_entry(self) -> None:
         """Say which threads compute."""
         if self.scratch.thread_bytes:
             self.entry.append(_FEW.format(threads=self.threads_at_once))
         else:
-            self.entry += ["  %grid = add i64 %all, 0", "  %first = add i64 %number, 0"]
+            self.entry.append(_SEVERAL.format(count=self.at_once))
+
+    def bind_target(self, target: Destination, slot: int) -> None:
+        """Load where a target lies; blocks have copies of some."""
+        super().bind_target(target, slot)
+        root = target.root
+        if target.private_op is not None:
+            told = [self.load_slot(slot + k, "i64") for k in range(1, PRIVATE_SLOTS)]
+            place = self.bases[id(root)]
+            place = self.bins.add(target.private_op, root.type, place, *told)
+            self.bases[id(root)] = place
+
+    def compute_all(self) -> None:
+        """Write what computes an element, or several side by side."""
+        lines = self.b.lines
+        start = len(lines)
+        super().compute_all()
+        self.at_once = several.worthwhile(self.program, lines[start:])
+        if self.at_once > 1:
+            lines[start:] = several.side_by_side(lines[start:], self.at_once)
 
     @property
     def threads_at_once(self) -> int:
@@ -119,12 +156,17 @@ class PtxLowering(ThreadLowering):
 
     def begin(self) -> None:
         """Go from the entry to the thread's elements."""
-        self.b.line(_BEGIN.strip())
+        self.entry += self.bins.entry
+        self.bins.clear()
+        self.b.line(_BEGIN.format(before=self.b.current).strip())
         self.b.block("element")
 
     def end(self) -> None:
         """Go on to the thread's next element, or end."""
         self.b.line(_END.strip())
+        self.b.current = "exit"
+        self.bins.merge()
+        self.b.line("ret void")
 
     def update(self, node: Node, t: DType, address: str, item: str) -> None:
         """Combine with an entry; what lanes have for one entry first, where it pays.
@@ -213,11 +255,16 @@ class PtxTarget(ThreadTarget):
     """Writes kernels for GPUs, as LLVM IR that `runtime.nvptx` translates."""
 
     name = "ptx"
+    copy_bytes = BINS_BYTES
 
     @property
     def collectives(self) -> Collectives:
         """The kernels for what isn't elementwise."""
         return _NVVM
+
+    def copies(self, root: Node) -> tuple[int, int, int]:
+        """Return which lanes have a copy, and how many entries these are apart."""
+        return bins.copies(root.size, root.type)
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted; of the processor, nothing is assumed."""
@@ -232,7 +279,8 @@ class PtxTarget(ThreadTarget):
             scratch_bytes = lowering.scratch.thread_bytes
             if scratch_bytes:
                 scratch_bytes *= lowering.threads_at_once
-        return Code(ir, 1, work.operations, work.cost, scratch_bytes)
+            at_once = lowering.at_once
+        return Code(ir, at_once, work.operations, work.cost, scratch_bytes)
 
 
 TARGET = PtxTarget()

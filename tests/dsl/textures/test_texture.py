@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit import auto, llvm, scalar
+from lumijit import auto, cuda, llvm, scalar
 from lumijit.llvm import (
     Array1f,
     Array2f,
@@ -32,7 +32,7 @@ NAMES = [f"Texture{n}{t}" for n in (1, 2, 3) for t in ("f16", "f", "f64")]
 def test_namespaces_have_them(module: Any, name: str) -> None:
     cls = getattr(module, name)
     assert (cls.__module__, cls.__name__) == (module.__name__, name)
-    assert getattr(auto, name) is getattr(llvm, name)
+    assert getattr(auto, name) in (getattr(llvm, name), getattr(cuda, name))
     assert name in dir(module)
     texture = cls([2] * int(name[7]), 1)
     assert type(texture.value()) is dr.array_t(texture.tensor())
