@@ -54,9 +54,8 @@ class Collectives(Protocol):
     def REDUCE_BLOCK(self) -> int:
         """Entries that are combined to one at a time."""
 
-    @property
-    def SCAN_BLOCK(self) -> int:
-        """Entries of an array that are scanned at a time."""
+    def scan_block(self, t: DType, /) -> int:
+        """Return how many entries of an array are scanned at a time."""
 
     @property
     def SORT_BLOCK(self) -> int:

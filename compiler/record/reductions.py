@@ -232,7 +232,7 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
             name, op, t, exclusive, named_kernels.pause(), is_streaming
         ),
     )
-    block = collectives.SCAN_BLOCK
+    block = collectives.scan_block(t)
     sums, ready = _sums(t, -(-size // block))
     if size < block:
         block = size
@@ -307,7 +307,7 @@ def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
     name = f"block_scan_{op}_{kind}_{t.short}_{how}"
     kernel = named_kernels.get(name, write, op, t, exclusive)
     args = struct.pack("<2Qq", source.address, result.address, block)
-    step = max(1, collectives.SCAN_BLOCK // block)
+    step = max(1, collectives.scan_block(t) // block)
     named_kernels.launch(kernel, args, node.size // block, step, step, (result,))
     return from_buffer(t, result, node.size)
 
@@ -324,7 +324,7 @@ def compress(mask: Node) -> Node:
     result = device.allocate(4 * size)
     count = device.allocate(4)
     collectives = targets.collectives()
-    block = collectives.SCAN_BLOCK
+    block = collectives.scan_block(UINT32)
     sums, ready = _sums(UINT32, -(-size // block))
     kernel = named_kernels.get(
         "compress", lambda name: collectives.compress_ir(name, named_kernels.pause())

@@ -195,7 +195,8 @@ def collectives(bench: Bench) -> Iterator[Figure]:
     source, target, sums, ready = (buffer.address for buffer in held)
     ones, zeros = np.ones(size, np.float32), np.zeros(size, np.float32)
     device.copy_in(source, ones.ctypes.data, ones.nbytes)
-    tiles = -(-size // writer.SCAN_BLOCK)
+    tile = writer.scan_block(FLOAT32)
+    tiles = -(-size // tile)
     cases = {
         "copy": (writer.copy_ir("copy"), size // 16, writer.LINES, 8, (source, target)),
         "reduce": (
@@ -205,8 +206,8 @@ def collectives(bench: Bench) -> Iterator[Figure]:
         ),
         "scan": (
             writer.scan_ir("scan", "add", FLOAT32, False, "pause", False),
-            *(size, writer.SCAN_BLOCK, 8),
-            (source, target, sums, ready, writer.SCAN_BLOCK),
+            *(size, tile, 8),
+            (source, target, sums, ready, tile),
         ),
     }
     for name, (ir, count, block, per_entry, slots) in cases.items():
@@ -214,7 +215,7 @@ def collectives(bench: Bench) -> Iterator[Figure]:
         args = struct.pack(f"<{len(slots)}q", *slots)
         seconds = []
         for _ in range(ROUNDS):
-            device.copy_in(ready, zeros.ctypes.data, 8 * tiles)
+            device.copy_in(ready, zeros.ctypes.data, 16 * tiles)
             seconds.append(
                 device.timed(lambda: device.launch(kernel, args, count, block))  # noqa: B023
             )

@@ -317,7 +317,7 @@ def test_all_on_threads(threads: int) -> None:
         np.testing.assert_array_equal(places, np.flatnonzero(mask))
 
 
-BLOCK = collectives.SCAN_BLOCK
+BLOCK = collectives.scan_block(FLOAT32)
 
 
 @pytest.mark.packets("others wait for earlier blocks")

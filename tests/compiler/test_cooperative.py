@@ -258,4 +258,4 @@ def test_kernels_wait_and_vote_as_gpus_do() -> None:
         ways = (told, told) if told else ("acquire", "release")
         for instruction in ("shfl.sync.up", f"ld.{ways[0]}", f"st.{ways[1]}"):
             assert instruction in text
-    assert emulated().SCAN_BLOCK < nvvm().SCAN_BLOCK
+    assert emulated().scan_block(FLOAT32) < nvvm().scan_block(FLOAT32)

@@ -114,7 +114,7 @@ def test_scans(bench: Bench, exclusive: bool) -> None:
     kernel = bench.build(
         bench.writer.scan_ir, "add", UINT32, exclusive, pause_of(bench), False
     )
-    block = bench.writer.SCAN_BLOCK
+    block = bench.writer.scan_block(UINT32)
     for size in SIZES:
         values = random_values(UINT32, size)
         count = -(-size // block)
@@ -136,7 +136,7 @@ def pause_of(bench: Bench) -> str:
 
 def test_compression(bench: Bench) -> None:
     kernel = bench.build(bench.writer.compress_ir, pause_of(bench))
-    block = bench.writer.SCAN_BLOCK
+    block = bench.writer.scan_block(UINT32)
     for size in SIZES:
         mask = random_values(UINT32, size) % 3 == 0
         count = -(-size // block)

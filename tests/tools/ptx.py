@@ -40,11 +40,11 @@ class Collectives(Cooperative):
         self.target = target
 
     def write(
-        self, name: str, code: Callable[..., None], *args: Any, pause: str = ""
+        self, name: str, code: Callable[..., None], *args: Any, **options: Any
     ) -> str:
         """Write a kernel for the CPU, and a file for GPUs."""
-        self.target.translate(lambda: nvvm().write(name, code, *args, pause=pause), "")
-        return super().write(name, code, *args, pause=pause)
+        self.target.translate(lambda: nvvm().write(name, code, *args, **options), "")
+        return super().write(name, code, *args, **options)
 
 
 class Translating(ThreadTarget):

@@ -15,8 +15,8 @@ from lumijit.compiler.lower.collectives.reduce import REDUCE_BLOCK as REDUCE_BLO
 from lumijit.compiler.lower.collectives.reduce import blocks_by as blocks_by
 from lumijit.compiler.lower.collectives.reduce import reduce_ir as reduce_ir
 from lumijit.compiler.lower.collectives.rows import rows_ir as rows_ir
-from lumijit.compiler.lower.collectives.scan import SCAN_BLOCK as SCAN_BLOCK
 from lumijit.compiler.lower.collectives.scan import runs_by as runs_by
+from lumijit.compiler.lower.collectives.scan import scan_block as scan_block
 from lumijit.compiler.lower.collectives.scan import scan_ir as scan_ir
 from lumijit.compiler.lower.collectives.select import SELECT_BLOCK as SELECT_BLOCK
 from lumijit.compiler.lower.collectives.select import select_ir as select_ir

@@ -19,13 +19,16 @@ from lumijit.runtime.dtypes import DType
 #: Writes how two scalars are combined to a third: its name, then theirs.
 Combine = Callable[[str, str, str], str]
 
-#: Entries of a launch's blocks.
-SCAN_BLOCK = 1 << 14
 # The vectors that a turn of the loop takes.
 _PARTS = 2
 # How often a block looks whether the one before is done: about as long as it takes to
 # sum that one instead.
 _SPINS = 256
+
+
+def scan_block(t: DType) -> int:
+    """Return how many entries a launch's blocks have."""
+    return 1 << 14
 
 
 def first_value(op: str, t: DType) -> str:

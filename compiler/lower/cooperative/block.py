@@ -45,6 +45,8 @@ class Block(ABC):
     def __init__(self, shape: Shape, name: str) -> None:
         self.name = name
         self.shape = shape
+        #: How many registers a thread may have, if that matters.
+        self.most_registers = 0
         #: How many slots are read.
         self.slots = 0
         self.lines: list[str] = []
@@ -297,9 +299,9 @@ class Block(ABC):
 
     # Shared memory
 
-    def shared(self, ty: str, size: int, of_warps: bool = False) -> Shared:
+    def shared(self, ty: str, size: int, owner: str = "block") -> Shared:
         """Make shared memory; its contents are undefined."""
-        made = Shared(f"{self.name}.shared{len(self._shared)}", ty, size, of_warps)
+        made = Shared(f"{self.name}.shared{len(self._shared)}", ty, size, owner)
         self._shared.append(made)
         return made
 
@@ -338,8 +340,10 @@ class Block(ABC):
         self._accesses.append((memory, kind))
         if memory is None:
             for touched in list(self._touched):
-                if kind == "sync" or touched.of_warps:
+                if kind == "sync" or touched.owner == "warp":
                     del self._touched[touched]
+            return
+        if memory.owner == "thread":
             return
         before = self._touched.get(memory)
         assert before is None or before == kind == "read", (

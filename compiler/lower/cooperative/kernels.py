@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from lumijit.compiler.lower.cooperative.block import Block
 from lumijit.compiler.lower.cooperative.emulated import EmulatedBlock
 from lumijit.compiler.lower.cooperative.nvvm import NvvmBlock
 from lumijit.compiler.lower.cooperative.values import LANES, Shape
-from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import UINT32, DType
 
 #: Makes the block of a kernel: its shape, its name, and, if blocks wait for earlier
 #: ones, the instruction of a thread of the CPU that waits.
@@ -20,7 +21,8 @@ Maker = Callable[[Shape, str, str], Block]
 # Few warps and rows are written faster; a GPU has work for more.
 EMULATED = Shape(warps=2, rows=4)
 GPU = Shape(warps=8, rows=16)
-# Blocks that wait for earlier ones are fewer, if they have more.
+# Blocks that wait for earlier ones are fewer, if they have more; their entries have to
+# fit into 48 KiB (`scan.Tile`).
 GPU_SCAN = Shape(warps=8, rows=32)
 
 
@@ -51,16 +53,30 @@ class Cooperative:
         assert shape.threads == scan.threads
         self.shape, self._scan = shape, scan
         self.THREADS = shape.threads
-        self.SCAN_BLOCK = scan.tile
         self._make = make
 
     def write(
-        self, name: str, code: Callable[..., None], *args: Any, pause: str = ""
+        self,
+        name: str,
+        code: Callable[..., None],
+        *args: Any,
+        pause: str = "",
+        scanned: DType | None = None,
     ) -> str:
-        """Write a kernel; `pause` is given if blocks wait for earlier ones."""
-        block = self._make(self._scan if pause else self.shape, name, pause)
+        """Write a kernel; if blocks wait for earlier ones, how, and what they scan."""
+        shape = self.shape if scanned is None else self._scan_shape(scanned)
+        block = self._make(shape, name, pause)
         code(block, *args)
         return block.module()
+
+    def _scan_shape(self, t: DType) -> Shape:
+        """Return how scans hold entries: those of 8 bytes are half as many."""
+        whole = self._scan
+        return replace(whole, rows=whole.rows // 2) if t.size_bytes > 4 else whole
+
+    def scan_block(self, t: DType) -> int:
+        """Return how many entries a block scans."""
+        return self._scan_shape(t).tile
 
     def reduce_ir(self, name: str, op: str, t: DType) -> str:
         """Combine src[begin … end) into dst[begin / block]."""
@@ -85,7 +101,7 @@ class Cooperative:
         self, name: str, op: str, t: DType, exclusive: bool, pause: str, _: bool
     ) -> str:
         """Scan an array in one pass."""
-        return self.write(name, scan.whole, op, t, exclusive, pause=pause)
+        return self.write(name, scan.whole, op, t, exclusive, pause=pause, scanned=t)
 
     def runs_by(self, block: int) -> tuple[str, Callable[..., str]]:
         """Return how runs are scanned: a name, and what writes that."""
@@ -100,7 +116,7 @@ class Cooperative:
 
     def compress_ir(self, name: str, pause: str) -> str:
         """Write the indices of the set entries of a mask."""
-        return self.write(name, scan.compress, pause=pause)
+        return self.write(name, scan.compress, pause=pause, scanned=UINT32)
 
     def count_ir(self, name: str, t: DType) -> str:
         """Count digits."""

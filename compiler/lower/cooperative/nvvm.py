@@ -24,7 +24,7 @@ _BARRIERS = {
     "sync_warp": ("@llvm.nvvm.bar.warp.sync(i32", _ALL),
 }
 _HEAD = """\
-define ptx_kernel void @{name}(i64 %size, i64 %block, {given} %args) {{
+define ptx_kernel void @{name}(i64 %size, i64 %block, {given} %args) {form} {{
 entry:
   %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -120,7 +120,10 @@ class NvvmBlock(Block):
     def write(self, value: Value, address: Value, where: Value) -> None:
         """Write in the threads that are set."""
         store = f"  store {value.ty} {value.names[0]}, ptr {address.names[0]}"
-        self._where(where.names[0], lambda: self.lines.append(store))
+        if where.names == ("true",):
+            self.lines.append(store)
+        else:
+            self._where(where.names[0], lambda: self.lines.append(store))
 
     def alone(self, code: Callable[[], None]) -> None:
         """Run code in the first thread."""
@@ -202,7 +205,9 @@ class NvvmBlock(Block):
 
     def module(self) -> str:
         """Return the module, with shared memory beside the kernel."""
-        given = nvptx.slots_parameter(self.slots)
+        given, form = nvptx.slots_parameter(self.slots), ""
+        if self.most_registers:
+            form = f'"nvvm.maxnreg"="{self.most_registers}"'
         arrays = [
             f"@{m.name} = internal addrspace(3) global [{m.size} x {m.ty}] undef, "
             "align 64"
@@ -211,7 +216,7 @@ class NvvmBlock(Block):
         return "\n".join(
             [
                 *arrays,
-                _HEAD.format(name=self.name, given=given),
+                _HEAD.format(name=self.name, given=given, form=form),
                 *self.lines,
                 "  ret void",
                 "}",

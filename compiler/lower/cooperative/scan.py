@@ -12,6 +12,7 @@ Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import accumulate
 
@@ -19,14 +20,20 @@ from lumijit.compiler.lower.collectives.pieces import neutral
 from lumijit.compiler.lower.collectives.scan import first_value
 from lumijit.compiler.lower.cooperative.block import Block
 from lumijit.compiler.lower.cooperative.reduce import (
+    all_true,
     each_thread,
     entry,
     number,
     of_block,
     within,
 )
-from lumijit.compiler.lower.cooperative.values import Value
+from lumijit.compiler.lower.cooperative.values import Shared, Value
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
+
+
+# As blocks wait for each other, many are to run at once, and so have few registers, by
+# the size of entries.
+MOST_REGISTERS = {4: 40, 8: 64}
 
 
 def in_warp(b: Block, op: str, t: DType, x: Value) -> Value:
@@ -41,36 +48,63 @@ class Tile:
     """Entries that a block holds, scanned within each warp.
 
     A warp has one row of 32 pieces after the other, and each thread one piece of each:
-    a few entries in a row, which it scans itself.
+    a few entries in a row, which it scans itself. They are in registers, or, where
+    blocks wait, in memory that the block shares, so that more of them fit.
     """
 
     def __init__(
-        self, b: Block, op: str, t: DType, rows: list[list[Value]], exclusive: bool
+        self,
+        b: Block,
+        op: str,
+        t: DType,
+        rows: Iterable[list[Value]],
+        exclusive: bool,
+        is_shared: bool = False,
     ) -> None:
         self.b, self.op, self.t = b, op, t
         self._exclusive = exclusive
-        self._upto = [
-            list(accumulate(piece, lambda x, y: b.combine(op, t, x, y)))
-            for piece in rows
-        ]
+        size = b.shape.tile if is_shared else 0
+        self._shelf = b.shared(t.memory_llvm, size, "thread") if size else None
+        self._rows: list[list[Value]] = []
+        for piece in rows:
+            upto = list(accumulate(piece, lambda x, y: b.combine(op, t, x, y)))
+            if self._shelf is not None:
+                self._put(self._shelf, upto)
+                del upto[:-1]
+            self._rows.append(upto)
+
+    def _place(self, position: int) -> Value:
+        """Return where the shelf has a thread's entry: neighbours lie side by side."""
+        return self.b.thread + position * self.b.shape.threads
+
+    def _put(self, shelf: Shared, upto: list[Value]) -> None:
+        first = len(self._rows) * len(upto)
+        for k, x in enumerate(upto):
+            self.b.put(shelf, self._place(first + k), x, all_true(self.b))
+
+    def _upto(self, row: int, count: int) -> list[Value]:
+        """Return what a thread has scanned of a row, so many entries."""
+        if self._shelf is None:
+            return self._rows[row][:count]
+        size = self.b.shape.rows // len(self._rows)
+        first = row * size
+        return [self.b.get(self._shelf, self._place(first + k)) for k in range(count)]
 
     def combined(self) -> Value:
         """Return what all entries are together, before they are scanned."""
         b, op, t = self.b, self.op, self.t
-        mine = reduce(lambda x, y: b.combine(op, t, x, y), [u[-1] for u in self._upto])
+        mine = reduce(lambda x, y: b.combine(op, t, x, y), [r[-1] for r in self._rows])
         return of_block(b, op, t, mine)
 
     def scan(self) -> Tile:
         """Scan within each warp, and find what earlier warps and all warps have."""
         b, op, t = self.b, self.op, self.t
         nothing = b.vary(b.constant(t.memory_llvm, neutral(op, t)))
-        carry, self.shown = nothing, []
-        for upto in self._upto:
+        carry, self._starts = nothing, []
+        for upto in self._rows:
             total = in_warp(b, op, t, upto[-1])
             below = b.select(b.lane < 1, nothing, b.shuffle(total, "up", 1))
-            start = b.combine(op, t, carry, below)
-            after = [b.combine(op, t, start, x) for x in upto]
-            self.shown += [start, *after[:-1]] if self._exclusive else after
+            self._starts.append(b.combine(op, t, carry, below))
             carry = b.combine(op, t, carry, b.shuffle(total, "at", 31))
         totals = b.shared(t.memory_llvm, b.shape.warps)
         b.put(totals, b.warp, carry, b.lane.equals(0))
@@ -82,11 +116,15 @@ class Tile:
         b.sync()
         return self
 
-    def after(self, prefix: Value) -> list[Value]:
-        """Return the entries as they are behind a prefix, one piece after the other."""
+    def after(self, prefix: Value, piece: int = 1) -> Iterator[list[Value]]:
+        """Return the entries as they are behind a prefix, piece by piece."""
         b, op, t = self.b, self.op, self.t
-        start = b.combine(op, t, prefix, self.before)
-        return [b.combine(op, t, start, shown) for shown in self.shown]
+        before = b.combine(op, t, prefix, self.before)
+        for row, within in enumerate(self._starts):
+            start = b.combine(op, t, before, within)
+            upto = self._upto(row, piece - self._exclusive)
+            found = [b.combine(op, t, start, x) for x in upto]
+            yield [start, *found] if self._exclusive else found
 
 
 def piece_of(t: DType) -> int:
@@ -103,19 +141,15 @@ def places(b: Block, start: Value, piece: int = 1) -> list[Value]:
 
 def pieces(
     b: Block, op: str, t: DType, source: Value, at: list[Value], end: Value
-) -> list[list[Value]]:
+) -> Iterator[list[Value]]:
     """Read pieces, with the neutral value from the end on; the array has an entry."""
     piece = piece_of(t)
     last = (end - 1) // piece * piece
-    found = []
     for index in at:
         whole = b.load_row(
             t.memory_llvm, source, b.select(index < end, index, last), piece
         )
-        found.append(
-            [within(b, op, t, x, index + k < end) for k, x in enumerate(whole)]
-        )
-    return found
+        yield [within(b, op, t, x, index + k < end) for k, x in enumerate(whole)]
 
 
 class Board:
@@ -193,13 +227,13 @@ def whole(b: Block, op: str, t: DType, exclusive: bool) -> None:
     start), block.
     """
     source, target, sums, ready = (b.argument(k) for k in range(4))
+    b.most_registers = MOST_REGISTERS.get(t.size_bytes, 0)
     piece = piece_of(t)
     at = places(b, b.begin, piece)
-    tile = Tile(b, op, t, pieces(b, op, t, source, at, b.end), exclusive)
-    shown = tile.after(_prefix(Board(b, op, t, sums, ready), tile))
-    for r, index in enumerate(at):
+    tile = Tile(b, op, t, pieces(b, op, t, source, at, b.end), exclusive, True)
+    shown = tile.after(_prefix(Board(b, op, t, sums, ready), tile), piece)
+    for index, values in zip(at, shown, strict=True):
         # (What is behind the end is in the array's last line.)
-        values = shown[r * piece : (r + 1) * piece]
         b.store_row(values, target, index, index < b.end)
 
 
@@ -216,7 +250,7 @@ def runs(b: Block, op: str, t: DType, exclusive: bool) -> None:
             at = places(b, begin)
             entries = [[entry(b, op, t, source, i, stop)] for i in at]
             tile = Tile(b, op, t, entries, exclusive).scan()
-            for i, value in zip(at, tile.after(prefix), strict=True):
+            for i, (value,) in zip(at, tile.after(prefix), strict=True):
                 b.store(value, target, i, i < stop)
             return [b.combine(op, t, prefix, tile.total)]
 
@@ -258,12 +292,12 @@ def compress(b: Block) -> None:
         for piece in pieces(b, "or", BOOL, source, at, b.end)
     ]
     numbers = [[b.cast("zext", m, "i32") for m in piece] for piece in set_]
-    tile = Tile(b, "add", UINT32, numbers, True)
+    tile = Tile(b, "add", UINT32, numbers, True, True)
     prefix = _prefix(Board(b, "add", UINT32, sums, ready), tile)
-    found = iter(tile.after(prefix))
-    for index, piece in zip(at, set_, strict=True):
-        for k, mask in enumerate(piece):
-            b.store((index + k).to("i32"), target, next(found).to("i64"), mask)
+    shown = tile.after(prefix, piece_of(BOOL))
+    for index, masks, numbers_ in zip(at, set_, shown, strict=True):
+        for k, (mask, x) in enumerate(zip(masks, numbers_, strict=True)):
+            b.store((index + k).to("i32"), target, x.to("i64"), mask)
     b.when(
         b.end.equals(size),
         lambda: b.store_alone(prefix + tile.total, count, number(b, 0)),

@@ -65,7 +65,7 @@ def _each_row(b: Block, t: DType, table: Shared, use: _Row | None) -> None:
 
 def _table(b: Block) -> Shared:
     """Make a table of zeros, of a number for each warp and digit."""
-    table = b.shared("i32", b.shape.warps * DIGITS, of_warps=True)
+    table = b.shared("i32", b.shape.warps * DIGITS, owner="warp")
     for k in range(0, b.shape.warps * DIGITS, b.shape.threads):
         b.put(table, b.thread + k, b.constant("i32", "0"), all_true(b))
         b.sync()
@@ -110,7 +110,7 @@ def move(b: Block, t: DType, has_keys: bool, indices: str, is_alone: bool) -> No
     if is_alone:
         totals = [[reduce(lambda x, y: x + y, column)] for column in columns]
         tile = Tile(b, "add", UINT32, totals, True).scan()
-        starts = tile.after(b.constant("i32", "0"))
+        starts = [start for (start,) in tile.after(b.constant("i32", "0"))]
     else:
         starts = [b.load("i32", counts, digit * blocks + own) for digit in digits]
     b.sync()

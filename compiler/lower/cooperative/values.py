@@ -108,9 +108,12 @@ class Value:
 
 @dataclass(frozen=True)
 class Shared:
-    """Memory that the threads of a block share; `of_warps`: each warp has its part."""
+    """Memory that the threads of a block share; each of its owners has its part.
+
+    These are the "block", "warp" or "thread".
+    """
 
     name: str
     ty: str
     size: int
-    of_warps: bool
+    owner: str

@@ -22,7 +22,8 @@ from lumijit.runtime.dtypes import DType
 #: How large a copy is at most, and how many a kernel has: GPUs give a kernel 48 KiB
 #: that doesn't ask for more.
 BINS_BYTES, MOST_BINS = 16 << 10, 3
-_LANES = 32
+# A warp, and so many entries in all copies that few of its lanes meet.
+_LANES, _ENOUGH = 32, 64
 _BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
@@ -42,13 +43,13 @@ class Copy(NamedTuple):
     base: str
 
 
-def copies(size: int, t: DType) -> tuple[int, int, int]:
+def copies(size: int) -> tuple[int, int, int]:
     """Return `lanes`, `between` and `size` for a target of so many entries."""
-    # (An odd distance, as shared memory has a power of two of banks.)
-    between, count = size | 1, 1
-    while count < _LANES and 2 * count * between * t.size_bytes <= BINS_BYTES:
+    count = 1
+    while count < _LANES and count * size < _ENOUGH:
         count *= 2
-    return count - 1, between, size
+    # (An odd distance, as shared memory has a power of two of banks.)
+    return count - 1, size | 1 if count > 1 else size, size
 
 
 class Bins:

@@ -264,7 +264,7 @@ class PtxTarget(ThreadTarget):
 
     def copies(self, root: Node) -> tuple[int, int, int]:
         """Return which lanes have a copy, and how many entries these are apart."""
-        return bins.copies(root.size, root.type)
+        return bins.copies(root.size)
 
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted; of the processor, nothing is assumed."""
