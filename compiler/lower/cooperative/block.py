@@ -45,8 +45,6 @@ class Block(ABC):
     def __init__(self, shape: Shape, name: str) -> None:
         self.name = name
         self.shape = shape
-        #: How many registers a thread may have, if that matters.
-        self.most_registers = 0
         #: How many slots are read.
         self.slots = 0
         self.lines: list[str] = []

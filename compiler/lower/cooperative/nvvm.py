@@ -24,7 +24,7 @@ _BARRIERS = {
     "sync_warp": ("@llvm.nvvm.bar.warp.sync(i32", _ALL),
 }
 _HEAD = """\
-define ptx_kernel void @{name}(i64 %size, i64 %block, {given} %args) {form} {{
+define ptx_kernel void @{name}(i64 %size, i64 %block, {given} %args) {{
 entry:
   %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -205,9 +205,7 @@ class NvvmBlock(Block):
 
     def module(self) -> str:
         """Return the module, with shared memory beside the kernel."""
-        given, form = nvptx.slots_parameter(self.slots), ""
-        if self.most_registers:
-            form = f'"nvvm.maxnreg"="{self.most_registers}"'
+        given = nvptx.slots_parameter(self.slots)
         arrays = [
             f"@{m.name} = internal addrspace(3) global [{m.size} x {m.ty}] undef, "
             "align 64"
@@ -216,7 +214,7 @@ class NvvmBlock(Block):
         return "\n".join(
             [
                 *arrays,
-                _HEAD.format(name=self.name, given=given, form=form),
+                _HEAD.format(name=self.name, given=given),
                 *self.lines,
                 "  ret void",
                 "}",

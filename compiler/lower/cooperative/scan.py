@@ -31,11 +31,6 @@ from lumijit.compiler.lower.cooperative.values import Shared, Value
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
 
 
-# As blocks wait for each other, many are to run at once, and so have few registers, by
-# the size of entries.
-MOST_REGISTERS = {4: 40, 8: 64}
-
-
 def in_warp(b: Block, op: str, t: DType, x: Value) -> Value:
     """Combine the values of all lanes up to each."""
     for step in (1, 2, 4, 8, 16):
@@ -227,7 +222,6 @@ def whole(b: Block, op: str, t: DType, exclusive: bool) -> None:
     start), block.
     """
     source, target, sums, ready = (b.argument(k) for k in range(4))
-    b.most_registers = MOST_REGISTERS.get(t.size_bytes, 0)
     piece = piece_of(t)
     at = places(b, b.begin, piece)
     tile = Tile(b, op, t, pieces(b, op, t, source, at, b.end), exclusive, True)
