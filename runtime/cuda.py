@@ -10,25 +10,18 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
-from threading import get_ident
 from weakref import finalize
 
 import numpy as np
 
 from lumijit.runtime import nvptx
-from lumijit.runtime.attached import Attached, DeviceBuffer, address_of
-from lumijit.runtime.cuda_kernels import (
-    GRID,
-    Form,
-    Loaded,
-    Module,
-    Space,
-    assembled,
-    loaded,
-)
+from lumijit.runtime.attached import Attached, DeviceBuffer
+from lumijit.runtime.cuda_kernels import Form, Loaded, Module, assembled, loaded
+from lumijit.runtime.cuda_launching import Launcher, job
 from lumijit.runtime.cuda_staging import Staging
 from lumijit.runtime.cuda_textures import Kind, TextureUnit, spread
 from lumijit.runtime.device import Bytes, DeviceId, Mark, Planned
@@ -106,9 +99,8 @@ class CudaDevice(Attached):
         # Small memory that has been given back, by size, and how much that is.
         self._small: dict[int, list[int]] = {}
         self._kept = 0
-        self._launch = driver.cuLaunchKernel
+        self._launcher = Launcher(driver, context, self._stream)
         self._staging = Staging(driver)
-        self._spaces: dict[int, Space] = {}
 
     def _missing(self, number: int) -> BackendError:
         count = c_int()
@@ -275,57 +267,47 @@ class CudaDevice(Attached):
             self._leaving.append((self.mark(is_timed=False), module))
 
     def launch(self, kernel: Loaded, args: bytes, size: int, block: int) -> None:
-        """Start a kernel."""
-        self.launch_all((Planned(kernel, 0, len(args), size, block),), args)
+        """Start a kernel. The driver has copied its slots when this returns."""
+        if len(args) > nvptx.PARAMETER_BYTES:
+            self._launch_far(kernel, args, size)
+            return
+        failed = self._launcher.start(kernel.words + job(0, size, block), 1, args)
+        if failed:
+            self._fail(failed[1], kernel)
 
     def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
-        """Start kernels. The driver has copied their slots when this returns."""
-        self._enter()
-        slots = address_of(data)
-        for kernel, start, stop, size, block in launches:
-            if stop - start > nvptx.PARAMETER_BYTES:
-                self._start_far(kernel, slots + start, stop - start, size)
-            else:
-                self._start(kernel, slots + start, size, block)
-
-    def _start_far(self, kernel: Loaded, slots: int, length: int, size: int) -> None:
-        """Start an elementwise kernel whose slots have to lie in the GPU's memory."""
-        address = self.take(length)
-        self.copy_in(address, slots, length)
-        parameter = c_uint64(address)
-        try:
-            self._start(kernel, ctypes.addressof(parameter), size, 0)
-        finally:
-            self.give(address, length)
-
-    def _start(self, kernel: Loaded, slots: int, size: int, block: int) -> None:
-        """Start a kernel, whose slots the driver takes from the host's memory."""
-        threads, space = kernel.threads, self._spaces.get(get_ident())
-        if space is None:
-            space = self._spaces[get_ident()] = Space()
-        space.numbers[0] = size
-        if kernel.elements:
-            grid = min(-(-size // kernel.elements), kernel.most_blocks)
-            pointers = space.elementwise
-            pointers[1] = slots
-        else:
-            grid = min(-(-size // block), GRID)
-            space.numbers[1] = block
-            pointers = space.cooperative
-            pointers[2] = slots
-        done = self._launch(
-            *(kernel.handle, grid, 1, 1, threads, 1, 1, 0),
-            *(self._stream, pointers, None),
+        """Start kernels, all by one call."""
+        limit = nvptx.PARAMETER_BYTES
+        if any([stop - start > limit for _, start, stop, _, _ in launches]):
+            super().launch_all(launches, data)
+            return
+        jobs = b"".join(
+            [k.words + job(start, size, block) for k, start, _, size, block in launches]
         )
-        if done == OUT_OF_MEMORY:
+        failed = self._launcher.start(jobs, len(launches), data)
+        if failed:
+            place, code = failed
+            self._fail(code, launches[place % len(launches)].kernel)
+
+    def _launch_far(self, kernel: Loaded, args: bytes, size: int) -> None:
+        """Start an elementwise kernel whose slots have to lie in the GPU's memory."""
+        address = self.take(len(args))
+        self.write(address, args)
+        try:
+            self.launch(kernel, struct.pack("<Q", address), size, 0)
+        finally:
+            self.give(address, len(args))
+
+    def _fail(self, code: int, kernel: Loaded) -> None:
+        """Raise that a kernel couldn't be started."""
+        if code == OUT_OF_MEMORY:
             raise AllocationError(
                 f"launching kernel {kernel.name}",
                 f"the local memory of its threads can't be had on {self.name} (arrays "
                 f"hold {self.live_bytes / 2**20:.1f} MiB)",
                 "use less local memory (lumijit.alloc_local), or smaller arrays.",
             )
-        if done:
-            check(done, f"launching kernel {kernel.name}")
+        check(code, f"launching kernel {kernel.name}")
 
     def drain(self) -> None:
         """Wait for the stream."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import finalize
 
+from lumijit.runtime.cuda_launching import GRID, words_of
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.libcuda import BAD_CODE, NOT_FOUND, check, described
 
@@ -24,8 +25,6 @@ _PTX = 1
 _LOG_SIZE = 4096
 # Threads of an elementwise kernel's blocks, unless its registers are too many for that.
 _THREADS = 256
-#: The most blocks of a grid: threads go on behind it.
-GRID = 2**31 - 1
 # Before the code of a kernel, how long it is.
 _LENGTH = struct.Struct("<Q")
 
@@ -44,13 +43,8 @@ class Loaded:
     """A kernel in a GPU's memory: what starts it, and what must live until then."""
 
     name: str
-    handle: int
     module: Module
-    threads: int
-    # How many elements a block computes (0: that is chosen for each launch), and how
-    # many blocks there are at most.
-    elements: int
-    most_blocks: int
+    words: bytes
     size_bytes: int
 
 
@@ -64,21 +58,6 @@ class Form(NamedTuple):
     threads: int
     width: int
     resident: int
-
-
-class Space:
-    """Where a thread puts what kernels get besides their slots.
-
-    The driver has copied it, and the slots, when a launch returns.
-    """
-
-    __slots__ = ("cooperative", "elementwise", "numbers")
-
-    def __init__(self) -> None:
-        self.numbers = (c_uint64 * 2)()
-        start = ctypes.addressof(self.numbers)
-        self.elementwise = (c_void_p * 2)(start, 0)
-        self.cooperative = (c_void_p * 3)(start, start + 8, 0)
 
 
 def assembled(driver: Any, ptx: bytes) -> bytes:
@@ -151,8 +130,8 @@ def loaded(driver: Any, code: bytes, symbol: str, form: Form) -> Loaded:
     # Each block fills and merges what its threads share, so there are few, which go on.
     if elements and attribute(_SHARED_BYTES):
         most = max(1, form.resident // threads)
-    address = function.value
-    return Loaded(symbol, address, kept, threads, elements, most, len(code))
+    words = words_of(function.value, threads, elements, most)
+    return Loaded(symbol, kept, words, len(code))
 
 
 def _refused(why: str) -> KernelBuildError:

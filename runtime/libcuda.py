@@ -10,7 +10,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable
-from ctypes import byref, c_char_p, c_uint, c_void_p
+from ctypes import byref, c_char_p
 from typing import Any
 
 from lumijit.runtime.errors import BackendError
@@ -52,7 +52,6 @@ def library() -> Any:
             "there is no device: NVIDIA's driver is older than CUDA 11.2",
             _INSTEAD.format("update it"),
         )
-    found.cuLaunchKernel.argtypes = [c_void_p, *[c_uint] * 7, *[c_void_p] * 3]
     return found
 
 

@@ -6,6 +6,7 @@ import ctypes
 import struct
 import time
 from collections.abc import Callable, Iterator
+from ctypes import c_int, c_uint, c_uint64, c_void_p
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,26 @@ class Driver:
         self.failures = failures
         self.calls: list[str] = []
         self.pinned: list[Any] = []
+        self.shared_bytes = 0
+        # What native code calls.
+        self.cuCtxSetCurrent = ctypes.CFUNCTYPE(c_int, c_void_p)(self._enter)
+        kinds = c_void_p, *[c_uint] * 7, *[c_void_p] * 3
+        self.cuLaunchKernel = ctypes.CFUNCTYPE(c_int, *kinds)(self._launch)
+        self.launched: list[tuple[int, int, int, list[int]]] = []
+
+    def _enter(self, context: int) -> int:
+        return self._done("cuCtxSetCurrent")
+
+    def _done(self, name: str) -> int:
+        self.calls.append(name)
+        return self.failures.get(name, 0)
+
+    def _launch(self, handle: int, *given: int) -> int:
+        """Note the function, the grid, threads, and the first words of parameters."""
+        places = ctypes.cast(given[8], ctypes.POINTER(c_void_p))
+        words = [c_uint64.from_address(places[k] or 0).value for k in range(3)]
+        self.launched.append((handle, given[0], given[3], words))
+        return self._done("cuLaunchKernel")
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         def call(*args: Any) -> int:
@@ -215,7 +236,10 @@ class Driver:
             if name == "cuGetErrorName":
                 args[1]._obj.value = b"CUDA_ERROR_TEST"
             elif name == "cuDeviceGetAttribute":
-                args[0]._obj.value = 9 if args[1] == 75 else 0
+                args[0]._obj.value = {75: 9, 16: 2, 39: 1024}.get(args[1], 0)
+            elif name == "cuFuncGetAttribute":
+                # (Shared memory has its own test.)
+                args[0]._obj.value = 1024 if args[1] == 0 else self.shared_bytes
             elif name == "cuDeviceGetName":
                 args[0].value = b"A GPU"
             elif name == "cuMemHostAlloc":
@@ -414,15 +438,49 @@ def test_slots_are_parameters(driver: Driver) -> None:
     device = CudaDevice(DeviceId("cuda"))
     kernel = device.load(bytes(8), "k", "k", 256)
     plain = device.load(bytes(8), "k", "k")
-    launches = [Planned(kernel, 0, 16, 1000, 512), Planned(plain, 24, 32, 7, 1)]
+    several = device.load(bytes(8), "k", "k", 0, 4)
+    launches = [
+        *(Planned(kernel, 0, 16, 1000, 512), Planned(plain, 24, 32, 700, 1)),
+        Planned(several, 16, 24, 1 << 20, 1),
+    ]
     driver.calls.clear()
-    device.launch_all(launches, bytes(32))
-    assert driver.calls == ["cuCtxSetCurrent", "cuLaunchKernel", "cuLaunchKernel"]
+    device.launch_all(launches, struct.pack("<4Q", 5, 6, 7, 8))
+    assert driver.calls == ["cuCtxSetCurrent", *["cuLaunchKernel"] * 3]
+    assert driver.launched == [
+        (4096, 2, 256, [1000, 512, 5]),
+        (4096, 3, 256, [700, 8, 8]),
+        (4096, 1024, 256, [1 << 20, 7, 7]),
+    ]
     driver.calls.clear()
     device.launch(plain, bytes(nvptx.PARAMETER_BYTES + 8), 7, 1)
-    assert [name for name in driver.calls if name != "cuCtxSetCurrent"] == [
-        *("cuMemAllocAsync", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel")
-    ]
+    far = Planned(plain, 0, nvptx.PARAMETER_BYTES + 8, 7, 1)
+    device.launch_all([far], bytes(nvptx.PARAMETER_BYTES + 8))
+    calls = ["cuMemAllocAsync", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel"]
+    expected = [*calls, *calls[1:]]
+    assert [name for name in driver.calls if name != "cuCtxSetCurrent"] == expected
+
+
+def test_kernels_with_bins_have_as_many_blocks_as_run_at_once(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    driver.shared_bytes = 1 << 14
+    kernel = device.load(bytes(8), "k", "k")
+    device.launch(kernel, bytes(8), 1 << 20, 1)
+    device.launch(kernel, bytes(8), 300, 1)
+    grids = [grid for _, grid, _, _ in driver.launched]
+    assert grids == [8, 2]
+
+
+def test_the_kernel_that_fails_is_named(driver: Driver) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    kernel = device.load(bytes(8), "first", "k")
+    driver.failures["cuLaunchKernel"] = 2
+    with pytest.raises(AllocationError, match="launching kernel first"):
+        device.launch_all([Planned(kernel, 0, 8, 7, 1)] * 2, bytes(8))
+    assert len(driver.launched) == 1
+    driver.failures["cuCtxSetCurrent"] = 201
+    with pytest.raises(BackendError, match=r"CUDA_ERROR_TEST \(201\)"):
+        device.launch(kernel, bytes(8), 7, 1)
+    assert len(driver.launched) == 1
 
 
 @pytest.mark.parametrize("code", [b"", bytes(7), bytes(9), b"\1" + bytes(7)])
