@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
-from weakref import ref
+from weakref import ReferenceType
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class DeviceBuffer(Buffer):
         return _padded(self.size_bytes)
 
 
-class _Claim(ref[DeviceBuffer]):
+class _Claim(ReferenceType):  # type: ignore[type-arg]
     """What a buffer has, told apart from the buffer.
 
     If another library has given the memory, `owner` keeps that library's object.
@@ -293,8 +293,11 @@ class Attached(Device):
             with suppress(IndexError):
                 self._release(*self._returned.popleft())
         while self._dead:
-            with suppress(IndexError):
-                self._bury(self._dead.popleft())
+            try:
+                claim = self._dead.popleft()
+            except IndexError:
+                break
+            self._bury(claim)
         if self._leaving:
             with suppress(IndexError):
                 while self._leaving[0][0].is_done:

@@ -126,11 +126,13 @@ class CudaDevice(Attached):
         """Return the address of memory; the driver aligns it to 256 bytes."""
         kept = self._small.get(size_bytes)
         if kept:
-            # Another thread may do the same.
-            with suppress(IndexError):
+            try:
                 found = kept.pop()
-                self._kept -= size_bytes
-                return found
+            except IndexError:
+                # (Another thread has done the same.)
+                return self.take(size_bytes)
+            self._kept -= size_bytes
+            return found
         self._enter()
         address = c_uint64()
         code = self._driver.cuMemAllocAsync(
@@ -151,7 +153,10 @@ class CudaDevice(Attached):
         if size_bytes <= _SMALL and self._kept + size_bytes <= _KEPT:
             # (What is launched later comes later in the stream, too.)
             self._kept += size_bytes
-            self._small.setdefault(size_bytes, []).append(address)
+            kept = self._small.get(size_bytes)
+            if kept is None:
+                kept = self._small.setdefault(size_bytes, [])
+            kept.append(address)
             return
         self._enter()
         freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)

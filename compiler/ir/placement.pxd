@@ -1,1 +1,14 @@
-# Compiled as it is: nothing in it has a C type.
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node
+
+
+cpdef object owner(Node node)
+
+cpdef object _below(Node node)
+
+@cython.locals(
+    known=dict, found=dict, stack=list, node=Node, other=Node, root=Node,
+    depth=Py_ssize_t, is_mixed=bint, group=list,
+)
+cpdef tuple divided(object nodes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -73,19 +73,24 @@ def placed(node: Node, where: DeviceId | None) -> Node:
 
 def owner(node: Node) -> DeviceId | None:
     """Return which device a leaf belongs to."""
-    if node.buffer is not None and node.buffer.device is not None:
-        return cast(DeviceId, node.buffer.device.id)
-    return node.attr if isinstance(node.attr, DeviceId) else None
+    buffer = node.buffer
+    if buffer is not None:
+        there = buffer.device
+        if there is not None:
+            found: DeviceId = there.id
+            return found
+    attr = node.attr
+    return attr if isinstance(attr, DeviceId) else None
 
 
-def _below(node: Node) -> Iterable[Node]:
+def _below(node: Node) -> Sequence[Node]:
     """Return what a node is made of, and arrays of which a leaf has the addresses."""
-    if node.op is EVALUATED:
+    op = node.op
+    if op is EVALUATED:
         return [a.array for a in node.attr] if isinstance(node.attr, tuple) else ()
-    if node.op in REGIONS:
+    if op in REGIONS:
         assert isinstance(node.attr, Region)
-        inside = (n for block in node.attr.blocks for n in block.nodes)
-        return (*node.deps, *inside)
+        return [*node.deps, *[n for block in node.attr.blocks for n in block.nodes]]
     return node.deps
 
 
@@ -108,25 +113,29 @@ def divided(
     Raises:
         BackendError: if one is made of arrays of several devices.
     """
-    known: dict[int, DeviceId | None] = {}
+    known: dict[Node, DeviceId | None] = {}
     found: dict[DeviceId | None, list[Node]] = {None: []}
     is_mixed = False
     for root in nodes:
         stack = [root]
         while stack:
             node = stack[-1]
-            key = id(node)
-            if key in known:
+            if node in known:
                 stack.pop()
                 continue
             where = owner(node)
-            if node.op is EVALUATED and node.buffer is not None:
-                is_mixed = is_mixed or node.buffer.device is None
+            if node.op is EVALUATED:
+                buffer = node.buffer
+                if buffer is not None and buffer.device is None:
+                    is_mixed = True
+                if not isinstance(node.attr, tuple):
+                    known[node] = where
+                    continue
             depth = len(stack)
             for other in _below(node):
                 if other.op is LITERAL:
                     continue
-                there = known.get(id(other), _UNKNOWN)
+                there = known.get(other, _UNKNOWN)
                 if there is _UNKNOWN:
                     stack.append(other)
                 elif where is None:
@@ -135,8 +144,13 @@ def divided(
                     raise _mixed(node)
             if len(stack) == depth:
                 stack.pop()
-                known[key] = where
-        found.setdefault(known[id(root)], []).append(root)
+                known[node] = where
+        where = known[root]
+        group = found.get(where)
+        if group is None:
+            found[where] = [root]
+        else:
+            group.append(root)
     if found[None] and len(found) > 1:
         _follow(found)
     return found, is_mixed

@@ -189,9 +189,11 @@ class Call:
         if owners and not self.has_several_devices:
             (found,) = owners
             assert found is not None
-            self.device = find(found)
-            with device.on(self.device):
-                placement.bring_all(self.inputs)
+            target = self.device = find(found)
+            buffers = [node.buffer for node in self.inputs]
+            if any([b is not None and b.device is not target for b in buffers]):
+                with device.on(target):
+                    placement.bring_all(self.inputs)
 
     def run(self, values: Sequence[Any]) -> Any:
         """Call the function with arguments like those of the call."""

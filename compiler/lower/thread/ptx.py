@@ -20,7 +20,7 @@ from lumijit.compiler.lower.thread import bins, several
 from lumijit.compiler.lower.thread.bins import BINS_BYTES, Bins
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
-from lumijit.compiler.plan.program import Destination, Program
+from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.compiler.plan.signature import PRIVATE_SLOTS
 from lumijit.compiler.plan.target import Code, Collectives
 from lumijit.runtime import nvptx
@@ -171,13 +171,20 @@ class PtxLowering(ThreadLowering):
     def update(self, node: Node, t: DType, address: str, item: str) -> None:
         """Combine with an entry; what lanes have for one entry first, where it pays.
 
-        That is where the program asks for it, and where all threads have one entry.
+        That is where the program asks for it, unless blocks have copies, and where all
+        threads have one entry.
         """
         mode, index = node.attr.mode, node.deps[-2]
-        if mode in ("local", "expand") or (mode == "auto" and index.size == 1):
+        is_asked = mode == "local" or (mode == "expand" and not self._has_copies(node))
+        if is_asked or (mode == "auto" and index.size == 1):
             aggregate(self.b, node.attr.op, t, address, item)
         else:
             super().update(node, t, address, item)
+
+
+    def _has_copies(self, node: Node) -> bool:
+        root = target_root(node.deps[0])
+        return self.program.targets[id(root)].private_op is not None
 
 
 PtxLowering.methods = {**ThreadLowering.methods, TEXEL: PtxLowering._texel}
