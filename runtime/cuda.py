@@ -13,7 +13,7 @@ import math
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from weakref import finalize
 
 import numpy as np
@@ -46,6 +46,11 @@ _RELEASE_THRESHOLD = 4
 _NON_BLOCKING = 1
 _UNTIMED = 2
 _ORDINAL = 9
+# What writes a number of so many bytes, in how many parts.
+_MEMSETS = {
+    **{1: ("cuMemsetD8Async", 1), 2: ("cuMemsetD16Async", 1)},
+    **{4: ("cuMemsetD32Async", 1), 8: ("cuMemsetD32Async", 2)},
+}
 # What part of the memory is kept for reuse when arrays go.
 _SHARE = 16
 # Memory of this size or less is kept for the next who asks, so many bytes at most.
@@ -161,6 +166,26 @@ class CudaDevice(Attached):
         self._enter()
         freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
         check(freed, "freeing memory")
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write bytes, in order with the launches; single numbers without a copy.
+
+        A copy that is followed by a launch takes the driver 20 µs.
+        """
+        size = len(data)
+        if size not in _MEMSETS:
+            super().write(address, data)
+            return
+        self._enter()
+        name, count = _MEMSETS[size]
+        step = size // count
+        for k in range(count):
+            number = int.from_bytes(data[k * step : (k + 1) * step], "little")
+            place = c_uint64(address + k * step)
+            done = getattr(self._driver, name)(
+                place, c_uint(number), c_size_t(1), self._stream
+            )
+            check(done, "writing a number")
 
     def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Copy from the host; what isn't pinned is put aside before this returns."""

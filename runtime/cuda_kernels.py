@@ -47,6 +47,11 @@ class Loaded:
     words: bytes
     size_bytes: int
 
+    @property
+    def handle(self) -> int:
+        """The driver's function."""
+        return int.from_bytes(self.words[:8], "little")
+
 
 class Form(NamedTuple):
     """How a kernel is written.

@@ -233,12 +233,12 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
         ),
     )
     block = collectives.scan_block(t)
-    sums, ready = _sums(t, -(-size // block))
+    blocks = -(-size // block)
+    sums, ready = _sums(t, blocks)
     if size < block:
         block = size
-    args = struct.pack(
-        "<4Qq", source.address, result.address, sums.address, ready.address, block
-    )
+    places = source.address, result.address, sums.address, ready.address
+    args = struct.pack("<4Q2q", *places, block, blocks)
     named_kernels.launch(kernel, args, size, block, block, (result,))
     return from_buffer(t, result, size)
 
@@ -325,12 +325,13 @@ def compress(mask: Node) -> Node:
     count = device.allocate(4)
     collectives = targets.collectives()
     block = collectives.scan_block(UINT32)
-    sums, ready = _sums(UINT32, -(-size // block))
+    blocks = -(-size // block)
+    sums, ready = _sums(UINT32, blocks)
     kernel = named_kernels.get(
         "compress", lambda name: collectives.compress_ir(name, named_kernels.pause())
     )
     args = struct.pack(
-        "<4Q2qQ",
+        "<4Q2qQq",
         source.address,
         result.address,
         sums.address,
@@ -338,6 +339,7 @@ def compress(mask: Node) -> Node:
         block,
         size,
         count.address,
+        blocks,
     )
     writes = (result, count)
     named_kernels.launch(kernel, args, size, block, block, writes)

@@ -122,7 +122,7 @@ def test_scans(bench: Bench, exclusive: bool) -> None:
         ready = bench.put(np.zeros(4 * count, np.uint32))
         result, sums = bench.room(4 * size), bench.room(8 * count)
         source = bench.put(values)
-        bench.run(kernel, size, block, source, result, sums, ready, block)
+        bench.run(kernel, size, block, source, result, sums, ready, block, count)
         expected = np.cumsum(values, dtype=np.uint32)
         if exclusive:
             expected = np.concatenate([np.zeros(1, np.uint32), expected[:-1]])
@@ -143,7 +143,7 @@ def test_compression(bench: Bench) -> None:
         count = -(-size // block)
         ready = bench.put(np.zeros(4 * count, np.uint32))
         result, sums, total = (bench.room(4 * n) for n in (size, 2 * count, 1))
-        slots = (bench.put(mask), result, sums, ready, block, size, total)
+        slots = (bench.put(mask), result, sums, ready, block, size, total, count)
         bench.run(kernel, size, block, *slots)
         expected = np.flatnonzero(mask)
         assert bench.get(total, np.uint32, 1)[0] == len(expected)
@@ -326,7 +326,7 @@ def test_textures_go_behind_what_looks_them_up(driver: Driver) -> None:
     assert [name for name in calls if "Array" in name or "3D" in name] == [
         *("cuMemcpy3DAsync_v2", "cuArray3DCreate_v2", "cuMemcpy3DAsync_v2")
     ]
-    assert calls[-1] == "cuMemcpyHtoDAsync_v2"
+    assert calls[-1] == "cuMemsetD32Async"
     driver.failures["cuEventQuery"] = 600
     del handle
     device.collect()
@@ -334,6 +334,26 @@ def test_textures_go_behind_what_looks_them_up(driver: Driver) -> None:
     driver.failures["cuEventQuery"] = 0
     device.collect()
     assert {"cuTexObjectDestroy", "cuArrayDestroy"} <= set(driver.calls)
+
+
+@pytest.mark.parametrize(
+    ("data", "calls"),
+    [
+        (b"\1", ["cuMemsetD8Async"]),
+        (b"\1\2", ["cuMemsetD16Async"]),
+        (b"\1\2\3\4", ["cuMemsetD32Async"]),
+        (bytes(range(8)), ["cuMemsetD32Async"] * 2),
+        (bytes(3), ["cuMemcpyHtoDAsync_v2"]),
+        (bytes(16), ["cuMemcpyHtoDAsync_v2"]),
+    ],
+)
+def test_numbers_are_written_without_a_copy(
+    driver: Driver, data: bytes, calls: list[str]
+) -> None:
+    device = CudaDevice(DeviceId("cuda"))
+    driver.calls.clear()
+    device.write(4096, data)
+    assert [name for name in driver.calls if name != "cuCtxSetCurrent"] == calls
 
 
 def test_small_memory_is_kept(driver: Driver) -> None:
@@ -422,7 +442,7 @@ def test_ctrl_c_sets_a_word_beside_the_stream(
         # The first time, there is no other stream yet.
         assert [n for n in calls if n not in ("cuCtxSetCurrent", "cuStreamCreate")] == [
             *("cuMemcpyHtoDAsync_v2", "cuEventCreate", "cuEventRecord"),
-            *("cuStreamWaitEvent", "cuEventDestroy_v2", "cuMemcpyHtoDAsync_v2"),
+            *("cuStreamWaitEvent", "cuEventDestroy_v2", "cuMemsetD32Async"),
         ]
         first.check_intact()
         with pytest.raises(CancelledError, match="Ctrl-C stopped the kernel"):

@@ -148,16 +148,16 @@ def pieces(
 
 
 class Board:
-    """Where blocks tell each other values: two for each block.
+    """Where blocks tell each other values, by number.
 
     Values of up to 32 bits are in one word with the flag that says that they are there;
     for others, the flag is told behind them.
     """
 
-    def __init__(self, b: Block, op: str, t: DType, sums: Value, ready: Value) -> None:
-        self.b, self.op, self.t = b, op, t
+    def __init__(self, tile: Tile, sums: Value, ready: Value) -> None:
+        self.b, self.op, self.t = tile.b, tile.op, tile.t
         self._sums, self._ready = sums, ready
-        self._is_in_words = t.size_bytes <= 4
+        self._is_in_words = tile.t.size_bytes <= 4
 
     def tell(self, value: Value, index: Value) -> None:
         """Tell a value that all threads of the block have."""
@@ -167,40 +167,43 @@ class Board:
             self.b.publish(value, self._sums, self._ready, index)
 
     def told(self, first: Value, count: Value) -> Value:
-        """Return each second value from `first` on, for `count` threads.
+        """Return the values from `first` on, for `count` threads.
 
         Others get the neutral value.
         """
         b, ty = self.b, self.t.memory_llvm
         is_asking = b.thread < count
         if self._is_in_words:
-            found = b.in_word(ty, b.told(self._ready, first, count, 2))
+            found = b.in_word(ty, b.told(self._ready, first, count))
         else:
-            b.until_set(self._ready, first, count, 2)
+            b.until_set(self._ready, first, count)
             # (What isn't there yet isn't looked at.)
-            place = b.select(is_asking, first + b.thread * 2, first)
+            place = b.select(is_asking, first + b.thread, first)
             found = b.load(ty, self._sums, place)
         return b.select(is_asking, found, b.constant(ty, neutral(self.op, self.t)))
 
 
-def _prefix(board: Board, tile: Tile) -> Value:
-    """Tell the block's total, scan its entries, and return what comes before them."""
-    b, op, t = board.b, board.op, board.t
+def _prefix(board: Board, blocks: Value, tile: Tile) -> Value:
+    """Tell the block's total, scan its entries, and return what comes before them.
+
+    The board has the values of so many blocks, and then those of groups.
+    """
+    b, op, t = tile.b, tile.op, tile.t
     own, size = b.number, b.shape.threads // 2
     group = own // size
     first = group * size
     total = tile.combined()
-    board.tell(total, own * 2)
+    board.tell(total, own)
     tile.scan()
     # The blocks of this group and the last one each tell their totals.
     start = b.select(group.equals(0), first, first - size)
-    found = board.told(start * 2, own - start)
+    found = board.told(start, own - start)
     nothing = b.constant(t.memory_llvm, neutral(op, t))
 
     def tell_group() -> None:
         mine = b.select(b.thread < first - start, nothing, found)
         of_group = b.combine(op, t, of_block(b, op, t, mine), total)
-        board.tell(of_group, group * 2 + 1)
+        board.tell(of_group, blocks + group)
 
     b.when((own - first).equals(size - 1), tell_group)
     # Those before, a group at a time.
@@ -208,7 +211,7 @@ def _prefix(board: Board, tile: Tile) -> Value:
 
     def take(at: Value, before: Value) -> list[Value]:
         count = (end - at).minimum(b.shape.threads)
-        return [b.combine(op, t, before, board.told(at * 2 + 1, count))]
+        return [b.combine(op, t, before, board.told(blocks + at, count))]
 
     initial = b.vary(b.constant(t.memory_llvm, first_value(op, t)))
     (before,) = b.loop(number(b, 0), end, b.shape.threads, [initial], take)
@@ -219,13 +222,14 @@ def whole(b: Block, op: str, t: DType, exclusive: bool) -> None:
     """Scan an array, of which a block has a tile.
 
     Slots: src, dst, sums (two values per block), ready (two i64 per block, zero at the
-    start), block.
+    start), block, number of blocks.
     """
     source, target, sums, ready = (b.argument(k) for k in range(4))
     piece = piece_of(t)
     at = places(b, b.begin, piece)
     tile = Tile(b, op, t, pieces(b, op, t, source, at, b.end), exclusive, True)
-    shown = tile.after(_prefix(Board(b, op, t, sums, ready), tile), piece)
+    prefix = _prefix(Board(tile, sums, ready), b.argument(5, "i64"), tile)
+    shown = tile.after(prefix, piece)
     for index, values in zip(at, shown, strict=True):
         # (What is behind the end is in the array's last line.)
         b.store_row(values, target, index, index < b.end)
@@ -275,7 +279,7 @@ def compress(b: Block) -> None:
     """Write the indices of the set entries of a mask one after the other.
 
     Slots: mask (bytes), dst (u32), sums (two u32 per block), ready, block, size, count
-    (u32, receives the total).
+    (u32, receives the total), number of blocks.
     """
     source, target, sums, ready = (b.argument(k) for k in range(4))
     size, count = b.argument(5, "i64"), b.argument(6)
@@ -287,7 +291,7 @@ def compress(b: Block) -> None:
     ]
     numbers = [[b.cast("zext", m, "i32") for m in piece] for piece in set_]
     tile = Tile(b, "add", UINT32, numbers, True, True)
-    prefix = _prefix(Board(b, "add", UINT32, sums, ready), tile)
+    prefix = _prefix(Board(tile, sums, ready), b.argument(7, "i64"), tile)
     shown = tile.after(prefix, piece_of(BOOL))
     for index, masks, numbers_ in zip(at, set_, shown, strict=True):
         for k, (mask, x) in enumerate(zip(masks, numbers_, strict=True)):
