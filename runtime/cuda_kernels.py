@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import finalize
@@ -56,8 +56,8 @@ class Loaded:
 class Form(NamedTuple):
     """How a kernel is written.
 
-    Its blocks have so many `threads`; with 0, any number, which compute `width` elements
-    each. Of the GPU, so many threads are `resident` at once.
+    Its blocks have so many `threads`; with 0, any number, which compute `width`
+    elements each. Of the GPU, so many threads are `resident` at once.
     """
 
     threads: int

@@ -19,9 +19,9 @@ from lumijit.runtime import cache, cpu
 #: The most blocks of a grid: threads go on behind it.
 GRID = 2**31 - 1
 _SYMBOL = "gpu_launch_all"
-# A kernel's own words, and those of a launch: the function, threads of a block, how many
-# elements these compute (0: what the launch says) and the most blocks; where its slots
-# begin, how many elements there are, and how many of them a block has.
+# A kernel's own words: the function, threads of a block, how many elements these
+# compute (0: what the launch says), and the most blocks. Those of a launch: where its
+# slots begin, how many elements there are, and how many of them a block has.
 _KERNEL, _LAUNCH = struct.Struct("<4Q"), struct.Struct("<3Q")
 _FAILURE_BITS = 32
 _TEXT = """\

@@ -19,6 +19,7 @@ from lumijit.runtime.errors import BackendError
 
 if TYPE_CHECKING:
     from lumijit.compiler.emit.builder import TargetInfo
+    from lumijit.compiler.ir.nodes import Node
     from lumijit.compiler.plan.program import Program
     from lumijit.compiler.plan.signature import Wide
     from lumijit.runtime.dtypes import DType
@@ -151,9 +152,9 @@ class Target(ABC):
         """Choose how a program is lowered for a processor."""
 
     def copies(self, root: Node) -> tuple[int, int, int]:
-        """Return what kernels that make copies themselves are told of an array's.
+        """Return what a kernel is told of copies that it makes itself of an array.
 
-        That are the three slots behind its address (`signature`).
+        That is what lies in the three slots behind the array's address (`signature`).
         """
         return 0, 0, root.size
 

@@ -179,7 +179,11 @@ class NvvmBlock(Block):
         """Look at a flag in each thread until it is set."""
         is_asking = (self.thread < count).names[0]
         (flag,) = self.address("i32", flags, first + self.thread).names
-        self._where(is_asking, lambda: self.poll(flag))
+
+        def look() -> None:
+            self.poll(flag)
+
+        self._where(is_asking, look)
 
     def told(self, words: Value, first: Value, count: Value) -> Value:
         """Look at a word in each thread until it is there."""

@@ -115,8 +115,8 @@ class Tile:
         """Return the entries as they are behind a prefix, piece by piece."""
         b, op, t = self.b, self.op, self.t
         before = b.combine(op, t, prefix, self.before)
-        for row, within in enumerate(self._starts):
-            start = b.combine(op, t, before, within)
+        for row, lanes_before in enumerate(self._starts):
+            start = b.combine(op, t, before, lanes_before)
             upto = self._upto(row, piece - self._exclusive)
             found = [b.combine(op, t, start, x) for x in upto]
             yield [start, *found] if self._exclusive else found

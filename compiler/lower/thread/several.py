@@ -1,4 +1,4 @@
-"""Several elements of one thread side by side, where memory decides what a kernel takes.
+"""Several elements of a thread side by side, where memory decides what a kernel takes.
 
 A GPU hides how long memory takes behind what other threads ask for, but a thread that
 reads one number asks for too little: its multiprocessors hold so many threads and no
