@@ -181,7 +181,6 @@ class PtxLowering(ThreadLowering):
         else:
             super().update(node, t, address, item)
 
-
     def _has_copies(self, node: Node) -> bool:
         root = target_root(node.deps[0])
         return self.program.targets[id(root)].private_op is not None
