@@ -15,9 +15,10 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED
 from lumijit.compiler.plan.program import Program
 
-# What a thread is to read (or to write, if it reads nothing), and how many elements and
-# lines of code may serve for it.
-_BYTES, _MOST, _LINES = 32, 8, 120
+# What a thread is to read (or to write, if it reads nothing), how many elements may
+# serve for it, and of how many lines of code: with more of them, these take longer than
+# the memory does.
+_BYTES, _MOST, _LINES = 32, 8, 60
 _NAME = re.compile(r"%[\w.]+")
 # The element number `{k}` of a thread; behind the end it computes its first one again.
 _NEXT = """\
