@@ -98,10 +98,10 @@ def pytest_collection_modifyitems(
     devices = set(targets.DEVICES)
     kinds_of = {"packets": {"thread", *devices}, "host": devices, "ordered": {"gpu"}}
     for name, others in kinds_of.items():
-        if kinds & others:
-            for item in items:
-                for mark in item.iter_markers(name):
-                    reason = f"of the {name} only: {mark.args[0]}"
+        for item in items:
+            for mark in item.iter_markers(name):
+                reason = f"of the {name} only: {mark.args[0]}"
+                if kinds & others:
                     item.add_marker(pytest.mark.skip(reason))
 
 

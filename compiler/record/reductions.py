@@ -233,12 +233,12 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
         ),
     )
     block = collectives.scan_block(t)
-    blocks = -(-size // block)
-    sums, ready = _sums(t, blocks)
+    sums, ready = _sums(t, -(-size // block))
     if size < block:
         block = size
-    places = source.address, result.address, sums.address, ready.address
-    args = struct.pack("<4Q2q", *places, block, blocks)
+    args = struct.pack(
+        "<4Qq", source.address, result.address, sums.address, ready.address, block
+    )
     named_kernels.launch(kernel, args, size, block, block, (result,))
     return from_buffer(t, result, size)
 
@@ -325,13 +325,12 @@ def compress(mask: Node) -> Node:
     count = device.allocate(4)
     collectives = targets.collectives()
     block = collectives.scan_block(UINT32)
-    blocks = -(-size // block)
-    sums, ready = _sums(UINT32, blocks)
+    sums, ready = _sums(UINT32, -(-size // block))
     kernel = named_kernels.get(
         "compress", lambda name: collectives.compress_ir(name, named_kernels.pause())
     )
     args = struct.pack(
-        "<4Q2qQq",
+        "<4Q2qQ",
         source.address,
         result.address,
         sums.address,
@@ -339,7 +338,6 @@ def compress(mask: Node) -> Node:
         block,
         size,
         count.address,
-        blocks,
     )
     writes = (result, count)
     named_kernels.launch(kernel, args, size, block, block, writes)

@@ -207,7 +207,7 @@ def collectives(bench: Bench) -> Iterator[Figure]:
         "scan": (
             writer.scan_ir("scan", "add", FLOAT32, False, "pause", False),
             *(size, tile, 8),
-            (source, target, sums, ready, tile, tiles),
+            (source, target, sums, ready, tile),
         ),
     }
     for name, (ir, count, block, per_entry, slots) in cases.items():

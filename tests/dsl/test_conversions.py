@@ -145,7 +145,7 @@ def test_what_numpy_needs_a_copy_of(value: Any, dtype: Any) -> None:
     assert np.array(value, dtype, copy=None).size == np.array(value).size
 
 
-@pytest.mark.host
+@pytest.mark.host("a device's memory is copied")
 @pytest.mark.parametrize("make", [Float, llvm.TensorXf, scalar.ArrayXf])
 def test_what_numpy_needs_no_copy_of(make: Any) -> None:
     value = make([1, 2])

@@ -122,7 +122,7 @@ def test_scans(bench: Bench, exclusive: bool) -> None:
         ready = bench.put(np.zeros(4 * count, np.uint32))
         result, sums = bench.room(4 * size), bench.room(8 * count)
         source = bench.put(values)
-        bench.run(kernel, size, block, source, result, sums, ready, block, count)
+        bench.run(kernel, size, block, source, result, sums, ready, block)
         expected = np.cumsum(values, dtype=np.uint32)
         if exclusive:
             expected = np.concatenate([np.zeros(1, np.uint32), expected[:-1]])
@@ -143,7 +143,7 @@ def test_compression(bench: Bench) -> None:
         count = -(-size // block)
         ready = bench.put(np.zeros(4 * count, np.uint32))
         result, sums, total = (bench.room(4 * n) for n in (size, 2 * count, 1))
-        slots = (bench.put(mask), result, sums, ready, block, size, total, count)
+        slots = (bench.put(mask), result, sums, ready, block, size, total)
         bench.run(kernel, size, block, *slots)
         expected = np.flatnonzero(mask)
         assert bench.get(total, np.uint32, 1)[0] == len(expected)

@@ -99,14 +99,14 @@ class Block(ABC):
         """Wait for all threads of the block ("sync") or of the warp ("sync_warp")."""
 
     @abstractmethod
-    def until_set(self, flags: Value, first: Value, count: Value) -> None:
+    def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
         """Wait until flags are set, and see what was written before they were.
 
         They are `count` flags (i32), at most one for each thread, from `first` on.
         """
 
     @abstractmethod
-    def told(self, words: Value, first: Value, count: Value) -> Value:
+    def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
         """Wait for words that blocks `tell`, as `until_set` does, and return them.
 
         They are zero in threads that don't ask.

@@ -142,28 +142,28 @@ class EmulatedBlock(Block):
     def wait(self, kind: str) -> None:
         """Do nothing: all threads are in step."""
 
-    def until_set(self, flags: Value, first: Value, count: Value) -> None:
+    def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
         """Look at one flag after the other until it is set."""
 
         def look(i: Value) -> list[Value]:
-            (flag,) = self.address("i32", flags, first + i).names
+            (flag,) = self.address("i32", flags, first + i * step).names
             self.poll(flag)
             return []
 
         self.loop(self.constant("i64", "0"), count, 1, [], look)
 
-    def told(self, words: Value, first: Value, count: Value) -> Value:
+    def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
         """Look at one word after the other, and then read them all."""
 
         def look(i: Value) -> list[Value]:
-            (place,) = self.address("i64", words, first + i).names
+            (place,) = self.address("i64", words, first + i * step).names
             self.poll(place, "i64")
             return []
 
         zero = self.constant("i64", "0")
         self.loop(zero, count, 1, [], look)
         is_asking = self.thread < count
-        at = self.select(is_asking, first + self.thread, first)
+        at = self.select(is_asking, first + self.thread * step, first)
         return self.select(is_asking, self.load("i64", words, at), zero)
 
     def place(self, memory: Shared, index: Value) -> Value:

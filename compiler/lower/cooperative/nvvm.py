@@ -175,20 +175,23 @@ class NvvmBlock(Block):
         self._declare("void", name, "i32")
         self.lines.append(f"  call void {name}({given})")
 
-    def until_set(self, flags: Value, first: Value, count: Value) -> None:
+    def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
         """Look at a flag in each thread until it is set."""
         is_asking = (self.thread < count).names[0]
-        (flag,) = self.address("i32", flags, first + self.thread).names
+    def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
+        """Look at a flag in each thread until it is set."""
+        is_asking = (self.thread < count).names[0]
+        (flag,) = self.address("i32", flags, first + self.thread * step).names
 
         def look() -> None:
             self.poll(flag)
 
         self._where(is_asking, look)
 
-    def told(self, words: Value, first: Value, count: Value) -> Value:
+    def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
         """Look at a word in each thread until it is there."""
         is_asking = (self.thread < count).names[0]
-        (place,) = self.address("i64", words, first + self.thread).names
+        (place,) = self.address("i64", words, first + self.thread * step).names
         before, stem = self.current, self.fresh()
         self.lines.append(f"  br i1 {is_asking}, label %{stem}.in, label %{stem}.out")
         self.label(f"{stem}.in")
