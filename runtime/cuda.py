@@ -9,11 +9,13 @@ driver's pool of the device. What has run on a GPU is in `docs/gpu.md`.
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
+from itertools import chain
 from weakref import finalize
 
 import numpy as np
@@ -46,11 +48,6 @@ _RELEASE_THRESHOLD = 4
 _NON_BLOCKING = 1
 _UNTIMED = 2
 _ORDINAL = 9
-# What writes a number of so many bytes, in how many parts.
-_MEMSETS = {
-    **{1: ("cuMemsetD8Async", 1), 2: ("cuMemsetD16Async", 1)},
-    **{4: ("cuMemsetD32Async", 1), 8: ("cuMemsetD32Async", 2)},
-}
 # What part of the memory is kept for reuse when arrays go.
 _SHARE = 16
 # Memory of this size or less is kept for the next who asks, so many bytes at most.
@@ -99,6 +96,7 @@ class CudaDevice(Attached):
         free, total = c_size_t(), c_size_t()
         check(driver.cuMemGetInfo_v2(byref(free), byref(total)), "asking for its size")
         kept = c_uint64(total.value // _SHARE)
+        self._pool = pool
         told = driver.cuMemPoolSetAttribute(pool, _RELEASE_THRESHOLD, byref(kept))
         check(told, "having memory kept for reuse")
         # Small memory that has been given back, by size, and how much that is.
@@ -140,9 +138,11 @@ class CudaDevice(Attached):
             return found
         self._enter()
         address = c_uint64()
-        code = self._driver.cuMemAllocAsync(
-            byref(address), c_size_t(size_bytes), self._stream
-        )
+        given = byref(address), c_size_t(size_bytes), self._stream
+        code = self._driver.cuMemAllocAsync(*given)
+        if code == OUT_OF_MEMORY:
+            self._relieve()
+            code = self._driver.cuMemAllocAsync(*given)
         if code == OUT_OF_MEMORY:
             raise AllocationError(
                 "memory allocation",
@@ -152,6 +152,21 @@ class CudaDevice(Attached):
             )
         check(code, "allocating memory")
         return address.value
+
+    def _relieve(self) -> None:
+        """Give the driver all memory that no array has, for whatever needs some.
+
+        Arrays in cycles have theirs until the garbage collector comes.
+        """
+        gc.collect()
+        self.collect()
+        small, self._small, self._kept = self._small, {}, 0
+        for address in chain.from_iterable(small.values()):
+            freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
+            check(freed, "freeing memory")
+        self.drain()
+        trimmed = self._driver.cuMemPoolTrimTo(self._pool, c_size_t(0))
+        check(trimmed, "giving memory back")
 
     def give(self, address: int, size_bytes: int) -> None:
         """Let memory go once what was launched before is done."""
@@ -170,23 +185,10 @@ class CudaDevice(Attached):
     def copy_in(self, address: int, source: int, size_bytes: int) -> None:
         """Copy from the host; what isn't pinned is put aside before this returns."""
         self._enter()
-        if size_bytes in _MEMSETS:
-            self._put(address, ctypes.string_at(source, size_bytes))
-            return
         copy = self._driver.cuMemcpyHtoDAsync_v2
         start, size = c_uint64(address), c_size_t(size_bytes)
         copied = copy(start, c_void_p(source), size, self._stream)
         check(copied, "copying to the GPU")
-
-    def _put(self, address: int, data: bytes) -> None:
-        """Write a number, which takes the driver less than a copy."""
-        name, count = _MEMSETS[len(data)]
-        step, write = len(data) // count, getattr(self._driver, name)
-        for start in range(0, len(data), step):
-            number = c_uint(int.from_bytes(data[start : start + step], "little"))
-            place, one = c_uint64(address + start), c_size_t(1)
-            done = write(place, number, one, self._stream)
-            check(done, "writing a number")
 
     def copy_out(self, address: int, size_bytes: int) -> Bytes:
         """Copy to the host, after all that was launched."""
@@ -294,7 +296,11 @@ class CudaDevice(Attached):
         if len(args) > nvptx.PARAMETER_BYTES:
             self._launch_far(kernel, args, size)
             return
-        failed = self._launcher.start(kernel.words + job(0, size, block), 1, args)
+        words = kernel.words + job(0, size, block)
+        failed = self._launcher.start(words, 1, args)
+        if failed and failed[1] == OUT_OF_MEMORY:
+            self._relieve()
+            failed = self._launcher.start(words, 1, args)
         if failed:
             self._fail(failed[1], kernel)
 
@@ -309,8 +315,8 @@ class CudaDevice(Attached):
         )
         failed = self._launcher.start(jobs, len(launches), data)
         if failed:
-            place, code = failed
-            self._fail(code, launches[place % len(launches)].kernel)
+            # (One after the other, the rest may find memory; else this tells which.)
+            super().launch_all(launches[failed[0] % len(launches) :], data)
 
     def _launch_far(self, kernel: Loaded, args: bytes, size: int) -> None:
         """Start an elementwise kernel whose slots have to lie in the GPU's memory."""

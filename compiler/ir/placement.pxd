@@ -9,6 +9,6 @@ cpdef object _below(Node node)
 
 @cython.locals(
     known=dict, found=dict, stack=list, node=Node, other=Node, root=Node,
-    depth=Py_ssize_t, is_mixed=bint, group=list,
+    depth=Py_ssize_t, of_host=list, group=list,
 )
 cpdef tuple divided(object nodes)

@@ -105,8 +105,8 @@ def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
 
 def divided(
     nodes: Iterable[Node],
-) -> tuple[dict[DeviceId | None, list[Node]], bool]:
-    """Return nodes by device, and whether arrays in the host's memory are among them.
+) -> tuple[dict[DeviceId | None, list[Node]], list[Node]]:
+    """Return nodes by device, and which arrays they are made of the host has.
 
     Every evaluation goes through this.
 
@@ -115,7 +115,7 @@ def divided(
     """
     known: dict[Node, DeviceId | None] = {}
     found: dict[DeviceId | None, list[Node]] = {None: []}
-    is_mixed = False
+    of_host: list[Node] = []
     for root in nodes:
         stack = [root]
         while stack:
@@ -127,7 +127,7 @@ def divided(
             if node.op is EVALUATED:
                 buffer = node.buffer
                 if buffer is not None and buffer.device is None:
-                    is_mixed = True
+                    of_host.append(node)
                 if not isinstance(node.attr, tuple):
                     known[node] = where
                     continue
@@ -153,7 +153,7 @@ def divided(
             group.append(root)
     if found[None] and len(found) > 1:
         _follow(found)
-    return found, is_mixed
+    return found, of_host
 
 
 def _follow(found: dict[DeviceId | None, list[Node]]) -> None:
@@ -266,11 +266,15 @@ def _copied(buffer: Buffer, target: Attached) -> Buffer:
 
 def _filled(buffer: Buffer, target: Attached, address: int) -> Buffer:
     """Return memory of a device for what the host's has, with bytes of an address."""
+    size_bytes = buffer.size_bytes
+    if not recorders.listening:
+        made = target.allocate(size_bytes)
+        target.copy_in(made.address, address, size_bytes)
+        return made
     with recorders.hearing(None):
-        made = target.allocate(buffer.size_bytes)
-    target.copy_in(made.address, address, buffer.size_bytes)
-    if recorders.listening:
-        recorders.present().note_brought(buffer, made, address)
+        made = target.allocate(size_bytes)
+    target.copy_in(made.address, address, size_bytes)
+    recorders.present().note_brought(buffer, made, address)
     return made
 
 

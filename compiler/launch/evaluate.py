@@ -174,12 +174,14 @@ def _run_by_device(wanted: list[Node]) -> None:
 
     That is computed where this thread does, which is the host but for recordings.
     """
-    found, is_mixed = placement.divided(wanted)
+    found, of_host = placement.divided(wanted)
+    # (Nearly always, all are of one device.)
+    is_one = len(found) == 2 and not found[None]
     for owner, nodes in found.items():
         if nodes:
             with placement.at(owner):
-                if is_mixed:
-                    placement.bring_all(nodes)
+                if of_host:
+                    placement.bring_all(of_host if is_one else nodes)
                 _run(nodes)
 
 

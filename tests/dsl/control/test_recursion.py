@@ -85,6 +85,7 @@ def test_evaluated_recursion_ends_with_the_last_element(mode: str) -> None:
         assert list(unbounded(UInt(1, 1))) == [1, 1]
 
 
+@pytest.mark.host("a GPU builds 1,000 kernels for two minutes")
 def test_evaluated_recursion_that_never_ends() -> None:
     @lj.syntax
     def endless(n: Any) -> Any:
