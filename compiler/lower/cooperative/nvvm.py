@@ -177,32 +177,30 @@ class NvvmBlock(Block):
 
     def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
         """Look at a flag in each thread until it is set."""
-        is_asking = (self.thread < count).names[0]
-    def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
-        """Look at a flag in each thread until it is set."""
-        is_asking = (self.thread < count).names[0]
-        (flag,) = self.address("i32", flags, first + self.thread * step).names
-
-        def look() -> None:
-            self.poll(flag)
-
-        self._where(is_asking, look)
+        self._asked("i32", flags, first + self.thread * step, count, "acquire")
 
     def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
         """Look at a word in each thread until it is there."""
-        is_asking = (self.thread < count).names[0]
-        (place,) = self.address("i64", words, first + self.thread * step).names
-        before, stem = self.current, self.fresh()
+        at = first + self.thread * step
+        return self._asked("i64", words, at, count, "monotonic")
+
+    def _asked(
+        self, ty: str, words: Value, at: Value, count: Value, order: str
+    ) -> Value:
+        """Look at words until they are set, in the first threads; others get zeros."""
+        (place,) = self.address(ty, words, at).names
+        is_asking, before = (self.thread < count).names[0], self.current
+        stem = self.fresh()
         self.lines.append(f"  br i1 {is_asking}, label %{stem}.in, label %{stem}.out")
         self.label(f"{stem}.in")
-        word = self.poll(place, "i64", "monotonic")
+        word = self.poll(place, ty, order)
         inside = self.current
         self.lines.append(f"  br label %{stem}.out")
         self.label(f"{stem}.out")
         self.lines.append(
-            f"  %{stem} = phi i64 [ 0, %{before} ], [ {word}, %{inside} ]"
+            f"  %{stem} = phi {ty} [ 0, %{before} ], [ {word}, %{inside} ]"
         )
-        return Value(self, "i64", (f"%{stem}",), True)
+        return Value(self, ty, (f"%{stem}",), True)
 
     def place(self, memory: Shared, index: Value) -> Value:
         """Return an address in shared memory."""
