@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import os
 import sys
+from abc import ABC
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from types import (
@@ -18,7 +19,7 @@ from types import (
     MemberDescriptorType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
@@ -49,6 +50,11 @@ PLAIN = {
     Undefined,
 }
 _MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
+# What finds attributes by names that are computed.
+_BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
+_BY_NAME |= {"__dict__", "__getattribute__"}
+# Bases that call none of a class's methods by name.
+_SILENT = (object, tuple, ABC, Generic, Protocol)
 _FEW = 32
 #: Modules whose variables hold no arrays of users.
 _LIBRARIES = sys.stdlib_module_names - {"__main__"} | {"lumijit", "numpy"}
@@ -62,6 +68,7 @@ class Facts(NamedTuple):
     `names` are global names and attributes that it mentions. `rebinds` tells whether
     it assigns variables of enclosing functions, `stores_globals` whether global ones,
     `changes` whether it assigns or changes anything that isn't a local variable.
+    `computes_names` tells whether it may ask for attributes that it doesn't mention.
     """
 
     code: CodeType
@@ -69,6 +76,7 @@ class Facts(NamedTuple):
     rebinds: bool
     stores_globals: bool
     changes: bool
+    computes_names: bool
 
 
 def _numbers(*prefixes: str) -> frozenset[int]:
@@ -113,7 +121,8 @@ def _facts(code: CodeType) -> Facts:
     rebinds, stores = bool(used & _STORE_DEREF), bool(used & _STORE_GLOBAL)
     changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
     changes |= not _MUTATORS.isdisjoint(names) or "setattr" in names
-    return Facts(code, tuple(names), rebinds, stores, changes)
+    computes = not _BY_NAME.isdisjoint(names)
+    return Facts(code, tuple(names), rebinds, stores, changes, computes)
 
 
 @lru_cache(4096)
@@ -151,6 +160,12 @@ def is_users(module: str) -> bool:
     if found is None:
         found = _IS_USERS[module] = _knows_arrays(module)
     return found
+
+
+def is_called_by_library(cls: type[Any]) -> bool:
+    """Tell whether a class has bases in a library, which may call its methods."""
+    bases = [base for base in cls.__bases__ if base not in _SILENT]
+    return any([not is_users(base.__module__) for base in bases])
 
 
 def _knows_arrays(module: str) -> bool:

@@ -18,6 +18,7 @@ cdef class Reach:
     cdef public object _known
     cdef public set _namespaces
     cdef public set _mentioned
+    cdef public object _may_mention_any
     cdef public dict _methods
     cdef public dict _looks
     cdef public Py_ssize_t _followed

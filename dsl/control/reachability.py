@@ -36,6 +36,7 @@ from lumijit.control.bytecode import (
     globals_of,
     has_attributes,
     holds_arrays,
+    is_called_by_library,
     is_foreign,
     is_users,
 )
@@ -113,8 +114,9 @@ class Reach:
         self.is_shared: bool = around is not None and around.is_shared
         self._known = None if known is None else known.seen
         self._namespaces: set[int] = set()
-        # Names in functions found so far, and methods that none has mentioned.
+        # Names in functions found so far (maybe any), and methods none has mentioned.
         self._mentioned: set[str] = set()
+        self._may_mention_any = False
         self._methods: dict[str, list[FunctionType]] = {}
         self._looks: dict[type[Any], Look | None] = {}
         self._followed = 0  # So many of the places.
@@ -212,16 +214,11 @@ class Reach:
             self._visit(base, None, "")
         place = ClassAttributes(cls, None, cls.__name__)
         self.add(place)
+        any_is = self._may_mention_any or is_called_by_library(cls)
         for name, member in place.kept.items():
-            if type(member) in _FUNCTIONS:
-                functions = _functions_in(member)
-            elif type(member) is FunctionType:
-                functions = [member]
-            else:
-                continue
             # Operators are called without being mentioned.
-            is_called = name in self._mentioned or name.startswith("__")
-            for function in functions:
+            is_called = any_is or name in self._mentioned or name.startswith("__")
+            for function in _functions_in(member):
                 if is_called:
                     self._visit(function, None, name)
                 else:
@@ -297,7 +294,9 @@ class Reach:
         if self._mentioned.issuperset(names):
             return
         self._mentioned.update(names)
-        for name in self._methods.keys() & self._mentioned:
+        self._may_mention_any |= facts.computes_names
+        methods = self._methods.keys()
+        for name in list(methods if self._may_mention_any else methods & self._mentioned):
             for function in self._methods.pop(name, ()):
                 self._visit(function, None, name)
 
@@ -306,8 +305,10 @@ Look = Callable[[Reach, Any, Location | None, str], None]
 
 
 def _functions_in(member: Any) -> list[FunctionType]:
-    found = (getattr(member, name, None) for name in ("fget", "fset", "__func__"))
-    return [f for f in found if isinstance(f, FunctionType)]
+    if type(member) not in _FUNCTIONS:
+        return [member] if type(member) is FunctionType else []
+    held = [getattr(member, name, None) for name in ("fget", "fset", "__func__")]
+    return [f for f in held if isinstance(f, FunctionType)]
 
 
 def _is_array(reach: Reach, array: Any, parent: Location | None, label: str) -> None:
@@ -376,6 +377,7 @@ def _look_at_entries(
         reach._visit(tuple(value), parent, label)
     if type(value) is not dict:
         reach.add_object(value, parent, label)
+        reach._visit(getattr(value, "default_factory", None), None, label)
 
 
 def _look_at_members(
@@ -411,16 +413,14 @@ _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
 
 def _look_of(cls: type[Any]) -> Look | None:
     """Return how objects of a class are looked at; None if they hold nothing."""
-    try:
+    if cls in _LOOKS:
         return _LOOKS[cls]
-    except KeyError:
-        pass
-    found: Look | None = None
-    for kinds, look in _BUILT_IN:
+    found: Look | None
+    for kinds, found in _BUILT_IN:
         if issubclass(cls, kinds):
-            found = look
             break
     else:
+        found = None
         if holds_arrays(cls):
             found = _look_at_object
         elif hasattr(cls, "_wraps_function"):
@@ -436,10 +436,8 @@ def _look_of(cls: type[Any]) -> Look | None:
 
 def _slots_of(cls: type[Any]) -> dict[str, Any]:
     """Return the slots of a class's objects; what C types call members is no slot."""
-    try:
+    if cls in _SLOTS:
         return _SLOTS[cls]
-    except KeyError:
-        pass
     found = _SLOTS[cls] = {
         name: member
         for base in cls.__mro__

@@ -1,0 +1,85 @@
+"""Methods that code calls by names that it computes, or that a library calls.
+
+What they use outside is found as if code mentioned them.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lumijit as dr
+from lumijit.llvm import Float, UInt
+
+from ..programs.modes import flags_of
+
+scale = 2
+calls: list[int] = []
+total = Float(0, 0)
+
+
+def made() -> int:
+    calls.append(1)
+    return scale
+
+
+class Material:
+    def eval_diffuse(self, x: Float) -> Float:
+        return x * made()
+
+    def add(self, x: Float) -> Float:
+        global total
+        total = total + x
+        return x * 2
+
+
+class Encoder(json.JSONEncoder):
+    def default(self, o: object) -> Any:
+        return made()
+
+
+material, encoder = Material(), Encoder()
+missing = collections.defaultdict(made)
+WAYS: dict[str, Callable[[Float, str], Float]] = {
+    "getattr": lambda x, kind: getattr(material, "eval_" + kind)(x),
+    "methodcaller": lambda x, kind: operator.methodcaller("eval_" + kind, x)(material),
+    "dir": lambda x, kind: [
+        vars(Material)[name](material, x) for name in dir(material) if kind in name
+    ][0],
+    "a base of a library": lambda x, kind: x * int(encoder.encode(object())),
+    "a factory": lambda x, kind: x * (missing[kind], missing.clear())[0],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_recordings_see_what_methods_use(way: str) -> None:
+    global scale
+    scale, function = 2, dr.kernel(WAYS[way])
+    calls.clear()
+    for k in range(2, 5):
+        scale = k
+        assert list(function(Float(1, 2), "diffuse")) == [k, 2 * k]
+        assert len(calls) == k - 1
+
+
+@dr.syntax
+def turns(x: Float, name: str) -> Float:
+    i = UInt(0)
+    while i < 3:
+        x = getattr(material, name)(x)
+        i += 1
+    return x
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_loops_have_what_methods_assign_as_state(mode: str) -> None:
+    global total
+    total = Float(0, 0)
+    with flags_of(mode):
+        assert list(turns(Float(1, 2), "add")) == [8, 16]
+    assert list(total) == [7, 14]
