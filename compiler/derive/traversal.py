@@ -361,5 +361,6 @@ def gradient(node: Node) -> Node:
         note_use(vertex)
     if vertex.grad is None:
         return trace.literal(node.type, 0.0, node.size)
-    found: Node = trace.resized(vertex.grad, node.size)
-    return found
+    found: Node = vertex.grad
+    # (In a region, what has one entry may be another one for each element.)
+    return found if found.size > node.size else trace.resized(found, node.size)

@@ -32,6 +32,7 @@ cdef class _Planner:
     cdef public list effects
     cdef public list carriers
     cdef public dict claims
+    cdef public list placed
 
     cpdef _store(self, Node node, phase)
 
@@ -55,5 +56,23 @@ cdef class _Planner:
     @cython.locals(targets=tuple, target=Node)
     cpdef Py_ssize_t _claim(self, Node effect, Py_ssize_t level) except -2
 
+    @cython.locals(
+        node=Node, dep=Node, phase=dict, stored=dict, costs=dict, runs=set,
+        cost=Py_ssize_t, level=Py_ssize_t, needed=Py_ssize_t, before=Py_ssize_t,
+        is_long=bint,
+    )
+    cpdef dict _keep_waiting(self)
+
+    @cython.locals(
+        node=Node, dep=Node, effect=Node, result=Node, costs=dict, stored=dict,
+        needs=dict, projects=dict, need=tuple, former=tuple, first=Py_ssize_t,
+        last=Py_ssize_t, size=Py_ssize_t,
+    )
+    cpdef _keep_costly(self)
+
+    cpdef bint _keep(self, Node node, Py_ssize_t phase, Py_ssize_t size) except -1
+
 
 cdef Group _group(dict groups, object level, object size)
+
+cdef tuple _joined(tuple need, Py_ssize_t phase, Py_ssize_t size)

@@ -3,7 +3,8 @@
 Every node gets a *phase*: the number of kernels that must have run before it can
 be computed. Reading an array by index needs it in memory, so a gather lies one
 phase after its source, and reading a written array one phase after the write.
-Nodes of one phase and one size share a kernel.
+Nodes of one phase and one size share a kernel. What later phases need is computed
+anew there if that takes few operations, and stored otherwise.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from operator import attrgetter, is_not
+from typing import TypeAlias
 
 from lumijit.compiler.ir.effects import Reduction, joins
+from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
@@ -47,6 +50,13 @@ _UNNUMBERED = frozenset({COPY, EVALUATED, LITERAL, UNDEFINED, WRITTEN})
 _PROBE = (object(),)
 _BASE_REFERENCES = sys.getrefcount(_PROBE[0])
 _PHASE = attrgetter("phase")
+# Computing so many operations anew takes about as long as a value's way to memory and
+# back, where many arrays of later phases need it.
+_MANY_OPERATIONS, _VERY_MANY_OPERATIONS = 24, 64
+
+
+# The first and the last phase, and the largest number of elements.
+Need: TypeAlias = tuple[int, int, int]
 
 
 class Group:
@@ -90,6 +100,8 @@ class _Planner:
         self.effects: list[Node] = []
         self.carriers: list[Node] = []
         self.claims: dict[int, int] = {}
+        # What isn't there yet, in order.
+        self.placed: list[Node] = []
         for node in wanted:
             self._visit(node)
         for node in wanted:
@@ -168,6 +180,7 @@ class _Planner:
             level += 1
             self.plan.written.append(node)
         phase[id(node)] = level
+        self.placed.append(node)
         if node.op in REGIONS:
             self.plan.weight += weight(node)
         if node.op is PROJECT:
@@ -233,6 +246,71 @@ class _Planner:
                 for result in rest:
                     self._store(result, self.phase[id(node)])
 
+    def _keep_waiting(self) -> dict[int, int]:
+        """Store what takes very many operations and waits for a later phase.
+
+        A kernel that runs then anyway does it: so kernels at the end of chains, which
+        add up what all phases have, don't grow with these.
+
+        Returns:
+            How many operations values take, as far as that matters.
+        """
+        phase, stored = self.phase, self.stored
+        runs = {(level, node.size) for node, level in stored.values()}
+        runs |= {(phase[id(node)], node.size) for node in self.effects}
+        costs: dict[int, int] = {}
+        for node in self.placed:
+            cost, level = weight(node), phase[id(node)]
+            for dep in value_deps(node):
+                needed, before = costs.get(id(dep), 0), phase[id(dep)]
+                is_long = needed == _VERY_MANY_OPERATIONS and before < level
+                if is_long and (before, dep.size) in runs:
+                    needed *= not self._keep(dep, before, node.size)
+                cost += needed
+            costs[id(node)] = min(cost, _VERY_MANY_OPERATIONS)
+        return costs
+
+    def _keep_costly(self) -> None:
+        """Store what kernels of several phases need and takes many operations.
+
+        Else each phase of a chain would repeat all of those before it.
+        """
+        costs, stored = self._keep_waiting(), self.stored
+        # In which phases values are computed first and last, and for how many elements.
+        needs: dict[int, Need] = {}
+        projects: dict[int, list[Node]] = {}
+        for effect in self.effects:
+            needs[id(effect)] = _joined(None, self.phase[id(effect)], effect.size)
+        for node in reversed(self.placed):
+            found = stored.get(id(node))
+            need = needs.get(id(node))
+            if found is not None:
+                need = _joined(None, found[1], node.size)
+            if need is None:
+                continue
+            first, last, size = need
+            if first < last and costs[id(node)] >= _MANY_OPERATIONS:
+                if node.op in REGIONS:
+                    # (What it computes for later is stored by the first kernel.)
+                    for result in projects.get(id(node), ()):
+                        self._keep(result, first, size)
+                elif self._keep(node, first, size):
+                    last = first
+            if node.op is PROJECT:
+                projects.setdefault(id(node.deps[0]), []).append(node)
+            for dep in value_deps(node):
+                former = needs.get(id(dep))
+                needs[id(dep)] = _joined(_joined(former, first, size), last, size)
+
+    def _keep(self, node: Node, phase: int, size: int) -> bool:
+        """Store a value for others in a phase, if that can be; tell whether it is."""
+        # (What all elements have in common isn't worth a kernel.)
+        is_one = node.size == 1 < size
+        if is_one or node.op is WRITTEN or is_local(node) or is_effect(node):
+            return False
+        self._store(node, phase)
+        return True
+
     def finish(self) -> Plan:
         """Form the groups."""
         last = max(self.phase.values(), default=0)
@@ -241,6 +319,8 @@ class _Planner:
         for node in self.carriers:
             if self.phase[id(node)] < last and node.op is not EVALUATED:
                 self._store(node, self.phase[id(node)])
+        if last:
+            self._keep_costly()
         groups: dict[tuple[int, int], Group] = {}
         for node, level in self.stored.values():
             _group(groups, level, node.size).outputs.append(node)
@@ -256,6 +336,14 @@ def _group(groups: dict[tuple[int, int], Group], level: int, size: int) -> Group
     if found is None:
         found = groups[key] = Group(level, size)
     return found
+
+
+def _joined(need: Need | None, phase: int, size: int) -> Need:
+    """Return what a value is needed for, if also in a phase for so many elements."""
+    if need is None:
+        return phase, phase, size
+    first, last, largest = need
+    return min(first, phase), max(last, phase), max(largest, size)
 
 
 def _used_up() -> SymbolicError:

@@ -171,3 +171,40 @@ def test_leaked_symbols_are_named() -> None:
         arg = regions.argument(BOOL, 4, 0)
     with pytest.raises(SymbolicError, match="a variable of my_loop is symbolic"):
         evaluate.evaluate([trace.append(lo.NOT, BOOL, (arg,))])
+
+
+def chain(turns: int) -> list[Node]:
+    """What follows one another through memory; and the sum of what all turns have."""
+    x, y, total = floats(), floats(), lit(FLOAT32, 0)
+    index = array(np.arange(8)[::-1], UINT32)
+    for _ in range(turns):
+        found = memory.gather(x, index, TRUE)
+        for _ in range(15):
+            y = emit2(ar.MUL, emit2(ar.ADD, y, found), lit(FLOAT32, 0.25))
+        x = emit2(ar.ADD, x, y)
+        total = emit2(ar.ADD, total, emit2(ar.MUL, y, y))
+    return [x, total]
+
+
+def test_phases_do_not_repeat_what_takes_many_operations() -> None:
+    counts = []
+    for turns in (5, 10):
+        history.kernel_history()
+        check(chain(turns))
+        found = history.kernel_history([history.KernelType.JIT])
+        counts.append(max(entry["operation_count"] for entry in found))
+        assert len(found) == turns
+    assert counts[0] == counts[1] < 120
+
+
+def test_what_only_one_kernel_needs_is_computed_there() -> None:
+    x, source = floats(), emit2(ar.ADD, floats(), lit(FLOAT32, 1))
+    for _ in range(40):
+        x = emit2(ar.MUL, emit2(ar.ADD, x, x), lit(FLOAT32, 0.25))
+    index = array(np.arange(5) % 3, UINT32)
+    result = emit2(ar.ADD, memory.gather(source, index, TRUE), lit(FLOAT32, 1))
+    history.kernel_history()
+    check([result, emit2(ar.ADD, x, memory.gather(x, lit(UINT32, 3), TRUE))])
+    found = history.kernel_history([history.KernelType.JIT])
+    # x is in memory, as it is read by index; source and result have a kernel each.
+    assert [entry["output_count"] for entry in found] == [2, 1, 1]
