@@ -296,7 +296,8 @@ class Reach:
         self._mentioned.update(names)
         self._may_mention_any |= facts.computes_names
         methods = self._methods.keys()
-        for name in list(methods if self._may_mention_any else methods & self._mentioned):
+        called = methods if self._may_mention_any else methods & self._mentioned
+        for name in list(called):
             for function in self._methods.pop(name, ()):
                 self._visit(function, None, name)
 
@@ -415,12 +416,12 @@ def _look_of(cls: type[Any]) -> Look | None:
     """Return how objects of a class are looked at; None if they hold nothing."""
     if cls in _LOOKS:
         return _LOOKS[cls]
-    found: Look | None
-    for kinds, found in _BUILT_IN:
+    found: Look | None = None
+    for kinds, look in _BUILT_IN:
         if issubclass(cls, kinds):
+            found = look
             break
     else:
-        found = None
         if holds_arrays(cls):
             found = _look_at_object
         elif hasattr(cls, "_wraps_function"):

@@ -48,9 +48,9 @@ missing = collections.defaultdict(made)
 WAYS: dict[str, Callable[[Float, str], Float]] = {
     "getattr": lambda x, kind: getattr(material, "eval_" + kind)(x),
     "methodcaller": lambda x, kind: operator.methodcaller("eval_" + kind, x)(material),
-    "dir": lambda x, kind: [
+    "dir": lambda x, kind: next(
         vars(Material)[name](material, x) for name in dir(material) if kind in name
-    ][0],
+    ),
     "a base of a library": lambda x, kind: x * int(encoder.encode(object())),
     "a factory": lambda x, kind: x * (missing[kind], missing.clear())[0],
 }
