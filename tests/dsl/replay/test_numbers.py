@@ -199,3 +199,50 @@ def test_numbers_bound_iterations() -> None:
         return i
 
     assert [list(function(UInt(2, 3), n)) for n in (4, 4, 5)] == [[2, 3]] * 3
+
+
+QUESTIONS = {
+    "float": lambda n: dr.is_float_v(n),
+    "integral": lambda n: dr.is_integral_v(n),
+    "arithmetic": lambda n: dr.is_arithmetic_v(n),
+    "signed": lambda n: dr.is_signed_v(n),
+    "leaf": lambda n: dr.leaf_t(n) is float,
+    "value": lambda n: dr.value_t([n][0]) is float,
+    "scalar": lambda n: dr.scalar_t(n) is float,
+    "detached": lambda n: dr.detached_t(n) is float,
+    "entries": lambda n: dr.float32_array_t(n) is float,
+    "common": lambda n: dr.expr_t(n, Float) is Float,
+    "numbers": lambda n: dr.expr_t(n, 1) is float,
+    "epsilon": lambda n: dr.epsilon(n) if dr.is_float_v(n) else 0,
+    "largest": lambda n: dr.largest(n) if dr.is_float_v(n) else 0,
+    "grad": lambda n: dr.grad([n])[0],
+    "imag": lambda n: dr.imag(n) + 1,
+    "zeros": lambda n: dr.zeros_like({"n": n})["n"],
+    "ones": lambda n: dr.ones_like(n),
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS.keys())
+def test_their_class_is_that_of_the_number(ask: Any) -> None:
+    @dr.kernel(graph_breaks=True)
+    def function(x: Float, n: float) -> tuple[Any, ...]:
+        return ask(n), ask(x[0]), x * n
+
+    for n in (2.5, 2.5, 3, 4):
+        found = function(Float(1, 2), n)[:2]
+        expected = ask(n), ask(1.0)
+        assert list(map(repr, found)) == list(map(repr, expected))
+
+
+@pytest.mark.parametrize("set_limit", [dr.set_expand_threshold, dr.scoped_device])
+def test_settings_take_them(set_limit: Any) -> None:
+    @dr.kernel
+    def function(x: Float, n: int) -> Float:
+        set_limit(n)
+        return x + n
+
+    former = dr.expand_threshold()
+    try:
+        assert [list(function(Float(1), n)) for n in (3, 4)] == [[4], [5]]
+    finally:
+        dr.set_expand_threshold(former)
