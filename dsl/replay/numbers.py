@@ -231,6 +231,19 @@ class Number:
         """Return the value as NumPy takes it."""
         return np.asarray(self.exact(), *args, **kwargs)
 
+    # (NumPy's arrays keep their types beside a Python number, not beside an array.)
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, how: str, *inputs: Any, **options: Any
+    ) -> Any:
+        """Apply an operation of NumPy to the value."""
+        return getattr(ufunc, how)(*_exact(inputs), **_exact(options))
+
+    def __array_function__(
+        self, function: Operation, kinds: Any, inputs: Any, options: Any
+    ) -> Any:
+        """Apply a function of NumPy to the value."""
+        return function(*_exact(inputs), **_exact(options))
+
     def __float__(self) -> float:
         """Return the value as a float."""
         return float(self.exact())
@@ -271,6 +284,15 @@ class Number:
         """Round to an int, or to decimal digits."""
         others = () if digits is None else (digits,)
         return self._arithmetic.apply(round, self, *others)
+
+
+def _exact(value: Any) -> Any:
+    """Return values without recorded numbers among them."""
+    if type(value) is Number:
+        return value.exact()
+    if type(value) is dict:
+        return {key: _exact(item) for key, item in value.items()}
+    return type(value)(map(_exact, value)) if type(value) in (list, tuple) else value
 
 
 def _is_int(value: Any, expected: int) -> bool:

@@ -103,6 +103,14 @@ USES = {
     "complex": complex,
     "math": math.sqrt,
     "numpy": np.sin,
+    "numpy, single": lambda n: np.float32([1.0, 2.0]) * n,
+    "numpy, on the right": lambda n: n - np.float32([1.0, 2.0]),
+    "numpy, in place": lambda n: operator.iadd(np.float32([1.0, 2.0]), n),
+    "numpy, where": lambda n: np.where([True, False], n, np.float32([1, 2])),
+    "numpy, stack": lambda n: np.stack([n, np.float32(1)]),
+    "numpy, reduce": lambda n: np.add.reduce(np.float32([1, 2]), initial=n),
+    "numpy, clip": lambda n: np.clip(np.float32([1, 4]), 0, n),
+    "single number": lambda n: np.float32(2) / n,
     "array": lambda n: np.array([1.0, 2.0]) * n,
     "array on the right": lambda n: n * np.array([1.0, 2.0]),
     "zeros": lambda n: np.zeros(n),
@@ -119,7 +127,9 @@ USES = {
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_a_use_of_the_value_is_a_guard(use: Any) -> None:
     arithmetic, (n,) = recorded(2)
-    assert np.array_equal(plain(use(n)), use(2))
+    found, expected = plain(use(n)), use(2)
+    assert np.array_equal(found, expected)
+    assert getattr(found, "dtype", None) == getattr(expected, "dtype", None)
     assert arithmetic.guards
     assert all(g.inputs == {0} for g in arithmetic.guards)
     assert __file__ in arithmetic.guards[0].where
