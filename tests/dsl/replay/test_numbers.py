@@ -87,6 +87,7 @@ def test_operations_on_integers(operation: Any) -> None:
     assert found == [operation(7, 1), operation(7, 2), operation(13, 1)]
 
 
+SINGLE = np.array([1.0, 2.0], np.float32)
 USES = {
     "range": lambda n: list(range(n)),
     "list": lambda n: [1, 2, 3, 4][n],
@@ -103,13 +104,13 @@ USES = {
     "complex": complex,
     "math": math.sqrt,
     "numpy": np.sin,
-    "numpy, single": lambda n: np.float32([1.0, 2.0]) * n,
-    "numpy, on the right": lambda n: n - np.float32([1.0, 2.0]),
-    "numpy, in place": lambda n: operator.iadd(np.float32([1.0, 2.0]), n),
-    "numpy, where": lambda n: np.where([True, False], n, np.float32([1, 2])),
+    "numpy, single": lambda n: SINGLE * n,
+    "numpy, on the right": lambda n: n - SINGLE,
+    "numpy, in place": lambda n: operator.iadd(SINGLE.copy(), n),
+    "numpy, where": lambda n: np.where([True, False], n, SINGLE),
     "numpy, stack": lambda n: np.stack([n, np.float32(1)]),
-    "numpy, reduce": lambda n: np.add.reduce(np.float32([1, 2]), initial=n),
-    "numpy, clip": lambda n: np.clip(np.float32([1, 4]), 0, n),
+    "numpy, reduce": lambda n: np.add.reduce(SINGLE, initial=n),
+    "numpy, clip": lambda n: np.clip(SINGLE, 0, n),
     "single number": lambda n: np.float32(2) / n,
     "array": lambda n: np.array([1.0, 2.0]) * n,
     "array on the right": lambda n: n * np.array([1.0, 2.0]),
