@@ -120,6 +120,7 @@ class Describer:
         call = self.recorder.call
         return (
             is_settled(type(value))
+            or (type(value) is frozenset and all(map(self._is_known, value)))
             or id(value) in call.surroundings.reach.seen
             or any(value is known for known in call.arguments.objects)
         )

@@ -17,7 +17,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.launch import evaluate
-from lumijit.control.locations import Items, Location
+from lumijit.control.locations import Location
 from lumijit.instance_registry import note_contents
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.runtime import buffers, workers
@@ -29,7 +29,6 @@ from lumijit.runtime.replay import Replay
 LINE = 64
 #: Stands for all entries of a place.
 EVERY: Any = object()
-_ALL = slice(None)
 
 
 class Slot(NamedTuple):
@@ -263,9 +262,8 @@ class Recording:
                 value = values[k]
                 where = place(put.place)
                 if put.key is EVERY:
-                    assert isinstance(where, Items)
-                    undo.append((where.items.__setitem__, (_ALL, list(where.items))))
-                    where.items[:] = value
+                    undo.append((where.fill, (where.contents(),)))
+                    where.fill(value)
                 else:
                     undo.append((where.put, (put.key, where.held(put.key))))
                     where.put(put.key, value)

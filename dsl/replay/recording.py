@@ -9,7 +9,7 @@ objects, is described by a `playback.Recording`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import delivery, evaluate
-from lumijit.control.locations import MISSING, Items, Location
+from lumijit.control.locations import MISSING
+from lumijit.control.positions import Position
 from lumijit.instances import InstanceArray
 from lumijit.replay.describing import Describer, Owner, UnknownObjectError
 from lumijit.replay.draws import Draws
@@ -112,22 +113,20 @@ class _Recorder:
 
     def record(self) -> tuple[Recording | None, Any]:
         """Run the function; return its recording and its result."""
+        self.result: Any = None
         try:
-            recording, puts, left = self._recorded()
+            recording = self._recorded()
         finally:
             self.arithmetic.is_open = False
             # It outlives this recorder, which holds all arrays of the call.
             self.arithmetic.node_of = None
             if vertices.exposed and vertices.variables:
                 vertices.protect()
-        plain = self._plain()
-        for put, before, value in zip(puts, left, plain[1:], strict=True):
-            if before is not value:
-                _assign(self.places[put.place], put.key, value)
-        return recording, plain[0]
+            self._make_plain()
+        return recording, self.result
 
-    def _recorded(self) -> tuple[Recording | None, list[Put], list[Any]]:
-        """Run the function; return its recording, and what it has assigned."""
+    def _recorded(self) -> Recording | None:
+        """Run the function; return its recording."""
         if self.call.surroundings.has_local_memory:
             self.refuse(
                 "the function uses local memory that was made outside, whose contents "
@@ -143,7 +142,7 @@ class _Recorder:
             with hearing, delivery.collecting(self.reports):
                 draws, gradients = Draws(self.places), _gradients()
                 with draws:
-                    result = self.call.run(values)
+                    self.result = self.call.run(values)
                 if draws.happened():
                     self.refuse(
                         f"{draws.drawer} draws random numbers of Python or NumPy, "
@@ -151,17 +150,26 @@ class _Recorder:
                         "use lumijit.rng or PCG32, or pass the numbers as arguments.",
                     )
                 puts, left = self._changes()
-                self.result = result
-                known: dict[int, Any] = self._owners()
-                values = [_with_owners(v, known) for v in (result, *left)]
+                owners = self._owners()
+                values = [_with_others(v, owners) for v in (self.result, *left)]
                 self.parts = pytree.Parts(values)
                 evaluate.evaluate(self._found())
             if self.tape.is_mixed:
                 self.problem = self.problem or _SEVERAL
+            self._check_iterators()
             self._check_foreign()
             self._check_gradients(gradients)
-            recording = None if self.problem else self._description(puts)
-        return recording, puts, left
+            return None if self.problem else self._description(puts)
+
+    def _check_iterators(self) -> None:
+        """Refuse iterators that have gone on."""
+        for place in self.places:
+            if isinstance(place, Position) and not place.is_same():
+                self.refuse(
+                    f"the function has an iterator of type "
+                    f"{type(place.owner).__name__!r} go on, which a replay can't",
+                    "call next() outside, and pass what that gives.",
+                )
 
     def _check_foreign(self) -> None:
         """Refuse arrays of which nobody knows where they come from."""
@@ -307,11 +315,9 @@ class _Recorder:
                 for key, _, new in place.changes()
                 if (k, key) not in self.replaced or self.replaced[k, key] is not new
             ]
-            if not changes:
-                continue
-            if isinstance(place, Items) and len(place.before) != len(place.items):
+            if place.has_moved() or any(_plain(key) is not key for key, _ in changes):
                 puts.append(Put(k, EVERY))
-                left.append(list(place.items))
+                left.append(place.contents())
                 continue
             for key, new in changes:
                 puts.append(Put(k, key))
@@ -367,55 +373,78 @@ class _Recorder:
             )
             return None
 
-    def _plain(self) -> tuple[Any, ...]:
-        """Return the result and what is left, with plain numbers."""
-        values: list[Any] = []
-        for value in self.parts.values:
-            own = pytree.Parts((value,))
-            if any(type(leaf) in (Number, Owner) for leaf in own.leaves):
-                (value,) = own.together(map(self._plain_leaf, own.leaves))
-            values.append(value)
-        return tuple(values)
+    def _make_plain(self) -> None:
+        """Have plain numbers in the result and in what is left."""
+        known = {id(place.owner): place.owner for place in self.places}
+        puts, left = self._changes()
+        # (All of them live until the last is done: they are told by their ids.)
+        values = [*left, self.result]
+        plains = [_with_others(value, known, _number_itself) for value in values]
+        self.result = plains.pop()
+        for put, value, plain in zip(puts, left, plains, strict=True):
+            if plain is not value:
+                place = self.places[put.place]
+                if put.key is EVERY:
+                    place.fill(plain)
+                else:
+                    place.put(put.key, plain)
 
-    def _plain_leaf(self, leaf: Any) -> Any:
-        if type(leaf) is Owner:
-            return self.places[leaf.place].owner
-        return leaf.value if type(leaf) is Number else leaf
-
-    def _owners(self) -> dict[int, Owner]:
+    def _owners(self) -> dict[int, Any]:
         """Return what stands for each object that the call has got or reached."""
-        found: dict[int, Owner] = {}
+        found: dict[int, Any] = {}
         for k, place in enumerate(self.places):
             if not isinstance(place.owner, NAMED):
                 found.setdefault(id(place.owner), Owner(k))
         return found
 
 
-def _with_owners(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
-    """Put owners in the place of the objects for which they stand.
+def _itself(leaf: Any) -> Any:
+    return leaf
 
-    `known` are what stands for objects, by their ids; what comes twice stays one.
+
+def _number_itself(leaf: Any) -> Any:
+    return leaf.value if type(leaf) is Number else leaf
+
+
+def _with_others(
+    value: Any,
+    known: dict[int, Any],
+    leaf: Callable[[Any], Any] = _itself,
+    depth: int = 0,
+) -> Any:
+    """Put other objects in the place of those of a PyTree.
+
+    `known` are others by the ids of what they stand for, `leaf` returns those of the
+    other leaves. What comes twice stays one. Numbers that are keys or members are
+    plain: their hash was asked for, so that the recording depends on them.
     """
     check_nesting(depth)
     found = known.get(id(value))
-    if found is not None or not pytree.is_container(value):
-        return value if found is None else found
-    old = [v for _, v in pytree.children(value)]
-    new = [_with_owners(v, known, depth + 1) for v in old]
-    is_same = all(map(is_, old, new))
-    found = known[id(value)] = value if is_same else pytree.rebuild(value, new)
+    if found is not None:
+        return found
+    if type(value) in (set, frozenset):
+        members = list(map(_plain, value))
+        found = value if all(map(is_, members, value)) else type(value)(members)
+    elif pytree.is_container(value):
+        old = [v for _, v in pytree.children(value)]
+        new = [_with_others(v, known, leaf, depth + 1) for v in old]
+        found = value if all(map(is_, old, new)) else pytree.rebuild(value, new)
+        if type(value) is dict:
+            keys = list(map(_plain, found))
+            if not all(map(is_, keys, found)):
+                found = dict(zip(keys, found.values(), strict=True))
+    else:
+        return leaf(value)
+    known[id(value)] = found
     return found
+
+
+def _plain(key: Any) -> Any:
+    """Return a key without recorded numbers."""
+    return _with_others(key, {}, _number_itself)
 
 
 def _gradients() -> dict[int, Any]:
     """Return the gradients that have arrived at variables, by serial numbers."""
     found = {serial: entry() for serial, entry in list(vertices.variables.items())}
     return {k: vertex.grad for k, vertex in found.items() if vertex is not None}
-
-
-def _assign(place: Location, key: Any, value: Any) -> None:
-    if key is EVERY:
-        assert isinstance(place, Items)
-        place.items[:] = value
-    else:
-        place.put(key, value)
