@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -67,7 +68,8 @@ class Leaf(NamedTuple):
 
     `kind` tells what `source` is: an input array itself ("array"), a node for a new
     array of a class ("new"), an earlier leaf ("again"), the place of an object that the
-    call got or reached ("owner"), a Python number, or any other value.
+    call got or reached ("owner"), memory of the host of which each call gets its own
+    ("copy"), a Python number, or any other value.
     """
 
     kind: str
@@ -338,6 +340,8 @@ def _leaves_of(
             found.append(arrays[source])
         elif kind == "again":
             found.append(found[source])
+        elif kind == "copy":
+            found.append(copy(source))
         elif kind == "owner":
             found.append(place(source).owner)
         else:

@@ -9,8 +9,7 @@ objects, is described by a `playback.Recording`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from operator import is_
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lumijit import pytree
@@ -33,10 +32,11 @@ from lumijit.replay.playback import (
     Slot,
     line_of,
 )
-from lumijit.replay.tokens import NAMED, NUMBERS
+from lumijit.replay.substitution import number_itself, plain_key, with_others
+from lumijit.replay.tokens import HOST, NAMED, NUMBERS, host_token
 from lumijit.runtime import buffers, device, recorders
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import RecordingError, check_nesting, where
+from lumijit.runtime.errors import RecordingError, where
 from lumijit.runtime.tape import Tape
 
 _SEVERAL = "its arrays are on several devices"
@@ -141,6 +141,7 @@ class _Recorder:
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
                 draws, gradients = Draws(self.places), _gradients()
+                host = self._host_tokens()
                 with draws:
                     self.result = self.call.run(values)
                 if draws.happened():
@@ -151,15 +152,27 @@ class _Recorder:
                     )
                 puts, left = self._changes()
                 owners = self._owners()
-                values = [_with_others(v, owners) for v in (self.result, *left)]
+                values = [with_others(v, owners) for v in (self.result, *left)]
                 self.parts = pytree.Parts(values)
                 evaluate.evaluate(self._found())
             if self.tape.is_mixed:
                 self.problem = self.problem or _SEVERAL
             self._check_iterators()
+            if self._host_tokens() != host:
+                self.refuse(
+                    "the function changes memory of the host in place (of a NumPy "
+                    "array, a bytearray or an array of the scalar namespace), which a "
+                    "replay can't repeat",
+                    "assign a new array instead, or change it after the call.",
+                )
             self._check_foreign()
             self._check_gradients(gradients)
             return None if self.problem else self._description(puts)
+
+    def _host_tokens(self) -> list[Any]:
+        """Return what tells the contents of memory that may change in place."""
+        own = [v for v in self.call.arguments.parts.leaves if isinstance(v, HOST)]
+        return list(map(host_token, [*own, *self.call.surroundings.host]))
 
     def _check_iterators(self) -> None:
         """Refuse iterators that have gone on."""
@@ -315,7 +328,8 @@ class _Recorder:
                 for key, _, new in place.changes()
                 if (k, key) not in self.replaced or self.replaced[k, key] is not new
             ]
-            if place.has_moved() or any(_plain(key) is not key for key, _ in changes):
+            are_plain = all(plain_key(key) is key for key, _ in changes)
+            if place.has_moved() or not are_plain:
                 puts.append(Put(k, EVERY))
                 left.append(place.contents())
                 continue
@@ -379,7 +393,7 @@ class _Recorder:
         puts, left = self._changes()
         # (All of them live until the last is done: they are told by their ids.)
         values = [*left, self.result]
-        plains = [_with_others(value, known, _number_itself) for value in values]
+        plains = [with_others(value, known, number_itself) for value in values]
         self.result = plains.pop()
         for put, value, plain in zip(puts, left, plains, strict=True):
             if plain is not value:
@@ -396,52 +410,6 @@ class _Recorder:
             if not isinstance(place.owner, NAMED):
                 found.setdefault(id(place.owner), Owner(k))
         return found
-
-
-def _itself(leaf: Any) -> Any:
-    return leaf
-
-
-def _number_itself(leaf: Any) -> Any:
-    return leaf.value if type(leaf) is Number else leaf
-
-
-def _with_others(
-    value: Any,
-    known: dict[int, Any],
-    leaf: Callable[[Any], Any] = _itself,
-    depth: int = 0,
-) -> Any:
-    """Put other objects in the place of those of a PyTree.
-
-    `known` are others by the ids of what they stand for, `leaf` returns those of the
-    other leaves. What comes twice stays one. Numbers that are keys or members are
-    plain: their hash was asked for, so that the recording depends on them.
-    """
-    check_nesting(depth)
-    found = known.get(id(value))
-    if found is not None:
-        return found
-    if type(value) in (set, frozenset):
-        members = list(map(_plain, value))
-        found = value if all(map(is_, members, value)) else type(value)(members)
-    elif pytree.is_container(value):
-        old = [v for _, v in pytree.children(value)]
-        new = [_with_others(v, known, leaf, depth + 1) for v in old]
-        found = value if all(map(is_, old, new)) else pytree.rebuild(value, new)
-        if type(value) is dict:
-            keys = list(map(_plain, found))
-            if not all(map(is_, keys, found)):
-                found = dict(zip(keys, found.values(), strict=True))
-    else:
-        return leaf(value)
-    known[id(value)] = found
-    return found
-
-
-def _plain(key: Any) -> Any:
-    """Return a key without recorded numbers."""
-    return _with_others(key, {}, _number_itself)
 
 
 def _gradients() -> dict[int, Any]:

@@ -60,7 +60,7 @@ class Surroundings:
         self.numbers: list[Any] = []
         self.where: list[tuple[Location, Any]] = []
         # What may change in place, and is told by its contents.
-        self._host: list[Any] = []
+        self.host: list[Any] = []
         self.has_local_memory = any(map(is_local_memory, self._roots))
         self.has_generators = any(map(isgenerator, self._roots))
         self._order: dict[int, int] = {}
@@ -78,7 +78,7 @@ class Surroundings:
                 for instance in instances_of(array):
                     tokens.append(self._order.setdefault(id(instance), -len(tokens)))
         self.key = Shape(tuple(tokens))
-        self._host_tokens = list(map(host_token, self._host))
+        self._host_tokens = list(map(host_token, self.host))
         places = enumerate(self.where)
         self._at = {(id(place), key): k for k, (place, key) in places}
 
@@ -170,7 +170,7 @@ class Surroundings:
             elif isinstance(value, HOST):
                 order.setdefault(id(value), len(order))
                 tokens += (value_token(value), order[id(value)])
-                self._host.append(value)
+                self.host.append(value)
             elif id(value) in seen and not isinstance(value, NAMED):
                 # Told by its contents, and by where else it is.
                 if id(value) in order:
@@ -197,7 +197,7 @@ class Surroundings:
         for place in self.places:
             if not place.is_same():
                 return False
-        return not self._host or self._host_tokens == list(map(host_token, self._host))
+        return not self.host or self._host_tokens == list(map(host_token, self.host))
 
     def number_names(self) -> list[str]:
         """Name the numbers as a program would write them."""

@@ -6,9 +6,11 @@ import itertools
 from collections import OrderedDict, deque
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit import scalar
 from lumijit.llvm.ad import Float
 from lumijit.runtime.errors import RecordingError
 from tests.dsl.replay.support import array, assert_equal
@@ -154,3 +156,57 @@ def test_no_recorded_number_is_left_where_nothing_is_replayed() -> None:
         return x, {n}
 
     assert _types(function(Float(1), 2)[1]) == _types({2})
+
+
+def _changed(value: Any) -> None:
+    value[(0, 0) if isinstance(value, scalar.TensorXf) else 0] = 9
+
+
+HOST: dict[str, Any] = {
+    "tensor": lambda: scalar.TensorXf([1, 2, 3, 4], shape=(2, 2)),
+    "array": lambda: scalar.ArrayXf(1, 2, 3),
+    "static array": lambda: scalar.Array3f(1, 2, 3),
+    "numpy": lambda: np.ones(2, np.float32),
+}
+
+
+@pytest.mark.parametrize("make", HOST.values(), ids=HOST.keys())
+def test_memory_of_the_host_is_made_anew(make: Any) -> None:
+    @dr.kernel
+    def f(value: Any, x: Float) -> Any:
+        made = value + 1
+        return [made, made, x * 2]
+
+    for k in range(3):
+        found = f(make(), array(k))
+        assert np.array_equal(found[0], make() + 1)
+        assert found[0] is found[1]
+        _changed(found[0])
+    assert f.n_recordings == 1
+
+
+@pytest.mark.parametrize("make", HOST.values(), ids=HOST.keys())
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_memory_of_the_host_is_not_changed_in_place(
+    make: Any, is_argument: bool
+) -> None:
+    held = make()
+
+    @dr.kernel
+    def f(x: Float, value: Any = None) -> Float:
+        _changed(held if value is None else value)
+        return x
+
+    with pytest.raises(RecordingError, match="changes memory of the host in place"):
+        f(array(1), make() if is_argument else None)
+
+
+def test_arrays_of_objects_are_not_made_anew() -> None:
+    @dr.kernel
+    def f(x: Float) -> Any:
+        made = np.empty(2, dtype=object)
+        made[0] = x * 2
+        return made
+
+    with pytest.raises(RecordingError, match="new object of type 'ndarray'"):
+        f(array(1))
