@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.runtime.errors import where
+from lumijit.runtime.errors import RecordingError, where
 
 Operation = Callable[..., Any]
 Step = tuple[Operation | None, tuple[Any, ...]]
@@ -179,8 +179,14 @@ class Number:
 
     __slots__ = ("_arithmetic", "_index", "value")
 
-    def __init__(self, arithmetic: Arithmetic, index: int, value: Any) -> None:
-        self._arithmetic = arithmetic
+    def __init__(self, arithmetic: Any, index: Any = None, value: Any = None) -> None:
+        if index is None:
+            raise RecordingError(
+                "@kernel",
+                "type() of a number whose use is recorded isn't the number's own type",
+                "call n.__class__ instead of type(n), or int or float.",
+            )
+        self._arithmetic: Arithmetic = arithmetic
         self._index = index
         self.value = value
 

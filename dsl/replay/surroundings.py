@@ -7,7 +7,8 @@ the very objects that they held, nothing is looked at again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from inspect import isgenerator
+from itertools import cycle
+from types import GeneratorType
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -62,7 +63,7 @@ class Surroundings:
         # What may change in place, and is told by its contents.
         self.host: list[Any] = []
         self.has_local_memory = any(map(is_local_memory, self._roots))
-        self.has_generators = any(map(isgenerator, self._roots))
+        self.has_generators = any(map(_is_hidden, self._roots))
         self._order: dict[int, int] = {}
         self._is_repeated: set[int] = set()
         tokens: list[Any] = []
@@ -161,7 +162,7 @@ class Surroundings:
         for key, value in place.kept.items():
             kind = type(value)
             self.has_local_memory |= is_local_memory(value)
-            self.has_generators |= isgenerator(value)
+            self.has_generators |= _is_hidden(value)
             tokens += (type(key), key)
             if kind in NUMBERS and may_change:
                 self.numbers.append(value)
@@ -210,6 +211,11 @@ class Surroundings:
             place.path_to(array)
             for place, array in zip(reach.holders, reach.arrays, strict=True)
         ]
+
+
+def _is_hidden(value: Any) -> bool:
+    """Tell whether a value is an iterator of which nobody sees how far it has come."""
+    return isinstance(value, (GeneratorType, cycle))
 
 
 def instances_of(array: InstanceArray) -> list[Any]:

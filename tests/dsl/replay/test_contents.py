@@ -103,6 +103,20 @@ def test_iterators_do_not_go_on(make: Any) -> None:
         f(array(1))
 
 
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_cycles_do_not_go_on(is_argument: bool) -> None:
+    numbers = itertools.cycle([1, 2])
+
+    @dr.kernel
+    def f(x: Float, given: Any = None) -> Float:
+        return x * next(given or numbers)
+
+    for k in range(4):
+        with pytest.raises(RecordingError, match="or cycle, which a replay can't have"):
+            f(array(1), *[numbers] * is_argument)
+        assert next(numbers) == 1 + k % 2
+
+
 def _types(value: Any) -> Any:
     """Return the types of all that there is, keys and members, too."""
     if isinstance(value, dict):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lumijit as dr
 from lumijit.llvm import Bool, Float, UInt
 from lumijit.replay.numbers import Arithmetic, Guard, Number
+from lumijit.runtime.errors import RecordingError
 
 BINARY = [
     *(operator.add, operator.sub, operator.mul, operator.truediv),
@@ -147,6 +148,13 @@ def test_it_passes_for_the_number() -> None:
     assert not isinstance(b, bool)
     assert copy.copy(a) is a
     assert copy.deepcopy([a])[0] is a
+
+
+def test_their_type_makes_no_numbers() -> None:
+    _, (a,) = recorded(1.5)
+    assert a.__class__(3) == 3.0
+    with pytest.raises(RecordingError, match=r"call n\.__class__ instead of type\(n\)"):
+        type(a)(3)
 
 
 def test_an_unknown_attribute_is_pythons_error() -> None:
