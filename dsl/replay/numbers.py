@@ -187,7 +187,7 @@ class Number:
                 "call n.__class__ instead of type(n), or int or float.",
             )
         self._arithmetic: Arithmetic = arithmetic
-        self._index = index
+        self._index: int = index
         self.value = value
 
     @property  # type: ignore[misc]

@@ -72,7 +72,8 @@ def record(call: Call, has_breaks: bool) -> Outcome:
     if call.surroundings.has_generators:
         # (Not even while it is recorded can its numbers be replaced.)
         recorder.refuse(
-            "the function reaches a generator or cycle, which a replay can't have go on",
+            "the function reaches a generator or cycle, which a replay can't have go "
+            "on",
             "call next() outside, and pass what that gives.",
         )
         result = call.run(call.arguments.parts.values)
