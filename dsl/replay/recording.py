@@ -123,7 +123,9 @@ class _Recorder:
             self.arithmetic.node_of = None
             if vertices.exposed and vertices.variables:
                 vertices.protect()
-            self._make_plain()
+            # (What contains itself is left alone where the function raises.)
+            with contextlib.suppress(RecursionError):
+                self._make_plain()
         return recording, self.result
 
     def _recorded(self) -> Recording | None:

@@ -164,6 +164,19 @@ def test_no_recorded_number_is_left(make: Any, fails: bool) -> None:
         assert _types(cache) == _types({(n, "x"): n, "n": n})
 
 
+def test_exceptions_come_through_where_a_list_contains_itself() -> None:
+    left: list[Any] = []
+
+    @dr.kernel
+    def function(x: Float, n: int) -> Any:
+        left.append(left[:] + [n])
+        left[0].append(left[0])
+        raise KeyError(n)
+
+    with pytest.raises(KeyError):
+        function(Float(1), 2)
+
+
 def test_no_recorded_number_is_left_where_nothing_is_replayed() -> None:
     @dr.kernel(graph_breaks=True)
     def function(x: Float, n: int) -> Any:
