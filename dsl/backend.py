@@ -87,11 +87,11 @@ class scoped_device:
 
     def __init__(self, number: int) -> None:
         """Choose a device by its number."""
-        if type(number) is not int:
+        kind = number.__class__
+        if kind is not int:
             raise ArrayTypeError(
                 "lumijit.scoped_device",
-                f"'number' is no whole number (expected int, got "
-                f"{type(number).__name__})",
+                f"'number' is no whole number (expected int, got {kind.__name__})",
                 "pass the number of a GPU, such as 0.",
             )
         if number < 0:
@@ -100,7 +100,7 @@ class scoped_device:
                 f"'number' is negative (got {number})",
                 "pass the number of a GPU: they are counted from 0 on.",
             )
-        self._device = DeviceId("cuda", number)
+        self._device = DeviceId("cuda", int(number))
         self._former: list[DeviceId | None] = []
 
     def __enter__(self) -> None:

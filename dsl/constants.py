@@ -10,6 +10,7 @@ import numpy as np
 from lumijit.base import ArrayBase
 from lumijit.runtime.dtypes import FLOAT64, DType
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.traits import type_of
 
 e = math.e
 log_two = math.log(2)
@@ -35,7 +36,7 @@ newaxis = None
 
 
 def _float_type(arg: Any, construct: str) -> DType:
-    cls = arg if isinstance(arg, type) else type(arg)
+    cls = type_of(arg)
     if issubclass(cls, ArrayBase) and cls._spec.dtype.is_float:
         return cls._spec.dtype
     if issubclass(cls, float):

@@ -16,7 +16,7 @@ import numpy as np
 from lumijit.base import Composed
 from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, RecordingError
 
 NUMBERS = (bool, int, float, np.generic)
 _PLAIN = frozenset({bool, int, float})
@@ -66,11 +66,13 @@ def items_of(construct: str, values: Any) -> list[Any]:
     """Return the items of a sequence, or raise."""
     try:
         return list(values)
+    except RecordingError:
+        raise
     except TypeError:
         raise ArrayTypeError(
             construct,
-            f"the argument has type {type(values).__name__!r} (expected an array or a "
-            "sequence)",
+            f"the argument has type {values.__class__.__name__!r} (expected an array "
+            "or a sequence)",
             "pass arrays or numbers, for example in a list.",
         ) from None
 
@@ -80,7 +82,7 @@ def check_callable(construct: str, name: str, value: Any) -> None:
     if not callable(value):
         raise ArrayTypeError(
             construct,
-            f"{name} has type {type(value).__name__!r}, which can't be called",
+            f"{name} has type {value.__class__.__name__!r}, which can't be called",
             "pass a function.",
         )
 
@@ -102,7 +104,7 @@ def number(value: Any, dtype: DType, construct: str, cuts: bool = False) -> Any:
         raise ArrayTypeError(
             construct,
             f"can't make a {dtype.name} entry of a value of type "
-            f"{type(value).__name__!r}",
+            f"{value.__class__.__name__!r}",
             "pass a number; the constructors of array types take arrays."
             if is_array
             else "pass numbers, sequences of numbers or arrays.",
@@ -226,7 +228,7 @@ def unsupported(cls_name: str, value: Any) -> ArrayTypeError:
     """Word the error for constructor arguments that make no sense."""
     return ArrayTypeError(
         cls_name,
-        f"can't be made from a value of type {type(value).__name__!r}",
+        f"can't be made from a value of type {value.__class__.__name__!r}",
         "pass numbers, sequences, NumPy arrays or other arrays.",
     )
 

@@ -19,7 +19,8 @@ from lumijit.spec import DYNAMIC, ArraySpec
 
 def type_of(arg: Any) -> type[Any]:
     """Return the type of an instance, and a type itself."""
-    return arg if isinstance(arg, type) else type(arg)
+    # (A recorded number has the class of what it stands for.)
+    return arg if isinstance(arg, type) else arg.__class__
 
 
 def spec_of(arg: Any) -> ArraySpec | None:

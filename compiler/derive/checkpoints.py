@@ -79,7 +79,7 @@ def set_checkpoint_memory(size: int | None) -> None:
             f"'size' is negative (got {size})",
             "pass a number of bytes, or None for as many as is fast.",
         )
-    _limit = size
+    _limit = None if size is None else int(size)
 
 
 def _number(value: int) -> Value:

@@ -55,11 +55,11 @@ def set_expand_threshold(entries: int) -> None:
         entries: 0 or more; with 0, none does.
     """
     global _expand_threshold
-    if isinstance(entries, bool) or not isinstance(entries, (int, np.integer)):
+    kind = entries.__class__
+    if kind is bool or not issubclass(kind, (int, np.integer)):
         raise ArrayTypeError(
             "set_expand_threshold()",
-            f"'entries' is no whole number (expected int, got "
-            f"{type(entries).__name__})",
+            f"'entries' is no whole number (expected int, got {kind.__name__})",
             "pass a number of entries.",
         )
     if entries < 0:

@@ -27,7 +27,8 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
-from lumijit.control.locations import MISSING, Location, Position
+from lumijit.control.locations import MISSING, Location
+from lumijit.control.positions import Position
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe, same_object
 from lumijit.nested import NestedArray

@@ -43,10 +43,6 @@ cdef class Members(Items):
     pass
 
 
-cdef class Position(Members):
-    cpdef bint is_same(self) except -1
-
-
 cdef class Variable(Location):
     pass
 

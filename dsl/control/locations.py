@@ -7,10 +7,8 @@ Which places a construct can reach is up to `reachability`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from itertools import count
-from operator import is_, length_hint
-from types import CellType, FunctionType, GeneratorType
+from operator import is_
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -61,6 +59,18 @@ class Location:
         for key in keys:
             self.put(key, self.kept.get(key, MISSING))
 
+    def has_moved(self) -> bool:
+        """Tell whether assigning the entries that differ doesn't give what there is."""
+        return False
+
+    def contents(self) -> Any:
+        """Return all that there is, to `fill` it again."""
+        raise NotImplementedError
+
+    def fill(self, contents: Any) -> None:
+        """Put other contents in the place of all that there is."""
+        raise NotImplementedError
+
     def step(self, key: Any) -> str:
         """Return how a program goes on from the owner to an entry."""
         return f".{key}"
@@ -94,8 +104,12 @@ class Location:
 
 
 def _are_same(now: Any, before: dict[Any, Any]) -> bool:
-    """Tell whether a mapping has the very objects that it had."""
-    return len(now) == len(before) and all(map(is_, now.values(), before.values()))
+    """Tell whether a mapping has the very objects that it had, under the same keys."""
+    return (
+        len(now) == len(before)
+        and all(map(is_, now.values(), before.values()))
+        and all(map(is_, now, before))
+    )
 
 
 class _Mapping(Location):
@@ -139,9 +153,25 @@ class Attributes(_Mapping):
 
 
 class Entries(_Mapping):
-    """The entries of a dictionary."""
+    """The entries of a dictionary, whose order counts."""
 
     __slots__ = ()
+
+    def has_moved(self) -> bool:
+        """Tell whether keys have another order than assigning them gives."""
+        space, before = self.space, self.before
+        assigned = [key for key in before if key in space]
+        assigned += [key for key in space if key not in before]
+        return list(space) != assigned
+
+    def contents(self) -> Any:
+        """Return keys and values, in order."""
+        return dict(self.space)
+
+    def fill(self, contents: Any) -> None:
+        """Put other entries in the place of all."""
+        self.space.clear()
+        self.space.update(contents)
 
     def step(self, key: Any) -> str:
         """Return how a program goes on to an item."""
@@ -251,8 +281,20 @@ class Items(Location):
     def put_back(self, keys: list[Any]) -> None:
         """Give all items their values, as others may have moved, too."""
         del keys
+        self.fill(self.before)
+
+    def has_moved(self) -> bool:
+        """Tell whether there are more items now, or less."""
+        return len(self.items) != len(self.before)
+
+    def contents(self) -> Any:
+        """Return the items."""
+        return list(self.items)
+
+    def fill(self, contents: Any) -> None:
+        """Put other items in the place of all."""
         self.items.clear()
-        self.items.extend(self.before)
+        self.items.extend(contents)
 
     def step(self, key: Any) -> str:
         """Return how a program goes on to an item."""
@@ -288,77 +330,22 @@ class Members(Items):
             return owner
         return gc.get_referents(owner)
 
-    def put_back(self, keys: list[Any]) -> None:
-        """Give all entries their values."""
-        del keys
+    def has_moved(self) -> bool:
+        """Tell whether it is a set with other members, which have no keys."""
+        return isinstance(self.owner, set) and not self.is_same()
+
+    def fill(self, contents: Any) -> None:
+        """Put other members or entries in the place of all."""
         if isinstance(self.owner, set):
             self.owner.clear()
-            self.owner.update(self.before)
+            self.owner.update(contents)
         elif isinstance(self.owner, np.ndarray):
-            for key, value in enumerate(self.before):
+            for key, value in enumerate(contents):
                 self.owner.flat[key] = value
 
     def step(self, key: Any) -> str:
         """Return how a program goes on to an item."""
         return f"[{key!r}]" if isinstance(self.owner, np.ndarray) else ""
-
-
-class Position(Members):
-    """How far an iterator has come, which can't be put back, nor be a variable.
-
-    So its entries are texts.
-    """
-
-    __slots__ = ()
-
-    @property
-    def items(self) -> Any:
-        """What tells that it went on."""
-        return list(_progress(self.owner))
-
-    def followed(self) -> Any:
-        """Return the values that lead on."""
-        return _held_by(self.owner)
-
-    def is_same(self) -> bool:
-        """Tell whether it is where it was."""
-        return not self.changes()
-
-    def changes(self) -> list[tuple[Any, Any, Any]]:
-        """List what differs."""
-        return [(k, x, y) for k, x, y in Location.changes(self) if x != y]
-
-
-def _progress(iterator: Any) -> Iterator[str]:
-    """Tell how far an iterator has come."""
-    if isinstance(iterator, GeneratorType):
-        frame = iterator.gi_frame
-        yield "at its end" if frame is None else f"at instruction {frame.f_lasti}"
-    elif type(iterator) is count:
-        yield repr(iterator)
-    else:
-        yield f"{length_hint(iterator, -1)} to come"
-    for value in _held_by(iterator):
-        if type(value) in (int, float, bool, str):
-            yield repr(value)
-        else:
-            yield f"{type(value).__name__} at {id(value):#x}"
-        if value is not iterator and hasattr(type(value), "__next__"):
-            yield from _progress(value)
-
-
-def _held_by(iterator: Any) -> list[Any]:
-    """Return what an iterator refers to, and what tuples that it refers to hold."""
-    if isinstance(iterator, GeneratorType):
-        frame = iterator.gi_frame
-        found = [] if frame is None else list(frame.f_locals.values())
-    else:
-        found = gc.get_referents(iterator)
-    return [
-        part
-        for value in found
-        for part in (value if type(value) is tuple else (value,))
-    ]
 
 
 class Variable(Location):

@@ -50,11 +50,11 @@ from lumijit.control.locations import (
     Items,
     Location,
     Members,
-    Position,
     SlotLocations,
     Variable,
     get_attribute,
 )
+from lumijit.control.positions import Position
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 

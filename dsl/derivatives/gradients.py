@@ -173,7 +173,7 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
         return tree_map(lambda v: grad(v, preserve_type), arg)
     if not isinstance(arg, ArrayBase):
         is_number = issubclass(arg.__class__, (int, float))
-        return type(arg)(0) if is_number else arg
+        return arg.__class__(0) if is_number else arg
     if not arg._spec.is_jit:
         return zeros(type(arg), arg.shape)
     return mapped(arg, _gradient, preserve_type)

@@ -60,7 +60,7 @@ def by_parts(function: _F) -> _F:
 
 def not_numeric(construct: str, args: tuple[Any, ...]) -> ArrayTypeError:
     """Word the error for arguments that are neither arrays nor numbers."""
-    kinds = ", ".join(repr(type(a).__name__) for a in args)
+    kinds = ", ".join(repr(a.__class__.__name__) for a in args)
     return ArrayTypeError(
         construct,
         f"unsupported argument of type {kinds}",

@@ -58,7 +58,7 @@ def imag(arg: Any, /) -> Any:
     ([2], 0.0)
     """
     _check(arg, "lumijit.imag")
-    return arg.imag if _has_parts(arg) else type(arg)(0)
+    return arg.imag if _has_parts(arg) else arg.__class__(0)
 
 
 @by_parts

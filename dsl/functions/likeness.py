@@ -12,6 +12,7 @@ from lumijit.functions.creation import empty, ones, zeros
 from lumijit.functions.evaluation import opaque
 from lumijit.functions.sizes import width
 from lumijit.pytree import tree_leaves, tree_map
+from lumijit.traits import type_of
 from lumijit.type_traits import leaf_t, uint32_array_t
 
 
@@ -21,7 +22,7 @@ def _like(make: Callable[..., Any], construct: str, arg: Any) -> Any:
             return make(type(leaf), leaf.shape)
         if not initialize.is_number(leaf):
             raise not_numeric(construct, (leaf,))
-        return make(type(leaf))
+        return make(type_of(leaf))
 
     return tree_map(made, arg)
 

@@ -21,7 +21,12 @@ from lumijit.functions.elementwise import abs as abs_
 from lumijit.nested import NestedArray
 from lumijit.pytree import is_container, tree_map
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, DType
-from lumijit.runtime.errors import ArrayTypeError, SizeError, check_nesting
+from lumijit.runtime.errors import (
+    ArrayTypeError,
+    RecordingError,
+    SizeError,
+    check_nesting,
+)
 from lumijit.spec import TENSOR, require
 from lumijit.type_traits import float64_array_t
 
@@ -385,6 +390,8 @@ def _plain(construct: str, value: Any, other: Any) -> Any:
         if kind not in "biufcO" or (kind == "O" and any(v is None for v in data.flat)):
             raise not_numeric(construct, (value,))
         return data.astype(np.complex128 if kind == "c" else np.float64)
+    except RecordingError:
+        raise
     except (TypeError, ValueError):
         raise not_numeric(construct, (value,)) from None
 

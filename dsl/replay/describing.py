@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
+
+import numpy as np
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
@@ -19,9 +22,10 @@ from lumijit.replay.playback import (
     Put,
     Recording,
 )
-from lumijit.replay.tokens import is_settled
+from lumijit.replay.tokens import HOST, is_settled
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.replay_layout import replay_of
+from lumijit.scalar_arrays import HostArray
 
 
 class Owner:
@@ -76,7 +80,7 @@ class Describer:
             recorder.slots,
             recorder.arithmetic,
             self.nodes,
-            _outline(recorder.parts),
+            _outline(recorder.parts, leaves),
             leaves,
             puts,
             list(changed.values()),
@@ -94,7 +98,7 @@ class Describer:
         first: dict[int, int] = {}
         for k, value in enumerate(values):
             known = first.setdefault(id(value), k)
-            is_again = known < k and isinstance(value, FlatArray)
+            is_again = known < k and isinstance(value, (FlatArray, *HOST))
             found.append(Leaf("again", known) if is_again else self._leaf(value))
         return found
 
@@ -114,15 +118,22 @@ class Describer:
             return Leaf("new", self._node(value._node), type(value), found)
         if not self._is_known(value):
             raise UnknownObjectError(type(value).__name__)
+        if isinstance(value, HOST) and not self._is_reached(value):
+            return Leaf("copy", copy(value))
         return Leaf("constant", value)
 
     def _is_known(self, value: Any) -> bool:
-        call = self.recorder.call
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            return self._is_reached(value)
         return (
             is_settled(type(value))
-            or id(value) in call.surroundings.reach.seen
-            or any(value is known for known in call.arguments.objects)
+            or (type(value) is frozenset and all(map(self._is_known, value)))
+            or self._is_reached(value)
+            or any(value is known for known in self.recorder.call.arguments.objects)
         )
+
+    def _is_reached(self, value: Any) -> bool:
+        return id(value) in self.recorder.call.surroundings.reach.seen
 
     def _node(self, node: Node) -> int:
         """Return which of the nodes of a call a node is."""
@@ -164,11 +175,14 @@ class Describer:
         return "output", self.outputs[name]
 
 
-def _outline(parts: pytree.Parts) -> pytree.Parts:
-    """Return the structure of PyTrees, without what they hold."""
+def _outline(parts: pytree.Parts, leaves: list[Leaf]) -> pytree.Parts:
+    """Return the structure of PyTrees, without what they hold on devices."""
     light: dict[int, Any] = {}
     for v in parts.leaves:
         if isinstance(v, FlatArray) and id(v) not in light:
             t = v._node.type
             light[id(v)] = wrap(type(v), trace.literal(t, t.wrap(0), v._node.size))
+    for v, leaf in zip(parts.leaves, leaves, strict=True):
+        if isinstance(v, HostArray):
+            light.setdefault(id(v), leaf.source)
     return pytree.Parts(parts.together([light.get(id(v)) for v in parts.leaves]))

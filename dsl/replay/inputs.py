@@ -80,6 +80,8 @@ class Arguments:
                 for m in parts.outline
             ]
             key += [c.shape for c in self.containers if hasattr(c, "_rebuilt")]
+            # (The outline has keys in one order, of which there may be others.)
+            key += [tuple(c) for c in self.containers if type(c) is dict]
         #: What arguments that look alike have in common.
         self.key = tuple(key)
 

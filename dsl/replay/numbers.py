@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.runtime.errors import where
+from lumijit.runtime.errors import RecordingError, where
 
 Operation = Callable[..., Any]
 Step = tuple[Operation | None, tuple[Any, ...]]
@@ -179,9 +179,15 @@ class Number:
 
     __slots__ = ("_arithmetic", "_index", "value")
 
-    def __init__(self, arithmetic: Arithmetic, index: int, value: Any) -> None:
-        self._arithmetic = arithmetic
-        self._index = index
+    def __init__(self, arithmetic: Any, index: Any = None, value: Any = None) -> None:
+        if index is None:
+            raise RecordingError(
+                "@kernel",
+                "type() of a number whose use is recorded isn't the number's own type",
+                "call n.__class__ instead of type(n), or int or float.",
+            )
+        self._arithmetic: Arithmetic = arithmetic
+        self._index: int = index
         self.value = value
 
     @property  # type: ignore[misc]
@@ -231,6 +237,19 @@ class Number:
         """Return the value as NumPy takes it."""
         return np.asarray(self.exact(), *args, **kwargs)
 
+    # (NumPy's arrays keep their types beside a Python number, not beside an array.)
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, how: str, *inputs: Any, **options: Any
+    ) -> Any:
+        """Apply an operation of NumPy to the value."""
+        return getattr(ufunc, how)(*_exact(inputs), **_exact(options))
+
+    def __array_function__(
+        self, function: Operation, kinds: Any, inputs: Any, options: Any
+    ) -> Any:
+        """Apply a function of NumPy to the value."""
+        return function(*_exact(inputs), **_exact(options))
+
     def __float__(self) -> float:
         """Return the value as a float."""
         return float(self.exact())
@@ -271,6 +290,15 @@ class Number:
         """Round to an int, or to decimal digits."""
         others = () if digits is None else (digits,)
         return self._arithmetic.apply(round, self, *others)
+
+
+def _exact(value: Any) -> Any:
+    """Return values without recorded numbers among them."""
+    if type(value) is Number:
+        return value.exact()
+    if type(value) is dict:
+        return {key: _exact(item) for key, item in value.items()}
+    return type(value)(map(_exact, value)) if type(value) in (list, tuple) else value
 
 
 def _is_int(value: Any, expected: int) -> bool:

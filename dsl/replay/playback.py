@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.launch import evaluate
-from lumijit.control.locations import Items, Location
+from lumijit.control.locations import Location
 from lumijit.instance_registry import note_contents
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.runtime import buffers, workers
@@ -29,7 +30,6 @@ from lumijit.runtime.replay import Replay
 LINE = 64
 #: Stands for all entries of a place.
 EVERY: Any = object()
-_ALL = slice(None)
 
 
 class Slot(NamedTuple):
@@ -68,7 +68,8 @@ class Leaf(NamedTuple):
 
     `kind` tells what `source` is: an input array itself ("array"), a node for a new
     array of a class ("new"), an earlier leaf ("again"), the place of an object that the
-    call got or reached ("owner"), a Python number, or any other value.
+    call got or reached ("owner"), memory of the host of which each call gets its own
+    ("copy"), a Python number, or any other value.
     """
 
     kind: str
@@ -263,9 +264,8 @@ class Recording:
                 value = values[k]
                 where = place(put.place)
                 if put.key is EVERY:
-                    assert isinstance(where, Items)
-                    undo.append((where.items.__setitem__, (_ALL, list(where.items))))
-                    where.items[:] = value
+                    undo.append((where.fill, (where.contents(),)))
+                    where.fill(value)
                 else:
                     undo.append((where.put, (put.key, where.held(put.key))))
                     where.put(put.key, value)
@@ -340,6 +340,8 @@ def _leaves_of(
             found.append(arrays[source])
         elif kind == "again":
             found.append(found[source])
+        elif kind == "copy":
+            found.append(copy(source))
         elif kind == "owner":
             found.append(place(source).owner)
         else:

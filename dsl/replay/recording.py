@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from operator import is_
 from typing import Any, NamedTuple
 
 from lumijit import pytree
@@ -19,7 +18,8 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import delivery, evaluate
-from lumijit.control.locations import MISSING, Items, Location
+from lumijit.control.locations import MISSING
+from lumijit.control.positions import Position
 from lumijit.instances import InstanceArray
 from lumijit.replay.describing import Describer, Owner, UnknownObjectError
 from lumijit.replay.draws import Draws
@@ -32,10 +32,11 @@ from lumijit.replay.playback import (
     Slot,
     line_of,
 )
-from lumijit.replay.tokens import NAMED, NUMBERS
+from lumijit.replay.substitution import number_itself, plain_key, with_others
+from lumijit.replay.tokens import HOST, NAMED, NUMBERS, host_token
 from lumijit.runtime import buffers, device, recorders
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import RecordingError, check_nesting, where
+from lumijit.runtime.errors import RecordingError, where
 from lumijit.runtime.tape import Tape
 
 _SEVERAL = "its arrays are on several devices"
@@ -71,7 +72,8 @@ def record(call: Call, has_breaks: bool) -> Outcome:
     if call.surroundings.has_generators:
         # (Not even while it is recorded can its numbers be replaced.)
         recorder.refuse(
-            "the function reaches a generator, which a replay can't have go on",
+            "the function reaches a generator or cycle, which a replay can't have go "
+            "on",
             "call next() outside, and pass what that gives.",
         )
         result = call.run(call.arguments.parts.values)
@@ -112,22 +114,22 @@ class _Recorder:
 
     def record(self) -> tuple[Recording | None, Any]:
         """Run the function; return its recording and its result."""
+        self.result: Any = None
         try:
-            recording, puts, left = self._recorded()
+            recording = self._recorded()
         finally:
             self.arithmetic.is_open = False
             # It outlives this recorder, which holds all arrays of the call.
             self.arithmetic.node_of = None
             if vertices.exposed and vertices.variables:
                 vertices.protect()
-        plain = self._plain()
-        for put, before, value in zip(puts, left, plain[1:], strict=True):
-            if before is not value:
-                _assign(self.places[put.place], put.key, value)
-        return recording, plain[0]
+            # (What contains itself is left alone where the function raises.)
+            with contextlib.suppress(RecursionError):
+                self._make_plain()
+        return recording, self.result
 
-    def _recorded(self) -> tuple[Recording | None, list[Put], list[Any]]:
-        """Run the function; return its recording, and what it has assigned."""
+    def _recorded(self) -> Recording | None:
+        """Run the function; return its recording."""
         if self.call.surroundings.has_local_memory:
             self.refuse(
                 "the function uses local memory that was made outside, whose contents "
@@ -142,8 +144,9 @@ class _Recorder:
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
                 draws, gradients = Draws(self.places), _gradients()
+                host = self._host_tokens()
                 with draws:
-                    result = self.call.run(values)
+                    self.result = self.call.run(values)
                 if draws.happened():
                     self.refuse(
                         f"{draws.drawer} draws random numbers of Python or NumPy, "
@@ -151,17 +154,38 @@ class _Recorder:
                         "use lumijit.rng or PCG32, or pass the numbers as arguments.",
                     )
                 puts, left = self._changes()
-                self.result = result
-                known: dict[int, Any] = self._owners()
-                values = [_with_owners(v, known) for v in (result, *left)]
+                owners = self._owners()
+                values = [with_others(v, owners) for v in (self.result, *left)]
                 self.parts = pytree.Parts(values)
                 evaluate.evaluate(self._found())
             if self.tape.is_mixed:
                 self.problem = self.problem or _SEVERAL
+            self._check_iterators()
+            if self._host_tokens() != host:
+                self.refuse(
+                    "the function changes memory of the host in place (of a NumPy "
+                    "array, a bytearray or an array of the scalar namespace), which a "
+                    "replay can't repeat",
+                    "assign a new array instead, or change it after the call.",
+                )
             self._check_foreign()
             self._check_gradients(gradients)
-            recording = None if self.problem else self._description(puts)
-        return recording, puts, left
+            return None if self.problem else self._description(puts)
+
+    def _host_tokens(self) -> list[Any]:
+        """Return what tells the contents of memory that may change in place."""
+        own = [v for v in self.call.arguments.parts.leaves if isinstance(v, HOST)]
+        return list(map(host_token, [*own, *self.call.surroundings.host]))
+
+    def _check_iterators(self) -> None:
+        """Refuse iterators that have gone on."""
+        for place in self.places:
+            if isinstance(place, Position) and not place.is_same():
+                self.refuse(
+                    f"the function has an iterator of type "
+                    f"{type(place.owner).__name__!r} go on, which a replay can't",
+                    "call next() outside, and pass what that gives.",
+                )
 
     def _check_foreign(self) -> None:
         """Refuse arrays of which nobody knows where they come from."""
@@ -307,11 +331,10 @@ class _Recorder:
                 for key, _, new in place.changes()
                 if (k, key) not in self.replaced or self.replaced[k, key] is not new
             ]
-            if not changes:
-                continue
-            if isinstance(place, Items) and len(place.before) != len(place.items):
+            are_plain = all(plain_key(key) is key for key, _ in changes)
+            if place.has_moved() or not are_plain:
                 puts.append(Put(k, EVERY))
-                left.append(list(place.items))
+                left.append(place.contents())
                 continue
             for key, new in changes:
                 puts.append(Put(k, key))
@@ -367,55 +390,32 @@ class _Recorder:
             )
             return None
 
-    def _plain(self) -> tuple[Any, ...]:
-        """Return the result and what is left, with plain numbers."""
-        values: list[Any] = []
-        for value in self.parts.values:
-            own = pytree.Parts((value,))
-            if any(type(leaf) in (Number, Owner) for leaf in own.leaves):
-                (value,) = own.together(map(self._plain_leaf, own.leaves))
-            values.append(value)
-        return tuple(values)
+    def _make_plain(self) -> None:
+        """Have plain numbers in the result and in what is left."""
+        known = {id(place.owner): place.owner for place in self.places}
+        puts, left = self._changes()
+        # (All of them live until the last is done: they are told by their ids.)
+        values = [*left, self.result]
+        plains = [with_others(value, known, number_itself) for value in values]
+        self.result = plains.pop()
+        for put, value, plain in zip(puts, left, plains, strict=True):
+            if plain is not value:
+                place = self.places[put.place]
+                if put.key is EVERY:
+                    place.fill(plain)
+                else:
+                    place.put(put.key, plain)
 
-    def _plain_leaf(self, leaf: Any) -> Any:
-        if type(leaf) is Owner:
-            return self.places[leaf.place].owner
-        return leaf.value if type(leaf) is Number else leaf
-
-    def _owners(self) -> dict[int, Owner]:
+    def _owners(self) -> dict[int, Any]:
         """Return what stands for each object that the call has got or reached."""
-        found: dict[int, Owner] = {}
+        found: dict[int, Any] = {}
         for k, place in enumerate(self.places):
             if not isinstance(place.owner, NAMED):
                 found.setdefault(id(place.owner), Owner(k))
         return found
 
 
-def _with_owners(value: Any, known: dict[int, Any], depth: int = 0) -> Any:
-    """Put owners in the place of the objects for which they stand.
-
-    `known` are what stands for objects, by their ids; what comes twice stays one.
-    """
-    check_nesting(depth)
-    found = known.get(id(value))
-    if found is not None or not pytree.is_container(value):
-        return value if found is None else found
-    old = [v for _, v in pytree.children(value)]
-    new = [_with_owners(v, known, depth + 1) for v in old]
-    is_same = all(map(is_, old, new))
-    found = known[id(value)] = value if is_same else pytree.rebuild(value, new)
-    return found
-
-
 def _gradients() -> dict[int, Any]:
     """Return the gradients that have arrived at variables, by serial numbers."""
     found = {serial: entry() for serial, entry in list(vertices.variables.items())}
     return {k: vertex.grad for k, vertex in found.items() if vertex is not None}
-
-
-def _assign(place: Location, key: Any, value: Any) -> None:
-    if key is EVERY:
-        assert isinstance(place, Items)
-        place.items[:] = value
-    else:
-        place.put(key, value)

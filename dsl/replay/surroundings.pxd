@@ -12,7 +12,7 @@ cdef class Surroundings:
     cdef public list places
     cdef public list numbers
     cdef public list where
-    cdef public list _host
+    cdef public list host
     cdef public bint has_local_memory
     cdef public bint has_generators
     cdef public dict _order

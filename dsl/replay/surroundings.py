@@ -7,7 +7,8 @@ the very objects that they held, nothing is looked at again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from inspect import isgenerator
+from itertools import cycle
+from types import GeneratorType
 from typing import Any
 
 from lumijit.arrays import FlatArray
@@ -60,9 +61,9 @@ class Surroundings:
         self.numbers: list[Any] = []
         self.where: list[tuple[Location, Any]] = []
         # What may change in place, and is told by its contents.
-        self._host: list[Any] = []
+        self.host: list[Any] = []
         self.has_local_memory = any(map(is_local_memory, self._roots))
-        self.has_generators = any(map(isgenerator, self._roots))
+        self.has_generators = any(map(_is_hidden, self._roots))
         self._order: dict[int, int] = {}
         self._is_repeated: set[int] = set()
         tokens: list[Any] = []
@@ -78,7 +79,7 @@ class Surroundings:
                 for instance in instances_of(array):
                     tokens.append(self._order.setdefault(id(instance), -len(tokens)))
         self.key = Shape(tuple(tokens))
-        self._host_tokens = list(map(host_token, self._host))
+        self._host_tokens = list(map(host_token, self.host))
         places = enumerate(self.where)
         self._at = {(id(place), key): k for k, (place, key) in places}
 
@@ -161,7 +162,7 @@ class Surroundings:
         for key, value in place.kept.items():
             kind = type(value)
             self.has_local_memory |= is_local_memory(value)
-            self.has_generators |= isgenerator(value)
+            self.has_generators |= _is_hidden(value)
             tokens += (type(key), key)
             if kind in NUMBERS and may_change:
                 self.numbers.append(value)
@@ -170,7 +171,7 @@ class Surroundings:
             elif isinstance(value, HOST):
                 order.setdefault(id(value), len(order))
                 tokens += (value_token(value), order[id(value)])
-                self._host.append(value)
+                self.host.append(value)
             elif id(value) in seen and not isinstance(value, NAMED):
                 # Told by its contents, and by where else it is.
                 if id(value) in order:
@@ -197,7 +198,7 @@ class Surroundings:
         for place in self.places:
             if not place.is_same():
                 return False
-        return not self._host or self._host_tokens == list(map(host_token, self._host))
+        return not self.host or self._host_tokens == list(map(host_token, self.host))
 
     def number_names(self) -> list[str]:
         """Name the numbers as a program would write them."""
@@ -210,6 +211,11 @@ class Surroundings:
             place.path_to(array)
             for place, array in zip(reach.holders, reach.arrays, strict=True)
         ]
+
+
+def _is_hidden(value: Any) -> bool:
+    """Tell whether a value is an iterator of which nobody sees how far it has come."""
+    return isinstance(value, (GeneratorType, cycle))
 
 
 def instances_of(array: InstanceArray) -> list[Any]:

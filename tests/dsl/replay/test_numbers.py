@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lumijit as dr
 from lumijit.llvm import Bool, Float, UInt
 from lumijit.replay.numbers import Arithmetic, Guard, Number
+from lumijit.runtime.errors import RecordingError
 
 BINARY = [
     *(operator.add, operator.sub, operator.mul, operator.truediv),
@@ -87,6 +88,7 @@ def test_operations_on_integers(operation: Any) -> None:
     assert found == [operation(7, 1), operation(7, 2), operation(13, 1)]
 
 
+SINGLE = np.array([1.0, 2.0], np.float32)
 USES = {
     "range": lambda n: list(range(n)),
     "list": lambda n: [1, 2, 3, 4][n],
@@ -103,6 +105,14 @@ USES = {
     "complex": complex,
     "math": math.sqrt,
     "numpy": np.sin,
+    "numpy, single": lambda n: SINGLE * n,
+    "numpy, on the right": lambda n: n - SINGLE,
+    "numpy, in place": lambda n: operator.iadd(SINGLE.copy(), n),
+    "numpy, where": lambda n: np.where([True, False], n, SINGLE),
+    "numpy, stack": lambda n: np.stack([n, np.float32(1)]),
+    "numpy, reduce": lambda n: np.add.reduce(SINGLE, initial=n),
+    "numpy, clip": lambda n: np.clip(SINGLE, 0, n),
+    "single number": lambda n: np.float32(2) / n,
     "array": lambda n: np.array([1.0, 2.0]) * n,
     "array on the right": lambda n: n * np.array([1.0, 2.0]),
     "zeros": lambda n: np.zeros(n),
@@ -119,7 +129,9 @@ USES = {
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_a_use_of_the_value_is_a_guard(use: Any) -> None:
     arithmetic, (n,) = recorded(2)
-    assert np.array_equal(plain(use(n)), use(2))
+    found, expected = plain(use(n)), use(2)
+    assert np.array_equal(found, expected)
+    assert getattr(found, "dtype", None) == getattr(expected, "dtype", None)
     assert arithmetic.guards
     assert all(g.inputs == {0} for g in arithmetic.guards)
     assert __file__ in arithmetic.guards[0].where
@@ -136,6 +148,13 @@ def test_it_passes_for_the_number() -> None:
     assert not isinstance(b, bool)
     assert copy.copy(a) is a
     assert copy.deepcopy([a])[0] is a
+
+
+def test_their_type_makes_no_numbers() -> None:
+    _, (a,) = recorded(1.5)
+    assert a.__class__(3) == 3.0
+    with pytest.raises(RecordingError, match=r"call n\.__class__ instead of type\(n\)"):
+        type(a)(3)
 
 
 def test_an_unknown_attribute_is_pythons_error() -> None:
@@ -199,3 +218,50 @@ def test_numbers_bound_iterations() -> None:
         return i
 
     assert [list(function(UInt(2, 3), n)) for n in (4, 4, 5)] == [[2, 3]] * 3
+
+
+QUESTIONS = {
+    "float": lambda n: dr.is_float_v(n),
+    "integral": lambda n: dr.is_integral_v(n),
+    "arithmetic": lambda n: dr.is_arithmetic_v(n),
+    "signed": lambda n: dr.is_signed_v(n),
+    "leaf": lambda n: dr.leaf_t(n) is float,
+    "value": lambda n: dr.value_t([n][0]) is float,
+    "scalar": lambda n: dr.scalar_t(n) is float,
+    "detached": lambda n: dr.detached_t(n) is float,
+    "entries": lambda n: dr.float32_array_t(n) is float,
+    "common": lambda n: dr.expr_t(n, Float) is Float,
+    "numbers": lambda n: dr.expr_t(n, 1) is float,
+    "epsilon": lambda n: dr.epsilon(n) if dr.is_float_v(n) else 0,
+    "largest": lambda n: dr.largest(n) if dr.is_float_v(n) else 0,
+    "grad": lambda n: dr.grad([n])[0],
+    "imag": lambda n: dr.imag(n) + 1,
+    "zeros": lambda n: dr.zeros_like({"n": n})["n"],
+    "ones": lambda n: dr.ones_like(n),
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS.keys())
+def test_their_class_is_that_of_the_number(ask: Any) -> None:
+    @dr.kernel(graph_breaks=True)
+    def function(x: Float, n: float) -> tuple[Any, ...]:
+        return ask(n), ask(x[0]), x * n
+
+    for n in (2.5, 2.5, 3, 4):
+        found = function(Float(1, 2), n)[:2]
+        expected = ask(n), ask(1.0)
+        assert list(map(repr, found)) == list(map(repr, expected))
+
+
+@pytest.mark.parametrize("set_limit", [dr.set_expand_threshold, dr.scoped_device])
+def test_settings_take_them(set_limit: Any) -> None:
+    @dr.kernel
+    def function(x: Float, n: int) -> Float:
+        set_limit(n)
+        return x + n
+
+    former = dr.expand_threshold()
+    try:
+        assert [list(function(Float(1), n)) for n in (3, 4)] == [[4], [5]]
+    finally:
+        dr.set_expand_threshold(former)
