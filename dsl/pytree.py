@@ -163,7 +163,10 @@ _BUILT_IN: dict[Any, type[Kind]] = {list: Kind, tuple: _Tuples, dict: _Dicts}
 
 
 class _Kinds(dict[Any, "Kind | None"]):
-    """The kinds of the classes that were met: control flow asks for every leaf."""
+    """The kinds of the classes that were met: control flow asks for every leaf.
+
+    Those of classes that functions make aren't kept: their closures may hold arrays.
+    """
 
     def __missing__(self, cls: Any) -> Kind | None:
         found = _BUILT_IN.get(cls)
@@ -178,7 +181,9 @@ class _Kinds(dict[Any, "Kind | None"]):
                 found = _Dataclasses
         if len(self) >= _KNOWN:
             self.clear()
-        kind = self[cls] = None if found is None else found(cls)
+        kind = None if found is None else found(cls)
+        if "<locals>" not in cls.__qualname__:
+            self[cls] = kind
         return kind
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+import lumijit as dr
 from lumijit.llvm import Float
 from lumijit.pytree import (
     copied,
@@ -110,3 +113,28 @@ def test_containers_that_live_briefly_are_told_apart() -> None:
     """Later ones, at the same address, were taken for the first."""
     copies = copied([Fresh(k) for k in range(50)])
     assert [copy.items["a"][0] for copy in copies] == list(range(50))
+
+
+def test_classes_of_functions_are_let_go() -> None:
+    """Their closures may hold arrays."""
+
+    def made() -> tuple[Any, Any]:
+        held = Float(1, 2)
+
+        @dataclass
+        class Local:
+            x: Float
+
+            def scaled(self) -> Float:
+                return self.x * held
+
+        class Other:
+            def get(self) -> Float:
+                return held
+
+        dr.eval(Local(held), [Other()])
+        return weakref.ref(Local), weakref.ref(Other)
+
+    references = made()
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
