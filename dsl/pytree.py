@@ -163,10 +163,7 @@ _BUILT_IN: dict[Any, type[Kind]] = {list: Kind, tuple: _Tuples, dict: _Dicts}
 
 
 class _Kinds(dict[Any, "Kind | None"]):
-    """The kinds of the classes that were met: control flow asks for every leaf.
-
-    Those of classes that functions make aren't kept: their closures may hold arrays.
-    """
+    """The kinds of classes; not of those in functions, whose closures may hold arrays."""
 
     def __missing__(self, cls: Any) -> Kind | None:
         found = _BUILT_IN.get(cls)

@@ -44,7 +44,7 @@ class Encoder(json.JSONEncoder):
 
 
 material, encoder = Material(), Encoder()
-missing = collections.defaultdict(made)
+missing: collections.defaultdict[str, int] = collections.defaultdict(made)
 WAYS: dict[str, Callable[[Float, str], Float]] = {
     "getattr": lambda x, kind: getattr(material, "eval_" + kind)(x),
     "methodcaller": lambda x, kind: operator.methodcaller("eval_" + kind, x)(material),
@@ -52,7 +52,7 @@ WAYS: dict[str, Callable[[Float, str], Float]] = {
         vars(Material)[name](material, x) for name in dir(material) if kind in name
     ),
     "a base of a library": lambda x, kind: x * int(encoder.encode(object())),
-    "a factory": lambda x, kind: x * (missing[kind], missing.clear())[0],
+    "a factory": lambda x, kind: x * missing[kind] + 0 * missing.pop(kind),
 }
 
 
