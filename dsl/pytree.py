@@ -163,7 +163,7 @@ _BUILT_IN: dict[Any, type[Kind]] = {list: Kind, tuple: _Tuples, dict: _Dicts}
 
 
 class _Kinds(dict[Any, "Kind | None"]):
-    """The kinds of classes; not of those in functions, whose closures may hold arrays."""
+    """The kinds of classes, but of those in functions: closures may hold arrays."""
 
     def __missing__(self, cls: Any) -> Kind | None:
         found = _BUILT_IN.get(cls)
