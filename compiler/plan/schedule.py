@@ -23,6 +23,7 @@ from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     EVALUATED,
     LITERAL,
+    PRODUCT,
     PROJECT,
     REGIONS,
     SCATTER_CAS,
@@ -47,6 +48,8 @@ from lumijit.runtime.errors import SymbolicError
 
 # Nobody finds these by their value (literals that are written to are made for it).
 _UNNUMBERED = frozenset({COPY, EVALUATED, LITERAL, UNDEFINED, WRITTEN})
+# The results of these are nodes of their own.
+_SEVERAL = REGIONS | {PRODUCT}
 _PROBE = (object(),)
 _BASE_REFERENCES = sys.getrefcount(_PROBE[0])
 _PHASE = attrgetter("phase")
@@ -290,7 +293,7 @@ class _Planner:
                 continue
             first, last, size = need
             if first < last and costs[id(node)] >= _MANY_OPERATIONS:
-                if node.op in REGIONS:
+                if node.op in _SEVERAL:
                     # (What it computes for later is stored by the first kernel.)
                     for result in projects.get(id(node), ()):
                         self._keep(result, first, size)
@@ -306,7 +309,8 @@ class _Planner:
         """Store a value for others in a phase, if that can be; tell whether it is."""
         # (What all elements have in common isn't worth a kernel.)
         is_one = node.size == 1 < size
-        if is_one or node.op is WRITTEN or is_local(node) or is_effect(node):
+        is_value = node.op not in _SEVERAL and node.op is not WRITTEN
+        if is_one or not is_value or is_local(node) or is_effect(node):
             return False
         self._store(node, phase)
         return True

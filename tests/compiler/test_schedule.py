@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
+import lumijit as dr
+from lumijit import llvm
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
@@ -195,6 +198,27 @@ def test_phases_do_not_repeat_what_takes_many_operations() -> None:
         counts.append(max(entry["operation_count"] for entry in found))
         assert len(found) == turns
     assert counts[0] == counts[1] < 120
+
+
+def test_loops_are_not_repeated_for_what_is_needed_later() -> None:
+    x = dr.arange(llvm.Float, 64)
+
+    def turn(i: Any, a: Any, b: Any) -> Any:
+        for _ in range(20):
+            a, b = b * 0.5 + a, a * 0.25 - b
+        return i + 1, a, b
+
+    state = llvm.UInt(0), x, x + 1
+    _, a, b = dr.while_loop(state, lambda i, a, b: i < 9, turn)
+    index = dr.arange(llvm.UInt, 64)[::-1]
+    found = dr.gather(llvm.Float, a, index) + b
+    history.kernel_history()
+    dr.eval(found)
+    kernels = history.kernel_history([history.KernelType.JIT])
+    counts = [entry["operation_count"] for entry in kernels]
+    assert len(counts) == 2
+    assert counts[0] > 50
+    assert counts[1] < 20
 
 
 def test_what_only_one_kernel_needs_is_computed_there() -> None:
