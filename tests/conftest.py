@@ -126,8 +126,12 @@ def _answers_interrupts() -> None:
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hide the GPU of a machine that has one."""
 
-    def missing(_: str) -> None:
-        raise OSError("libcuda.so.1: no such file")
+    found = ctypes.CDLL
+
+    def missing(name: str | None, **options: Any) -> Any:
+        if name == "libcuda.so.1":
+            raise OSError("libcuda.so.1: no such file")
+        return found(name, **options)
 
     monkeypatch.setattr(device, "opened", {})
     monkeypatch.setattr(ctypes, "CDLL", missing)

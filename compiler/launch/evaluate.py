@@ -176,12 +176,14 @@ def _run_by_device(wanted: list[Node]) -> None:
     """
     found, of_host = placement.divided(wanted)
     # (Nearly always, all are of one device.)
-    is_one = len(found) == 2 and not found[None]
+    is_mixed, is_one = bool(of_host), len(found) == 2 and not found[None]
     for owner, nodes in found.items():
         if nodes:
             with placement.at(owner):
-                if of_host:
+                if is_mixed:
                     placement.bring_all(of_host if is_one else nodes)
+                # (An array that somebody holds isn't written in place.)
+                of_host.clear()
                 _run(nodes)
 
 

@@ -248,3 +248,15 @@ def test_without_arrays_of_devices_nothing_is_looked_for(
     monkeypatch.setattr(placement, "used", set())
     monkeypatch.setattr(placement, "by_device", None)
     assert (dr.arange(llvm.Float, 3) + 1)[1] == 2
+
+
+def test_arrays_of_the_host_are_written_in_place_beside_others() -> None:
+    """What looks for devices mustn't hold what it has looked at."""
+    others = dr.arange(cuda.Float, 3)
+    x = dr.arange(llvm.Float, 1000) + 1
+    dr.eval(x)
+    place = x._node.buffer.address
+    dr.scatter(x, llvm.Float(7), llvm.UInt(5))
+    dr.eval(x)
+    assert x._node.buffer.address == place
+    assert (x[5], dr.width(others)) == (7, 3)

@@ -56,7 +56,8 @@ def test_they_look_up(device: Any, m: Any) -> None:
     made = texture(m, wrap_mode=dr.WrapMode.Mirror, filter_mode=dr.FilterMode.Nearest)
     found = made.eval(where(m))
     assert is_unit(found)
-    assert dr.ptx(found)[0].count("tex.2d") == 1
+    # (A thread may look up for several elements.)
+    assert dr.ptx(found)[0].count("tex.2d") in (1, 4)
     assert device.kinds == [Kind((7, 5), 3, False, "mirror")]
     assert is_unit(made.eval(where(m), where(m)[0] > 0.5))
     assert len(device.kinds) == 1
