@@ -15,7 +15,6 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
-from itertools import chain
 from weakref import finalize
 
 import numpy as np
@@ -160,10 +159,13 @@ class CudaDevice(Attached):
         """
         gc.collect()
         self.collect()
-        small, self._small, self._kept = self._small, {}, 0
-        for address in chain.from_iterable(small.values()):
-            freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
-            check(freed, "freeing memory")
+        for size_bytes, kept in list(self._small.items()):
+            # (Another thread may take some meanwhile: each goes to one of both.)
+            with suppress(IndexError):
+                while True:
+                    address = kept.pop()
+                    self._kept -= size_bytes
+                    self._free(address)
         self.drain()
         trimmed = self._driver.cuMemPoolTrimTo(self._pool, c_size_t(0))
         check(trimmed, "giving memory back")
@@ -178,6 +180,9 @@ class CudaDevice(Attached):
                 kept = self._small.setdefault(size_bytes, [])
             kept.append(address)
             return
+        self._free(address)
+
+    def _free(self, address: int) -> None:
         self._enter()
         freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
         check(freed, "freeing memory")

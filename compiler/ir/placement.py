@@ -10,6 +10,7 @@ nor does what the host computes of them: it goes where it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from threading import get_ident
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -266,15 +267,12 @@ def _copied(buffer: Buffer, target: Attached) -> Buffer:
 
 def _filled(buffer: Buffer, target: Attached, address: int) -> Buffer:
     """Return memory of a device for what the host's has, with bytes of an address."""
-    size_bytes = buffer.size_bytes
-    if not recorders.listening:
-        made = target.allocate(size_bytes)
-        target.copy_in(made.address, address, size_bytes)
-        return made
-    with recorders.hearing(None):
+    size_bytes, is_heard = buffer.size_bytes, recorders.listening
+    with recorders.hearing(None) if is_heard else nullcontext():
         made = target.allocate(size_bytes)
     target.copy_in(made.address, address, size_bytes)
-    recorders.present().note_brought(buffer, made, address)
+    if is_heard:
+        recorders.present().note_brought(buffer, made, address)
     return made
 
 

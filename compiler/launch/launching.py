@@ -116,7 +116,7 @@ def _prepare_writes(launch: Launch) -> None:
         if target.private_op is None:
             continue
         # (Kernels of devices have their copies themselves.)
-        if launch.is_inline or device.present() is not device.HOST:
+        if launch.is_inline or (away and device.present() is not device.HOST):
             values += targets.in_use().copies(target.root)
             continue
         private = private_copies.Private(target, target.private_op)
