@@ -64,8 +64,8 @@ cdef class _Planner:
     cpdef dict _keep_waiting(self)
 
     @cython.locals(
-        node=Node, dep=Node, effect=Node, result=Node, costs=dict, stored=dict,
-        needs=dict, projects=dict, need=tuple, former=tuple, first=Py_ssize_t,
+        node=Node, dep=Node, effect=Node, costs=dict, stored=dict,
+        needs=dict, projects=dict, results=list, need=tuple, former=tuple, first=Py_ssize_t,
         last=Py_ssize_t, size=Py_ssize_t,
     )
     cpdef _keep_costly(self)

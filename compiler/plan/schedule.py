@@ -293,11 +293,9 @@ class _Planner:
                 continue
             first, last, size = need
             if first < last and costs[id(node)] >= _MANY_OPERATIONS:
-                if node.op in _SEVERAL:
-                    # (What it computes for later is stored by the first kernel.)
-                    for result in projects.get(id(node), ()):
-                        self._keep(result, first, size)
-                elif self._keep(node, first, size):
+                # (The first kernel also stores results that only later ones need.)
+                results = projects.get(id(node), []) if node.op in _SEVERAL else [node]
+                if all([self._keep(result, first, size) for result in results]):
                     last = first
             if node.op is PROJECT:
                 projects.setdefault(id(node.deps[0]), []).append(node)

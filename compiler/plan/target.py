@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Code(NamedTuple):
     """The text of a kernel and facts about it.
 
-    `cost` is that of an element; `scratch_bytes` is memory that each thread needs, and
+    `width` elements are computed at a time, by a packet or a thread. `cost` is that of
+    an element; `scratch_bytes` is memory that each thread needs, and
     `wide` are the slots that the kernel wants as packets, too.
     """
 
