@@ -122,16 +122,19 @@ def _check_parting(
     is_seen: Callable[[], bool],
 ) -> None:
     """Refuse names that share an array in some iterations only, and see its changes."""
-    places = {id(given.leaves[k]): k for k in changed}
+    starts, ends = {id(own.leaves[k]) for k in args}, list(map(id, after.leaves))
+    if len(starts) == len(args) and len(set(ends)) == len(ends):
+        return
     # Names that exchange arrays share none, in no iteration.
-    ends = Counter(map(id, after.leaves))
+    count = Counter(ends)
+    places = {id(given.leaves[k]): k for k in changed}
     for k in args:
         array = own.leaves[k]
         others = [j for j in args if j != k and own.leaves[j] is array]
         if k not in changed:
             others = [j for j in others if j in changed]
         end = id(after.leaves[k])
-        later = places.get(end, k) if ends[end] > 1 else k
+        later = places.get(end, k) if count[end] > 1 else k
         if later != k:
             others.append(later)
         is_used = bool(others) and (k in changed or id(args[k]) in read())
@@ -184,10 +187,12 @@ def changing(
     the condition of `while f(x)`, if nothing changes `x`.
     """
     before = {id(arg): leaves[k]._node for k, arg in args.items() if outputs[k] is arg}
-    return any(
-        outputs[k] is not args[k] and not _is_again(leaves[k]._node, outputs[k], before)
-        for k in used
-    )
+    for k in used:
+        if outputs[k] is args[k]:
+            continue
+        if not _is_again(leaves[k]._node, outputs[k], before):
+            return True
+    return False
 
 
 def _is_again(initial: Node, output: Node, before: dict[int, Node]) -> bool:

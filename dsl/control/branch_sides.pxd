@@ -11,16 +11,16 @@ cdef class Sides:
 
 
 cdef class Merge:
-    cdef public object computed
-    cdef public object finals
-    cdef public object holders
+    cdef public dict computed
+    cdef public list finals
+    cdef public dict holders
     cdef public object is_tuple
-    cdef public object joined
-    cdef public object late
-    cdef public object no
-    cdef public object pairs
-    cdef public object repeated
+    cdef public list joined
+    cdef public dict late
+    cdef public list no
+    cdef public dict pairs
+    cdef public dict repeated
     cdef public object sides
-    cdef public object traced
-    cdef public object types
-    cdef public object yes
+    cdef public list traced
+    cdef public dict types
+    cdef public list yes

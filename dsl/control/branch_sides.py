@@ -295,7 +295,8 @@ class Merge:
         holder = self.holders.get(k)
         if holder is not None and holder._node is a._node is b._node:
             return holder
-        if len({a._node.size, b._node.size} - {1}) > 1:
+        one, other = a._node.size, b._node.size
+        if one != other and one != 1 and other != 1:
             raise self._disagreement(k, a, b, "size")
         self.types[k] = cls
         self.pairs[k] = (a._node, b._node)

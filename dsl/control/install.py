@@ -27,6 +27,7 @@ from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.syntax import targets
+from lumijit.syntax.bindings import is_tree
 
 
 def _is_array(value: Any) -> bool:
@@ -141,6 +142,7 @@ targets.blend = identity.blend
 targets.exchange = identity.Exchange
 targets.brought_back = identity.brought_back
 targets.is_array = _is_array
+targets.is_tree = lambda value: not isinstance(value, FlatArray) and is_tree(value)
 targets.holds = _holds
 targets.is_idle = is_idle
 targets.known = lambda condition: known_condition(node_of(condition))

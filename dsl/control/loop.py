@@ -143,7 +143,7 @@ def run_loop(
         node = getattr(first, "_node", None)
         width = node.size if node is not None else 1
         given = state, cond, body, labels, name, strict, width, bound, memory
-        return with_copies(lambda: apart(SymbolicLoop(*given).run))
+        return with_copies(lambda: SymbolicLoop(*given).run())
     refuse_in_region(name)
     is_compressed = flags.compress_loops if compress is None else compress
     evaluated = EvaluatedLoop(cond, body, labels, name, strict)

@@ -36,6 +36,7 @@ from lumijit.control.state import (
     is_array,
     is_late,
     loose,
+    name_at,
     never_ends,
     node_of,
     of_entries,
@@ -60,11 +61,6 @@ _LOOKED_AT = 8
 
 Name = Callable[[], str]
 Result = tuple[Name, Node]
-
-
-def _name_at(parts: Parts, position: int) -> str:
-    """Return the name of a leaf; only errors need it."""
-    return parts.names[position]
 
 
 class EvaluatedLoop:
@@ -242,7 +238,7 @@ class EvaluatedLoop:
                 pair = id(before), id(value)
                 joined = known.get(pair)
                 if joined is None:
-                    name = partial(_name_at, old, k)
+                    name = partial(name_at, old, k)
                     joined = self._merge(active, name, before, value, nodes[k])
                     if is_array(before) and is_array(value):
                         known[pair] = joined

@@ -1,4 +1,9 @@
+cimport cython
+
+from lumijit.compiler.ir.effects cimport Holder
+from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.control.foresight cimport Knowledge
+from lumijit.pytree cimport Parts
 
 
 cdef class SymbolicLoop(Knowledge):
@@ -9,11 +14,33 @@ cdef class SymbolicLoop(Knowledge):
     cdef public object is_joining
     cdef public object joined
     cdef public object labels
-    cdef public object leaders
+    cdef public dict leaders
     cdef public object loose
     cdef public object mask_type
     cdef public object name
     cdef public object pointers
-    cdef public object replaced
-    cdef public object stood_in
+    cdef public dict replaced
+    cdef public dict stood_in
     cdef public object strict
+
+    @cython.locals(
+        values=list, args=dict, known=dict, k=Py_ssize_t, first=Py_ssize_t, node=Node,
+        size=Py_ssize_t,
+    )
+    cpdef tuple _arguments(self, Scope inner)
+
+    @cython.locals(outputs=dict, news=list, k=Py_ssize_t, node=Node)
+    cpdef dict _outputs(self, list given, object after, dict args, Scope inner)
+
+    @cython.locals(node=Node)
+    cpdef Node _array_leaf(self, Py_ssize_t k, object before, object value, Node arg)
+
+    @cython.locals(finals=list, k=Py_ssize_t, first=Py_ssize_t)
+    cpdef list _finals(self, list given, list after, dict results)
+
+    @cython.locals(
+        inner=Scope, before=dict, values=list, args=dict, given=Parts, after=Parts,
+        state=tuple, cond_node=Node, leaves=list, outputs=dict, arg=Node, holds=Node,
+        k=Py_ssize_t, nodes=dict, entries=list, others=list, found=dict, finals=list,
+    )
+    cpdef tuple _attempt(self)

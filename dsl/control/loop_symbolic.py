@@ -40,6 +40,7 @@ from lumijit.control.state import (
     is_array,
     is_late,
     loose,
+    name_at,
     never_ends,
     node_of,
     of_entries,
@@ -245,10 +246,10 @@ class SymbolicLoop(Knowledge):
         entries = [Carried(None, nodes[k], args[k], outputs[k]) for k in args] + others
         _, results = regions.close_loop(
             inner,
-            tuple(entry.initial for entry in entries),
-            tuple(entry.argument for entry in entries),
+            tuple([entry.initial for entry in entries]),
+            tuple([entry.argument for entry in entries]),
             cond_node,
-            tuple(entry.output for entry in entries),
+            tuple([entry.output for entry in entries]),
             {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
         )
         for entry, node in zip(entries, results, strict=True):
@@ -307,10 +308,13 @@ class SymbolicLoop(Knowledge):
         """Refuse a loop whose condition no iteration can change."""
         reason = "is the constant True and doesn't depend on the loop state"
         if cond_node.op is not LITERAL:
+            leaves = self.parts.leaves
+            used = [k for k, arg in args.items() if arg in cond_node.deps]
+            if changing(used, args, outputs, leaves):
+                return
             reached = arguments_in([cond_node], inner)
             used = [k for k, arg in args.items() if id(arg) in reached]
-            changes = changing(used, args, outputs, self.parts.leaves)
-            if changes or local.decides(inner, reached):
+            if changing(used, args, outputs, leaves) or local.decides(inner, reached):
                 return
             names = [self.parts.names[k] for k in used if outputs[k] is args[k]]
             reason = "depends on nothing that the body changes"
@@ -340,9 +344,8 @@ class SymbolicLoop(Knowledge):
         for k, node in before.items():
             array = self.parts.leaves[k]
             found = array._node
-            is_written = found.op is WRITTEN and found.scope is inner
-            is_written = is_written and id(array) in inner.writes
-            if not (is_written or is_same(found, node)):
+            is_new = found.op is WRITTEN and found.scope is inner
+            if not ((is_new and id(array) in inner.writes) or is_same(found, node)):
                 raise self._indexed_and_changed(k)
 
     def _outputs(
@@ -388,7 +391,7 @@ class SymbolicLoop(Knowledge):
                 return None
             raise inconsistent(self.name, self.parts.names[k], before, value)
         node: Node = value._node
-        check_sizes(self.name, lambda: self.parts.names[k], before, value)
+        check_sizes(self.name, partial(name_at, self.parts, k), before, value)
         if node is not arg:
             if node.size > 1 < self.width != node.size:
                 name = self.parts.names[k]
@@ -416,8 +419,7 @@ class SymbolicLoop(Knowledge):
     def _promote(self, k: int, before: Any, value: Any) -> bool:
         """Make a number an array that also holds `value`; tell whether one can."""
         assert self.mask_type is not None
-        number = self.numbers.get(k, before)
-        cls = common_type(number, value, self.mask_type)
+        cls = common_type(self.numbers.get(k, before), value, self.mask_type)
         if cls is not None:
             self.promote(k, cls)
         return cls is not None

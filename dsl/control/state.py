@@ -139,11 +139,17 @@ def differences(a: Parts, b: Parts) -> str:
     return ", ".join(f"'{n}'" for n in sorted(names)) or "the order of the entries"
 
 
+def name_at(parts: Parts, position: int) -> str:
+    """Return the name of a leaf; only errors need it."""
+    return parts.names[position]
+
+
 def check_sizes(
     construct: str, name: Callable[[], str], before: Any, after: Any
 ) -> None:
     """Refuse an array whose size changes, other than growing from 1."""
-    if len({before._node.size, after._node.size} - {1}) > 1:
+    old, new = before._node.size, after._node.size
+    if old != new and old != 1 and new != 1:
         fix = f"keep the size of '{name()}' the same in every iteration."
         raise inconsistent(construct, name(), before, after, fix)
 

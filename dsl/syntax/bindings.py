@@ -48,11 +48,11 @@ def _not_now() -> bool:
     return False
 
 
-def _is_tree(value: Any) -> bool:
+def is_tree(value: Any) -> bool:
     """Tell whether `value` is or has a container whose entries may be replaced."""
     return (
         isinstance(value, (list, dict))
-        or (isinstance(value, tuple) and any(map(_is_tree, value)))
+        or (isinstance(value, tuple) and any(map(is_tree, value)))
         or hasattr(type(value), "DRJIT_STRUCT")
         or (dataclasses.is_dataclass(value) and not isinstance(value, type))
     )
@@ -135,7 +135,7 @@ class Targets:
     is_idle: Callable[[], bool] = _not_now
     runs_plain: Callable[[], bool] = _not_now
     plain_range: Callable[..., Any] = range
-    is_tree: Callable[[Any], bool] = _is_tree
+    is_tree: Callable[[Any], bool] = is_tree
     logical_and: Callable[[Any, Any], Any] = _no_primitive
     logical_or: Callable[[Any, Any], Any] = _no_primitive
     logical_not: Callable[[Any], Any] = _no_primitive

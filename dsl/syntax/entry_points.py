@@ -294,7 +294,7 @@ class Runtime(Conditions):
     ) -> tuple[Any, ...]:
         """Run a loop; `entered` says that its condition is known to be an array."""
         where = self.sites[site]
-        places = [where.ins.index(n) if n in where.ins else -1 for n in where.outs]
+        places = where.places
         mode = hints.get("mode")
         state = list(values)
         while not entered and mode in (None, "scalar"):
@@ -362,7 +362,7 @@ class Runtime(Conditions):
         except Parted:
             if not left:
                 raise self._parted(where) from None
-        places = [where.ins.index(n) for n in where.outs]
+        places = where.places
         cond, body = functions
         originals = targets.objects_in(values)
 

@@ -4,6 +4,6 @@ cdef class ObjectState:
     cdef public object _is_loop
     cdef public object _lineage
     cdef public object _where
-    cdef public object before
-    cdef public object slots
+    cdef public tuple before
+    cdef public tuple slots
     cdef public object watch

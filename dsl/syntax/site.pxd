@@ -2,10 +2,10 @@ from lumijit.syntax.object_state cimport ObjectState
 
 
 cdef class SiteState(ObjectState):
-    cdef public object _kept
-    cdef public object attribute_labels
-    cdef public object entries
-    cdef public object labels
-    cdef public object original
+    cdef public list _kept
+    cdef public tuple attribute_labels
+    cdef public tuple entries
+    cdef public tuple labels
+    cdef public dict original
     cdef public object site
-    cdef public object values
+    cdef public tuple values

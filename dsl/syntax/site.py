@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -92,17 +92,28 @@ class Site:
         """The variables that the construct takes or assigns."""
         return frozenset((*self.ins, *self.outs))
 
-    @property
+    @cached_property
     def is_loop(self) -> bool:
         """Tell whether the construct is a loop."""
         return self.kind in ("while", "for")
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Where the functions take what they return; -1: nowhere."""
+        return [self.ins.index(n) if n in self.ins else -1 for n in self.outs]
+
+    @cached_property
+    def always(self) -> frozenset[str]:
+        """The variables that are state whatever their value is."""
+        return frozenset(self.outs) - self.optional if self.is_loop else frozenset()
 
     def __str__(self) -> str:
         """Name the construct and its line."""
         return f"'{self.kind}' at {self.filename}:{self.place.line}"
 
 
-def labels_of(names: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(1024)
+def labels_of(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return what errors should call variables, invented ones among them."""
     return tuple([_label_of(name) for name in names])
 
@@ -131,12 +142,11 @@ class SiteState(ObjectState):
         self.site = site
         self.values = values
         self.original = dict(zip(site.ins, values, strict=True))
-        rebound = set(site.outs) - site.optional if site.is_loop else set()
         self._kept = [
             i
             for i, (name, value) in enumerate(self.original.items())
             if name not in site.excluded
-            and (name in rebound or not isinstance(value, _CONSTANTS))
+            and (name in site.always or not isinstance(value, _CONSTANTS))
         ]
         super().__init__(slots.slots, slots.watch)
         self.attribute_labels = self.labels_of_slots(self.original)
