@@ -16,7 +16,13 @@ import numpy as np
 
 from lumijit.compiler.ir import placement, simplify, trace
 from lumijit.compiler.ir.nodes import ROOT, Node
-from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.ops.structural import (
+    EVALUATED,
+    LITERAL,
+    REGIONS,
+    UNDEFINED,
+    WRITTEN,
+)
 from lumijit.compiler.ir.trace import from_buffer
 from lumijit.compiler.launch import delivery, native_folding, transfer
 from lumijit.compiler.launch.delivery import waiting
@@ -25,7 +31,7 @@ from lumijit.compiler.plan import partition
 from lumijit.compiler.plan.ahead import ahead, superfluous_copies
 from lumijit.compiler.plan.describe import Launch, describe, described
 from lumijit.compiler.plan.program import Program, leaked_symbol
-from lumijit.compiler.plan.schedule import Group, Plan, phases, plan
+from lumijit.compiler.plan.schedule import Group, Plan, joint_writes, phases, plan
 from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
@@ -227,11 +233,14 @@ def _grouped(
     """Return outputs and effects by their size; note the versions to be made."""
     groups: dict[int, tuple[list[Node], list[Node]]] = {}
     for node in dict.fromkeys(wanted):
-        kind = 0
-        if node.op is WRITTEN:
-            versions.append(node)
-            node, kind = node.deps[0], 1
-        groups.setdefault(node.size, ([], []))[kind].append(node)
+        if node.op is not WRITTEN:
+            groups.setdefault(node.size, ([], []))[0].append(node)
+            continue
+        versions.append(node)
+        node = node.deps[0]
+        effects = groups.setdefault(node.size, ([], []))[1]
+        if node.op not in REGIONS or node not in effects:
+            effects += joint_writes(node)
     return groups.values()
 
 

@@ -34,11 +34,14 @@ cdef class Launch:
 
 @cython.locals(
     output=Node, node=Node, op=Op, key=list, values=list, targets=list, numbers=dict,
+    written=dict, found=list,
     reached=list, count=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
 )
 cpdef Launch describe(
     list outputs, object effects, object expand_limit, object shared=*
 )
 
-@cython.locals(root=Node, other=Destination, target=Destination)
-cdef Destination _target(Node effect, list targets, object shared)
+@cython.locals(
+    op=Op, found=list, k=Py_ssize_t, other=Destination, target=Destination
+)
+cdef list _targets(Node effect, list targets, dict written, object shared)

@@ -24,17 +24,18 @@ from lumijit.compiler.ir.ops.structural import (
     REGIONS,
     SCATTER,
     UNDEFINED,
+    WRITTEN,
 )
 from lumijit.compiler.ir.region_types import attr_key, weight
-from lumijit.compiler.ir.roles import is_effect, read_deps, written_deps
+from lumijit.compiler.ir.roles import is_effect, operands, read_deps, source_deps
 from lumijit.compiler.plan.program import (
     STREAMING_FROM,
     Destination,
     Program,
+    choose_reductions,
     is_baked,
     is_streaming,
     leaked_symbol,
-    private_op,
 )
 from lumijit.runtime import device, workers
 from lumijit.runtime.buffers import Buffer
@@ -150,8 +151,9 @@ def describe(
         shared: the ids of targets that others refer to, too; found out unless given.
 
     Returns:
-        None if they are no single kernel as they stand: if regions write, versions
-        are read, something must be in memory first, or sizes differ.
+        None if they are no single kernel as they stand: if versions are read, what
+        regions find where they write, something must be in memory first, or sizes
+        differ.
     """
     size = (outputs or effects)[0].size
     for output in outputs:
@@ -160,6 +162,7 @@ def describe(
     key: list[Any] = []
     values: list[Any] = []
     targets: list[Destination] = []
+    written: dict[Node, list[Destination]] = {}
     numbers: dict[int, int] = {}
     count = inside = 0
     is_any_cancelled = workers.has_cancelled() or bool(away)
@@ -196,22 +199,22 @@ def describe(
                 key.append((op, attr))
             reached += node.deps
         else:
-            target = None
-            if op is SCATTER and node.size == size:
-                target = _target(node, targets, shared)
-            if target is None:
+            if node.size != size or node not in effects:
                 return None
-            key.append((target.root.type, attr_key(node)))
+            found = _targets(node, targets, written, shared)
+            if found is None:
+                return None
+            written[node] = found
+            key.append((op, attr_key(node)))
+            if op in REGIONS:
+                inside += weight(node)
+                key.append(attr.operands)
+            key += [(targets.index(target), target.root.type) for target in found]
             reached += read_deps(node)
         key.append(node.type)
     if targets:
-        # (In a region, how often they are written to isn't known.)
-        if inside:
-            return None
-        for k, target in enumerate(targets):
-            writes = [effects[k].attr]
-            target.private_op = private_op(target, writes, size, expand_limit)
-            key.append(target.private_op)
+        choose_reductions(targets, effects, size, expand_limit)
+        key += [target.private_op for target in targets]
     may_stream = 8 * size * len(numbers) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
@@ -259,26 +262,47 @@ def _is_ready(node: Node) -> bool:
         and (op not in REGIONS or node.attr.is_consumed or is_effect(node))
     ):
         return False
-    for dep in node.deps[(op.operands or node.attr.operands).sources]:
+    return _has_sources(node)
+
+
+def _targets(
+    effect: Node,
+    targets: list[Destination],
+    written: dict[Node, list[Destination]],
+    shared: Set[int] | None,
+) -> list[Destination] | None:
+    """Return where a write goes, if nothing has to be done before it.
+
+    `written` are the writes that the kernel carries out before.
+    """
+    op = effect.op
+    if op is SCATTER:
+        if effect.deps[0].op is WRITTEN:
+            return written.get(effect.deps[0].deps[0])
+    elif op not in REGIONS or effect.attr.is_consumed or effect.attr.is_returning:
+        return None
+    elif not _has_sources(effect):
+        return None
+    found = []
+    for k in range(*operands(effect).targets.indices(len(effect.deps))):
+        if effect.deps[k].op not in _SOURCES:
+            return None
+        if shared is None:
+            is_shared = getrefcount(effect.deps[k]) > BASE_REFERENCES
+        else:
+            is_shared = id(effect.deps[k]) in shared
+        for other in targets:
+            if other.root is effect.deps[k]:
+                return None
+        target = Destination(effect.deps[k], is_shared)
+        targets.append(target)
+        found.append(target)
+    return found
+
+
+def _has_sources(node: Node) -> bool:
+    """Tell whether the arrays that a node reads by index lie in memory."""
+    for dep in source_deps(node):
         if dep.op is not EVALUATED:
             return False
     return True
-
-
-def _target(
-    effect: Node, targets: list[Destination], shared: Set[int] | None
-) -> Destination | None:
-    """Return where a write goes, if nothing has to be done before."""
-    if effect.deps[0].op not in _SOURCES:
-        return None
-    if shared is None:
-        is_shared = getrefcount(effect.deps[0]) > BASE_REFERENCES
-    else:
-        is_shared = id(effect.deps[0]) in shared
-    (root,) = written_deps(effect)
-    for other in targets:
-        if other.root is root:
-            return None
-    target = Destination(root, is_shared)
-    targets.append(target)
-    return target

@@ -8,7 +8,7 @@ block. So other numbers in a program never mean another kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction
@@ -174,7 +174,8 @@ class Program:
             mine = self.targets[id(target.root)]
             mine.private_op, mine.is_dense = target.private_op, target.is_dense
         if self.targets and not chosen:
-            self._choose_reductions()
+            found = self.targets.values()
+            choose_reductions(found, effects, size, expand_limit)
         self.key = self._make_key()
 
     def all_nodes(self) -> list[Node]:
@@ -238,15 +239,6 @@ class Program:
                 if dep is not root:
                     reached.append(dep)
             reached += read_deps(node)
-
-    def _choose_reductions(self) -> None:
-        """Pick private copies where all writes to a target are one reduction."""
-        uses = writes_by_target(iterate_all(self.nodes))
-        size = self.size * (LOOP_TURNS if self.has_loops else 1)
-        for key, target in self.targets.items():
-            found = uses.get(key, [])
-            limit = self.expand_limit
-            target.private_op = private_op(target, found, size, limit, self.has_loops)
 
     def _make_key(self) -> Any:
         """Describe the nodes by local indices.
@@ -316,6 +308,22 @@ def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:
     read = sum(n.type.size_bytes * min(n.size, size) for n in arrays)
     written = size * sum(n.type.size_bytes for n in outputs)
     return read + written >= STREAMING_FROM
+
+
+def choose_reductions(
+    targets: Iterable[Destination],
+    effects: Sequence[Node],
+    size: int,
+    expand_limit: int,
+) -> None:
+    """Pick private copies where all writes to a target are one reduction."""
+    is_repeated = has_loops(effects)
+    uses = writes_by_target(iterate_all(effects))
+    values = size * (LOOP_TURNS if is_repeated else 1)
+    for target in targets:
+        found = uses.get(id(target.root), [])
+        given = found, values, expand_limit, is_repeated
+        target.private_op = private_op(target, *given)
 
 
 def writes_by_target(nodes: Iterable[Node]) -> dict[int, list[Any]]:
@@ -416,7 +424,7 @@ def leaked_symbol(node: Node) -> SymbolicError:
     )
 
 
-def has_loops(nodes: list[Node]) -> bool:
+def has_loops(nodes: Iterable[Node]) -> bool:
     """Tell whether a kernel's running time depends on data."""
     regions = [n for n in nodes if n.op in REGIONS]
     return any(n.op is LOOP for n in iterate_all(regions))

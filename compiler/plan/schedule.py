@@ -26,6 +26,7 @@ from lumijit.compiler.ir.ops.structural import (
     PRODUCT,
     PROJECT,
     REGIONS,
+    SCATTER,
     SCATTER_CAS,
     SCATTER_FETCH,
     UNDEFINED,
@@ -219,7 +220,7 @@ class _Planner:
         if target.op is not WRITTEN:
             return self._address(target)
         previous = target.deps[0]
-        if id(target) not in self.plan.shared_targets and _may_share_kernel(
+        if id(target) not in self.plan.shared_targets and may_share_kernel(
             previous, effect
         ):
             return level - 1
@@ -357,7 +358,7 @@ def _used_up() -> SymbolicError:
     )
 
 
-def _may_share_kernel(first: Node, second: Node) -> bool:
+def may_share_kernel(first: Node, second: Node) -> bool:
     """Tell whether two writes to one array may run interleaved in one kernel."""
     if first.size != second.size or first.op is not second.op:
         return False
@@ -374,6 +375,22 @@ def _may_share_kernel(first: Node, second: Node) -> bool:
     # These don't wait for what other elements do to an entry.
     is_apart = a.mode == "no_conflicts"
     return not is_apart or first.deps[2] is second.deps[2] or joins(second)
+
+
+def joint_writes(effect: Node) -> list[Node]:
+    """Return a write behind those to the array before it that share its kernel.
+
+    Nobody else may refer to what the array is in between.
+    """
+    found = [effect]
+    while effect.op is SCATTER and effect.deps[0].op is WRITTEN:
+        is_shared = sys.getrefcount(effect.deps[0]) > _BASE_REFERENCES
+        if is_shared or not may_share_kernel(effect.deps[0].deps[0], effect):
+            break
+        effect = effect.deps[0].deps[0]
+        found.append(effect)
+    found.reverse()
+    return found
 
 
 def plan(wanted: Iterable[Node]) -> Plan:

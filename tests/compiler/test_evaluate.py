@@ -12,7 +12,7 @@ import pytest
 import lumijit as dr
 from lumijit.compiler.launch import evaluate, kernels, launching, private_copies
 from lumijit.compiler.plan import describe
-from lumijit.llvm import Float, UInt32
+from lumijit.llvm import Array3f, Float, UInt32
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from tests.compiler.support import REPLACES
@@ -236,13 +236,27 @@ def test_what_was_scheduled_stays_so_when_ctrl_c_ends_the_evaluation(
 
 
 def _sums(values: Float, target: Float, loops: int) -> list[Any]:
-    """Do all that is known by one walk: writes, several sizes, a gather."""
+    """Do all that is known by one walk: writes, several sizes, a gather, regions."""
+    places = dr.arange(UInt32, 10)
     written = dr.opaque(Float, 0, 12)
-    dr.scatter(written, values, dr.arange(UInt32, 10))
+    dr.scatter(written, values, places)
     sums = dr.zeros(Float, 3)
-    dr.scatter_add(sums, values * 2, dr.arange(UInt32, 10) % 3)
+    dr.scatter_add(sums, values * 2, places % 3)
     found = dr.gather(Float, target, UInt32(loops, 1, 2))
-    return [written, sums, found, dr.sum(values) + loops]
+    rows = dr.zeros(Float, 30)
+    dr.scatter_add(rows, Array3f(values, loops, -values), places)
+    counts, turns = dr.zeros(UInt32, 3), dr.zeros(UInt32, 1)
+
+    def body(i: UInt32) -> tuple[UInt32]:
+        dr.scatter_add(counts, 1, i % 3)
+        dr.scatter_add(turns, 1, 0)
+        return (i + 1,)
+
+    (last,) = dr.while_loop((dr.zeros(UInt32, 10),), lambda i: i < places, body)
+    by_turns = dr.zeros(UInt32, 10)
+    dr.scatter(by_turns, last, 9 - places)
+    wholes = dr.sum(values) + loops
+    return [written, sums, found, rows, counts, turns, by_turns, wholes]
 
 
 def test_known_launches_need_no_plan_and_no_program(
@@ -261,9 +275,40 @@ def test_known_launches_need_no_plan_and_no_program(
             patch.setattr(module, "Program", unwanted)
         again = _sums(values, target, 5)
         dr.eval(again)
-    written, sums, found, total = again
+    written, sums, found, rows, counts, turns, by_turns, total = again
     np.testing.assert_array_equal(found.numpy(), [2.5, 0.5, 1])
     expected = np.append(np.arange(10), [0, 0])
     np.testing.assert_array_equal(written.numpy(), expected)
     np.testing.assert_array_equal(sums.numpy(), [36, 24, 30])
+    expected = np.stack([np.arange(10), np.full(10, 5), -np.arange(10)], 1)
+    np.testing.assert_array_equal(rows.numpy(), expected.ravel())
+    np.testing.assert_array_equal(counts.numpy(), [18, 15, 12])
+    np.testing.assert_array_equal(turns.numpy(), [45])
+    np.testing.assert_array_equal(by_turns.numpy(), np.arange(10)[::-1])
     assert total[0] == 50
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_versions_between_writes_can_be_kept(is_kept: bool) -> None:
+    sums, values = dr.zeros(Float, 4), dr.arange(Float, 4)
+    dr.scatter_add(sums, values, dr.arange(UInt32, 4))
+    between = Float(sums) if is_kept else None
+    dr.scatter_add(sums, values, 3 - dr.arange(UInt32, 4))
+    dr.eval(sums)
+    np.testing.assert_array_equal(sums.numpy(), 3)
+    if between is not None:
+        np.testing.assert_array_equal(between.numpy(), range(4))
+
+
+def test_writes_of_regions_are_carried_out_once() -> None:
+    counts = dr.zeros(UInt32, 3)
+
+    def body(i: UInt32, total: UInt32) -> tuple[UInt32, UInt32]:
+        dr.scatter_add(counts, 1, i)
+        return i + 1, total + i
+
+    state = dr.zeros(UInt32, 5), dr.zeros(UInt32, 5)
+    _, total = dr.while_loop(state, lambda i, total: i < 3, body)
+    dr.eval(counts)
+    np.testing.assert_array_equal(total.numpy(), 3)
+    np.testing.assert_array_equal(counts.numpy(), 5)
