@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm import Bool, Float, Float16, Int, UInt, UInt64
+from lumijit.llvm import Array3f, Bool, Float, Float16, Float64, Int, UInt, UInt64
 from lumijit.runtime import workers
+from tests.targets import generating_for, target_of
 
 
 def launches(entries: int, values: int, loop: bool = False, mode: Any = None) -> int:
@@ -263,3 +265,56 @@ def test_turns_of_a_loop_may_meet_where_one_turn_permutes() -> None:
         dr.while_loop((UInt(0),), lambda k: k < 5, body)
 
     np.testing.assert_array_equal(kernels_of(write)[1], 5)
+
+
+def added(
+    target: Any, steps: Sequence[int], index: UInt, mask: Bool, op: dr.ReduceOp
+) -> None:
+    """Combine entries at `index` and beside with numbers, one step after the other."""
+    for k, step in enumerate(steps):
+        value = type(target)(index % 13 + (k + 2))
+        dr.scatter_reduce(op, target, value, index + step, active=mask)
+
+
+ROWS = [[0, 1], [1, 0], [0, 1, 2], [2, 1, 0], [3, 2, 1, 0], [5, 4, 3, 2, 1, 0]]
+
+
+@pytest.mark.parametrize("name", ["vectors", "masks", "host"])
+@pytest.mark.parametrize("cls", [Float, Float64, Float16, Int, UInt64])
+@pytest.mark.parametrize("steps", [*ROWS, [0, 2], [0, 3, 1], [7, 8]])
+def test_neighbours_are_updated_together(
+    name: str, cls: Any, steps: list[int]
+) -> None:
+    count, rng = 1000, np.random.default_rng(0)
+    at = rng.integers(0, 50, count).astype(np.uint32) * 3
+    at[:200] = 6
+    chosen = rng.random(count) < 0.9
+    for op, combine in ((dr.ReduceOp.Add, np.add), (dr.ReduceOp.Max, np.maximum)):
+        expected = np.zeros(200)
+        for k, step in enumerate(steps):
+            combine.at(expected, at[chosen] + step, (at[chosen] % 13) + k + 2)
+        with generating_for(target_of(name)):
+            target = dr.zeros(cls, 200)
+            added(target, steps, UInt(at), Bool(chosen), op)
+            dr.eval(target)
+        if cls is Float16 and op is dr.ReduceOp.Add:
+            np.testing.assert_allclose(target.numpy(), expected, rtol=0.1)
+        else:
+            np.testing.assert_array_equal(target.numpy(), expected)
+
+
+def test_neighbours_are_updated_together_in_loops() -> None:
+    rng = np.random.default_rng(1)
+    at = rng.integers(0, 40, 777).astype(np.uint32)
+    flat, index = dr.zeros(Float, 120), UInt(at)
+
+    def body(turn: UInt, total: Float) -> tuple[UInt, Float]:
+        dr.scatter_add(flat, Array3f(turn, 1, total), index)
+        return turn + 1, total + 2
+
+    dr.while_loop((dr.zeros(UInt, 777), Float(0)), lambda i, _: i < index % 4, body)
+    turns = np.zeros((40, 3))
+    for entry in at:
+        for turn in range(entry % 4):
+            turns[entry] += turn, 1, 2 * turn
+    np.testing.assert_array_equal(flat.numpy().reshape(40, 3), turns)

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, SCATTER
+from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
     atomic,
@@ -49,6 +53,9 @@ from lumijit.runtime.dtypes import (
     DType,
 )
 
+# As many entries side by side are updated at once.
+MOST_IN_ROW = 4
+
 
 class Access:
     """The indirect writes of one packet kernel."""
@@ -61,8 +68,9 @@ class Access:
         self._gathers = gathers
         self._stores = stores
         self._uniform = uniform
-        # Of targets that have private copies.
+        # Of targets that have private copies; and the values of updates of these.
         self.private: dict[int, Copies] = {}
+        self._held: dict[Node, str] = {}
 
     def bind_target(self, target: Destination, slot: int) -> None:
         """Load a target's arguments from `slot` on."""
@@ -103,7 +111,7 @@ class Access:
             return
         self._stores.flush()
         if id(root) in self.private:
-            self._private_update(node, value)
+            self._private_updates(node, value)
         elif reduction.mode == "no_conflicts" or self._is_lone(root):
             old = self._gathers.read_target(node, base)
             new = combine(b, reduction.op, t, ty, old, value)
@@ -122,6 +130,83 @@ class Access:
     def _is_lone(self, root: Node) -> bool:
         """Tell whether elements that write to an array surely don't meet there."""
         return is_lone(self._writes[id(root)], self.low.program.has_loops)
+
+    def _private_updates(self, node: Node, value: str) -> None:
+        """Update this thread's copies, with the last of a row all of them."""
+        row = self._rows.get(node, [node])
+        self._held[node] = value
+        if not all(other in self._held for other in row):
+            return
+        values = [self._held.pop(other) for other in row]
+        uniform, place = self._uniform, row[0].deps[2]
+        is_apart = self._stores.runs.line(place) or uniform.scalar(place) is not None
+        if len(row) > 1 and not is_apart:
+            self._update_row(row, values)
+        else:
+            for other, value in zip(row, values, strict=True):
+                self._private_update(other, value)
+
+    def _update_row(self, row: list[Node], values: list[str]) -> None:
+        """Update neighbouring entries at once if they lie side by side."""
+        b, op, root = self.b, row[0].attr.op, target_root(row[0].deps[0])
+        copies, runs = self.private[id(root)], self._stores.runs
+        first, *others = (runs.vector(node.deps[2]) for node in row)
+        differs = [
+            b.compare("ne", UINT32, at, b.add(UINT32, first, k))
+            for k, at in enumerate(others, 1)
+        ]
+        is_apart = reduce(lambda x, y: b.binary("or", BOOL, x, y), differs)
+        mask = b.wide(self.low.under_mask(runs.vector(row[0].deps[3])))
+        self.low.cross_mask()
+        beside, apart, done = (b.label(s) for s in ("beside", "apart", "updated"))
+        b.branch_if(b.any_lane(is_apart), apart, beside)
+        b.block(beside)
+        call_update(b, op, copies, first, mask, values)
+        b.branch(done)
+        b.block(apart)
+        for index, value in zip((first, *others), values, strict=True):
+            call_update(b, op, copies, index, mask, [value])
+        b.branch(done)
+        b.block(done)
+
+    @cached_property
+    def _rows(self) -> dict[Node, list[Node]]:
+        """Find updates that follow each other, of entries that may be neighbours."""
+        program = self.low.program
+        regions = [node for node in program.all_nodes() if node.op in REGIONS]
+        blocks = [block.nodes for node in regions for block in node.attr.blocks]
+        found: dict[Node, list[Node]] = {}
+        for nodes in (program.nodes, *blocks):
+            runs: list[list[Node]] = [[]]
+            for node in nodes:
+                if node.op in REGIONS or is_effect(node):
+                    if not self._goes_on(runs[-1], node):
+                        runs.append([])
+                    runs[-1].append(node)
+            for run in runs:
+                # (Derivatives write in reverse order.)
+                ordered = run[::-1] if len(run) > 1 and _is_first(run[-1]) else run
+                if len(run) > 1 and _is_first(ordered[0]):
+                    for k in range(0, len(run), MOST_IN_ROW):
+                        row = ordered[k : k + MOST_IN_ROW]
+                        found.update(dict.fromkeys(row, row))
+        return found
+
+    def _goes_on(self, row: list[Node], node: Node) -> bool:
+        """Tell whether a write goes on with a row: its index adds another number."""
+        if not row or node.op is not SCATTER:
+            return False
+        last = row[-1]
+        key = id(target_root(node.deps[0]))
+        return (
+            last.op is SCATTER
+            and key in self.private
+            and target_root(last.deps[0]) is target_root(node.deps[0])
+            and last.attr.op == node.attr.op
+            and last.deps[3] is node.deps[3]
+            and _base(last) is _base(node)
+            and all(other.deps[2] is not node.deps[2] for other in row)
+        )
 
     def _private_update(self, node: Node, value: str) -> None:
         """Update this thread's copies; a run of entries is updated at once."""
@@ -157,7 +242,7 @@ class Access:
                 return
             self.low.cross_mask()
             is_called = self._updates[op, t] > WRITTEN_OUT
-            (call_update if is_called else update)(b, op, copies, index, mask, value)
+            (call_update if is_called else update)(b, op, copies, index, mask, [value])
             b.branch(done)
         b.block(done)
 
@@ -276,3 +361,15 @@ class Access:
             total = b.add(INT32, total, moved)
             shift *= 2
         return b.sub(INT32, total, ones)
+
+
+def _base(write: Node) -> Node:
+    """Return the index of a write without the number that is added to it, if any."""
+    index = write.deps[2]
+    is_sum = index.op is ADD and index.deps[1].op is LITERAL
+    return index.deps[0] if is_sum else index
+
+
+def _is_first(write: Node) -> bool:
+    """Tell whether nothing is added to the index of a write."""
+    return write.deps[2] is _base(write)

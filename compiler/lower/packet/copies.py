@@ -1,11 +1,13 @@
 """Updates of a thread's copies of an array by all lanes of a packet.
 
 Lanes that hit one entry are combined as long as these are many, the others go one by
-one. That is much code, so kernels that update often call a function for it.
+one. That is much code, so kernels that update often call a function for it. Entries
+that lie side by side, like those of a vector or a texel, are updated together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
@@ -55,9 +57,9 @@ def update_entry(b: Builder, op: str, copies: Copies, at: str, item: str) -> Non
 
 
 def update(
-    b: Builder, op: str, copies: Copies, index: str, mask: str, value: str
+    b: Builder, op: str, copies: Copies, index: str, mask: str, values: Sequence[str]
 ) -> None:
-    """Combine the entries that lanes tell with their values.
+    """Combine the entries that lanes tell, and those behind, with their values.
 
     The code stands in blocks of its own, as LLVM's time for a block grows faster than
     that.
@@ -72,36 +74,73 @@ def update(
     is_many = b.emit(f"icmp uge i64 {loop.count(served)}, {MANY}")
     b.branch_if(is_many, many, few)
     b.block(many)
-    update_entry(b, op, copies, at, combine_lanes(b, op, t, ty, value, mine))
+    for k, value in enumerate(values):
+        place = b.emit(f"add i32 {at}, {k}") if k else at
+        update_entry(b, op, copies, place, combine_lanes(b, op, t, ty, value, mine))
     loop.close(served)
     b.branch(done)
     b.block(few)
     left = b.select(UINT32, loop.mask(loop.left), index, copies.dummy)
     place = b.add(UINT32, left, copies.offset)
+    rows = _rows(b, t.memory_llvm, values) if len(values) > 1 else []
     for lane in range(b.width):
-        at, item = lane_of(b, indices, place, lane), lane_of(b, ty, value, lane)
-        update_entry(b, op, copies, at, item)
+        at = lane_of(b, indices, place, lane)
+        if rows:
+            _update_row(b, op, copies, at, rows[lane], len(values))
+        else:
+            update_entry(b, op, copies, at, lane_of(b, ty, values[0], lane))
     b.branch(done)
     b.block(done)
 
 
+def _rows(b: Builder, element: str, columns: Sequence[str]) -> list[str]:
+    """Turn packets into one short vector per lane."""
+    width, count = b.width, len(columns)
+    parts = [*columns, "poison"] if count == 3 else list(columns)
+    while len(parts) > 1:
+        ty = f"<{width} x {element}>"
+        picks = [lane + width * k for lane in range(width) for k in (0, 1)]
+        half = len(parts) // 2
+        pairs = zip(parts[:half], parts[half:], strict=True)
+        parts = [b.shuffle(ty, x, y, picks) for x, y in pairs]
+        width *= 2
+    ty, span = f"<{width} x {element}>", width // b.width
+    starts = range(0, width, span)
+    return [b.shuffle(ty, parts[0], "poison", range(s, s + count)) for s in starts]
+
+
+def _update_row(
+    b: Builder, op: str, copies: Copies, at: str, row: str, count: int
+) -> None:
+    """Combine so many entries of the copies with a row of values."""
+    t = copies.type
+    ty, align = f"<{count} x {t.memory_llvm}>", t.size_bytes
+    address = entry_address(b, t.memory_llvm, copies.base, at)
+    old = b.emit(f"load {ty}, ptr {address}, align {align}")
+    new = combine(b, op, t, ty, old, row)
+    b.line(f"store {ty} {new}, ptr {address}, align {align}")
+
+
 def call_update(
-    b: Builder, op: str, copies: Copies, index: str, mask: str, value: str
+    b: Builder, op: str, copies: Copies, index: str, mask: str, values: Sequence[str]
 ) -> None:
     """Do the same by a call; the function is written with the first one."""
-    t, indices = copies.type, b.type(UINT32)
-    name = f"update_{op}_{t.short}"
-    types = "ptr", indices, indices, indices, b.mask_type, b.memory_type(t)
+    t, indices, count = copies.type, b.type(UINT32), len(values)
+    name = f"update_{op}_{t.short}_{count}"
+    types = ["ptr", indices, indices, indices, b.mask_type]
+    types += [b.memory_type(t)] * count
     if name not in b.helpers:
         inner = Builder(b.width, b.target)
         inner.block("entry")
         own = Copies(t, "%base", "%offset", "%dummy")
-        update(inner, op, own, "%index", inner.note_wide("%mask"), "%value")
+        columns = [f"value{k}" for k in range(count)]
+        given = [f"%{name}" for name in columns]
+        update(inner, op, own, "%index", inner.note_wide("%mask"), given)
         b.declarations.update(inner.declarations)
-        names = "base", "offset", "dummy", "index", "mask", "value"
+        names = ["base", "offset", "dummy", "index", "mask", *columns]
         params = ", ".join(f"{ty} %{n}" for ty, n in zip(types, names, strict=True))
         head = f"define internal fastcc void @{name}({params}) nounwind {{"
         b.helpers[name] = "\n".join([head, *inner.lines, "  ret void", "}"])
-    values = copies.base, copies.offset, copies.dummy, index, b.wide(mask), value
-    passed = ", ".join(f"{ty} {v}" for ty, v in zip(types, values, strict=True))
+    args = [copies.base, copies.offset, copies.dummy, index, b.wide(mask), *values]
+    passed = ", ".join(f"{ty} {v}" for ty, v in zip(types, args, strict=True))
     b.line(f"call fastcc void @{name}({passed})")
