@@ -74,7 +74,7 @@ class CustomOp:
         raise _missing(self, "backward")
 
     def name(self) -> str:
-        """Return the name by which diagrams show the operation."""
+        """Return the name by which diagrams and errors show the operation."""
         return type(self).__name__
 
     def grad_out(self) -> Any:
@@ -104,7 +104,7 @@ class CustomOp:
     def _current(self, function: str) -> _Run:
         if self._run is None:
             raise DerivativeError(
-                f"{type(self).__name__}.{function}",
+                f"{self.name()}.{function}",
                 "there are no gradients outside of forward() and backward()",
                 "call it in one of these.",
             )
@@ -112,7 +112,7 @@ class CustomOp:
 
 
 def _missing(op: CustomOp, function: str) -> DerivativeError:
-    name = type(op).__name__
+    name = op.name()
     why = "isn't defined" if function == "eval" else "has no derivative in this mode"
     return DerivativeError(
         f"{name}.{function}",
@@ -278,7 +278,7 @@ class _Operation:
             if is_rest and name in arguments[key]:
                 return arguments[key][name]
         raise ArrayTypeError(
-            type(self.op).__name__,
+            self.op.name(),
             f"eval() has no argument {name!r} (it has {', '.join(arguments)})",
             "pass the name of a parameter, or a position among *args.",
         )
@@ -328,7 +328,7 @@ class _Operation:
             "the derivative is to be differentiated itself (as for second ones), and "
             f"how that of the custom operation {name!r} depends on its arguments isn't "
             "known",
-            "compute the operation without 'custom' where second derivatives are "
+            "compute it without 'custom' or 'wrap' where second derivatives are "
             "wanted, or detach its first ones.",
         )
 
@@ -338,7 +338,7 @@ class _Operation:
             return
         mode, wanted = ("forward", "out") if is_forward else ("backward", "in")
         raise DerivativeError(
-            f"{type(op).__name__}.{mode}",
+            f"{op.name()}.{mode}",
             f"it has set no gradient (set_grad_{wanted} wasn't called)",
             f"call self.set_grad_{wanted}, with 0 if there is no dependence.",
         )
