@@ -13,7 +13,7 @@ from typing import Any
 
 from lumijit.base import ArrayBase
 from lumijit.derivatives.custom import CustomOp, custom
-from lumijit.derivatives.gradients import enable_grad
+from lumijit.derivatives.gradients import enable_grad, grad_enabled
 from lumijit.interop.frameworks import Arrays, Function, Jax, Torch, as_tensor
 from lumijit.pytree_walks import whole_map
 from lumijit.runtime.dtypes import FLOAT32
@@ -30,7 +30,8 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[Any], 
     Derivatives pass it in both: reverse mode everywhere; forward mode where the
     framework outside has it for operations of one's own (JAX hasn't). In reverse mode,
     tracked arrays that the function uses besides its arguments get gradients, too. It
-    should be pure, since it may run again for its derivatives.
+    should be pure, since it may run again for its derivatives (in reverse mode through
+    PyTorch, its operations are those of the call).
 
     Args:
         source: the framework outside of the function: "drjit" or "lumijit" for this
@@ -147,32 +148,32 @@ class _Theirs:
         self.framework = framework
         self.name = getattr(function, "__name__", "wrap")
         self.given = _Leaves(whole_map, (args, kwargs), _is_own)
-        self.found: _Leaves | None = None
+        # Of the first call, the only one unless the framework calls it again.
+        self.results: list[_Leaves] = []
+        self.is_tracked = grad_enabled(self.given.found)
         self._function = function
 
     def floats(self, arrays: Arrays) -> Arrays:
         """Return what stands for the arrays of floats in their framework."""
         return [self.framework.given(array) for array in arrays if _is_own_float(array)]
 
-    def results(self, arrays: Arrays, floats: Sequence[Any]) -> _Leaves:
-        """Call the function, with what stands for the floats among the arrays."""
+    def run(self, arrays: Arrays, floats: Sequence[Any]) -> Arrays:
+        """Call the function, with others in place of floats; return its own floats."""
+        framework = self.framework
         rest = iter(floats)
         values = [
-            next(rest) if _is_own_float(array) else self.framework.given(array)
+            next(rest) if _is_own_float(array) else framework.given(array)
             for array in arrays
         ]
         positional, named = self.given.filled(values)
         made = self._function(*positional, **named)
-        return _Leaves(self.framework.tree_map, made, self.framework.is_array)
+        found = _Leaves(framework.tree_map, made, framework.is_array)
+        self.results = self.results or [found]
+        return [v for v in found.found if framework.is_float(v)]
 
     def function(self, arrays: Arrays) -> Function:
         """Return the function from floats among the arrays to those of results."""
-
-        def run(*floats: Any) -> Arrays:
-            found = self.results(arrays, floats).found
-            return [v for v in found if self.framework.is_float(v)]
-
-        return run
+        return lambda *floats: self.run(arrays, floats)
 
 
 class _Operation(CustomOp):
@@ -180,14 +181,19 @@ class _Operation(CustomOp):
 
     def eval(self, arrays: Arrays, call: _Theirs) -> Arrays:
         self.arrays, self.call = arrays, call
-        framework = call.framework
-        call.found = call.results(arrays, call.floats(arrays))
-        outputs = [v for v in call.found.found if framework.is_float(v)]
-        if framework.reaches_variables(outputs):
-            # These get gradients even if no argument is tracked.
-            variable = require(plain_spec(LLVM, True, FLOAT32), "lumijit.wrap")(0)
-            enable_grad(variable)
-            self.add_input(variable)
+        framework, floats = call.framework, call.floats(arrays)
+        run = call.function(arrays)
+        if not call.is_tracked:
+            outputs = run(*floats)
+            call.is_tracked = framework.reaches_variables(outputs)
+            if call.is_tracked:
+                # These get gradients even if no argument is tracked.
+                call.results.clear()
+                variable = require(plain_spec(LLVM, True, FLOAT32), "lumijit.wrap")(0)
+                enable_grad(variable)
+                self.add_input(variable)
+        if call.is_tracked:
+            outputs, self.pull = framework.vjp(run, floats)
         return [as_tensor(framework.contents(output)) for output in outputs]
 
     def forward(self) -> None:
@@ -198,9 +204,8 @@ class _Operation(CustomOp):
         self.set_grad_out([as_tensor(framework.contents(v)) for v in found])
 
     def backward(self) -> None:
-        call, framework = self.call, self.call.framework
-        _, pull = framework.vjp(call.function(self.arrays), call.floats(self.arrays))
-        found = iter(pull([framework.given(grad) for grad in self.grad_out()]))
+        framework = self.call.framework
+        found = iter(self.pull([framework.given(grad) for grad in self.grad_out()]))
         grads = []
         for array in self.arrays:
             grad = next(found) if _is_own_float(array) else None
@@ -215,8 +220,7 @@ class _Operation(CustomOp):
 def _call_theirs(framework: Any, function: Function, args: Any, kwargs: Any) -> Any:
     call = _Theirs(framework, function, args, kwargs)
     rest = iter(custom(_Operation, call.given.found, call))
-    found, call.found = call.found, None
-    assert found is not None
+    (found,) = call.results
     return found.filled(
         [
             next(rest) if framework.is_float(v) else as_tensor(framework.contents(v))

@@ -78,14 +78,19 @@ class Torch:
 
     def vjp(self, run: Function, inputs: Arrays) -> tuple[Arrays, Function]:
         """Return results of its function, and what pulls gradients back."""
-        with self.module.enable_grad():
-            variables = [value.detach().requires_grad_() for value in inputs]
+        with self.module.inference_mode(False), self.module.enable_grad():
+            variables = [
+                (v.clone() if v.is_inference() else v.detach()).requires_grad_()
+                for v in inputs
+            ]
             outputs = run(*variables)
 
         def pull(grads: Arrays) -> Arrays:
             pairs = [p for p in zip(outputs, grads, strict=True) if p[0].requires_grad]
             if not pairs:
                 return [None] * len(inputs)
+            for variable in variables:
+                variable.grad = None
             # Other variables that the function uses, such as weights, get theirs.
             self.module.autograd.backward(
                 [output for output, _ in pairs],
@@ -175,8 +180,13 @@ class Jax:
 
     def vjp(self, run: Function, inputs: Arrays) -> tuple[Arrays, Function]:
         """Return results of its function, and what pulls gradients back."""
-        outputs, pull = self.module.vjp(lambda *values: run(*values), *inputs)
-        return outputs, lambda grads: list(pull(list(grads)))
+
+        def pull(grads: Arrays) -> Arrays:
+            # (Many results are never differentiated, and running again is exact.)
+            _, pulled = self.module.vjp(lambda *values: run(*values), *inputs)
+            return list(pulled(list(grads)))
+
+        return run(*inputs), pull
 
     def jvp(self, run: Function, inputs: Arrays, tangents: Arrays) -> Arrays:
         """Return the derivatives of results along tangents."""

@@ -205,6 +205,35 @@ def test_theirs_gives_gradients_to_its_weights() -> None:
         assert not dr.grad_enabled(function(TensorXf([[1.0, 2.0]])))
 
 
+@pytest.mark.parametrize("scope", ["no_grad", "inference_mode"])
+def test_where_theirs_tracks_nothing(scope) -> None:
+    """Our variables are tracked, which the scope doesn't concern."""
+    torch = pytest.importorskip("torch")
+    x = Float(1)
+    dr.enable_grad(x)
+    with getattr(torch, scope)():
+        y = dr.wrap("drjit", "torch")(torch.sin)(x)
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad, np.cos(1), 1e-6)
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_gradients_are_of_the_numbers_that_were_drawn(is_tracked) -> None:
+    torch = pytest.importorskip("torch")
+    weight = torch.ones(64, requires_grad=True)
+    function = dr.wrap("drjit", "torch")(
+        lambda x: torch.nn.functional.dropout(x * weight)
+    )
+    x = Float(np.ones(64, np.float32))
+    dr.set_grad_enabled(x, is_tracked)
+    y = function(x)
+    for k in (1, 2):
+        dr.backward(y, flags=dr.ADFlag.ClearVertices)
+        np.testing.assert_array_equal(weight.grad, k * y.numpy())
+    if is_tracked:
+        np.testing.assert_array_equal(x.grad, 2 * y.numpy())
+
+
 def test_first_derivatives_of_theirs_while_others_are_tracked(other) -> None:
     """The second ones are an error, which names the function."""
     xp, name = other
