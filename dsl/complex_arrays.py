@@ -104,7 +104,7 @@ def _arguments(value: Any) -> tuple[Any, ...]:
     if is_real(value):
         return value, 0
     if initialize.offers_array(value) and not isinstance(value, ArrayBase):
-        data = np.asarray(value)
+        data = initialize.contents(value)
         if data.ndim < 2:
             return np.real(data), np.imag(data)
     return (value,)

@@ -197,6 +197,11 @@ def convert(data: Any, dtype: DType) -> Any:
         return data.astype(dtype.numpy)
 
 
+def contents(value: Any) -> Any:
+    """Return what a foreign object offers as a NumPy array, without its derivatives."""
+    return np.asarray(value.detach() if hasattr(value, "detach") else value)
+
+
 def host_array(value: Any, construct: str) -> Any:
     """Return a NumPy array for anything that offers one; the kind must be numeric."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -205,7 +210,7 @@ def host_array(value: Any, construct: str) -> Any:
             "entries of the NumPy array are masked: they have no value",
             "fill them first, for example with array.filled(0).",
         )
-    data = np.asarray(value)
+    data = contents(value)
     if data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
         raise ArrayTypeError(
             construct,

@@ -19,8 +19,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from lumijit import initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.runtime.dtypes import (
@@ -174,7 +172,7 @@ def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
         for item in value:
             _look_at(item, seen, construct, depth + 1)
     elif initialize.offers_array(value):
-        data = np.asarray(value)
+        data = initialize.contents(value)
         if data.dtype.kind == "c":
             _join_complex(seen, construct)
             data = data.real

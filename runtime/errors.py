@@ -124,10 +124,17 @@ def is_internal(filename: str) -> bool:
     return filename.startswith(_PACKAGE_DIRS)
 
 
+# Packages that call functions of ours for derivatives of their own (`interop`).
+_CALLERS = frozenset({"torch", "jax"})
+
+
 def user_frame() -> FrameType | None:
-    """Return the innermost frame that is not part of this package."""
+    """Return the innermost frame that is not part of this package, or of a caller."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_internal(frame.f_code.co_filename):
+    while frame is not None and (
+        is_internal(frame.f_code.co_filename)
+        or str(frame.f_globals.get("__name__")).partition(".")[0] in _CALLERS
+    ):
         frame = frame.f_back
     return frame
 

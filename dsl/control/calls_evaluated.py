@@ -1,7 +1,8 @@
 """Evaluated calls: each function gets the arrays of the elements that select it.
 
-One that accesses local buffers from outside, which belong to all elements, runs for
-all of them, under the mask of those that select it.
+One that accesses local buffers from outside, which belong to all elements, or that uses
+the entries of an argument by index and by element, runs for all of them, under the mask
+of those that select it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lumijit.control.state import is_array
 from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import BOOL, UINT32
+from lumijit.runtime.errors import SizeError
 
 # Up to so many functions, each looks for its elements; for more, they are sorted.
 SEARCHED = 8
@@ -128,8 +130,9 @@ def _subset(
     # Arrays that the callable indexes: it gets all of their entries.
     tables: set[int] = set()
     mask = trace.literal(BOOL, is_active and chosen.size > 0, chosen.size)
+    needs_all = False
     while True:
-        if _has_misleading_sizes(call, callee, chosen.size):
+        if needs_all or _has_misleading_sizes(call, callee, chosen.size):
             value = _masked(call, callee, chosen)
             break
         values, compressed = _entries(call, chosen, tables)
@@ -140,9 +143,15 @@ def _subset(
             if id(used.node) not in compressed:
                 raise
             tables.add(compressed[id(used.node)])
+            # All entries would pass for what one element computes.
+            needs_all = chosen.size == 1
         except local.NeedsAllLanes:
-            value = _masked(call, callee, chosen)
-            break
+            needs_all = True
+        except SizeError:
+            if not tables:
+                raise
+            # One of them is used element by element, too.
+            needs_all = True
     is_whole = chosen.size == call.lanes
     leaves = call.results.match(callee, value)
     for entry, leaf in zip(call.results.entries, leaves, strict=True):

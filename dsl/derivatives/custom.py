@@ -74,7 +74,7 @@ class CustomOp:
         raise _missing(self, "backward")
 
     def name(self) -> str:
-        """Return the name by which diagrams show the operation."""
+        """Return the name by which diagrams and errors show the operation."""
         return type(self).__name__
 
     def grad_out(self) -> Any:
@@ -104,7 +104,7 @@ class CustomOp:
     def _current(self, function: str) -> _Run:
         if self._run is None:
             raise DerivativeError(
-                f"{type(self).__name__}.{function}",
+                f"{self.name()}.{function}",
                 "there are no gradients outside of forward() and backward()",
                 "call it in one of these.",
             )
@@ -112,7 +112,7 @@ class CustomOp:
 
 
 def _missing(op: CustomOp, function: str) -> DerivativeError:
-    name = type(op).__name__
+    name = op.name()
     why = "isn't defined" if function == "eval" else "has no derivative in this mode"
     return DerivativeError(
         f"{name}.{function}",
@@ -241,20 +241,26 @@ class _Operation:
         self._kept = [KeptArray(leaf) for leaf in flat_leaves(own)]
         self._reached = [KeptArray(leaf) for leaf in of_the_region(op, self._kept)]
         self._arrays = found
-        nodes = derive.attach(
-            self,
-            [leaf._node for leaf in found],
-            [known.node for known in (*self._kept, *self._reached)],
-            [leaf._node for leaf in outputs],
-        )
-        # The results proper are other objects, as users may change theirs.
-        self.nodes = dict(zip(self.outputs, nodes, strict=True))
-        for leaf in flat_leaves(extra):
-            leaf._become(self.nodes[id(leaf)])
 
     def results(self) -> Any:
-        """Return what the user gets."""
-        return with_nodes(self.result, self.nodes)
+        """Return what the user gets.
+
+        An operation holds none of these nodes, as they hold it.
+        """
+        extra = self.op._implicit[1]
+        outputs = list(flat_leaves([self.result, extra]))
+        nodes = derive.attach(
+            self,
+            [leaf._node for leaf in self._arrays],
+            [known.node for known in (*self._kept, *self._reached)],
+            [leaf._node for leaf in outputs],
+            self._second_order,
+        )
+        made = {id(leaf): node for leaf, node in zip(outputs, nodes, strict=True)}
+        for leaf in flat_leaves(extra):
+            leaf._become(made[id(leaf)])
+        # The results proper are other objects, as users may change theirs.
+        return with_nodes(self.result, made)
 
     def argument(self, name: str | int) -> Any:
         """Return an argument by name, or one of `*args` by position."""
@@ -272,7 +278,7 @@ class _Operation:
             if is_rest and name in arguments[key]:
                 return arguments[key][name]
         raise ArrayTypeError(
-            type(self.op).__name__,
+            self.op.name(),
             f"eval() has no argument {name!r} (it has {', '.join(arguments)})",
             "pass the name of a parameter, or a position among *args.",
         )
@@ -288,7 +294,6 @@ class _Operation:
     def _run(
         self, grads: dict[int, Node], kept: Sequence[Node], is_forward: bool
     ) -> dict[int, Node]:
-        self._check_first_order()
         op, variables = self._with_kept(kept, grads)
         reached = zip(self._reached, kept[len(self._kept) :], strict=True)
         run = op._run = _Run(self, grads, is_forward)
@@ -313,18 +318,18 @@ class _Operation:
             self._check_set(op, is_forward)
         return run.after
 
-    def _check_first_order(self) -> None:
-        """Refuse to be differentiated twice: what `eval` has kept isn't tracked."""
-        if vertices.selected() is vertices.NOTHING:
-            return
-        name = type(self.op).__name__
-        raise DerivativeError(
+    def _second_order(self) -> DerivativeError:
+        """Word the error for being differentiated twice: what `eval` keeps isn't
+        tracked.
+        """
+        name = self.op.name()
+        return DerivativeError(
             name,
-            f"derivatives of derivatives are tracked (as for second ones), and how "
-            f"those of the custom operation {name!r} depend on its arguments isn't "
+            "the derivative is to be differentiated itself (as for second ones), and "
+            f"how that of the custom operation {name!r} depends on its arguments isn't "
             "known",
-            "compute the operation without 'custom' where second derivatives are "
-            "wanted.",
+            "compute it without 'custom' or 'wrap' where second derivatives are "
+            "wanted, or detach its first ones.",
         )
 
     def _check_set(self, op: CustomOp, is_forward: bool) -> None:
@@ -333,7 +338,7 @@ class _Operation:
             return
         mode, wanted = ("forward", "out") if is_forward else ("backward", "in")
         raise DerivativeError(
-            f"{type(op).__name__}.{mode}",
+            f"{op.name()}.{mode}",
             f"it has set no gradient (set_grad_{wanted} wasn't called)",
             f"call self.set_grad_{wanted}, with 0 if there is no dependence.",
         )

@@ -20,6 +20,7 @@ from lumijit.derivatives.gradients import (
     detach,
     enable_grad,
     grad,
+    grad_enabled,
     mapped,
     tracked_leaves,
 )
@@ -45,8 +46,6 @@ class Call:
     ) -> None:
         check_callable(construct, "the function", function)
         self._start = vertices.next_serial()
-        # Else nobody could ask for derivatives of derivatives.
-        self._is_tracked = bool(vertices.variables)
         self.variables = mapped(tuple(primals), _linked)
         with resume_grad():
             enable_grad(self.variables)
@@ -93,11 +92,15 @@ class Call:
     def _pass(self, is_forward: bool, source: Any, seeds: Any, target: Any) -> Any:
         own = (self.variables, self.outputs)
         starts, ends = (_vertices(values) for values in own)
+        # Else nobody could ask for derivatives of derivatives.
+        is_tracked = grad_enabled(seeds) or traversal.depend_on_earlier(
+            ends, self._start
+        )
         with resume_grad(*own):
             # The function may have run traversals itself.
             clear_grad(*own)
             accumulate(source, seeds, _same)
-            traversal.traverse_between(starts, ends, is_forward, self._is_tracked)
+            traversal.traverse_between(starts, ends, is_forward, is_tracked)
             found = grad(target)
             clear_grad(*own)
         return self.outward(found)

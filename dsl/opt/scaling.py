@@ -98,7 +98,7 @@ class GradScaler:
         """Multiply a loss by the scale, in single precision at least.
 
         Args:
-            value: array or PyTree.
+            value: array, number or PyTree.
 
         Returns:
             The product.
@@ -113,6 +113,8 @@ class GradScaler:
         return tree_map(self._scaled, value)
 
     def _scaled(self, value: Any) -> Any:
+        if isinstance(value, float):
+            return value * self._scale
         if not isinstance(value, ArrayBase) or not value._spec.dtype.is_float:
             return value
         cls = type(value)
@@ -128,7 +130,7 @@ class GradScaler:
         """Divide gradients by the scale, in single precision at least (as `step`).
 
         Args:
-            value: array or PyTree.
+            value: array, number or PyTree.
 
         Returns:
             The quotient.
@@ -140,6 +142,8 @@ class GradScaler:
         return tree_map(self._unscaled, value) if self._is_enabled else value
 
     def _unscaled(self, value: Any) -> Any:
+        if isinstance(value, float):
+            return value / self._scale
         if not isinstance(value, ArrayBase) or not value._spec.dtype.is_float:
             return value
         if value._spec.dtype.bits < 32:

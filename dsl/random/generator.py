@@ -312,7 +312,9 @@ def _check_interval(construct: str, low: Any, high: Any, is_closed: bool) -> Non
         return
     if not (low <= high if is_closed else low < high):
         raise ArrayValueError(
-            construct, f"there is nothing from {low!r} to {high!r}", "exchange them."
+            construct,
+            f"there is nothing from {low!r} to {high!r}",
+            "pass a smaller number first.",
         )
 
 

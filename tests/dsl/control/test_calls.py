@@ -28,6 +28,7 @@ from lumijit.llvm import (
     UInt,
     UInt64,
 )
+from lumijit.runtime.errors import SizeError
 
 MODES = ["symbolic", "evaluated"]
 THIS = re.escape(__file__)
@@ -351,3 +352,35 @@ def test_objects_among_the_arguments_stay_as_they_are(mode: str) -> None:
     assert list(source.count) == [0]
     found = lj.switch(UInt(0, 1, 0, 1), [look, look], source, x, mode=mode)
     assert list(found) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("chosen", [[0, 1, 0, 1], [0, 0, 1, 0], [1, 1, 1, 1]])
+def test_arguments_that_are_indexed_and_used_by_element(
+    mode: str, chosen: list[int]
+) -> None:
+    Float = lj.llvm.ad.Float
+
+    def used_twice(x: Any, w: Any) -> Any:
+        return x * w + lj.gather(Float, w, UInt(1))
+
+    x, w = Float(1, 2, 3, 4), Float(10, 20, 30, 40)
+    lj.enable_grad(x, w)
+    functions = [lambda x, w: x, used_twice]
+    result = lj.switch(UInt(chosen), functions, x, w, mode=mode)
+    is_used, a, b = np.array(chosen, bool), np.arange(1, 5), np.arange(10, 50, 10)
+    np.testing.assert_array_equal(result, np.where(is_used, a * b + 20, a))
+    lj.backward(result)
+    np.testing.assert_array_equal(x.grad, np.where(is_used, b, 1))
+    np.testing.assert_array_equal(
+        w.grad, np.where(is_used, a, 0) + [0, sum(chosen), 0, 0]
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sizes_that_fit_nowhere_beside_indexed_arguments(mode: str) -> None:
+    def wrong(w: Any) -> Any:
+        return w + lj.gather(Float, w, UInt(1)) + Float(1, 2, 3)
+
+    with pytest.raises(SizeError, match="incompatible sizes"):
+        lj.switch(UInt(0, 1, 0, 1), [lambda w: w, wrong], Float(1, 2, 3, 4), mode=mode)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.compiler.ir import vertices
 from lumijit.llvm.ad import Array2f, UInt
 from lumijit.llvm.ad import Float64 as Float
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError, SizeError
@@ -305,21 +307,82 @@ def test_mistakes() -> None:
         Product().grad_out()
 
 
-def test_second_derivatives_are_an_error() -> None:
-    class Cube(dr.CustomOp):
-        def eval(self, x: Any) -> Any:
-            self.x = x
-            return x * x * x
+class Cube(dr.CustomOp):
+    def eval(self, x: Any) -> Any:
+        self.x = x
+        return x * x * x
 
-        def forward(self) -> None:
-            self.set_grad_out(3 * self.x * self.x * self.grad_in("x"))
+    def forward(self) -> None:
+        self.set_grad_out(3 * self.x * self.x * self.grad_in("x"))
 
-        def backward(self) -> None:
-            self.set_grad_in("x", 3 * self.x * self.x * self.grad_out())
+    def backward(self) -> None:
+        self.set_grad_in("x", 3 * self.x * self.x * self.grad_out())
+
+
+def cube(x: Any) -> Any:
+    return dr.custom(Cube, x)
+
+
+def cubes(mode: str) -> list[Any]:
+    """Functions whose values are cubes, in control flow."""
+
+    def loop(x: Any) -> Any:
+        state = (UInt(0), x, x)
+        body = lambda i, x, _: (i + 1, x, cube(x))  # noqa: E731
+        return dr.while_loop(state, lambda i, *_: i < 2, body, mode=mode)[2]
+
+    return [
+        loop,
+        lambda x: dr.if_stmt((x,), x > 0, cube, lambda x: x, mode=mode),
+        lambda x: dr.switch(UInt(0, 0), [cube, cube], x, mode=mode),
+    ]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [cube, *cubes("symbolic"), *cubes("evaluated")],
+)
+def test_second_derivatives_are_an_error(function: Any) -> None:
+    """First ones aren't, whatever is tracked."""
+
+    def value(x: Any) -> Any:
+        return dr.sum(function(x))
+
+    def by_pulling(x: Any) -> Any:
+        return dr.value_and_grad(value)(x)[1]
+
+    def by_pushing(x: Any) -> Any:
+        return dr.jvp(value, (x,), (Float(1, 1),))[1]
 
     x = Float(1, 2)
-    with pytest.raises(DerivativeError, match="derivatives of derivatives are tracked"):
-        dr.hvp(lambda v: dr.sum(dr.custom(Cube, v)), (x,), (x,))
+    dr.enable_grad(x)
+    for first, expected in ((by_pulling, [3, 12]), (by_pushing, [15])):
+        assert list(first(Float(1, 2))) == expected
+        found = first(x)
+        assert list(found) == expected
+        for second in (
+            lambda found=found: dr.backward(found),
+            lambda first=first: dr.value_and_grad(first)(Float(1, 2)),
+            lambda first=first: dr.jvp(first, (Float(1, 2),), (1,)),
+        ):
+            with pytest.raises(
+                DerivativeError, match="how that of the custom operation 'Cube'"
+            ):
+                second()
+
+
+def test_operations_and_their_results_are_let_go_together() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        before = set(vertices.variables)
+        x = Float(3)
+        dr.enable_grad(x)
+        y = cube(x)
+        del x, y
+        assert set(vertices.variables) <= before
+    finally:
+        gc.enable()
 
 
 def test_gradients_of_other_sizes() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.llvm.ad import Array3f, Float, TensorXf, UInt
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, DerivativeError
 
 NAMES = ["torch", "jax"]
 
@@ -118,8 +118,176 @@ def test_ours_in_jax() -> None:
     x = jax.numpy.array([2.0, 3.0, 0.5])
     np.testing.assert_allclose(loss(x), 2 + 18 + 3 * 0.125, 1e-6)
     np.testing.assert_allclose(jax.grad(loss)(x), [1, 12, 2.25], 1e-6)
-    with pytest.raises(ArrayValueError, match="while JAX traces"):
-        jax.jit(loss)(x)
+    for tracing in (jax.jit, jax.vmap):
+        with pytest.raises(ArrayValueError, match=r"test_wrap.*while JAX traces"):
+            tracing(loss)(x[:, None])
+
+
+def ours_in(name):
+    """What differentiates a function of sums with weights 1, ... in a framework."""
+    module = pytest.importorskip(name)
+    if name == "jax":
+        return module.numpy.array, module.grad
+
+    def grad(function):
+        def gradient(x):
+            x = x if x.requires_grad else x.requires_grad_()
+            return module.autograd.grad(function(x), x, create_graph=True)[0]
+
+        return gradient
+
+    return module.tensor, grad
+
+
+def summed(function):
+    return lambda x: function(x).sum()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_higher_derivatives_of_ours(name) -> None:
+    array, grad = ours_in(name)
+
+    @dr.wrap(name, "drjit")
+    def function(x):
+        x = x.array
+        return Array3f(x, x * x, dr.sin(x)), dr.sum(x * x * x)
+
+    def loss(x):
+        parts, total = function(x)
+        return parts.sum() + total.sum()
+
+    x = np.array([0.5, 2], np.float32)
+    for k, expected in enumerate(
+        [
+            1 + 2 * x + np.cos(x) + 3 * x * x,
+            2 - np.sin(x) + 6 * x,
+            -np.cos(x) + 6,
+        ]
+    ):
+        derivative = loss
+        for _ in range(k):
+            derivative = summed(grad(derivative))
+        found = grad(derivative)(array(x))
+        found = found.detach() if name == "torch" else found
+        np.testing.assert_allclose(found, expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ours_gives_gradients_to_what_it_uses_besides(name) -> None:
+    array, grad = ours_in(name)
+    p = Float(2)
+    dr.enable_grad(p)
+    function = dr.wrap(name, "drjit")(lambda x: x * x * p)
+    x = np.array([1, 3], np.float32)
+    found = grad(summed(function))(array(x))
+    found = found.detach() if name == "torch" else found
+    np.testing.assert_allclose(found, 4 * x)
+    assert p.grad == 10
+    dr.clear_grad(p)
+    grad(summed(grad(summed(function))))(array(x))
+    assert p.grad == 10 + 2 * 4
+
+
+def test_theirs_gives_gradients_to_its_weights() -> None:
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(2, 1)
+    function = dr.wrap("drjit", "torch")(lambda x: layer(x))
+    for is_tracked in (True, False):
+        x = TensorXf([[1.0, 2.0]])
+        dr.set_grad_enabled(x, is_tracked)
+        dr.backward(function(x))
+        np.testing.assert_allclose(layer.weight.grad, [[1, 2]])
+        np.testing.assert_allclose(layer.bias.grad, [1])
+        expected = layer.weight.detach() if is_tracked else [[0, 0]]
+        np.testing.assert_allclose(x.grad, expected)
+        layer.zero_grad()
+    with torch.no_grad():
+        assert not dr.grad_enabled(function(TensorXf([[1.0, 2.0]])))
+
+
+@pytest.mark.parametrize("scope", ["no_grad", "inference_mode"])
+def test_where_theirs_tracks_nothing(scope) -> None:
+    """Our variables are tracked, which the scope doesn't concern."""
+    torch = pytest.importorskip("torch")
+    x = Float(1)
+    dr.enable_grad(x)
+    with getattr(torch, scope)():
+        y = dr.wrap("drjit", "torch")(torch.sin)(x)
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad, np.cos(1), 1e-6)
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_gradients_are_of_the_numbers_that_were_drawn(is_tracked) -> None:
+    torch = pytest.importorskip("torch")
+    weight = torch.ones(64, requires_grad=True)
+    function = dr.wrap("drjit", "torch")(
+        lambda x: torch.nn.functional.dropout(x * weight)
+    )
+    x = Float(np.ones(64, np.float32))
+    dr.set_grad_enabled(x, is_tracked)
+    y = function(x)
+    for k in (1, 2):
+        dr.backward(y, flags=dr.ADFlag.ClearVertices)
+        np.testing.assert_array_equal(weight.grad, k * y.numpy())
+    if is_tracked:
+        np.testing.assert_array_equal(x.grad, 2 * y.numpy())
+
+
+def test_first_derivatives_of_theirs_while_others_are_tracked(other) -> None:
+    """The second ones are an error, which names the function."""
+    xp, name = other
+    unrelated = Float(1)
+    dr.enable_grad(unrelated)
+
+    @dr.wrap("drjit", name)
+    def sine(x):
+        return xp.sin(x)
+
+    def function(x):
+        return dr.sum(sine(x) * x)
+
+    for _ in range(2):
+        value, gradient = dr.value_and_grad(function)(Float(1))
+        np.testing.assert_allclose(value, np.sin(1), 1e-6)
+        np.testing.assert_allclose(gradient, np.sin(1) + np.cos(1), 1e-6)
+    outer = dr.wrap(name, "drjit")(function)
+    array, grad = ours_in(name)
+    found = grad(summed(outer))(array([1.0]))
+    found = found.detach() if name == "torch" else found
+    np.testing.assert_allclose(found, np.sin([1]) + np.cos([1]), 1e-6)
+    with pytest.raises(DerivativeError, match=r"test_wrap.*: sine: .*'wrap'"):
+        dr.hvp(function, (Float(1),), (Float(1),))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types_that_ours_lacks(name) -> None:
+    module = pytest.importorskip(name)
+    array = module.ones(2, dtype=module.bfloat16) if name == "torch" else None
+    if array is None:
+        array = module.numpy.ones(2, module.numpy.bfloat16)
+    with pytest.raises(ArrayTypeError, match=r"test_wrap.*no arrays of type .*bfloat"):
+        dr.wrap(name, "drjit")(lambda x: x)(array)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_in_derivatives_name_the_line(name) -> None:
+    class Nothing(dr.CustomOp):
+        def eval(self, x):
+            return x + 1
+
+    array, grad = ours_in(name)
+    function = dr.wrap(name, "drjit")(lambda x: dr.custom(Nothing, x))
+    with pytest.raises(DerivativeError, match=r"test_wrap.*Nothing.backward"):
+        grad(summed(function))(array([1.0]))
+
+
+def test_tracked_tensors_are_read() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor([1.0, 2.0], requires_grad=True)
+    assert list(Float(tensor)) == [1, 2]
+    assert list(Float(1, 2) + tensor) == [2, 4]
+    assert list(TensorXf(tensor)) == [1, 2]
 
 
 @pytest.mark.parametrize(

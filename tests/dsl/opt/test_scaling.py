@@ -25,6 +25,17 @@ def test_small_gradients_of_half_precision_survive():
     assert opt.state_dict()["x/0/velocity"] == 0
 
 
+def test_numbers_are_scaled_as_arrays_are():
+    scaler = dr.opt.GradScaler()
+    assert scaler.scale({"loss": 1.0, "name": "x", "x": Float(2)}) == {
+        "loss": 65536,
+        "name": "x",
+        "x": 2 * 65536,
+    }
+    assert scaler.scale(0.5) == 0.5 * 65536
+    assert scaler.unscale(65536.0) == 1
+
+
 def test_the_result_is_that_without_a_scale():
     plain, scaled = (dr.opt.Adam(lr=0.1, params={"x": Float(1, 2)}) for _ in "ab")
     scaler = dr.opt.GradScaler(init_scale=2.0**10, growth_interval=3)
