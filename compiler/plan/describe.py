@@ -281,7 +281,7 @@ def _targets(
             return written.get(effect.deps[0].deps[0])
     elif op not in REGIONS or effect.attr.is_consumed or effect.attr.is_returning:
         return None
-    elif not _has_sources(effect):
+    if not _has_sources(effect):
         return None
     found = []
     for k in range(*operands(effect).targets.indices(len(effect.deps))):
@@ -302,7 +302,4 @@ def _targets(
 
 def _has_sources(node: Node) -> bool:
     """Tell whether the arrays that a node reads by index lie in memory."""
-    for dep in source_deps(node):
-        if dep.op is not EVALUATED:
-            return False
-    return True
+    return all([dep.op is EVALUATED for dep in source_deps(node)])
