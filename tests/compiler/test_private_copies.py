@@ -282,9 +282,7 @@ ROWS = [[0, 1], [1, 0], [0, 1, 2], [2, 1, 0], [3, 2, 1, 0], [5, 4, 3, 2, 1, 0]]
 @pytest.mark.parametrize("name", ["vectors", "masks", "host"])
 @pytest.mark.parametrize("cls", [Float, Float64, Float16, Int, UInt64])
 @pytest.mark.parametrize("steps", [*ROWS, [0, 2], [0, 3, 1], [7, 8]])
-def test_neighbours_are_updated_together(
-    name: str, cls: Any, steps: list[int]
-) -> None:
+def test_neighbours_are_updated_together(name: str, cls: Any, steps: list[int]) -> None:
     count, rng = 1000, np.random.default_rng(0)
     at = rng.integers(0, 50, count).astype(np.uint32) * 3
     at[:200] = 6
