@@ -114,6 +114,21 @@ def test_two_registers_of_the_widest_numbers(
     assert width([result], MASKS) == wide
 
 
+@pytest.mark.parametrize(
+    ("dtype", "count", "lanes"),
+    [(FLOAT32, 9, 32), (FLOAT32, 24, 16), (FLOAT64, 4, 32), (FLOAT64, 12, 16)],
+)
+def test_one_register_where_much_is_live(dtype: DType, count: int, lanes: int) -> None:
+    results = values(count, dtype)
+    for _ in range(3):
+        results = turned(results[0], *results)
+    assert width(list(results), MASKS) == lanes
+    assert width(list(results), VECTORS) == 16
+    places = emit1(ar.NEG, array(np.arange(SIZE), UINT32))
+    read = gather(array(np.arange(50), dtype), places, trace.make_true(SIZE))
+    assert width([*results, read], MASKS) == 32
+
+
 @pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, UINT16, UINT8])
 def test_packets_end_within_the_padding(dtype: DType) -> None:
     """What is the same in all lanes is stored as a packet, too."""

@@ -161,7 +161,8 @@ class Access:
         beside, apart, done = (b.label(s) for s in ("beside", "apart", "updated"))
         b.branch_if(b.any_lane(is_apart), apart, beside)
         b.block(beside)
-        call_update(b, op, copies, first, mask, values)
+        is_called = len({id(found) for found in self._rows.values()}) > WRITTEN_OUT
+        (call_update if is_called else update)(b, op, copies, first, mask, values)
         b.branch(done)
         b.block(apart)
         for index, value in zip((first, *others), values, strict=True):

@@ -1,13 +1,13 @@
-"""What an innermost loop asks of the processor: registers, operations, waiting.
+"""What code asks of the processor: registers; and a loop, operations and waiting.
 
-Estimates from the nodes of one turn, in registers of `lanes_f32` lanes: a double takes
-two, a mask none (it is short-lived, or in a mask register). Uniform values take none.
-`width` draws the conclusions.
+Estimates from the nodes, of a loop those of one turn, in registers of `lanes_f32`
+lanes: a double takes two, a mask none (it is short-lived, or in a mask register).
+Uniform values take none. `width` draws the conclusions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lumijit.compiler.ir.local_types import is_local
@@ -58,7 +58,11 @@ def shape(node: Node, demand: Demand, uniform: Collection[Node]) -> Shape:
     accesses = sum(n.op in READS for n in vectors)
     kept = demand.finals(node)
     results = [a for k, a in enumerate(loop.args) if a in uniform and k in kept]
-    live = _live(loop, vectors, [a for a in state if a not in uniform], uniform)
+    inside = {*nodes, *loop.args}
+    used = {d for n in vectors for d in n.deps if d not in inside and d not in uniform}
+    captured = [d for d in used if d.op is not LITERAL and not is_local(d)]
+    varying = [a for a in state if a not in uniform]
+    live = live_registers(vectors, loop.body.outputs, varying, captured)
     return Shape(live + sum(map(_weight, results)), cost, chain, accesses)
 
 
@@ -98,18 +102,25 @@ def _latency(node: Node) -> int:
     return node.op.cost * (FLOAT_LATENCY if is_float else 1)
 
 
-def _live(
-    loop: Region, nodes: list[Node], state: list[Node], uniform: Collection[Node]
+def live_registers(
+    nodes: Sequence[Node],
+    outputs: Iterable[Node] = (),
+    state: Sequence[Node] = (),
+    captured: Sequence[Node] = (),
 ) -> float:
-    """Return the most registers in use at once, if nodes are computed in order."""
+    """Return the most registers in use at once, if nodes are computed in order.
+
+    Args:
+        nodes: what is computed.
+        outputs: what is still needed in the end.
+        state: what is there at first, until it is used last.
+        captured: what is there all the time.
+    """
     last: dict[Node, int] = {}
     for k, node in enumerate(nodes):
         last.update(dict.fromkeys(node.deps, k))
-    for out in loop.body.outputs:
+    for out in outputs:
         last[out] = len(nodes)
-    inside = {*nodes, *loop.args}
-    used = {d for n in nodes for d in n.deps if d not in inside and d not in uniform}
-    captured = [d for d in used if d.op is not LITERAL and not is_local(d)]
     count = most = sum(_registers(n.type) for n in (*captured, *state))
     ends: dict[int, list[Node]] = {}
     for node in (*state, *nodes):

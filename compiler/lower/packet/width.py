@@ -17,18 +17,26 @@ from lumijit.compiler.ir.ops.structural import (
     GATHER,
     LITERAL,
     LOOP,
+    READS,
     REGIONS,
 )
 from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, wanted_nodes
 from lumijit.compiler.lower.packet.late import Late
-from lumijit.compiler.lower.packet.shape import Shape, is_innermost, shape
+from lumijit.compiler.lower.packet.shape import (
+    Shape,
+    is_innermost,
+    live_registers,
+    shape,
+)
 from lumijit.compiler.plan.program import Program
 from lumijit.runtime.dtypes import BOOL, FLOAT16
 
 MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
+# How much may be live for two registers a value if there are 32.
+_MOST_LIVE = 20
 # Loops that cost more than this would double the time of the build.
 LEAN_COST = 64
 
@@ -62,7 +70,9 @@ def choose_width(
     if not loops:
         if any(n.op is CALL for n in program.nodes):
             return lanes
-        return lanes * 8 // _widest(program, demand, uniform, late, target)
+        widest = _widest(program, demand, uniform, late, target)
+        registers = _registers_a_word(program, demand, uniform, late, target)
+        return lanes * registers * 4 // widest
     if _is_mostly_outside(loops, count, demand):
         return lanes
     inner = [loop for loop in loops if is_innermost(loop, demand)]
@@ -114,13 +124,40 @@ def _rows(program: Program, demand: Demand) -> int:
     return sum(entries > 2 for entries in rows.values())
 
 
+def _registers_a_word(
+    program: Program,
+    demand: Demand,
+    uniform: Collection[Node],
+    late: Late,
+    target: TargetInfo,
+) -> int:
+    """Return how many registers a value of 32 bits takes at best outside of loops.
+
+    Two, unless so much is live that registers are spilled. Code that waits for memory
+    anyway doesn't mind, and with AVX2, broadcasting numbers costs more than spilling
+    (measured, see docs/decisions.md).
+    """
+    if not target.has_avx512:
+        return 2
+    nodes = [
+        n
+        for n in program.nodes
+        if n in demand.wanted
+        and n.op is not LITERAL
+        and n not in late.nodes
+        and n not in uniform
+    ]
+    is_waiting = any(n.op in READS for n in nodes)
+    return 2 if is_waiting or live_registers(nodes) <= _MOST_LIVE else 1
+
+
 def _registers_a_value(turn: Shape, target: TargetInfo) -> int:
     """Return how many registers a value of 32 bits takes at best in a loop.
 
     Limits of what is live were measured on 25 loops with 16 registers, and follow two
     measurements with 32. While results are waited for, spilled registers cost less.
     """
-    lean, most = (10, 20) if target.has_avx512 else (6, 10)
+    lean, most = (10, _MOST_LIVE) if target.has_avx512 else (6, 10)
     if turn.cost > LEAN_COST or turn.accesses:
         lean = 0
     for count, limit in ((4, lean), (2, most)):
