@@ -119,11 +119,13 @@ def test_two_registers_of_the_widest_numbers(
     [(FLOAT32, 9, 32), (FLOAT32, 24, 16), (FLOAT64, 4, 32), (FLOAT64, 12, 16)],
 )
 def test_one_register_where_much_is_live(dtype: DType, count: int, lanes: int) -> None:
-    results = values(count, dtype)
-    for _ in range(3):
-        results = turned(results[0], *results)
-    assert width(list(results), MASKS) == lanes
-    assert width(list(results), VECTORS) == 16
+    halves = halved(trace.make_true(1), *values(count, dtype))
+    total = halves[0]
+    for half in halves[1:]:
+        total = emit2(ar.ADD, total, half)
+    results = [emit2(ar.MUL, half, total) for half in halves]
+    assert width(results, MASKS) == lanes
+    assert width(results, VECTORS) == 16
     places = emit1(ar.NEG, array(np.arange(SIZE), UINT32))
     read = gather(array(np.arange(50), dtype), places, trace.make_true(SIZE))
     assert width([*results, read], MASKS) == 32
