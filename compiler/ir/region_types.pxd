@@ -30,3 +30,9 @@ cdef class Region:
 cdef object _structure(object op, tuple args, object blocks, tuple deps)
 
 cpdef object attr_key(Node node)
+
+@cython.locals(
+    count=Py_ssize_t, operand=Node, node=Node, inner=Node, block=Block, stack=list,
+    seen=set,
+)
+cpdef Py_ssize_t references_inside(Node region, Py_ssize_t position) except -1

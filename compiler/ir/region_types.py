@@ -207,6 +207,23 @@ def _structure(op: Op, args: Nodes, blocks: Sequence[Block], deps: Nodes) -> Any
     return tuple(rows)
 
 
+def references_inside(region: Node, position: int) -> int:
+    """Count how often the code of a region, or of none, refers to an operand."""
+    count, operand = 0, region.deps[position]
+    # (Bodies of calls may share nodes.)
+    stack, seen = [region], {region}
+    while stack:
+        node = stack.pop()
+        if node.op in REGIONS:
+            for block in node.attr.blocks:
+                for inner in block.nodes:
+                    if inner not in seen:
+                        seen.add(inner)
+                        count += inner.deps.count(operand)
+                        stack.append(inner)
+    return count
+
+
 def weight(node: Node) -> int:
     """Return how many operations a node stands for."""
     if node.op not in REGIONS:

@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import attr_key, weight
+from lumijit.compiler.ir.region_types import attr_key, references_inside, weight
 from lumijit.compiler.ir.roles import is_effect, operands, read_deps, source_deps
 from lumijit.compiler.plan.program import (
     STREAMING_FROM,
@@ -288,7 +288,8 @@ def _targets(
         if effect.deps[k].op not in _SOURCES:
             return None
         if shared is None:
-            is_shared = getrefcount(effect.deps[k]) > BASE_REFERENCES
+            count = BASE_REFERENCES + references_inside(effect, k)
+            is_shared = getrefcount(effect.deps[k]) > count
         else:
             is_shared = id(effect.deps[k]) in shared
         for other in targets:

@@ -32,7 +32,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import weight
+from lumijit.compiler.ir.region_types import references_inside, weight
 from lumijit.compiler.ir.roles import (
     is_effect,
     is_returning,
@@ -170,7 +170,8 @@ class _Planner:
         node.deps = deps = tuple(own)
         del own
         for k in range(*targets.indices(len(deps))):
-            if sys.getrefcount(deps[k]) > _BASE_REFERENCES:
+            count = _BASE_REFERENCES + references_inside(node, k)
+            if sys.getrefcount(deps[k]) > count:
                 self.plan.shared_targets.add(id(deps[k]))
 
     def _place(self, node: Node) -> None:

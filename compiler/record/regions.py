@@ -257,6 +257,7 @@ def forget(inner: Scope) -> None:
     inner.writes = {}
     inner.locals = {}
     inner.reads = {}
+    inner.claimed = {}
 
 
 def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
