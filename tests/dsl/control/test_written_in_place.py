@@ -1,4 +1,4 @@
-"""Writes inside of constructs go to the array itself, or to a copy if others hold it."""
+"""Writes inside of constructs go to the array itself, or a copy if others hold it."""
 
 from __future__ import annotations
 
