@@ -302,8 +302,7 @@ def test_operands_that_are_values_are_refused(f: Any, message: str) -> None:
 
 
 def test_truth_of_operands_counts_in_tests() -> None:
-    @dr.syntax
-    def function(x: Any, items: list[int]) -> Any:
+    def plain(x: Any, items: list[int]) -> Any:
         if x > 1 and items:
             x += 10
         while (x < 8 and items) or False:
@@ -313,8 +312,9 @@ def test_truth_of_operands_counts_in_tests() -> None:
         found = [k for k in items if Bool(True) and k]
         return x, not (x > 10 and items), found
 
+    function = dr.syntax(plain)
     for items in ([], [1, 2]):
-        expected = [function.__wrapped__(float(v), items) for v in (1, 2, 4)]
+        expected = [plain(float(v), items) for v in (1, 2, 4)]
         x, mask, found = function(Float(1, 2, 4), items)
         assert list(x) == [row[0] for row in expected]
         assert list(Bool(mask)) in ([row[1] for row in expected], [mask])
