@@ -218,8 +218,9 @@ class ArrayBase:
             "only flat masks of one entry convert to a Python bool "
             f"(got an array of shape {self.shape})",
             "reduce it first with lumijit.any or lumijit.all, use lumijit.select, or "
-            "@lumijit.syntax with a flat mask or that of a tensor; in place of "
-            "'x in (a, b)', write (x == a) | (x == b).",
+            "@lumijit.syntax with a flat mask or that of a tensor (also right above a "
+            "def inside of another); in place of 'x in (a, b)', write (x == a) | (x == "
+            "b).",
         )
 
     def __repr__(self) -> str:

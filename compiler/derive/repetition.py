@@ -171,8 +171,8 @@ def arguments_of(
 def _needs_write() -> DerivativeError:
     return DerivativeError(
         "derivative of a region",
-        "it needs what a write returned inside (lumijit.scatter_inc or scatter_exch), "
-        "which can't be had a second time",
+        "it needs what an array held that is written to inside, or what a write "
+        "returned (lumijit.scatter_inc, scatter_exch), which can't be had again",
         "write outside of what is differentiated, or use evaluated mode "
         "(mode='evaluated').",
     )

@@ -38,11 +38,13 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.vertices import (
     COLLECTED,
+    ELEMENTS,
     RESULT,
     Dependence,
     Vertex,
 )
 from lumijit.compiler.record import local, memory
+from lumijit.compiler.record.writes import write
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import DerivativeError
@@ -166,13 +168,22 @@ def _pull_gather(step: Step, into: dict[int, Adjoint], by: Node) -> None:
         adjoint.scatter(by, _index(step), step.deps[2], step.mode)
 
 
+def _pull_elements(step: Step, into: dict[int, Adjoint], by: Node) -> None:
+    for adjoint in into.values():
+        # What one element adds is no write that others might do, too.
+        total = adjoint.opened()
+        write(total, by, _index(step), step.deps[2], "add", "permute")
+        adjoint.close(total)
+
+
 def _push_gather(step: Step, tangents: dict[int, Node]) -> Node:
     source = trace.resized(tangents[0], step.deps[0].size)
     return memory.entries(source, _index(step), step.deps[2])
 
 
 # Writes. The operands are target, value, index and mask. The target is a stand-in if
-# the rule doesn't read it, so that the write can take place in its memory.
+# the rule doesn't read it, so that the write can take place in its memory. (Whether one
+# of a single entry is meant once for all elements was asked where it was made.)
 
 
 def _pull_scatter(step: Step, into: dict[int, Adjoint], by: Node) -> None:
@@ -185,7 +196,7 @@ def _pull_scatter(step: Step, into: dict[int, Adjoint], by: Node) -> None:
         if step.attr.op == "identity":
             rest = Holder(by)
             zero = literal(0, by)
-            memory.update(rest, zero, index, mask, "identity", "auto")
+            write(rest, zero, index, mask)
             by = rest._node
         into[0].add(ways.share(by, target))
 
@@ -211,7 +222,7 @@ def _push_scatter(step: Step, tangents: dict[int, Node]) -> Node:
     change = ways.share(change, value, index, mask)
     after = Holder(trace.resized(before, step.size))
     how = "identity" if op == "identity" else "add"
-    memory.update(after, change, index, mask, how, step.attr.mode)
+    write(after, change, index, mask, how, step.attr.mode)
     return after._node
 
 
@@ -297,6 +308,7 @@ RULES.update(
     {
         CAST: Rule(_pull_cast, _push_cast),
         GATHER: Rule(_pull_gather, _push_gather),
+        ELEMENTS: Rule(_pull_elements, _push_gather),
         SCATTER: Rule(_pull_scatter, _push_scatter),
         RESULT: Rule(_pull_result, _push_result),
         REPLACED: Rule(_pull_all, _push_all),

@@ -41,6 +41,8 @@ class Dependence:
 RESULT = Dependence("result")
 # A table of values; attr: for each of them, the entries that it is.
 COLLECTED = Dependence("table of instances")
+# The entries that some elements have, each another one.
+ELEMENTS = Dependence("entries of elements")
 # An array that a region wrote to; attr: the id of the array before.
 REGION_WRITE = Dependence("write in a region")
 

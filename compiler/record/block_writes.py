@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import (
     OUTER,
     REGIONS,
@@ -15,7 +15,8 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.ir.region_types import Block
-from lumijit.compiler.ir.roles import is_effect, target_of, written_deps
+from lumijit.compiler.ir.roles import is_effect, target_of, value_deps, written_deps
+from lumijit.runtime.errors import SymbolicError
 
 
 def operation(node: Node) -> str:
@@ -24,6 +25,21 @@ def operation(node: Node) -> str:
         found: str = node.attr.op
         return found
     return "add" if node.op is SCATTER_ERROR else node.op.name
+
+
+def check_unread(construct: str, blocks: Iterable[Block]) -> None:
+    """Refuse to compute with the entries of arrays that were written inside."""
+    for block in blocks:
+        read = [dep for node in block.nodes for dep in value_deps(node)]
+        for node in (*read, *block.outputs):
+            if node.op is WRITTEN and node.scope is not ROOT:
+                raise SymbolicError(
+                    construct,
+                    f"an array of {node.size} entries is written to by index inside "
+                    "and then computed with, which would need its evaluation",
+                    "compute with it after the construct, use lumijit.alloc_local, or "
+                    "evaluated mode (mode='evaluated').",
+                )
 
 
 def writes_to(

@@ -31,6 +31,7 @@ from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, writes
 from lumijit.compiler.record.block_writes import (
     all_writes_to,
+    check_unread,
     operation,
     tracked_writes,
 )
@@ -151,6 +152,8 @@ def _finish(
     label: str,
 ) -> Node:
     """Make the region node in the current scope and publish its writes."""
+    if any([inner.writes for inner in scopes]):
+        check_unread(label, blocks)
     heads_ids = {id(head) for head in heads}
     values = [*heads]
     values += [n for k, n in captures.values.items() if k not in heads_ids]

@@ -259,7 +259,8 @@ class Merge:
                 "the two branches return different structures ("
                 f"{len(mine)} and {len(other)} leaves; they differ in "
                 f"{differences(yes, no)}){_nothing(yes, no)}",
-                "let both branches return the same PyTree.",
+                "let both branches return the same PyTree: make keys and items before "
+                "the branch, or before the loop around it.",
             )
         self.joined.append(Joined(holder, yes, yes.same_nested(no)))
         self.yes += mine

@@ -15,10 +15,10 @@ import numpy as np
 
 from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import local_types, trace, vertices
-from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.effects import reduction, wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, LT
-from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
+from lumijit.compiler.ir.ops.structural import GATHER, LITERAL, SCATTER, WRITTEN
 from lumijit.compiler.ir.roles import target_of
 from lumijit.compiler.launch.evaluate import data, evaluate, from_numpy
 from lumijit.compiler.record import local, memory, reductions, writes
@@ -50,8 +50,7 @@ def run(call: Invocation) -> Any:
         if places:
             nodes[entry.name] = _joined(call, entry.zero(), places, found)
         else:
-            size = found[0].size if call.lanes == 1 else call.lanes
-            nodes[entry.name] = trace.resized(entry.zero()._node, size)
+            nodes[entry.name] = _uncalled(call, entry.zero()._node, found[0])
     return call.results.result(nodes, call.lanes)
 
 
@@ -123,6 +122,23 @@ def _joined(
     return found
 
 
+def _uncalled(call: Invocation, zero: Node, found: Node) -> Node:
+    """Return zeros where no element has called, `found` being computed for nobody.
+
+    They are tracked as what elements compute would be: whether there are any is data.
+    """
+    size = found.size if call.lanes == 1 else call.lanes
+    zeros = trace.make_root(LITERAL, zero.type, size, zero.attr)
+    arguments = (leaf._node for leaf in call.values if is_array(leaf))
+    tracked = (node for node in (found, *arguments) if vertices.is_tracked(node))
+    value = next(tracked, None) if zero.type.is_float else None
+    if value is not None:
+        nobody = trace.literal(UINT32, 0), trace.literal(BOOL, False)
+        deps = (zeros, trace.cast_to(value, zero.type), *nobody)
+        vertices.track(zeros, SCATTER, deps, reduction("identity", "auto"))
+    return zeros
+
+
 def _subset(
     call: Invocation, callee: Callee, chosen: Node, is_active: bool = True
 ) -> None:
@@ -191,7 +207,7 @@ def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
         if size not in (1, call.lanes):
             raise call.wrong_result(callee, parts.names[k], size, call.lanes)
         if size == call.lanes > 1:
-            kept[k] = wrap(type(leaf), entries(leaf._node, chosen))
+            kept[k] = wrap(type(leaf), _taken(leaf._node, chosen))
     return parts.together(kept)[0]
 
 
@@ -246,10 +262,19 @@ def _invoke(
 
 def _own(chosen: Node, node: Node) -> Node:
     """Return the entries at some positions as a node that stands for nothing else."""
-    node = entries(node, chosen)
+    node = _taken(node, chosen)
     if node.op is LITERAL:
         return trace.make_root(LITERAL, node.type, node.size, node.attr)
     return trace.copied(node)
+
+
+def _taken(node: Node, chosen: Node) -> Node:
+    """Return the entries that some elements have."""
+    found = entries(node, chosen)
+    vertex = found.vertex
+    if vertex is not None and found is not node and vertex.op is GATHER:
+        vertex.op = vertices.ELEMENTS
+    return found
 
 
 def _effects(found: Iterable[writes.Writes]) -> Iterator[Node]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from lumijit import pytree, traits
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
@@ -26,6 +28,7 @@ from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
+from lumijit.runtime.errors import ArrayTypeError
 from lumijit.syntax import targets
 from lumijit.syntax.bindings import is_tree
 
@@ -81,9 +84,25 @@ def _logical_not(value: Any) -> Any:
     return ~by_lane(value) if traits.is_mask_v(value) else value == 0
 
 
-def _operand(value: Any) -> Any:
-    """Return an operand of `and` or `or`; what is no array counts by its truth."""
-    return by_lane(value) if isinstance(value, ArrayBase) else bool(value)
+def _operand(operator: str, value: Any) -> Any:
+    """Return an operand of `and` or `or` beside a mask; it must say yes or no itself.
+
+    Of others, Python returns the one or the other, which has no type for all elements.
+    """
+    if isinstance(value, ArrayBase):
+        if traits.is_mask_v(value):
+            return by_lane(value)
+        mend = "compare it (x != 0)"
+    elif isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    else:
+        mend = "pass its truth (bool(x))"
+    raise ArrayTypeError(
+        f"operator {operator!r}",
+        f"an operand beside an array has type {type(value).__name__!r} (expected a "
+        "mask or a bool)",
+        f"choose a value by 'a if condition else b', or {mend} for a mask.",
+    )
 
 
 def _keep(container: Any) -> Callable[[], None]:
@@ -150,8 +169,8 @@ targets.runs_plain = _runs_plain
 targets.plain_range = _plain_range
 targets.is_integer_array = _is_integer_array
 targets.is_zero_step = _is_zero_step
-targets.logical_and = lambda a, b: _operand(a) & _operand(b)
-targets.logical_or = lambda a, b: _operand(a) | _operand(b)
+targets.logical_and = lambda a, b: _operand("and", a) & _operand("and", b)
+targets.logical_or = lambda a, b: _operand("or", a) | _operand("or", b)
 targets.logical_not = _logical_not
 targets.select = select
 targets.checks = is_checked

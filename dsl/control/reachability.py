@@ -206,9 +206,8 @@ class Reach:
 
     def add_class(self, cls: type[Any]) -> None:
         """Note the attributes of a user's class, and its methods."""
-        if not (cls.__flags__ & _HEAP_TYPE and is_users(cls.__module__)):
-            return
-        if self._known is not None:
+        is_own = cls.__flags__ & _HEAP_TYPE and is_users(cls.__module__)
+        if self._known is not None or not is_own:
             return
         for base in cls.__bases__:
             self._visit(base, None, "")
@@ -227,11 +226,15 @@ class Reach:
     def add_function(self, function: FunctionType) -> None:
         """Note the variables of others that a function uses, and what it calls."""
         code, namespace = function.__code__, function.__globals__
+        cells = function.__closure__ or ()
         if is_internal(code.co_filename):
+            # What it calls for a user (as what `value_and_grad` returns does).
+            for held in [Variable(cell, None, "").held("") for cell in cells]:
+                if callable(held):
+                    self._visit(held, None, "")
             return
         self.functions.append(function)
         facts = facts_of(code)
-        cells = function.__closure__ or ()
         for name, cell in zip(code.co_freevars, cells, strict=True):
             self._add_variable(name, cell, facts)
         is_followed = self._known is None and id(code) not in self.seen
@@ -320,13 +323,11 @@ def _look_at_nested(reach: Reach, value: Any, parent: Any, label: str) -> None:
     reach.add(Components(value, parent, label))
 
 
-def _look_at_function(reach: Reach, value: Any, parent: Any, label: str) -> None:
-    del parent, label
+def _look_at_function(reach: Reach, value: Any, *_: Any) -> None:
     reach.add_function(value)
 
 
-def _look_at_class(reach: Reach, value: Any, parent: Any, label: str) -> None:
-    del parent, label
+def _look_at_class(reach: Reach, value: Any, *_: Any) -> None:
     reach.add_class(value)
 
 

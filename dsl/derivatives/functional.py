@@ -8,14 +8,15 @@ variable depends on it: derivatives can be nested, and differentiated like any v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from lumijit.base import ArrayBase
-from lumijit.compiler.derive import traversal
+from lumijit.compiler.derive import cleared, traversal
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.derivatives.giving import accumulate, clear_grad
+from lumijit.derivatives.giving import accumulate
 from lumijit.derivatives.gradients import (
     detach,
     enable_grad,
@@ -98,17 +99,27 @@ class Call:
         )
         with resume_grad(*own):
             # The function may have run traversals itself.
-            clear_grad(*own)
+            _clear(starts, ends)
             accumulate(source, seeds, _same)
             traversal.traverse_between(starts, ends, is_forward, is_tracked)
             found = grad(target)
-            clear_grad(*own)
+            _clear(starts, ends)
         return self.outward(found)
 
 
 def _vertices(value: Any) -> list[Vertex]:
     found = (leaf._node.vertex for leaf in tracked_leaves(value))
     return [vertex for vertex in found if vertex is not None]
+
+
+def _clear(*own: list[Vertex]) -> None:
+    """Take the gradients of vertices that nobody else has, of all elements.
+
+    In evaluated control flow, those of elements that take no part would come back.
+    """
+    for vertex in chain(*own):
+        vertex.grad = None
+        cleared.note_given(vertex)
 
 
 def _linked(node: Node) -> Node:

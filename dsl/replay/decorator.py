@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar, overload
 
 from lumijit.replay.recorded_function import Kernel
@@ -63,7 +63,8 @@ def kernel(
     recorded anew; once several sizes have been, another one when it comes again.
 
     Args:
-        f: a function or method. A lambda isn't vectorized as `syntax` would.
+        f: a function or method. Lambdas, and what other decorators made of functions
+            (`functools.wraps`), aren't vectorized as `syntax` would.
         static: names of arguments whose numbers belong to the recording.
         graph_breaks: whether the function may read arrays. Entries that it reads (as in
             `x[0] > 1`) are read by a replay, too, which goes on if Python decides as it
@@ -100,6 +101,14 @@ def kernel(
             warn_after=warn_after,
             enabled=enabled,
         )
+    options = static, graph_breaks, limit, warn_after, enabled
+    if isinstance(f, MethodType):
+        return MethodType(_kernel_of(f.__func__, *options), f.__self__)
+    return _kernel_of(f, *options)
+
+
+def _kernel_of(f: Any, *options: Any) -> Kernel[..., Any]:
+    """Make a kernel of a function."""
     if not isinstance(f, FunctionType) or f.__code__.co_flags & _SUSPENDED:
         is_function = isinstance(f, FunctionType)
         kind = "generator or coroutine" if is_function else type(f).__name__
@@ -108,9 +117,10 @@ def kernel(
             f"it decorates an object of type {kind!r}",
             "put @kernel right above the 'def' of an ordinary function or method.",
         )
-    # Expressions have nothing that `syntax` could find again in the source.
-    body = f if f.__name__ == "<lambda>" else syntax(f)
-    return Kernel(body, static, graph_breaks, limit, warn_after, enabled)
+    # Expressions have nothing that `syntax` could find again in the source, and what
+    # wraps a function has the source of another.
+    is_plain = f.__name__ == "<lambda>" or hasattr(f, "__wrapped__")
+    return Kernel(f if is_plain else syntax(f), *options)
 
 
 def freeze(

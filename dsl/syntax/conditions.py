@@ -59,6 +59,11 @@ class Conditions:
         return targets.logical_not(value) if targets.is_array(value) else not value
 
     @staticmethod
+    def truth(value: Any) -> Any:
+        """Return an operand of which only the truth counts: arrays, and bools."""
+        return value if targets.is_array(value) else bool(value)
+
+    @staticmethod
     def needs_right(left: Any, is_and: bool) -> bool:
         """Tell whether `and` or `or` evaluates its right operand."""
         return targets.is_array(left) or bool(left) == is_and

@@ -14,7 +14,7 @@ import gast
 from lumijit.syntax import build
 from lumijit.syntax.hint_reader import HintReader, Hints
 from lumijit.syntax.names import Effects, effects_of, handed_on
-from lumijit.syntax.truth import is_plain_test
+from lumijit.syntax.truth import is_plain_test, note_truth_counts
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
 
@@ -324,9 +324,11 @@ class TreeBuilder:
         """Build the node of one statement."""
         if isinstance(stmt, gast.If):
             test, hints = self.hints.split(stmt.test, loop=False)
+            note_truth_counts(test)
             return If(stmt, test, self.block(stmt.body), self.block(stmt.orelse), hints)
         if isinstance(stmt, gast.While):
             test, hints = self.hints.split(stmt.test, loop=True)
+            note_truth_counts(test)
             return While(
                 stmt, test, self.block(stmt.body), self.block(stmt.orelse), hints
             )

@@ -15,7 +15,14 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.names import OPAQUE, effects_of, header_of, own_parts
-from lumijit.syntax.truth import false_test, is_known, is_plain_test, truth_test
+from lumijit.syntax.truth import (
+    false_test,
+    is_known,
+    is_plain_test,
+    note_truth_counts,
+    truth_counts,
+    truth_test,
+)
 
 #: Operands up to this many nodes are copied instead of passed through a call.
 _COPY_LIMIT = 24
@@ -76,6 +83,10 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             return build.located(handler(node), node)
         return self._copy(node)
 
+    def _visit_test(self, node: Any) -> Any:
+        note_truth_counts(node)
+        return self.visit(node)
+
     def _definition(self, node: Any) -> Any:
         """Copy a function or class, rewriting what is evaluated where it stands."""
         fresh = build.duplicate(node)
@@ -118,6 +129,8 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             if self._is_conditional(node.values[position]):
                 return self._combine_apart(node, is_and, position)
         values = [self.visit(value) for value in node.values]
+        if truth_counts(node):
+            values[1:] = [build.call("truth", value) for value in values[1:]]
         return self._combine(is_and, values)
 
     def _is_conditional(self, value: Any) -> bool:
@@ -151,7 +164,10 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         """Make the operation on some of the operands of `node`."""
         if len(values) == 1:
             return values[0]
-        return build.located(gast.BoolOp(node.op, values), node)
+        joined = build.located(gast.BoolOp(node.op, values), node)
+        if truth_counts(node):
+            note_truth_counts(joined)
+        return joined
 
     def _combine(self, is_and: bool, values: list[Any]) -> Any:
         result = values[0]
@@ -193,7 +209,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     def _rewrite_UnaryOp(self, node: Any) -> Any:
         if not isinstance(node.op, gast.Not) or is_plain_test(node.operand):
             return self._copy(node)
-        operand = self.visit(node.operand)
+        operand = self._visit_test(node.operand)
         temp = self.context.new_name("t")
         return build.choice(
             self._is_plain(temp, operand),
@@ -250,7 +266,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     def _rewrite_IfExp(self, node: Any) -> Any:
         if is_plain_test(node.test):
             return self._copy(node)
-        test = self.visit(node.test)
+        test = self._visit_test(node.test)
         temp = self.context.new_name("t")
         vectorized = self._vectorized_choice(node, temp)
         plain_false = build.choice(
@@ -316,7 +332,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         if is_plain_test(node.test):
             return self._copy(node)
         temp = self.context.new_name("t")
-        test = truth_test(temp, self.visit(node.test))
+        test = truth_test(temp, self._visit_test(node.test))
         is_array = gast.UnaryOp(op=gast.Not(), operand=false_test(temp))
         is_on = build.call("checks", build.name(temp))
         is_off = gast.UnaryOp(op=gast.Not(), operand=is_on)
@@ -363,7 +379,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             fresh = gast.comprehension(
                 target=build.duplicate(generator.target),
                 iter=iterable,
-                ifs=[self.visit(condition) for condition in generator.ifs],
+                ifs=[self._visit_test(condition) for condition in generator.ifs],
                 is_async=generator.is_async,
             )
             generators.append(fresh)

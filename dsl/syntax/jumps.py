@@ -31,6 +31,7 @@ from lumijit.syntax.control_tree import (
 )
 from lumijit.syntax.invented import RESULT, RETURNED
 from lumijit.syntax.names import effects_of, handed_on
+from lumijit.syntax.truth import note_truth_counts
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,7 @@ class JumpRemover:
             go_on = _none_of(pieces.exits, node.stmt)
             test = go_on if is_true(test) else build.both(go_on, test)
             build.located(test, node.test)
+            note_truth_counts(test)
         loop = While(node.stmt, test, body, [], node.hints, carrier)
         loop.forever = is_true(node.test)
         loop.break_flag = flags.break_flag

@@ -32,6 +32,19 @@ def is_plain_test(node: Any) -> bool:
     return False
 
 
+def note_truth_counts(test: Any) -> None:
+    """Note on each `and` and `or` of a test that only the truth of operands counts."""
+    if isinstance(test, gast.BoolOp):
+        test.is_test = True
+        for value in test.values:
+            note_truth_counts(value)
+
+
+def truth_counts(node: Any) -> bool:
+    """Tell whether only the truth of the operands of `and` or `or` counts."""
+    return getattr(node, "is_test", False)
+
+
 def truth_test(temp: str, value: Any, mode: Any = None) -> Any:
     """Make the test that is entered if `value` is plain and true.
 

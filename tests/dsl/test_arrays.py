@@ -376,7 +376,7 @@ def test_bool_conversion():
     assert not llvm.Bool(False)
     assert dr.all(llvm.Float(1, 2) > 0)
     for value in (llvm.Bool(True, False), llvm.Float(1), llvm.Array3b(True)):
-        with pytest.raises(ArrayTypeError, match="only flat masks of one entry"):
+        with pytest.raises(ArrayTypeError, match=r"flat masks .* def inside of an"):
             bool(value)
     with pytest.raises(ArrayTypeError, match=r"Fix: .*'x in \(a, b\)'"):
         assert llvm.Int(1, 2) in (1, 5)

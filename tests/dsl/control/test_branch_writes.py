@@ -113,3 +113,56 @@ def test_nested_loops_that_write_to_zeros(mode: str) -> None:
     x = UInt32(0, 1, 2, 3)
     lj.while_loop((UInt32(0), x), lambda i, x: i < 3, outer, mode=mode)
     assert list(total) == [0, 3, 6, 9]
+
+
+def added(buffer: Any, x: Any) -> Any:
+    lj.scatter_add(buffer, x * x, UInt32(0, 1))
+    return buffer
+
+
+@lj.syntax
+def loop_that_makes_buffers(x: Any) -> Any:
+    i = UInt32(0, 0)
+    while i < 2:
+        x = added(lj.zeros(Float, 2), x) * 0.5
+        i += 1
+    return x
+
+
+@lj.syntax
+def loop_of_buffers(x: Any) -> Any:
+    i = UInt32(0, 0)
+    while i < 2:
+        x = added(lj.zeros(Float, 2), x)
+        i += 1
+    return x
+
+
+@lj.syntax
+def loop_over_a_buffer(x: Any) -> Any:
+    buffer, i = Float(0, 0), UInt32(0, 0)
+    while i < 2:
+        x = added(buffer, x) * 0.5
+        i += 1
+    return x
+
+
+@lj.syntax
+def branch(x: Any) -> Any:
+    if x > 0:
+        x = added(lj.zeros(Float, 2), x) * 0.5
+    return x
+
+
+@pytest.mark.parametrize(
+    "f", [loop_that_makes_buffers, loop_of_buffers, loop_over_a_buffer, branch]
+)
+def test_what_was_written_inside_is_computed_with(f: Any) -> None:
+    message = "(while_loop|if_stmt): an array of 2 entries is written to by index ins"
+    with pytest.raises(SymbolicError, match=message):
+        f(Float(1, 2))
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, False),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, False),
+    ):
+        f(Float(1, 2))

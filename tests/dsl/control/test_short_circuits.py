@@ -9,6 +9,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.llvm import PCG32, Bool, Float, UInt
+from lumijit.runtime.errors import ArrayTypeError
 
 SIZE = 40
 MODES = ("symbolic", "evaluated")
@@ -253,3 +254,78 @@ def test_variables_that_inner_functions_change(f: Any, mode: str) -> None:
         for zero in (0, UInt(0)):
             found = UInt(dr.syntax(f)(dr.arange(UInt, 9), zero))
             assert found.numpy().tolist() == [f(k, 0) for k in range(9)]
+
+
+def a_number(x: Any) -> Any:
+    return x > 1 and 5
+
+
+def a_float(x: Any) -> Any:
+    return x > 1 or 7.5
+
+
+def chosen(x: Any) -> Any:
+    return (x > 1 and 5) or 7
+
+
+def nothing(x: Any) -> Any:
+    return x > 1 or None
+
+
+def an_array(x: Any) -> Any:
+    return x > 1 and x * 2
+
+
+def bits(x: Any) -> Any:
+    return UInt(x) or UInt(x) + 1
+
+
+def a_test(x: Any) -> Any:
+    return 1 if x > 1 and x else 2
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (a_number, "'and': .* has type 'int' .*'a if condition else b', or pass"),
+        (a_float, "'or': .* has type 'float'"),
+        (chosen, "'and': .* has type 'int'"),
+        (nothing, "'or': .* has type 'NoneType'"),
+        (an_array, r"'and': .* has type 'Float' .* or compare it \(x != 0\)"),
+        (bits, "'or': .* has type 'UInt'"),
+        (a_test, "'and': .* has type 'Float'"),
+    ],
+)
+def test_operands_that_are_values_are_refused(f: Any, message: str) -> None:
+    with pytest.raises(ArrayTypeError, match=f"in {f.__name__}: operator {message}"):
+        dr.syntax(f)(Float(1, 2, 0.25))
+
+
+def test_truth_of_operands_counts_in_tests() -> None:
+    def plain(x: Any, items: list[int]) -> Any:
+        if x > 1 and items:
+            x += 10
+        while (x < 8 and items) or False:
+            x *= 2
+        x += 0.5 if (x > 9 or items) and len(items) else 0
+        assert x > 0 or items
+        found = [k for k in items if Bool(True) and k]
+        return x, not (x > 10 and items), found
+
+    function = dr.syntax(plain)
+    for items in ([], [1, 2]):
+        expected = [plain(float(v), items) for v in (1, 2, 4)]
+        x, mask, found = function(Float(1, 2, 4), items)
+        assert list(x) == [row[0] for row in expected]
+        assert list(Bool(mask)) in ([row[1] for row in expected], [mask])
+        assert found == items
+
+
+@pytest.mark.parametrize("value", [True, np.bool_(True), Bool(True), Bool(1, 1, 1)])
+def test_operands_that_are_masks_or_bools(value: Any) -> None:
+    @dr.syntax
+    def function(x: Any) -> Any:
+        return x > 1 and value, value and x > 1, x > 1 or not value
+
+    for mask in function(Float(1, 2, 0.25)):
+        assert list(mask) == [False, True, False]

@@ -267,3 +267,64 @@ def test_gradients_on_the_way_stay_if_a_derivative_fails() -> None:
     with pytest.raises(ValueError):
         dr.value_and_grad(f)(Float(1, 2))
     assert list(kept[0].grad) == [5, 5]
+
+
+def _slope(x: Any) -> Any:
+    return dr.value_and_grad(lambda z: z * z)(x)[1]
+
+
+DERIVATIVES = {
+    "value": (lambda x: dr.value_and_grad(lambda z: z * z)(x)[0], lambda x: 2 * x),
+    "gradient": (_slope, lambda x: 2),
+    "pulled": (lambda x: dr.vjp(lambda z: z * z * z, x)[1](x)[0], lambda x: 9 * x * x),
+    "pushed": (
+        lambda x: dr.jvp(lambda z: z * z * z, (x,), (x,))[1],
+        lambda x: 9 * x * x,
+    ),
+    "second": (
+        lambda x: dr.hvp(lambda z: z * z * z, (x,), (x,))[0],
+        lambda x: 12 * x,
+    ),
+    "nested": (
+        lambda x: dr.value_and_grad(lambda z: z * _slope(z))(x)[1],
+        lambda x: 4,
+    ),
+}
+
+
+@dr.syntax
+def _branch(function: Any, x: Any, mode: str) -> Any:
+    if dr.hint(x > 1, mode=mode):
+        x = function(x)
+    return x
+
+
+@dr.syntax
+def _loop(function: Any, x: Any, mode: str, compress: bool = False) -> Any:
+    i = UInt32(0, 1, 1)
+    while dr.hint(i < 1, mode=mode, compress=compress):
+        x = function(x)
+        i += 1
+    return x
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+@pytest.mark.parametrize(
+    ("run", "given"),
+    [
+        (_branch, ("symbolic",)),
+        (_branch, ("evaluated",)),
+        (_loop, ("symbolic",)),
+        (_loop, ("evaluated",)),
+        (_loop, ("evaluated", True)),
+    ],
+)
+def test_derivatives_in_control_flow_have_derivatives(
+    name: str, run: Any, given: tuple[Any, ...]
+) -> None:
+    """Elements that take no part get nothing of what was computed for the others."""
+    function, derivative = DERIVATIVES[name]
+    x = Float64(3, 1, 0.5)
+    dr.enable_grad(x)
+    dr.backward(run(function, x, *given))
+    assert dr.allclose(x.grad, [derivative(3), 1, 1])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.llvm.ad import Bool, UInt
 from lumijit.llvm.ad import Float64 as Float
-from lumijit.llvm.ad import UInt
 from lumijit.runtime.errors import DerivativeError
 
 
@@ -530,3 +531,59 @@ def test_gradients_are_given_to_elements_that_take_part(give) -> None:
     dr.clear_grad(x)
     turns(x, UInt(0, 1, 2, 3))
     np.testing.assert_array_equal(x.grad, [0, -12, 36, -72])
+
+
+@pytest.mark.parametrize("index", [[0, 0, 1], [1, 0, 1], [0, 1, 2]])
+@pytest.mark.parametrize("is_forward", [False, True])
+def test_functions_that_one_element_calls(index: list[int], is_forward: bool) -> None:
+    """What one element has isn't a write of one entry that all elements share."""
+
+    @dr.syntax
+    def differentiate(x, index):
+        found, i = Float(0, 0, 0), UInt(0)
+        while i < 1:
+            q = dr.detach(x)
+            dr.enable_grad(q)
+            value = dr.switch(index, [lambda q: q * q, dr.sin, lambda q: 3 * q], q)
+            if dr.hint(is_forward, mode="scalar"):
+                dr.forward(q)
+                found = dr.grad(value)
+            else:
+                dr.backward(value)
+                found = dr.grad(q)
+            i += 1
+        return found
+
+    x = np.array([0.5, 1.5, 2])
+    slopes = np.choose(index, [2 * x, np.cos(x), np.full(3, 3.0)])
+    np.testing.assert_allclose(differentiate(Float(x), UInt(index)), slopes)
+
+
+@pytest.mark.parametrize("index", [[0, 1], [7, 9], [0]])
+@pytest.mark.parametrize("first", [lambda x, _: x * x, lambda x, _: Float(2)])
+def test_functions_that_no_element_calls(index: list[int], first: Any) -> None:
+    """What they return is tracked wherever there are elements."""
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    functions = [first, lambda x, _: 2 * x]
+    is_called = Bool(max(index) > 1)
+    number = UInt(index)
+    dr.make_opaque(number, is_called)
+    y = dr.switch(number, functions, x, is_called)
+    dr.backward(y)
+    assert list(x.grad) == [0, 0]
+    assert set(y) == {0}
+
+
+def test_functions_that_no_element_calls_in_a_branch() -> None:
+    @dr.syntax
+    def function(x, weight):
+        if x > 5:
+            found = dr.switch(UInt(0, 1), [lambda x: x * weight, lambda x: x * 2], x)
+            dr.backward(found)
+
+    x, weight = Float(1, 2), Float(3)
+    dr.enable_grad(x, weight)
+    function(x, weight)
+    assert list(x.grad) == [0, 0]
+    assert list(weight.grad) == [0]
