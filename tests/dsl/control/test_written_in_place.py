@@ -34,6 +34,12 @@ def _adding(kind: str, film: Float, idx: UInt, count: UInt) -> Callable[[], obje
     return constructs.get(kind, lambda: dr.while_loop(start, lambda i: i < count, turn))
 
 
+def _address(array: Float) -> int:
+    buffer = array._node.buffer
+    assert buffer is not None
+    return buffer.address
+
+
 @pytest.mark.parametrize("is_planned", [False, True])
 @pytest.mark.parametrize("kind", ["loop", "nested", "branch", "call"])
 def test_regions_write_in_place_unless_others_hold_the_array(
@@ -45,13 +51,13 @@ def test_regions_write_in_place_unless_others_hold_the_array(
     dr.eval(film)
     run = _adding(kind, film, idx, count)
     for is_held in (False, True):
-        before, address = film.numpy().copy(), film._node.buffer.address
+        before, address = film.numpy().copy(), _address(film)
         held = Float(film) if is_held else None
         run()
         # What is read by index has to be in memory first.
         others = [dr.gather(Float, Float(idx) * 2, idx)] if is_planned else []
         dr.eval(film, others)
-        assert (film._node.buffer.address == address) is not is_held
+        assert (_address(film) == address) is not is_held
         assert np.all(film.numpy() >= before)
         assert film.numpy().sum() > before.sum()
         if held is not None:
