@@ -151,9 +151,8 @@ def describe(
         shared: the ids of targets that others refer to, too; found out unless given.
 
     Returns:
-        None if they are no single kernel as they stand: if versions are read, what
-        regions find where they write, something must be in memory first, or sizes
-        differ.
+        None if they are no single kernel as they stand: if versions are read, or what
+        regions find where they write, sizes differ, or something must be there first.
     """
     size = (outputs or effects)[0].size
     for output in outputs:
@@ -199,9 +198,8 @@ def describe(
                 key.append((op, attr))
             reached += node.deps
         else:
-            if node.size != size or node not in effects:
-                return None
-            found = _targets(node, targets, written, shared)
+            fits = node.size == size and node in effects
+            found = _targets(node, targets, written, shared) if fits else None
             if found is None:
                 return None
             written[node] = found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
     OUTER,
     REGIONS,
@@ -27,8 +27,12 @@ def operation(node: Node) -> str:
     return "add" if node.op is SCATTER_ERROR else node.op.name
 
 
-def check_unread(construct: str, blocks: Iterable[Block]) -> None:
+def check_unread(
+    construct: str, blocks: Iterable[Block], scopes: Iterable[Scope]
+) -> None:
     """Refuse to compute with the entries of arrays that were written inside."""
+    if not any([inner.writes for inner in scopes]):
+        return
     for block in blocks:
         read = [dep for node in block.nodes for dep in value_deps(node)]
         for node in (*read, *block.outputs):

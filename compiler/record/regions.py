@@ -152,8 +152,7 @@ def _finish(
     label: str,
 ) -> Node:
     """Make the region node in the current scope and publish its writes."""
-    if any([inner.writes for inner in scopes]):
-        check_unread(label, blocks)
+    check_unread(label, blocks, scopes)
     heads_ids = {id(head) for head in heads}
     values = [*heads]
     values += [n for k, n in captures.values.items() if k not in heads_ids]
