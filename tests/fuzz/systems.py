@@ -1,7 +1,7 @@
 """Evaluates expressions here and in the peer, and compares results.
 
-`python -m tests.fuzz.systems FILE FIRST` evaluates a file's expressions from some on
-with the system that is installed there.
+`python -m tests.fuzz.systems SYSTEM FILE FIRST` evaluates a file's expressions from
+some on with a system, `lumijit` or `drjit`.
 """
 
 from __future__ import annotations
@@ -57,12 +57,9 @@ def scope(dr: Any, namespace: str) -> dict[str, Any]:
     return found | {"nan": math.nan, "inf": math.inf, "operator": operator}
 
 
-def evaluate(path: str, first: int) -> Iterator[Any]:
-    """Evaluate a file's expressions from some on with the system installed here."""
-    try:
-        import lumijit as dr
-    except ImportError:
-        import drjit as dr  # type: ignore[import-not-found, no-redef]
+def evaluate(system: str, path: str, first: int) -> Iterator[Any]:
+    """Evaluate a file's expressions from some on with a system."""
+    dr = importlib.import_module(system)
     importlib.import_module(f"{dr.__name__}.nn")
     asked = json.loads(Path(path).read_text())[first:]
     scopes = {name: scope(dr, name) for name, _ in asked}
@@ -73,14 +70,15 @@ def evaluate(path: str, first: int) -> Iterator[Any]:
             yield [REFUSED, type(error).__name__]
 
 
-def evaluated_by(python: str, asked: Sequence[Asked]) -> list[Any]:
+def evaluated_by(python: str, system: str, asked: Sequence[Asked]) -> list[Any]:
     """Have another Python evaluate expressions; some end its process."""
     found: list[Any] = []
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asked, file)
         file.flush()
         while len(found) < len(asked):
-            command = [python, "-m", "tests.fuzz.systems", file.name, str(len(found))]
+            command = [python, "-m", "tests.fuzz.systems", system, file.name]
+            command.append(str(len(found)))
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             found += map(json.loads, run.stdout.splitlines())
             if len(found) < len(asked):
@@ -91,9 +89,8 @@ def evaluated_by(python: str, asked: Sequence[Asked]) -> list[Any]:
 def both(peer_python: str, asked: Sequence[Asked]) -> tuple[list[Any], list[Any]]:
     """Evaluate expressions here and in the peer."""
     with ThreadPoolExecutor() as pool:
-        ours, theirs = pool.map(
-            evaluated_by, (sys.executable, peer_python), (asked, asked)
-        )
+        pythons, systems = (sys.executable, peer_python), ("lumijit", "drjit")
+        ours, theirs = pool.map(evaluated_by, pythons, systems, (asked, asked))
     return ours, theirs
 
 
@@ -185,5 +182,5 @@ def _tolerance(cls: str, otherwise: float, floor: float) -> float:
 
 
 if __name__ == "__main__":
-    for result in evaluate(sys.argv[1], int(sys.argv[2])):
+    for result in evaluate(sys.argv[1], sys.argv[2], int(sys.argv[3])):
         print(json.dumps(result), flush=True)
