@@ -198,7 +198,7 @@ def describe(
                 key.append((op, attr))
             reached += node.deps
         else:
-            fits = node.size == size and node in effects
+            fits = node.size == size and (op is SCATTER or node in effects)
             found = _targets(node, targets, written, shared) if fits else None
             if found is None:
                 return None

@@ -221,7 +221,7 @@ class _Planner:
         if target.op is not WRITTEN:
             return self._address(target)
         previous = target.deps[0]
-        if id(target) not in self.plan.shared_targets and may_share_kernel(
+        if id(target) not in self.plan.shared_targets and _may_share_kernel(
             previous, effect
         ):
             return level - 1
@@ -359,7 +359,7 @@ def _used_up() -> SymbolicError:
     )
 
 
-def may_share_kernel(first: Node, second: Node) -> bool:
+def _may_share_kernel(first: Node, second: Node) -> bool:
     """Tell whether two writes to one array may run interleaved in one kernel."""
     if first.size != second.size or first.op is not second.op:
         return False
@@ -386,7 +386,7 @@ def joint_writes(effect: Node) -> list[Node]:
     found = [effect]
     while effect.op is SCATTER and effect.deps[0].op is WRITTEN:
         is_shared = sys.getrefcount(effect.deps[0]) > _BASE_REFERENCES
-        if is_shared or not may_share_kernel(effect.deps[0].deps[0], effect):
+        if is_shared or not _may_share_kernel(effect.deps[0].deps[0], effect):
             break
         effect = effect.deps[0].deps[0]
         found.append(effect)
