@@ -1,6 +1,6 @@
 """What it takes to trace one call of a public function, beside the peer's time.
 
-    python -m tests.benchmarks.operations [--peer PYTHON] [--above RATIO]
+    python -m tests.benchmarks.operations [--peer PYTHON] [--above RATIO] [--only TEXT]
 
 Microseconds, the best of many rounds, nothing evaluated; the expressions with the
 worst ratio come first. `index()`, `number()` and `vector()` are new values each time,
@@ -10,19 +10,14 @@ system runs in a process of its own. `PYTHON` is an interpreter that has the pee
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-ROUND = 200
-MEASURED_S = 0.15
+from tests.benchmarks.beside import compare
+
 EXPRESSIONS = """
 index()
 number()
@@ -143,47 +138,5 @@ def programs(module: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield text, eval(f"lambda: {text}", names)
 
 
-def measure(module: str) -> dict[str, float]:
-    """Measure all expressions in this process; microseconds each."""
-    found = {}
-    for text, call in programs(module):
-        call()
-        best, end = float("inf"), time.perf_counter() + MEASURED_S
-        while time.perf_counter() < end:
-            kept = []
-            start = time.perf_counter()
-            for _ in range(ROUND):
-                kept.append(call())
-            best = min(best, time.perf_counter() - start)
-        found[text] = best / ROUND * 1e6
-    return found
-
-
-def _in_process(python: str, module: str) -> dict[str, float]:
-    command = [python, str(Path(__file__).resolve()), "--measure", module]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", help="an interpreter that has the peer")
-    parser.add_argument("--above", type=float, default=0.0, help="the lowest ratio")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.measure:
-        print(json.dumps(measure(options.measure)))
-        return
-    mine = _in_process(sys.executable, "lumijit")
-    peer = _in_process(options.peer, "drjit") if options.peer else dict(mine)
-    rows = sorted(((mine[text] / peer[text], text) for text in mine), reverse=True)
-    print("| ratio | µs | peer | expression |\n|---|---|---|---|")
-    for ratio, text in rows:
-        if ratio >= options.above:
-            print(f"| {ratio:.1f} | {mine[text]:.2f} | {peer[text]:.2f} | `{text}` |")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    compare(__doc__, __file__, programs, sys.argv[1:], round_of=200)

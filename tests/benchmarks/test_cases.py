@@ -10,7 +10,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.compiler.ir.interpret import interpret
-from tests.benchmarks import operations, table
+from tests.benchmarks import operations, patterns, table
 from tests.benchmarks.declare import Case
 from tests.benchmarks.measure import leaves
 from tests.benchmarks.programs import CASES
@@ -41,3 +41,11 @@ def test_cases_agree_with_the_reference_evaluator(case: Case) -> None:
 def test_operations_are_traced() -> None:
     for text, call in operations.programs("lumijit"):
         assert (call() is None) == text.startswith("dr.scatter"), text
+
+
+def test_patterns_are_evaluated() -> None:
+    for name, call in patterns.programs("lumijit"):
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            call()
+            assert dr.kernel_history(), name

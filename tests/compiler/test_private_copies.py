@@ -267,6 +267,22 @@ def test_turns_of_a_loop_may_meet_where_one_turn_permutes() -> None:
     np.testing.assert_array_equal(kernels_of(write)[1], 5)
 
 
+@pytest.mark.packets("how packets update entries")
+def test_a_permuting_update_of_what_a_loop_computed_is_not_atomic() -> None:
+    i, target = dr.arange(UInt, 50_000), dr.zeros(Float, 50_000)
+    dr.make_opaque(target)
+    first = (UInt(0), Float(i))
+    _, value = dr.while_loop(first, lambda k, x: k < 5, lambda k, x: (k + 1, x + 1))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        dr.scatter_add(target, value, 49_999 - i, mode=dr.ReduceMode.Permute)
+        dr.eval(target)
+        (kernel,) = dr.kernel_history()
+    assert "atomicrmw" not in kernel["ir"]
+    assert "cmpxchg" not in kernel["ir"]
+    np.testing.assert_array_equal(target.numpy(), np.arange(50_004, 4, -1) + 0.0)
+
+
 def added(
     target: Any, steps: Sequence[int], index: UInt, mask: Bool, op: dr.ReduceOp
 ) -> None:

@@ -41,6 +41,7 @@ from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.compiler.plan.program import (
     COPIES,
     Destination,
+    has_loops,
     is_lone,
     target_root,
     writes_by_target,
@@ -129,7 +130,11 @@ class Access:
 
     def _is_lone(self, root: Node) -> bool:
         """Tell whether elements that write to an array surely don't meet there."""
-        return is_lone(self._writes[id(root)], self.low.program.has_loops)
+        return is_lone(self._writes[id(root)], self._is_repeated)
+
+    @cached_property
+    def _is_repeated(self) -> bool:
+        return has_loops(self.low.program.effects)
 
     def _private_updates(self, node: Node, value: str) -> None:
         """Update this thread's copies, with the last of a row all of them."""
