@@ -170,14 +170,14 @@ def environment_key() -> str:
 
 
 @functools.cache
-def _target_machine(opt_level: int) -> Any:
+def _target_machine(opt_level: int, unused: str = "") -> Any:
     llvm = _llvm()
     info = host()
     # The small code model: llvmlite's default for JIT code (large) costs up to
     # 37 % of the run time, as constants are addressed through registers.
     return llvm.Target.from_triple(info.triple).create_target_machine(
         cpu=info.name,
-        features=info.features,
+        features=info.features + unused,
         opt=opt_level,
         reloc="pic",
         codemodel="small",
@@ -266,6 +266,25 @@ def order_sums(module: Any, machine: Any) -> None:
     manager.run(module, builder)
 
 
+# What AVX-512BW is better at: narrow types, masks as numbers (but for tests whether any
+# lane is set), and masks of 64 lanes that eight vectors belong to.
+_NEEDS_BW: Final = re.compile(
+    r" x (?:i8|i16|half)>|<64 x (?:i64|double)>"
+    r"|x i1> %\S+ to i(?:32|64)\n(?! *%\S+ = icmp)"
+)
+
+
+def unused_features(ir: str) -> str:
+    """Return which features of the processor a module is better off without.
+
+    With AVX-512BW, LLVM keeps masks of 32 and 64 lanes in one mask register, though
+    each of the vectors that they belong to needs one of its own: they are packed and
+    unpacked all the time.
+    """
+    is_packed = "<32 x i1>" in ir or "<64 x i1>" in ir
+    return ",-avx512bw" if is_packed and not _NEEDS_BW.search(ir) else ""
+
+
 def _emit(ir: str, opt_level: int) -> bytes:
     llvm = _llvm()
     try:
@@ -273,7 +292,8 @@ def _emit(ir: str, opt_level: int) -> bytes:
             context = _context(next(_builds) // _BUILDS_PER_CONTEXT)
             with llvm.parse_assembly(ir, context) as module:
                 module.verify()
-                machine = _target_machine(opt_level)
+                unused = unused_features(ir) if host().has_avx512 else ""
+                machine = _target_machine(opt_level, unused)
                 if ir.count(" = add <") >= _MANY_SUMS:
                     order_sums(module, machine)
                 code: bytes = machine.emit_object(module)

@@ -376,3 +376,53 @@ def test_many_sums_wait_for_their_last_term_once() -> None:
     # The result is squared next, so nothing else is added to it.
     results = [line.split()[0] for line in waiting]
     assert not any(re.search(rf"{r}\b", s.split("=")[1]) for r in results for s in sums)
+
+
+def masked(lanes: int, mask: str = "") -> str:
+    """Return code that computes with masks of so many lanes."""
+    ty, bits = f"<{lanes} x float>", f"<{lanes} x i1>"
+    return "\n".join(
+        [
+            f"define {ty} @masked({ty} %x, {ty} %y, ptr %p) {{",
+            f"  %a = fcmp olt {ty} %x, %y",
+            f"  %b = fcmp ogt {ty} %x, zeroinitializer",
+            f"  %c = and {bits} %a, %b",
+            f"  %d = xor {bits} %c, splat (i1 true)",
+            f"  %e = select {bits} %c, {ty} %x, {ty} %y",
+            f"  %f = fadd {ty} %e, %y",
+            mask,
+            f"  %g = select {bits} %d, {ty} %f, {ty} %x",
+            f"  ret {ty} %g",
+            "}",
+        ]
+    )
+
+
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_masks_of_several_registers_are_not_packed(lanes: int) -> None:
+    if not cpu.host().has_avx512:
+        pytest.skip("the processor has no mask registers")
+    machine = cpu._target_machine(2, cpu.unused_features(masked(lanes)))
+    with cpu._llvm().parse_assembly(masked(lanes)) as module:
+        code = machine.emit_assembly(module)
+        assert cpu.compile_ir(masked(lanes)) == machine.emit_object(module)
+    assert not re.search("kunpck|kshift", code)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%n = bitcast <32 x i1> %d to i32",
+        "%n = zext <32 x i1> %d to <32 x i8>",
+        "%n = fptrunc <32 x float> %f to <32 x half>",
+    ],
+)
+def test_narrow_numbers_keep_their_instructions(line: str) -> None:
+    assert cpu.unused_features(masked(32)) == ",-avx512bw"
+    assert cpu.unused_features(masked(32, f"  {line}")) == ""
+    assert cpu.unused_features(masked(16)) == ""
+
+
+def test_whether_any_lane_is_set_needs_no_packed_mask() -> None:
+    test = "  %n = bitcast <32 x i1> %d to i32\n  %any = icmp ne i32 %n, 0"
+    assert cpu.unused_features(masked(32, test)) == ",-avx512bw"
