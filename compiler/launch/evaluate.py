@@ -29,7 +29,7 @@ from lumijit.compiler.launch.delivery import waiting
 from lumijit.compiler.launch.launching import memory_for, run, settle
 from lumijit.compiler.plan import partition
 from lumijit.compiler.plan.ahead import ahead, superfluous_copies
-from lumijit.compiler.plan.describe import Launch, describe, described
+from lumijit.compiler.plan.describe import TOO_LONG, Launch, describe, described
 from lumijit.compiler.plan.program import Program, leaked_symbol
 from lumijit.compiler.plan.schedule import Group, Plan, joint_writes, phases, plan
 from lumijit.runtime import buffers, device, workers
@@ -208,14 +208,13 @@ def _run(wanted: list[Node]) -> None:
         groups = _grouped(wanted, versions)
     launches = []
     for outputs, effects in groups:
-        launch = describe(outputs, effects, _expand_threshold)
-        if launch is None:
+        most = partition.MAX_OPERATIONS - partition.STORE_COST * len(outputs)
+        launch = describe(outputs, effects, _expand_threshold, None, most)
+        if launch is TOO_LONG and len(groups) == 1 and not effects:
+            return _run_cut(outputs)
+        if launch is None or launch is TOO_LONG:
             return _run_planned(wanted)
         launches.append(launch)
-        cost = launch.operations + partition.STORE_COST * len(outputs)
-        if cost > partition.MAX_OPERATIONS:
-            is_one = len(groups) == 1 and not effects
-            return _run_cut(outputs) if is_one else _run_planned(wanted)
     return run(launches, versions)
 
 

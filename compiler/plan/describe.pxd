@@ -35,10 +35,11 @@ cdef class Launch:
 @cython.locals(
     output=Node, node=Node, op=Op, key=list, values=list, targets=list, numbers=dict,
     written=dict, found=list,
-    reached=list, count=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
+    reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
 )
 cpdef Launch describe(
-    list outputs, object effects, object expand_limit, object shared=*
+    list outputs, object effects, object expand_limit, object shared=*,
+    Py_ssize_t most=*
 )
 
 @cython.locals(

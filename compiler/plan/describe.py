@@ -7,7 +7,7 @@ without a plan. If the kernel is known by the key, no `Program` is made, either.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from sys import getrefcount
+from sys import getrefcount, maxsize
 from typing import Any
 
 from lumijit.compiler.ir.local_types import is_local
@@ -133,11 +133,15 @@ class Launch:
         self.expand_limit = expand_limit
 
 
+TOO_LONG = Launch([], 0, (), [], 0)
+
+
 def describe(
     outputs: list[Node],
     effects: Sequence[Node],
     expand_limit: int,
     shared: Set[int] | None = None,
+    most: int = maxsize,
 ) -> Launch | None:
     """Return what tells the kernel that computes nodes from all others.
 
@@ -149,9 +153,10 @@ def describe(
         effects: writes to carry out.
         expand_limit: as in `Program`.
         shared: the ids of targets that others refer to, too; found out unless given.
+        most: how many operations there may be.
 
     Returns:
-        None if they are no single kernel as they stand: if versions are read, or what
+        `TOO_LONG` if there are more, as soon as that is known. None if they are no single kernel as they stand: if versions are read, or what
         regions find where they write, sizes differ, or something must be there first.
     """
     size = (outputs or effects)[0].size
@@ -172,6 +177,8 @@ def describe(
             key.append(numbers[name])
             continue
         numbers[name] = count = count - 1
+        if inside - count - len(values) > most:
+            return TOO_LONG
         op = node.op
         attr = node.attr
         if op is EVALUATED:

@@ -10,3 +10,9 @@ cpdef list in_order(roots)
 
 @cython.locals(change=list, node=Node, k=Py_ssize_t, end=Py_ssize_t)
 cdef list _prices(list order, dict last_use)
+
+@cython.locals(
+    early=Py_ssize_t, late=Py_ssize_t, first=Py_ssize_t, end=Py_ssize_t, k=Py_ssize_t,
+    best=Py_ssize_t
+)
+cdef Py_ssize_t _cheapest(list price, list reached, Py_ssize_t start)

@@ -11,6 +11,7 @@ but not between a region and its results, nor while local memory is in use.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
@@ -75,22 +76,33 @@ def _cuts(order: list[Node], last_use: dict[int, int], wanted: set[int]) -> list
     found: list[int] = []
     start = 0
     while reached[-1] - reached[start] > MAX_OPERATIONS:
-        best = None
-        for k in range(start + 1, len(order)):
-            length = reached[k] - reached[start]
-            if length > MAX_OPERATIONS and best is not None:
-                break
-            is_late = length >= MAX_OPERATIONS // 2
-            is_last = reached[k + 1] - reached[start] > MAX_OPERATIONS
-            is_allowed = price[k] < _FORBIDDEN and (is_late or is_last)
-            if is_allowed and (best is None or price[k] <= price[best]):
-                best = k
-        if best is None:
+        best = _cheapest(price, reached, start)
+        if not best:
             break
         found.append(best)
         start = best
     found.append(len(order))
     return found
+
+
+def _cheapest(price: list[int], reached: list[int], start: int) -> int:
+    """Return where the piece that begins at a position ends best; 0: nowhere.
+
+    It is half as long as it may be, or longer, unless a long region follows.
+    """
+    best = 0
+    early = reached[start] + MAX_OPERATIONS // 2
+    late = reached[start] + MAX_OPERATIONS
+    first = max(bisect_left(reached, early), start + 1)
+    end = len(reached) - 1
+    if first <= end and first > start + 1 and reached[first] > late:
+        first -= 1
+    for k in range(first, end):
+        if reached[k] > late and best:
+            break
+        if price[k] < _FORBIDDEN and (not best or price[k] <= price[best]):
+            best = k
+    return best
 
 
 def _prices(order: list[Node], last_use: dict[int, int]) -> list[int]:
