@@ -6,7 +6,7 @@ import struct
 
 from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.launch import named_kernels, transfer
-from lumijit.compiler.plan.program import Destination, copies_of
+from lumijit.compiler.plan.program import IDLE_ENTRIES, Destination, copies_of
 from lumijit.runtime import buffers, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
@@ -21,9 +21,9 @@ class Private:
         self._per_thread = copies_of(target)
         self.slots = workers.slot_count()
         self._count = self.slots * self._per_thread
-        # Each has an entry for idle lanes, and lies a line off multiples of the page.
+        # Each has entries for idle lanes, and lies a line off multiples of the page.
         line = 64 // root.type.size_bytes
-        self._stride = -(-(root.size + 1) // line) * line + line
+        self._stride = -(-(root.size + IDLE_ENTRIES) // line) * line + line
         entries = self._stride * self._count
         self.buffer = buffers.allocate(entries * root.type.size_bytes)
         transfer.fill(self.buffer, root.type, identity(op, root.type), entries)

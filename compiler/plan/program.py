@@ -57,6 +57,8 @@ VALUES_PER_BIN = 2
 # Up to so many entries, a thread has several copies, which lanes take in turn.
 COPIES_LIMIT = 1 << 14
 COPIES = 4
+# Entries behind each copy, where idle lanes write.
+IDLE_ENTRIES = 16
 # For which modes copies are made.
 _COPIED = frozenset({"auto", "apart", "expand", "permute"})
 _PACK_CODES = {FLOAT16: "e6x", FLOAT32: "f4x", FLOAT64: "d"}

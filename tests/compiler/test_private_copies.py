@@ -292,6 +292,21 @@ def added(
         dr.scatter_reduce(op, target, value, index + step, active=mask)
 
 
+@pytest.mark.parametrize("cls", [Float, Float64, Float16, UInt64])
+@pytest.mark.parametrize("row", [1, 2, 3, 4])
+def test_idle_lanes_write_to_no_entry(cls: Any, row: int) -> None:
+    rng = np.random.default_rng(0)
+    for size in (4, 13, 16, 17, 31, 32, 33, 64):
+        at = rng.integers(0, size - row + 1, 5000).astype(np.uint32)
+        chosen = rng.random(5000) < 0.3
+        expected = np.zeros(size)
+        for k in range(row):
+            np.maximum.at(expected, at[chosen] + k, at[chosen] % 13 + k + 2)
+        target = dr.zeros(cls, size)
+        added(target, range(row), UInt(at), Bool(chosen), dr.ReduceOp.Max)
+        np.testing.assert_array_equal(target.numpy(), expected)
+
+
 ROWS = [[0, 1], [1, 0], [0, 1, 2], [2, 1, 0], [3, 2, 1, 0], [5, 4, 3, 2, 1, 0]]
 
 

@@ -14,6 +14,7 @@ from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
+from lumijit.compiler.plan.program import IDLE_ENTRIES
 from lumijit.runtime.dtypes import UINT32, DType
 
 # From so many lanes on that hit one entry, these are combined first.
@@ -25,7 +26,7 @@ WRITTEN_OUT = 4
 class Copies(NamedTuple):
     """The copies of an array of some type that a thread has.
 
-    Vectors tell which copy a lane takes (`offset`), and the entry that idle lanes hit.
+    Vectors tell which copy a lane takes (`offset`), and the first entry for idle lanes.
     """
 
     type: DType
@@ -80,7 +81,8 @@ def update(
     loop.close(served)
     b.branch(done)
     b.block(few)
-    left = b.select(UINT32, loop.mask(loop.left), index, copies.dummy)
+    idle = b.add(UINT32, copies.dummy, _idle_entries(b, len(values)))
+    left = b.select(UINT32, loop.mask(loop.left), index, idle)
     place = b.add(UINT32, left, copies.offset)
     rows = _rows(b, t.memory_llvm, values) if len(values) > 1 else []
     for lane in range(b.width):
@@ -91,6 +93,16 @@ def update(
             update_entry(b, op, copies, at, lane_of(b, ty, values[0], lane))
     b.branch(done)
     b.block(done)
+
+
+def _idle_entries(b: Builder, count: int) -> str:
+    """Return different entries for lanes, of which each writes so many.
+
+    Updates of one entry would wait for each other.
+    """
+    span = 1 if count == 1 else 4
+    places = (lane * span % IDLE_ENTRIES for lane in range(b.width))
+    return "<" + ", ".join(f"i32 {place}" for place in places) + ">"
 
 
 def _rows(b: Builder, element: str, columns: Sequence[str]) -> list[str]:
