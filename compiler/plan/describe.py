@@ -156,8 +156,9 @@ def describe(
         most: how many operations there may be.
 
     Returns:
-        `TOO_LONG` if there are more, as soon as that is known. None if they are no single kernel as they stand: if versions are read, or what
-        regions find where they write, sizes differ, or something must be there first.
+        `TOO_LONG` if there are more, as soon as that is known. None if they are no
+        single kernel as they stand: if versions are read, or what regions find where
+        they write, sizes differ, or something must be there first.
     """
     size = (outputs or effects)[0].size
     for output in outputs:
