@@ -17,8 +17,7 @@ from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.compiler.ir.ops.structural import LITERAL, REGIONS, SCATTER
+from lumijit.compiler.ir.ops.structural import REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import (
     add_with_error,
@@ -36,7 +35,7 @@ from lumijit.compiler.lower.packet.copies import (
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
-from lumijit.compiler.lower.packet.stores import Stores, Write
+from lumijit.compiler.lower.packet.stores import MOST_IN_ROW, Stores, Write, base_of
 from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.compiler.plan.program import (
     COPIES,
@@ -53,9 +52,6 @@ from lumijit.runtime.dtypes import (
     UINT32,
     DType,
 )
-
-# As many entries side by side are updated at once.
-MOST_IN_ROW = 4
 
 
 class Access:
@@ -210,7 +206,7 @@ class Access:
             and target_root(last.deps[0]) is target_root(node.deps[0])
             and last.attr.op == node.attr.op
             and last.deps[3] is node.deps[3]
-            and _base(last) is _base(node)
+            and base_of(last.deps[2]) is base_of(node.deps[2])
             and all(other.deps[2] is not node.deps[2] for other in row)
         )
 
@@ -369,13 +365,6 @@ class Access:
         return b.sub(INT32, total, ones)
 
 
-def _base(write: Node) -> Node:
-    """Return the index of a write without the number that is added to it, if any."""
-    index = write.deps[2]
-    is_sum = index.op is ADD and index.deps[1].op is LITERAL
-    return index.deps[0] if is_sum else index
-
-
 def _is_first(write: Node) -> bool:
     """Tell whether nothing is added to the index of a write."""
-    return write.deps[2] is _base(write)
+    return write.deps[2] is base_of(write.deps[2])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.lower.common.atomics import entry_address
+from lumijit.compiler.lower.packet.columns import rows
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.plan.program import IDLE_ENTRIES
 from lumijit.runtime.dtypes import UINT32, DType
@@ -84,11 +85,11 @@ def update(
     idle = b.add(UINT32, copies.dummy, _idle_entries(b, len(values)))
     left = b.select(UINT32, loop.mask(loop.left), index, idle)
     place = b.add(UINT32, left, copies.offset)
-    rows = _rows(b, t.memory_llvm, values) if len(values) > 1 else []
+    found = rows(b, t.memory_llvm, values) if len(values) > 1 else []
     for lane in range(b.width):
         at = lane_of(b, indices, place, lane)
-        if rows:
-            _update_row(b, op, copies, at, rows[lane], len(values))
+        if found:
+            _update_row(b, op, copies, at, found[lane], len(values))
         else:
             update_entry(b, op, copies, at, lane_of(b, ty, values[0], lane))
     b.branch(done)
@@ -103,22 +104,6 @@ def _idle_entries(b: Builder, count: int) -> str:
     span = 1 if count == 1 else 4
     places = (lane * span % IDLE_ENTRIES for lane in range(b.width))
     return "<" + ", ".join(f"i32 {place}" for place in places) + ">"
-
-
-def _rows(b: Builder, element: str, columns: Sequence[str]) -> list[str]:
-    """Turn packets into one short vector per lane."""
-    width, count = b.width, len(columns)
-    parts = [*columns, "poison"] if count == 3 else list(columns)
-    while len(parts) > 1:
-        ty = f"<{width} x {element}>"
-        picks = [lane + width * k for lane in range(width) for k in (0, 1)]
-        half = len(parts) // 2
-        pairs = zip(parts[:half], parts[half:], strict=True)
-        parts = [b.shuffle(ty, x, y, picks) for x, y in pairs]
-        width *= 2
-    ty, span = f"<{width} x {element}>", width // b.width
-    starts = range(0, width, span)
-    return [b.shuffle(ty, parts[0], "poison", range(s, s + count)) for s in starts]
 
 
 def _update_row(

@@ -3,30 +3,37 @@
 LLVM would test and branch for every lane; one test for the whole packet does instead,
 as mostly all lanes are active. Where loops take a kernel's time, a loop over the lanes
 does, which is a quarter of the code. (AVX-512 has an instruction for scatters, which
-takes more than twice as long.) Neighbouring writes under one mask, like those of an
-array's components, wait for each other and share that test or loop. Those that go to
-runs of entries (`runs`) are one store, or one a row (`rows`). Writes that combine are
-in `access`.
+takes more than twice as long on Zen 4.) Writes under one mask wait for each other and
+share that test or loop. Those of neighbouring entries, like an array's components, are
+one short store a lane, and one long store where the lanes' rows lie side by side.
+Those that go to runs of entries (`runs`) are one store, or one a row (`rows`). Writes
+that combine are in `access`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.type_names import bits_of
 from lumijit.compiler.ir.effects import joins
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import READS, REGIONS, SCATTER
+from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.ops.structural import LITERAL, READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
+from lumijit.compiler.lower.packet.columns import interleaved, rows
 from lumijit.compiler.lower.packet.ends import Span
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.rows import Rows
 from lumijit.compiler.lower.packet.state import PacketState
-from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.dtypes import BOOL, UINT32
 
 # More aren't written out one after the other beside a loop over lanes.
 MANY_LANES = 32
+# As many entries side by side are written, or updated, at once.
+MOST_IN_ROW = 4
 
 
 @dataclass
@@ -87,12 +94,19 @@ class Stores:
             return
         packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
         held = runs.hold(places, (mask,))
+        found = [[write] for write in writes] if places else _in_rows(writes)
+        for row in found:
+            if len(row) > 1:
+                held = b.emit(f"and i1 {held}, {self._are_neighbours(row)}")
         self.low.cross_mask()
         runs.decide(held, packed, some)
         b.block(packed)
         with runs.aside():
-            for write in writes:
-                self._all_lanes(write)
+            for row in found:
+                if len(row) > 1:
+                    self._row(row)
+                else:
+                    self._all_lanes(row[0])
         b.branch(done)
         b.block(some)
         with runs.aside():
@@ -109,6 +123,43 @@ class Stores:
             self._lanes(write)
         else:
             self.runs.store(write.element, write.value, write.base, write.index)
+
+    def _are_neighbours(self, row: list[Write]) -> str:
+        """Return whether writes go to one entry behind the other, in all lanes."""
+        b = self.low.b
+        first, *others = (self.runs.vector(write.index) for write in row)
+        differ = [
+            b.compare("ne", UINT32, at, b.add(UINT32, first, k))
+            for k, at in enumerate(others, 1)
+        ]
+        some = b.any_lane(reduce(lambda x, y: b.binary("or", BOOL, x, y), differ))
+        return b.emit(f"xor i1 {some}, true")
+
+    def _row(self, row: list[Write]) -> None:
+        """Write neighbouring entries of all lanes, which are active."""
+        b, first, columns = self.low.b, row[0], [write.value for write in row]
+        element, count, place = first.element, len(row), self.runs.vector(first.index)
+        start = lane_of(b, b.type(UINT32), place, 0)
+        done = ""
+        if first.index in self.runs.strided:
+            # As those of an array that is stored whole do.
+            lanes = ", ".join(f"i32 {count * lane}" for lane in range(b.width))
+            side_by_side = b.add(UINT32, b.splat(UINT32, start), f"<{lanes}>")
+            apart, dense, done = (b.label(s) for s in ("apart", "dense", "stored"))
+            is_apart = b.any_lane(b.compare("ne", UINT32, place, side_by_side))
+            b.branch_if(is_apart, apart, dense)
+            b.block(dense)
+            for lane, ty, packet in interleaved(b, element, columns):
+                at = b.emit(f"add i32 {start}, {count * lane}") if lane else start
+                _store(b, ty, packet, first, at)
+            b.branch(done)
+            b.block(apart)
+        for lane, entries in enumerate(rows(b, element, columns)):
+            at = lane_of(b, b.type(UINT32), place, lane)
+            _store(b, f"<{count} x {element}>", entries, first, at)
+        if done:
+            b.branch(done)
+            b.block(done)
 
     def _apart(self, writes: list[Write], mask: Node, done: str) -> None:
         """Write lanes that may all be active, to any entries; the end is `done`."""
@@ -154,7 +205,7 @@ class Stores:
         for lane in range(b.width):
             at = lane_of(b, b.type(UINT32), index, lane)
             item = lane_of(b, f"<{b.width} x {write.element}>", write.value, lane)
-            _store(b, write.element, item, write.base, at)
+            _store(b, write.element, item, write, at)
 
     def _by_lane(self, writes: list[Write], mask: Node) -> None:
         """Write the lanes that are active, one by one."""
@@ -174,7 +225,7 @@ class Stores:
         places = {key: _entry(b, "i32", at, lane) for key, at in known.items()}
         for write, vector in zip(writes, vectors, strict=True):
             item = _entry(b, write.element, vector, lane)
-            _store(b, write.element, item, write.base, places[write.index])
+            _store(b, write.element, item, write, places[write.index])
         loop.close()
 
     def _put(self, role: str, ty: str, vector: str) -> str:
@@ -189,6 +240,46 @@ def _entry(b: Builder, element: str, address: str, lane: str) -> str:
     return b.emit(f"load {element}, ptr {place}")
 
 
-def _store(b: Builder, element: str, item: str, base: str, at: str) -> None:
-    address = entry_address(b, element, base, at)
-    b.line(f"store {element} {item}, ptr {address}")
+def _store(b: Builder, ty: str, item: str, write: Write, at: str) -> None:
+    """Store one or several entries where a lane writes to."""
+    address = entry_address(b, write.element, write.base, at)
+    align = "" if ty == write.element else f", align {bits_of(write.element) // 8}"
+    b.line(f"store {ty} {item}, ptr {address}{align}")
+
+
+def _in_rows(writes: list[Write]) -> list[list[Write]]:
+    """Put writes together that may go to one entry behind the other.
+
+    What numbers are added to an index now tells the order; kernels ask once more.
+    """
+    alike: dict[tuple[str, Node], dict[Node, Write]] = {}
+    for write in writes:
+        found = alike.setdefault((write.base, base_of(write.index)), {})
+        if write.index in found:
+            return [[write] for write in writes]
+        found[write.index] = write
+    rows = []
+    for found in alike.values():
+        row = [found[index] for index in sorted(found, key=_number)]
+        rows += [row[k : k + MOST_IN_ROW] for k in range(0, len(row), MOST_IN_ROW)]
+    return rows
+
+
+def _number(index: Node) -> int:
+    """Return what is added to an index."""
+    total = 0
+    while _is_moved(index):
+        index, number = index.deps
+        total += number.attr
+    return total
+
+
+def base_of(index: Node) -> Node:
+    """Return an index without the numbers that are added to it, if any."""
+    while _is_moved(index):
+        index = index.deps[0]
+    return index
+
+
+def _is_moved(index: Node) -> bool:
+    return index.op is ADD and index.deps[1].op is LITERAL
