@@ -24,9 +24,9 @@ from lumijit.runtime.dtypes import DType
 Packer = Callable[..., bytes]
 
 # The slots of a target with private copies: their base, entries between those of two
-# threads, and between those of one (0: it has one), index of the dummy. Where blocks of
-# threads have the copies (`Target.copies`): the target, bits of lanes that tell apart
-# which copy is theirs, entries between two copies, and of one.
+# threads, and between those of one (0: it has one), index of the first idle entry.
+# Where blocks of threads have the copies (`Target.copies`): the target, bits of lanes
+# that tell apart which copy is theirs, entries between two copies, and of one.
 _PRIVATE_CODE = "QqQQ"
 PRIVATE_SLOTS = len(_PRIVATE_CODE)
 

@@ -208,3 +208,22 @@ def test_rows_of_neighbours_take_registers(rows: int, wide: int) -> None:
         ]
     assert width(nodes, VECTORS) == 16
     assert width(nodes, MASKS) == wide
+
+
+@pytest.mark.parametrize("is_state", [False, True])
+@pytest.mark.parametrize(("stride", "wide"), [(512, 16), (1, 32)])
+def test_lanes_that_walk_along_rows_take_one_register(
+    stride: int, wide: int, is_state: bool
+) -> None:
+    """As the index that is passed on, or as one that a counter is added to."""
+    table = array(np.arange(50_000), FLOAT32)
+    counter = trace.counter(SIZE)
+    start = emit2(ar.MUL, counter, lit(UINT32, stride)) if stride > 1 else counter
+
+    def body(i: Node, place: Node, x: Node) -> Nodes:
+        at = place if is_state else emit2(ar.ADD, place, i)
+        after = emit2(ar.ADD, place, lit(UINT32, 1)) if is_state else place
+        read = gather(table, at, trace.make_true(1))
+        return after, emit2(ar.ADD, x, read)
+
+    assert width(repeated(body, (start, *values(1)))[-1:], MASKS) == wide

@@ -26,16 +26,19 @@ from lumijit.compiler.lower.common.atomics import (
     exchange_if,
 )
 from lumijit.compiler.lower.packet.copies import (
+    MOST_IN_ROW,
     WRITTEN_OUT,
     Copies,
     call_update,
+    idle_entry,
+    spelled,
     update,
     update_entry,
 )
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
-from lumijit.compiler.lower.packet.stores import MOST_IN_ROW, Stores, Write, base_of
+from lumijit.compiler.lower.packet.stores import Stores, Write, base_of
 from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.compiler.plan.program import (
     COPIES,
@@ -83,13 +86,14 @@ class Access:
         offset = low.in_entry(f"mul i64 {thread}, {stride}")
         mine = low.in_entry(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {offset}")
         low.bases[key] = mine
-        between, dummy = (
+        between, idle = (
             low.splat_in_entry(UINT32, low.load_slot(slot + k, "i32")) for k in (2, 3)
         )
         with low.writing_entry():
             copy = b.binary("and", UINT32, low.lane_numbers(), COPIES - 1)
             offset = b.mul(UINT32, copy, between)
-        self.private[key] = Copies(t, mine, offset, dummy)
+            idle = b.add(UINT32, idle, spelled(map(idle_entry, range(b.width))))
+        self.private[key] = Copies(t, mine, offset, idle)
 
     def scatter(self, node: Node) -> None:
         """Write or combine entries under the mask."""
@@ -237,7 +241,7 @@ class Access:
             mask = b.narrow(self.low.under_mask(runs.vector(mask_node)))
             if self._uniform.scalar(index_node) is not None:
                 item = combine_lanes(b, op, t, ty, value, mask)
-                first, idle = (lane_of(b, indices, v, 0) for v in (index, copies.dummy))
+                first, idle = (lane_of(b, indices, v, 0) for v in (index, copies.idle))
                 is_some = b.any_lane(mask)
                 at = b.emit(f"select i1 {is_some}, i32 {first}, i32 {idle}")
                 update_entry(b, op, copies, at, item)

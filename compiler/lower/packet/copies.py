@@ -7,7 +7,7 @@ that lie side by side, like those of a vector or a texel, are updated together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
@@ -22,18 +22,21 @@ from lumijit.runtime.dtypes import UINT32, DType
 MANY = 8
 # As many updates of a kind are written out.
 WRITTEN_OUT = 4
+# As many entries side by side are written, or updated, at once.
+MOST_IN_ROW = 4
 
 
 class Copies(NamedTuple):
     """The copies of an array of some type that a thread has.
 
-    Vectors tell which copy a lane takes (`offset`), and the first entry for idle lanes.
+    Vectors tell which copy a lane takes (`offset`), and which entry it hits if it is
+    idle: updates of one entry would wait for each other.
     """
 
     type: DType
     base: str
     offset: str
-    dummy: str
+    idle: str
 
 
 def update_entry(b: Builder, op: str, copies: Copies, at: str, item: str) -> None:
@@ -82,7 +85,10 @@ def update(
     loop.close(served)
     b.branch(done)
     b.block(few)
-    idle = b.add(UINT32, copies.dummy, _idle_entries(b, len(values)))
+    idle = copies.idle
+    if len(values) > 1:
+        apart = [idle_entry(k, MOST_IN_ROW) - idle_entry(k) for k in range(b.width)]
+        idle = b.add(UINT32, idle, spelled(apart))
     left = b.select(UINT32, loop.mask(loop.left), index, idle)
     place = b.add(UINT32, left, copies.offset)
     found = rows(b, t.memory_llvm, values) if len(values) > 1 else []
@@ -96,14 +102,14 @@ def update(
     b.block(done)
 
 
-def _idle_entries(b: Builder, count: int) -> str:
-    """Return different entries for lanes, of which each writes so many.
+def idle_entry(lane: int, span: int = 1) -> int:
+    """Return which of the entries behind a copy a lane hits that is idle."""
+    return lane * span % IDLE_ENTRIES
 
-    Updates of one entry would wait for each other.
-    """
-    span = 1 if count == 1 else 4
-    places = (lane * span % IDLE_ENTRIES for lane in range(b.width))
-    return "<" + ", ".join(f"i32 {place}" for place in places) + ">"
+
+def spelled(numbers: Iterable[int]) -> str:
+    """Return a constant vector of integers of 32 bits."""
+    return "<" + ", ".join(f"i32 {number}" for number in numbers) + ">"
 
 
 def _update_row(
@@ -129,15 +135,15 @@ def call_update(
     if name not in b.helpers:
         inner = Builder(b.width, b.target)
         inner.block("entry")
-        own = Copies(t, "%base", "%offset", "%dummy")
+        own = Copies(t, "%base", "%offset", "%idle")
         columns = [f"value{k}" for k in range(count)]
         given = [f"%{name}" for name in columns]
         update(inner, op, own, "%index", inner.note_wide("%mask"), given)
         b.declarations.update(inner.declarations)
-        names = ["base", "offset", "dummy", "index", "mask", *columns]
+        names = ["base", "offset", "idle", "index", "mask", *columns]
         params = ", ".join(f"{ty} %{n}" for ty, n in zip(types, names, strict=True))
         head = f"define internal fastcc void @{name}({params}) nounwind {{"
         b.helpers[name] = "\n".join([head, *inner.lines, "  ret void", "}"])
-    args = [copies.base, copies.offset, copies.dummy, index, b.wide(mask), *values]
+    args = [copies.base, copies.offset, copies.idle, index, b.wide(mask), *values]
     passed = ", ".join(f"{ty} {v}" for ty, v in zip(types, args, strict=True))
     b.line(f"call fastcc void @{name}({passed})")

@@ -27,9 +27,11 @@ from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
+    LOOP,
 )
 from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.plan.program import Program
+from lumijit.runtime.cached_properties import cached_property
 
 # Positions with more tests than this are read apart.
 MANY_TESTS = 40
@@ -118,24 +120,37 @@ class Lines:
         #: What has to hold for a test to tell anything: it comes with these.
         self.premises: dict[Test, Tests] = {}
         self._rises: dict[Node, Rise] = {}
-        for node in program.all_nodes():
+        self._nodes = program.all_nodes()
+        for node in self._nodes:
             if node in uniform or _is_single(node):
                 self.found[node], self._rises[node] = Line(0), _FIXED
             elif node.type.is_bool or (node.type.is_int and node.type.bits >= 32):
                 self._look(node)
 
-    def strided(self, program: Program) -> set[Node]:
-        """Return the values that probably grow by some other number from lane to lane.
+    @cached_property
+    def strided(self) -> set[Node]:
+        """The values that probably grow by some other number from lane to lane.
 
         They are made of lines, and of each other.
         """
         strided: set[Node] = set()
-        for node in program.all_nodes():
-            if node.op not in _STEADY or not node.type.is_int or node in self.found:
-                continue
-            deps = node.deps[1:] if node.op is lo.SELECT else node.deps
-            if all(dep in self.found or dep in strided for dep in deps):
-                strided.add(node)
+        steady: set[Node] = {*self.found}
+        for node in self._nodes:
+            if node.op is LOOP:
+                body = zip(node.attr.args, node.attr.body.outputs, strict=True)
+                for (arg, out), start in zip(body, node.deps, strict=False):
+                    # By as much in each turn.
+                    moves = [dep for dep in out.deps if dep is not arg]
+                    is_sum = out.op in _SUMS and all(d in self.found for d in moves)
+                    known = strided if start in strided else steady
+                    if start in known and (out is arg or is_sum):
+                        known.add(arg)
+            elif node.op in _STEADY and node.type.is_int and node not in self.found:
+                deps = node.deps[1:] if node.op is lo.SELECT else node.deps
+                rest = [dep for dep in deps if dep not in steady]
+                is_known = all(dep in self.found for dep in deps)
+                if is_known or (rest and all(dep in strided for dep in rest)):
+                    strided.add(node)
         return strided
 
     def truth(self, mask: Node) -> Tests | None:

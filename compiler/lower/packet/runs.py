@@ -28,7 +28,7 @@ class Runs:
         self.low = low
         self.late = late
         self.found: dict[Node, Line] = late.lines.found
-        self.strided = late.lines.strided(low.program)
+        self.strided = late.lines.strided
         self.ends = Ends(low, late.lines)
         self._aside: list[Node] = []
 

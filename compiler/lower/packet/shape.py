@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 def shape(node: Node, demand: Demand, uniform: Collection[Node]) -> Shape:
     """Estimate the shape of a loop, given the nodes that scalars stand for."""
     loop: Region = node.attr
-    nodes = [n for block in loop.blocks for n in _flat(block, demand)]
+    nodes = [n for block in loop.blocks for n in flat(block, demand)]
     vectors = [n for n in nodes if n not in uniform]
     state = [a for a in loop.args if a in demand.wanted and not is_local(a)]
     depths: dict[Node, int] = {}
@@ -66,19 +66,20 @@ def shape(node: Node, demand: Demand, uniform: Collection[Node]) -> Shape:
     return Shape(live + sum(map(_weight, results)), cost, chain, accesses)
 
 
-def _flat(block: Block, demand: Demand) -> Iterator[Node]:
+def flat(block: Block, demand: Demand) -> Iterator[Node]:
+    """Yield the nodes of a block that somebody needs, and those of its regions."""
     for node in block.nodes:
         if node in demand.wanted:
             yield node
             if node.op in REGIONS:
                 for inner in node.attr.blocks:
-                    yield from _flat(inner, demand)
+                    yield from flat(inner, demand)
 
 
 def is_innermost(node: Node, demand: Demand) -> bool:
     """Tell whether a loop has none inside."""
     blocks = node.attr.blocks
-    return not any(n.op is LOOP for block in blocks for n in _flat(block, demand))
+    return not any(n.op is LOOP for block in blocks for n in flat(block, demand))
 
 
 def _registers(t: DType) -> float:

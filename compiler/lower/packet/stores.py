@@ -24,6 +24,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL, READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.columns import interleaved, rows
+from lumijit.compiler.lower.packet.copies import MOST_IN_ROW, spelled
 from lumijit.compiler.lower.packet.ends import Span
 from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
 from lumijit.compiler.lower.packet.rows import Rows
@@ -32,8 +33,6 @@ from lumijit.runtime.dtypes import BOOL, UINT32
 
 # More aren't written out one after the other beside a loop over lanes.
 MANY_LANES = 32
-# As many entries side by side are written, or updated, at once.
-MOST_IN_ROW = 4
 
 
 @dataclass
@@ -143,8 +142,8 @@ class Stores:
         done = ""
         if first.index in self.runs.strided:
             # As those of an array that is stored whole do.
-            lanes = ", ".join(f"i32 {count * lane}" for lane in range(b.width))
-            side_by_side = b.add(UINT32, b.splat(UINT32, start), f"<{lanes}>")
+            lanes = spelled(range(0, count * b.width, count))
+            side_by_side = b.add(UINT32, b.splat(UINT32, start), lanes)
             apart, dense, done = (b.label(s) for s in ("apart", "dense", "stored"))
             is_apart = b.any_lane(b.compare("ne", UINT32, place, side_by_side))
             b.branch_if(is_apart, apart, dense)

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.record import Role
 from lumijit.compiler.ir.ops.structural import (
     CALL,
     COUNTER,
@@ -19,13 +20,15 @@ from lumijit.compiler.ir.ops.structural import (
     LOOP,
     READS,
     REGIONS,
+    SCATTER,
 )
-from lumijit.compiler.ir.roles import value_deps
+from lumijit.compiler.ir.roles import operand, value_deps
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.common.effort import Effort, wanted_nodes
 from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.shape import (
     Shape,
+    flat,
     is_innermost,
     live_registers,
     shape,
@@ -76,8 +79,24 @@ def choose_width(
     if _is_mostly_outside(loops, count, demand):
         return lanes
     inner = [loop for loop in loops if is_innermost(loop, demand)]
+    if any(_walks(loop, late.lines.strided, demand) for loop in inner):
+        return lanes
     shapes = [shape(loop, demand, uniform) for loop in inner]
     return lanes * min(_registers_a_value(s, target) for s in shapes)
+
+
+def _walks(loop: Node, strided: Collection[Node], demand: Demand) -> bool:
+    """Tell whether each lane walks along a line of its own, like a row of a picture.
+
+    Of caches, lines that lie a power of two apart share a few places, which are as
+    many as a register has lanes.
+    """
+    nodes = [n for block in loop.attr.blocks for n in flat(block, demand)]
+    return any(
+        operand(node, Role.INDEX) in strided
+        for node in nodes
+        if node.op is GATHER or node.op is SCATTER
+    )
 
 
 def _widest(
