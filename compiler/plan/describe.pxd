@@ -46,3 +46,6 @@ cpdef Launch describe(
     op=Op, found=list, k=Py_ssize_t, other=Destination, target=Destination
 )
 cdef list _targets(Node effect, list targets, dict written, object shared)
+
+@cython.locals(key=list, target=Destination)
+cdef list _effect_key(Node effect, list found, list targets)

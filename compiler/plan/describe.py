@@ -156,9 +156,9 @@ def describe(
         most: how many operations there may be.
 
     Returns:
-        `TOO_LONG` if there are more, as soon as that is known. None if they are no
-        single kernel as they stand: if versions are read, or what regions find where
-        they write, sizes differ, or something must be there first.
+        `TOO_LONG` if there are more. None if they are no single kernel as they stand:
+        if versions are read, or what regions find where they write, sizes differ, or
+        something must be there first.
     """
     size = (outputs or effects)[0].size
     for output in outputs:
@@ -173,11 +173,10 @@ def describe(
     is_any_cancelled = workers.has_cancelled() or bool(away)
     reached = [*outputs, *effects]
     for node in reached:
-        name = id(node)
-        if name in numbers:
-            key.append(numbers[name])
+        if id(node) in numbers:
+            key.append(numbers[id(node)])
             continue
-        numbers[name] = count = count - 1
+        numbers[id(node)] = count = count - 1
         if inside - count - len(values) > most:
             return TOO_LONG
         op = node.op
@@ -211,11 +210,8 @@ def describe(
             if found is None:
                 return None
             written[node] = found
-            key.append((op, attr_key(node)))
-            if op in REGIONS:
-                inside += weight(node)
-                key.append(attr.operands)
-            key += [(targets.index(target), target.root.type) for target in found]
+            key += _effect_key(node, found, targets)
+            inside += weight(node) if op in REGIONS else 0
             reached += read_deps(node)
         key.append(node.type)
     if targets:
@@ -226,8 +222,7 @@ def describe(
     key.append("streaming" if is_large else size == 1)
     if away:
         key.append(device.present().environment)
-    operations = inside - count - len(values)
-    launch = Launch(outputs, size, tuple(key), values, operations)
+    launch = Launch(outputs, size, tuple(key), values, inside - count - len(values))
     if targets:
         launch.bind_effects(effects, targets, expand_limit)
     return launch
@@ -305,6 +300,16 @@ def _targets(
         targets.append(target)
         found.append(target)
     return found
+
+
+def _effect_key(
+    effect: Node, found: list[Destination], targets: list[Destination]
+) -> list[Any]:
+    """Return what tells a write to some of the targets from others."""
+    key = [(effect.op, attr_key(effect))]
+    if effect.op in REGIONS:
+        key.append(effect.attr.operands)
+    return key + [(targets.index(target), target.root.type) for target in found]
 
 
 def _has_sources(node: Node) -> bool:
