@@ -104,11 +104,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
                 fields[key] = [self._copy_part(part) for part in value]
             else:
                 fields[key] = self._copy_part(value)
-        fresh = type(node)(**fields)
-        for key in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-            if hasattr(node, key):
-                setattr(fresh, key, getattr(node, key))
-        return fresh
+        return build.with_fields(node, fields)
 
     def _copy_part(self, part: Any) -> Any:
         return self.visit(part) if isinstance(part, gast.AST) else part
