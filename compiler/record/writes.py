@@ -70,6 +70,11 @@ class watched:
             writes.holder._go_back(writes.first)
 
 
+def last_versions(found: dict[int, Writes]) -> dict[int, Node]:
+    """Return the last versions of the arrays that have been written, by their ids."""
+    return {key: entry.last for key, entry in found.items()}
+
+
 def note_write(holder: Holder, before: Node) -> None:
     """Note that an array outside of regions has got a new version."""
     found = trace.state.watched
