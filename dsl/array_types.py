@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from lumijit import components, function_operators, operators
@@ -108,6 +109,11 @@ _OTHERS: dict[str, Callable[[str], Any]] = {
         for n in (1, 2, 3)
         for t in FLOATS
     },
+}
+# In which modules the events of namespaces are, which aren't listed among the types.
+_EVENTS = {
+    **dict.fromkeys(("llvm", "llvm.ad"), "lumijit.debug.events"),
+    **dict.fromkeys(("cuda", "cuda.ad"), "lumijit.debug.cuda_events"),
 }
 # One class per spec, also where threads ask for it at once.
 _lock = threading.RLock()
@@ -214,7 +220,22 @@ def member(namespace: str, name: str, members: dict[str, Any]) -> Any:
         found: Any = find(spec)
     elif name in _OTHERS:
         found = _OTHERS[name](namespace)
+    elif name == "Event" and namespace in _EVENTS:
+        found = import_module(_EVENTS[namespace]).Event
     else:
         raise AttributeError(f"module 'lumijit.{namespace}' has no attribute {name!r}")
     with _lock:
         return members.setdefault(name, found)
+
+
+def namespace(
+    backend: Backend, is_diff: bool, members: dict[str, Any]
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of the module of a namespace."""
+    names = declare_namespace(backend, is_diff)
+    where = members["__name__"].removeprefix("lumijit.")
+
+    def listed() -> list[str]:
+        return sorted({*members, *names})
+
+    return names, lambda name: member(where, name, members), listed

@@ -12,7 +12,6 @@ import numpy as np
 
 from lumijit import initialize
 from lumijit.base import Array, ArrayBase
-from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.complex_math import RULES, TAKE_REALS
 from lumijit.runtime.dtypes import FLOAT64
 from lumijit.special_arrays import SpecialArray, is_real, without_tensor
@@ -23,6 +22,7 @@ class ComplexNumbers(SpecialArray):
 
     __slots__ = ()
     _rules = RULES
+    _take_reals = TAKE_REALS
     _mend = (
         "apply it to lumijit.real, lumijit.imag or lumijit.abs of them, or to "
         "both components as an ordinary array, 'x.array'."
@@ -36,11 +36,9 @@ class ComplexNumbers(SpecialArray):
         super().__init__(*args)
 
     @classmethod
-    def _operand(cls, value: Any, op: Op) -> tuple[Any, ...]:
-        """Return the parts of an operand; None as the imaginary part of a real one."""
-        if op in TAKE_REALS and is_real(value):
-            return cls._flat(value), None
-        return super()._operand(value, op)
+    def _real(cls, value: Any) -> tuple[Any, ...]:
+        """Return the parts of a real operand; None is the imaginary one."""
+        return (*super()._real(value), None)
 
     @classmethod
     def _filling(cls, value: Any) -> Any:

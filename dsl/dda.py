@@ -6,6 +6,7 @@ as the shapes of tensors and textures are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -262,15 +263,8 @@ def _weighted(
         pair = gather_run(entry, entries, row + index[len(shape) - 1], 2, active)
         for last, value in enumerate(pair):
             first, middle, end = (
-                _product(w[k][up] for k, up in enumerate((*corner, last)))
+                math.prod(w[k][up] for k, up in enumerate((*corner, last)))
                 for w in weights
             )
             total = total + value * (first + 4 * middle + end)
     return total * (1 / 6)
-
-
-def _product(factors: Any) -> Any:
-    found: Any = 1
-    for factor in factors:
-        found = found * factor
-    return found

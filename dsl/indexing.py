@@ -81,7 +81,7 @@ def _advice(array: Array, key: Any) -> str:
 _ASSIGNED: set[tuple[type[Any], type[Any]]] = set()
 
 
-def rounded(array: Array, value: Any) -> Any:
+def _rounded(array: Array, value: Any) -> Any:
     """Return a value to write; NumPy's floats, double by default, as the array's."""
     dtype = array._spec.dtype
     is_rounded = dtype.is_float and isinstance(value, np.ndarray)
@@ -90,24 +90,27 @@ def rounded(array: Array, value: Any) -> Any:
     )
 
 
-def assigned(array: Array, value: Any) -> Array:
-    """Convert a value to the class of the array into which it is written."""
+def assigned(array: Array, value: Any, construct: str = "") -> Array:
+    """Convert a value to the class of the array into which it is written.
+
+    Entries must not change their type.
+    """
     cls = type(array)
     kind = type(value)
     if kind is cls:
         return value
     if (cls, kind) in _ASSIGNED:
         return cls(value)
-    construct = f"{cls.__name__}[…] = value"
-    value = rounded(array, value)
+    construct = construct or f"{cls.__name__}[…] = value"
+    value = _rounded(array, value)
     spec = promotion.common_spec((array, value), construct)
     if spec.dtype is not array._spec.dtype or spec.outer != array._spec.outer:
         raise ArrayTypeError(
             construct,
-            f"a value of type {type(value).__name__!r} would change the array's "
-            f"type to one with {spec.dtype.name} entries and static "
+            f"can't write a value of type {type(value).__name__!r} into "
+            f"{cls.__name__}: together, they have {spec.dtype.name} entries and static "
             f"dimensions {spec.outer}",
-            f"convert the value to {cls.__name__} first.",
+            f"convert it to {cls.__name__} first.",
         )
     if promotion.is_told_by_type(kind):
         _ASSIGNED.add((cls, kind))

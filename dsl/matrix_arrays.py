@@ -37,6 +37,7 @@ class Matrices(SpecialArray):
 
     __slots__ = ()
     _rules = RULES
+    _take_reals = TAKE_REALS
     _mend = "apply it to the entries as an ordinary array, 'x.array'."
 
     def __init__(self, *args: Any) -> None:
@@ -48,8 +49,6 @@ class Matrices(SpecialArray):
 
     @classmethod
     def _operand(cls, value: Any, op: Op) -> tuple[Any, ...]:
-        if op in TAKE_REALS and is_real(value):
-            return (cls._flat(value),)
         if op in PRODUCTS and depth_of(value) == 1:
             return parts_of(cls._item(value))
         return super()._operand(value, op)

@@ -12,7 +12,6 @@ import numpy as np
 
 from lumijit import initialize, printing
 from lumijit.base import Array
-from lumijit.compiler.ir.ops.record import Op
 from lumijit.functions.quaternion_math import RULES, TAKE_REALS, conjugate
 from lumijit.recipes import carry_out
 from lumijit.spec import require
@@ -30,6 +29,7 @@ class Quaternions(SpecialArray):
 
     __slots__ = ()
     _rules = RULES
+    _take_reals = TAKE_REALS
     _mend = (
         "apply it to lumijit.real, lumijit.imag or lumijit.abs of them, or to "
         "the components as an ordinary array, 'x.array'."
@@ -41,12 +41,6 @@ class Quaternions(SpecialArray):
         if len(args) == 1 and is_real(args[0]):
             args = (0, 0, 0, args[0])
         super().__init__(*args)
-
-    @classmethod
-    def _operand(cls, value: Any, op: Op) -> tuple[Any, ...]:
-        if op in TAKE_REALS and is_real(value):
-            return (cls._flat(value),)
-        return super()._operand(value, op)
 
     @classmethod
     def _filling(cls, value: Any) -> Any:

@@ -40,6 +40,8 @@ class SpecialArray(ArrayBase):
 
     __slots__ = ()
     _rules: ClassVar[dict[Op, Callable[..., Any]]]
+    # Operations of which real operands stay what they are.
+    _take_reals: ClassVar[tuple[Op, ...]]
     # What to do instead of an operation that has no rule.
     _mend: ClassVar[str]
 
@@ -76,7 +78,8 @@ class SpecialArray(ArrayBase):
     @classmethod
     def _operand(cls, value: Any, op: Op) -> Parts:
         """Return the parts of an operand."""
-        del op
+        if op in cls._take_reals and is_real(value):
+            return cls._real(value)
         return parts_of(value if type(value) is cls else cls(value))
 
     @classmethod
@@ -87,10 +90,10 @@ class SpecialArray(ArrayBase):
         return found if cls._spec.is_jit else found.item()
 
     @classmethod
-    def _flat(cls, value: Any) -> Any:
-        """Return real numbers as what parts are."""
+    def _real(cls, value: Any) -> Parts:
+        """Return the parts of a real operand: one, as flat as they all are."""
         leaf = leaf_class(cls)
-        return value if type(value) is leaf else leaf(value)
+        return (value if type(value) is leaf else leaf(value),)
 
     @property
     def array(self) -> Array:

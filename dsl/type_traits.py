@@ -5,6 +5,7 @@ All take an instance or a type. `traits` answers questions about types.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lumijit import initialize, promotion
@@ -249,94 +250,32 @@ def _same_width(arg: Any, kind: str) -> DType:
     return same_bits(dtype, kind)
 
 
-def int8_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with Int8 entries.
+def _with_entries(kind: VarType, like: str, result: str) -> Callable[[Any], type[Any]]:
+    """Make the function that returns types with other entries; an example."""
+
+    def function(arg: Any, /) -> type[Any]:
+        return replace_type_t(arg, kind)
+
+    name = f"{kind.name.lower()}_array_t"
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Return the type of the same shape with {kind.name} entries.
 
     >>> import lumijit as dr
-    >>> dr.int8_array_t(dr.llvm.Float)
-    <class 'lumijit.llvm.Int8'>
+    >>> dr.{name}(dr.llvm.{like})
+    <class 'lumijit.llvm.{result}'>
     """
-    return replace_type_t(arg, VarType.Int8)
+    return function
 
 
-def uint8_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with UInt8 entries.
-
-    >>> import lumijit as dr
-    >>> dr.uint8_array_t(dr.llvm.Float)
-    <class 'lumijit.llvm.UInt8'>
-    """
-    return replace_type_t(arg, VarType.UInt8)
-
-
-def int32_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with Int32 entries.
-
-    >>> import lumijit as dr
-    >>> dr.int32_array_t(dr.llvm.Array3f)
-    <class 'lumijit.llvm.Array3i'>
-    """
-    return replace_type_t(arg, VarType.Int32)
-
-
-def uint32_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with UInt32 entries.
-
-    >>> import lumijit as dr
-    >>> dr.uint32_array_t(dr.llvm.Array3f)
-    <class 'lumijit.llvm.Array3u'>
-    """
-    return replace_type_t(arg, VarType.UInt32)
-
-
-def int64_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with Int64 entries.
-
-    >>> import lumijit as dr
-    >>> dr.int64_array_t(dr.llvm.Float)
-    <class 'lumijit.llvm.Int64'>
-    """
-    return replace_type_t(arg, VarType.Int64)
-
-
-def uint64_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with UInt64 entries.
-
-    >>> import lumijit as dr
-    >>> dr.uint64_array_t(dr.llvm.Float)
-    <class 'lumijit.llvm.UInt64'>
-    """
-    return replace_type_t(arg, VarType.UInt64)
-
-
-def float16_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with Float16 entries.
-
-    >>> import lumijit as dr
-    >>> dr.float16_array_t(dr.llvm.Float)
-    <class 'lumijit.llvm.Float16'>
-    """
-    return replace_type_t(arg, VarType.Float16)
-
-
-def float32_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with Float32 entries.
-
-    >>> import lumijit as dr
-    >>> dr.float32_array_t(dr.llvm.Array2i)
-    <class 'lumijit.llvm.Array2f'>
-    """
-    return replace_type_t(arg, VarType.Float32)
-
-
-def float64_array_t(arg: Any, /) -> type[Any]:
-    """Return the type of the same shape with Float64 entries.
-
-    >>> import lumijit as dr
-    >>> dr.float64_array_t(dr.llvm.Float)
-    <class 'lumijit.llvm.Float64'>
-    """
-    return replace_type_t(arg, VarType.Float64)
+int8_array_t = _with_entries(VarType.Int8, "Float", "Int8")
+uint8_array_t = _with_entries(VarType.UInt8, "Float", "UInt8")
+int32_array_t = _with_entries(VarType.Int32, "Array3f", "Array3i")
+uint32_array_t = _with_entries(VarType.UInt32, "Array3f", "Array3u")
+int64_array_t = _with_entries(VarType.Int64, "Float", "Int64")
+uint64_array_t = _with_entries(VarType.UInt64, "Float", "UInt64")
+float16_array_t = _with_entries(VarType.Float16, "Float", "Float16")
+float32_array_t = _with_entries(VarType.Float32, "Array2i", "Array2f")
+float64_array_t = _with_entries(VarType.Float64, "Float", "Float64")
 
 
 def int_array_t(arg: Any, /) -> type[Any]:

@@ -8,9 +8,9 @@ refused (`control.state`), since the change would be lost.
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
 from types import MemberDescriptorType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.effects import wrap
@@ -18,17 +18,24 @@ from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayAttributeError
 
+_SLOTS: WeakKeyDictionary[type[Any], dict[str, Any]] = WeakKeyDictionary()
 
-@cache
+
 def slots_of(cls: Any) -> dict[str, Any]:
-    """Return the descriptors of the attributes of a class that have slots."""
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        for name, item in vars(base).items():
-            if isinstance(item, MemberDescriptorType):
-                found[name] = item
-            else:
-                found.pop(name, None)
+    """Return the descriptors of the attributes of a class that have slots.
+
+    What C types call members is no slot.
+    """
+    found = _SLOTS.get(cls)
+    if found is None:
+        found = _SLOTS[cls] = {}
+        for base in reversed(cls.__mro__):
+            has_slots = "__slots__" in vars(base)
+            for name, item in vars(base).items():
+                if has_slots and isinstance(item, MemberDescriptorType):
+                    found[name] = item
+                else:
+                    found.pop(name, None)
     return found
 
 

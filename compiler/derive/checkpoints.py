@@ -12,9 +12,9 @@ third time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from lumijit.compiler.derive.recorded import Recorded
+from lumijit.compiler.derive.recorded import Nodes, Recorded, State, keyed
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.local_types import MAX_LENGTH, LocalType
@@ -24,7 +24,7 @@ from lumijit.compiler.ir.ops.logic import SHL, SHR
 from lumijit.compiler.record import local, regions
 from lumijit.compiler.record.checks import Finding
 from lumijit.compiler.record.local import Buffer
-from lumijit.compiler.record.new_loops import traced_loop
+from lumijit.compiler.record.new_loops import counted, counting, traced_loop
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -32,8 +32,7 @@ from lumijit.runtime.errors import (
     DerivativeError,
 )
 
-Nodes = Sequence[Node]
-Undo = Callable[[dict[int, Node], Nodes], Nodes]
+Undo = Callable[[State, Nodes], Nodes]
 
 # How many bytes an element's kept states may take unless the user says it, and how many
 # slots there are at least (then) and at most, as logarithms.
@@ -86,10 +85,6 @@ def _number(value: int) -> Value:
     return Value(trace.literal(UINT32, value))
 
 
-def _state(keys: Iterable[int], nodes: Nodes) -> dict[int, Node]:
-    return dict(zip(keys, nodes, strict=True))
-
-
 def _length(node: Node) -> int:
     return node.type.length if isinstance(node.type, LocalType) else 1
 
@@ -109,7 +104,7 @@ class Slots:
     def _place(self, k: int, slot: Value, entry: Value) -> Node:
         return (slot * _length(self._like[k]) + entry).node
 
-    def write(self, state: dict[int, Node], slot: Value, mask: Value) -> None:
+    def write(self, state: State, slot: Value, mask: Value) -> None:
         """Keep a state where the mask is set."""
         for k, buffer in self._buffers.items():
             if isinstance(self._like[k].type, LocalType):
@@ -130,19 +125,15 @@ class Slots:
     def _each(self, length: int, mask: Value, run: Callable[[Value], None]) -> None:
         """Trace something for each entry of a buffer, where the mask is set."""
 
-        def body(args: Nodes) -> Nodes:
-            run(Value(args[0]))
-            return [(Value(args[0]) + 1).node]
-
-        traced_loop(
+        counted(
             self._loop.label,
             self._loop.width,
-            [mask.select(_number(0), length).node],
-            lambda args: (Value(args[0]) < length).node,
-            body,
+            lambda entry: (Value(entry) < length).node,
+            lambda entry: run(Value(entry)),
+            mask.select(_number(0), length).node,
         )
 
-    def read(self, slot: Value) -> dict[int, Node]:
+    def read(self, slot: Value) -> State:
         """Return a state that was kept."""
         return {k: self._read(k, slot) for k in self._like}
 
@@ -214,13 +205,32 @@ def undo_turns(
         count = min((_MEMORY if _limit is None else _limit) // size, count)
     bound = loop.region.bound
     if not kept or (bound is not None and bound <= count):
-        return Tape(loop, kept, counters, bound).undo(starts, undo)
+        return _back(Tape(loop, kept, counters, bound), starts, undo)
     if _limit is None:
         count = min(max(count, 2 << _FEWEST), MAX_LENGTH // longest)
     bits = min((count // 2).bit_length() - 1, _MOST)
     if bits < 1:
         raise _too_large(loop, size)
-    return Checkpoints(loop, kept, counters, bits).undo(starts, undo)
+    return _back(Checkpoints(loop, kept, counters, bits), starts, undo)
+
+
+def _back(made: Tape | Checkpoints, starts: Nodes, undo: Undo) -> list[Node]:
+    """Run a loop; then go through its turns from the last to the first."""
+    turns, loop = made.run(), made.loop
+
+    def body(args: Nodes) -> Nodes:
+        turn = Value(args[0]) - 1
+        state = made.state(turn) | loop.counted(made.counters, turn)
+        return [turn.node, *undo(state, args[1:])]
+
+    results = traced_loop(
+        loop.label,
+        loop.width,
+        [turns.node, *starts],
+        lambda args: (Value(args[0]) > 0).node,
+        body,
+    )
+    return results[1:]
 
 
 def _too_large(loop: Recorded, size: int) -> DerivativeError:
@@ -243,53 +253,32 @@ class Tape:
     def __init__(
         self, loop: Recorded, kept: list[int], counters: list[int], bound: int | None
     ) -> None:
-        self._loop = loop
+        self.loop = loop
+        self.counters = counters
         self._kept = kept
-        self._counters = counters
         self._bound = (bound or 0) if kept else None
+        self._slots = Slots(loop, kept, max(self._bound or 0, 1))
 
-    def undo(self, starts: Nodes, undo: Undo) -> list[Node]:
-        """Go through the turns from the last to the first."""
-        loop, bound = self._loop, self._bound
-        slots = Slots(loop, self._kept, max(bound or 0, 1))
-        turns = self._run(slots)
-        if bound is not None:
-            _refuse_more_turns(loop.label, bound, turns)
-            turns = (turns <= bound).select(turns, bound)
+    def run(self) -> Value:
+        """Run the loop; return the number of turns to go back through."""
+        loop, bound = self.loop, self._bound
 
-        def body(args: Nodes) -> Nodes:
-            turn = Value(args[0]) - 1
-            state = slots.read(turn) | loop.counted(self._counters, turn)
-            return [turn.node, *undo(state, args[1:])]
-
-        results = traced_loop(
-            loop.label,
-            loop.width,
-            [turns.node, *starts],
-            lambda args: (Value(args[0]) > 0).node,
-            body,
-        )
-        return results[1:]
-
-    def _run(self, slots: Slots) -> Value:
-        """Run the loop; return the number of turns."""
-        loop, bound = self._loop, self._bound
-        count = len(loop.state)
-
-        def body(args: Nodes) -> Nodes:
-            state, turn = _state(loop.state, args[:count]), Value(args[count])
+        def body(state: State, counts: Nodes) -> Nodes:
+            turn = Value(counts[0])
             if bound is not None:
-                slots.write({k: state[k] for k in self._kept}, turn, turn < bound)
+                kept = {k: state[k] for k in self._kept}
+                self._slots.write(kept, turn, turn < bound)
             return [*loop.turn(state).values(), (turn + 1).node]
 
-        results = traced_loop(
-            loop.label,
-            loop.width,
-            [*loop.inits.values(), trace.literal(UINT32, 0)],
-            lambda args: loop.condition(_state(loop.state, args[:count])),
-            body,
-        )
-        return Value(results[count])
+        turns = Value(loop.along([trace.literal(UINT32, 0)], body)[1][0])
+        if bound is None:
+            return turns
+        _refuse_more_turns(loop.label, bound, turns)
+        return (turns <= bound).select(turns, bound)
+
+    def state(self, turn: Value) -> State:
+        """Return what is kept, as it was at the start of a turn."""
+        return self._slots.read(turn)
 
 
 class Checkpoints:
@@ -302,121 +291,91 @@ class Checkpoints:
         self, loop: Recorded, kept: list[int], counters: list[int], bits: int
     ) -> None:
         self.loop = loop
-        self.kept = kept
         self.counters = counters
-        self.count = 1 << bits
-        self.bits = bits
+        self._kept = kept
+        self._count = 1 << bits
+        self._bits = bits
+        self._slots = Slots(loop, kept, 2 * self._count)
+        # Known after the run: the number of turns, and how far apart coarse slots are;
+        # then that as a logarithm, and the fine slots' distance as one.
+        self._turns = self._span = self._shift = self._stride = _number(0)
 
-    def undo(self, starts: Nodes, undo: Undo) -> list[Node]:
-        """Go through the turns from the last to the first."""
-        loop = self.loop
-        slots = Slots(loop, self.kept, 2 * self.count)
-        turns, shift = self._run(slots)
-        # How far apart the fine slots are, as a logarithm.
-        stride = (shift.map(MAX, self.bits)) - self.bits
-        span = _number(1).map(SHL, shift)
-
-        def body(args: Nodes) -> Nodes:
-            turn = Value(args[0]) - 1
-            number = turn.map(SHR, shift)
-            first = number.map(SHL, shift)
-            after = Value(args[0])
-            is_entry = (after == turns) | ((after & (span - 1)) == 0)
-            fine = (turn - first).map(SHR, stride)
-            start = is_entry.select(first, first + fine.map(SHL, stride))
-            state = slots.read(is_entry.select(number, fine + self.count))
-            keeping = is_entry, first, stride
-            state = self._advance(slots, state, (start, turn), keeping)
-            state |= loop.counted(self.counters, turn)
-            return [turn.node, *undo(state, args[1:])]
-
-        results = traced_loop(
-            loop.label,
-            loop.width,
-            [turns.node, *starts],
-            lambda args: (Value(args[0]) > 0).node,
-            body,
-        )
-        return results[1:]
-
-    def _run(self, slots: Slots) -> tuple[Value, Value]:
-        """Run the loop; return the number of turns and the spacing's logarithm."""
-        loop = self.loop
-        count = len(loop.state)
+    def run(self) -> Value:
+        """Run the loop; return the number of turns."""
+        loop, slots = self.loop, self._slots
         zero = trace.literal(UINT32, 0)
 
-        def body(args: Nodes) -> Nodes:
-            state = _state(loop.state, args[:count])
-            turn, shift = Value(args[count]), Value(args[count + 1])
+        def body(state: State, counts: Nodes) -> Nodes:
+            turn, shift = map(Value, counts)
             mask = _number(1).map(SHL, shift) - 1
             is_full = (turn & mask) == 0
-            is_full = is_full & (turn.map(SHR, shift) == self.count)
-            self._thin(slots, is_full)
+            is_full = is_full & (turn.map(SHR, shift) == self._count)
+            self._thin(is_full)
             shift = is_full.select(shift + 1, shift)
             mask = _number(1).map(SHL, shift) - 1
-            kept = {k: state[k] for k in self.kept}
+            kept = {k: state[k] for k in self._kept}
             slots.write(kept, turn.map(SHR, shift), (turn & mask) == 0)
             after = loop.turn(state)
             return [*after.values(), (turn + 1).node, shift.node]
 
-        results = traced_loop(
-            loop.label,
-            loop.width,
-            [*loop.inits.values(), zero, zero],
-            lambda args: loop.condition(_state(loop.state, args[:count])),
-            body,
-        )
-        return Value(results[count]), Value(results[count + 1])
+        self._turns, self._shift = map(Value, loop.along([zero, zero], body)[1])
+        self._stride = self._shift.map(MAX, self._bits) - self._bits
+        self._span = _number(1).map(SHL, self._shift)
+        return self._turns
 
-    def _thin(self, slots: Slots, is_full: Value) -> None:
+    def state(self, turn: Value) -> State:
+        """Return what is kept, as it was at the start of a turn."""
+        shift, stride = self._shift, self._stride
+        number = turn.map(SHR, shift)
+        first = number.map(SHL, shift)
+        after = turn + 1
+        is_entry = (after == self._turns) | ((after & (self._span - 1)) == 0)
+        fine = (turn - first).map(SHR, stride)
+        start = is_entry.select(first, first + fine.map(SHL, stride))
+        state = self._slots.read(is_entry.select(number, fine + self._count))
+        return self._advance(state, start, turn, (is_entry, first))
+
+    def _thin(self, is_full: Value) -> None:
         """Keep every other state where the slots are full."""
-        loop = self.loop
-        last = self.count >> 1
-
-        def move(args: Nodes) -> Nodes:
-            slot = Value(args[0])
-            slots.move(slot + slot, slot)
-            return [(slot + 1).node]
-
+        loop, slots = self.loop, self._slots
+        last = self._count >> 1
         with regions.scope(loop.label, loop.width) as yes:
-            traced_loop(
+            counted(
                 loop.label,
                 loop.width,
-                [trace.literal(UINT32, 1)],
-                lambda args: (Value(args[0]) < last).node,
-                move,
+                lambda slot: (Value(slot) < last).node,
+                lambda slot: slots.move(Value(slot) + Value(slot), Value(slot)),
+                trace.literal(UINT32, 1),
             )
         with regions.scope(loop.label, loop.width, [yes]) as no:
             pass
         regions.close_branch(is_full.node, (yes, no), ((), ()))
 
     def _advance(
-        self,
-        slots: Slots,
-        state: dict[int, Node],
-        turns: tuple[Value, Value],
-        keeping: tuple[Value, Value, Value],
-    ) -> dict[int, Node]:
-        """Run from one turn to another; keep states on the way where that is asked."""
-        start, end = turns
-        is_keeping, first, stride = keeping
-        loop = self.loop
+        self, state: State, start: Value, end: Value, keeping: tuple[Value, Value]
+    ) -> State:
+        """Run from one turn to another; keep states on the way where that is asked.
 
-        def body(args: Nodes) -> Nodes:
-            turn = Value(args[0])
-            now = _state(self.kept, args[1:])
+        `keeping`: where, and the turn with the first of these states.
+        """
+        is_keeping, first = keeping
+        loop, stride = self.loop, self._stride
+
+        def body(number: Node, carried: Nodes) -> Nodes:
+            turn, now = Value(number), keyed(self._kept, carried)
             offset = turn - first
             mask = _number(1).map(SHL, stride) - 1
             is_mark = is_keeping & ((offset & mask) == 0)
-            slots.write(now, offset.map(SHR, stride) + self.count, is_mark)
+            self._slots.write(now, offset.map(SHR, stride) + self._count, is_mark)
             images = loop.images(now | loop.counted(self.counters, turn))
-            return [(turn + 1).node, *loop.turn(now, images).values()]
+            return list(loop.turn(now, images).values())
 
-        results = traced_loop(
+        results = counting(
             loop.label,
             loop.width,
-            [start.node, *state.values()],
-            lambda args: (Value(args[0]) < end).node,
+            start.node,
+            lambda number: (Value(number) < end).node,
+            list(state.values()),
             body,
         )
-        return _state(self.kept, results[1:])
+        return keyed(self._kept, results)

@@ -9,7 +9,6 @@ Neither needs to know how often the loop runs, so both work inside of other regi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -20,6 +19,7 @@ from lumijit.compiler.derive.recorded import (
     Nodes,
     Recorded,
     State,
+    keyed,
     stand_in,
 )
 from lumijit.compiler.derive.rules import Rule
@@ -31,11 +31,6 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.vertices import is_tracking
-from lumijit.compiler.record.new_loops import traced_loop
-
-
-def _keyed(keys: Iterable[int], nodes: Nodes) -> State:
-    return dict(zip(keys, nodes, strict=True))
 
 
 def _push(step: Step, tangents: State) -> Tangents:
@@ -49,24 +44,15 @@ def _push(step: Step, tangents: State) -> Tangents:
     if not active and not targets:
         return Tangents({}, {}, {})
     starts = [tangents.get(k, unmoved(loop.inits[k])) for k in active]
-    count = len(loop.state)
 
-    def body(args: Nodes) -> Nodes:
-        state = _keyed(loop.state, args[:count])
-        images, moving = loop.images(state), _keyed(active, args[count:])
-        after, changes = loop.forward(images, known, moving, targets)
+    def body(state: State, moving: Nodes) -> Nodes:
+        images = loop.images(state)
+        after, changes = loop.forward(images, known, keyed(active, moving), targets)
         tangents = [changes.get(k, zero(loop.args[k])) for k in active]
         return [*after.values(), *tangents]
 
-    results = traced_loop(
-        loop.label,
-        loop.width,
-        [*loop.inits.values(), *starts],
-        lambda args: loop.condition(_keyed(loop.state, args[:count])),
-        body,
-    )
-    primals = _keyed(loop.state, results[:count])
-    return Tangents(_keyed(active, results[count:]), primals, targets)
+    primals, moved = loop.along(starts, body)
+    return Tangents(keyed(active, moved), primals, targets)
 
 
 def _pull(step: Step, into: dict[int, Any], by: Bundle) -> None:
@@ -142,23 +128,14 @@ def _added(sums: Nodes, outside: Surroundings) -> list[Node]:
 
 def _repeated_turns(loop: Recorded, by: State, outside: Surroundings) -> list[Node]:
     """Differentiate a loop that sums up, in the order of its turns."""
-    count = len(loop.state)
 
-    def body(args: Nodes) -> Nodes:
-        state = _keyed(loop.state, args[:count])
+    def body(state: State, sums: Nodes) -> Nodes:
         images = loop.images(state)
-        loop.reverse(images, by, outside, args[count:])
-        sums = _added(args[count:], outside)
-        return [*loop.turn(state, images).values(), *sums]
+        loop.reverse(images, by, outside, sums)
+        added = _added(sums, outside)
+        return [*loop.turn(state, images).values(), *added]
 
-    results = traced_loop(
-        loop.label,
-        loop.width,
-        [*loop.inits.values(), *map(zero, outside.vertices)],
-        lambda args: loop.condition(_keyed(loop.state, args[:count])),
-        body,
-    )
-    return results[count:]
+    return loop.along([*map(zero, outside.vertices)], body)[1]
 
 
 def _undone_turns(
@@ -168,7 +145,7 @@ def _undone_turns(
     count = len(starts)
 
     def undo(state: State, args: Nodes) -> Nodes:
-        by = _keyed(starts, args[:count])
+        by = keyed(starts, args[:count])
         found = loop.reverse(loop.images(state), by, outside, args[count:])
         passed = [
             found[k].complete() if k in found else zero(loop.args[k]) for k in starts
@@ -177,7 +154,7 @@ def _undone_turns(
 
     carried = [*starts.values(), *map(zero, outside.vertices)]
     results = undo_turns(loop, needed, carried, undo)
-    return _keyed(starts, results[:count]), results[count:]
+    return keyed(starts, results[:count]), results[count:]
 
 
 RULE = Rule(_pull, _push)

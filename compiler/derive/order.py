@@ -51,8 +51,6 @@ class Order:
     `push` takes the writes, as the region makes them; then clocks tell moments again.
     """
 
-    holder = None
-
     def __init__(self, size: int, lanes: int) -> None:
         self._lane = Value(trace.cast_to(trace.counter(lanes), UINT64))
         self._last = Holder(trace.literal(UINT64, 0, size))

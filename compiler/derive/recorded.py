@@ -21,6 +21,7 @@ from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import read_deps
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
+from lumijit.compiler.record.new_loops import traced_loop
 from lumijit.runtime.cached_properties import cached_property
 
 Nodes = Sequence[Node]
@@ -51,6 +52,27 @@ class Recorded:
             k: self.args[k].vertex for k in inits if self.args[k].vertex is not None
         }
 
+    def along(
+        self, starts: Nodes, body: Callable[[State, Nodes], Nodes]
+    ) -> tuple[State, list[Node]]:
+        """Trace a loop with the turns of this one, which carries something besides.
+
+        `body` returns both after a turn, given both before it: the state and the rest.
+        """
+        count = len(self.state)
+
+        def state(args: Nodes) -> State:
+            return keyed(self.state, args[:count])
+
+        results = traced_loop(
+            self.label,
+            self.width,
+            [*self.inits.values(), *starts],
+            lambda args: self.condition(state(args)),
+            lambda args: body(state(args), args[count:]),
+        )
+        return state(results), results[count:]
+
     def images(self, state: State) -> Images:
         """Return what stands for nodes if the state, or a part, is this."""
         return self._images | {id(self.args[k]): node for k, node in state.items()}
@@ -66,7 +88,7 @@ class Recorded:
         `images`: what stands for its nodes if a derivative has repeated some already.
         """
         outputs = [self.outputs[k] for k in state]
-        return dict(zip(state, self._repeated(outputs, state, images), strict=True))
+        return keyed(state, self._repeated(outputs, state, images))
 
     def _repeated(
         self, nodes: Nodes, state: State, images: Images | None = None
@@ -216,6 +238,11 @@ class Recorded:
 def _counted(op: Op, first: Node, step: Node, turn: Value) -> Value:
     steps = Value(trace.cast_to(turn.node, first.type)) * Value(step)
     return Value(first).map(op, steps)
+
+
+def keyed(keys: Iterable[int], nodes: Nodes) -> State:
+    """Return state by the positions that it has."""
+    return dict(zip(keys, nodes, strict=True))
 
 
 def stand_in(like: Node) -> Node:

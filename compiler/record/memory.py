@@ -31,7 +31,7 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.roles import outermost
 from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
-from lumijit.compiler.record.writes import append_effect, check_entries, claim, write
+from lumijit.compiler.record.writes import append_effect, claim, is_nothing, write
 from lumijit.runtime.dtypes import UINT32, DType
 from lumijit.runtime.errors import SizeError
 
@@ -262,9 +262,8 @@ def _atomic(
     The last operand is the mask.
     """
     size = trace.broadcast_size(op, operands)
-    check_entries(size, op.name)
-    t, mask = holder._node.type, operands[-1]
-    if size == 0 or holder._node.size == 0 or (mask.op is LITERAL and not mask.attr):
+    t = holder._node.type
+    if is_nothing(holder, size, operands[-1], op.name):
         return trace.literal(t, t.wrap(0), size)
     claim(holder)
     target = holder._node
@@ -290,9 +289,7 @@ def scatter_kahan(
     _check_target(errors, "scatter_add_kahan")
     index, mask = aim(sums, index, mask, "scatter_add_kahan")
     size = trace.broadcast_size(SCATTER_ERROR, (value, index, mask))
-    check_entries(size, "scatter_add_kahan")
-    is_masked = mask.op is LITERAL and not mask.attr
-    if size == 0 or sums._node.size == 0 or is_masked:
+    if is_nothing(sums, size, mask, "scatter_add_kahan"):
         return
     claim(sums)
     deps = (sums._node, value, index, mask)

@@ -39,16 +39,42 @@ def traced_loop(
     return results
 
 
+def counting(
+    label: str,
+    width: int,
+    first: Node,
+    goes_on: Callable[[Node], Node],
+    starts: Nodes,
+    step: Callable[[Node, Nodes], Nodes],
+) -> list[Node]:
+    """Trace a loop that counts from a number while a condition of it holds.
+
+    Returns what becomes of `starts` in `step(number, carried)`.
+    """
+
+    def turn(state: Nodes) -> Nodes:
+        carried = step(state[0], state[1:])
+        return (trace.emit2(ADD, state[0], trace.literal(UINT32, 1)), *carried)
+
+    inits = [first, *starts]
+    return traced_loop(label, width, inits, lambda s: goes_on(s[0]), turn)[1:]
+
+
 def counted(
-    label: str, width: int, goes_on: Callable[[Node], Node], step: Callable[[Node], Any]
+    label: str,
+    width: int,
+    goes_on: Callable[[Node], Node],
+    step: Callable[[Node], Any],
+    first: Node | None = None,
 ) -> None:
     """Trace a loop that does something for 0, 1, … while a condition of that holds."""
 
-    def turn(state: Nodes) -> Nodes:
-        step(state[0])
-        return (trace.emit2(ADD, state[0], trace.literal(UINT32, 1)),)
+    def turn(number: Node, nothing: Nodes) -> Nodes:
+        step(number)
+        return nothing
 
-    traced_loop(label, width, [trace.literal(UINT32, 0)], lambda s: goes_on(s[0]), turn)
+    first = trace.literal(UINT32, 0) if first is None else first
+    counting(label, width, first, goes_on, (), turn)
 
 
 def over_entries(
@@ -61,12 +87,11 @@ def over_entries(
             value = step(value, trace.literal(UINT32, k))
         return value
 
-    def goes_on(state: Nodes) -> Node:
-        return trace.emit2(LT, state[0], trace.literal(UINT32, length))
+    def goes_on(index: Node) -> Node:
+        return trace.emit2(LT, index, trace.literal(UINT32, length))
 
-    def turn(state: Nodes) -> Nodes:
-        index, value = state
-        return trace.emit2(ADD, index, trace.literal(UINT32, 1)), step(value, index)
+    def turn(index: Node, values: Nodes) -> Nodes:
+        return (step(values[0], index),)
 
     zero = trace.literal(UINT32, 0)
-    return traced_loop("entries", width, [zero, start], goes_on, turn)[1]
+    return counting("entries", width, zero, goes_on, (start,), turn)[0]

@@ -31,7 +31,8 @@ from lumijit.runtime.errors import SizeError, SymbolicError
 
 # The lengths of rows that are combined at once.
 SHORT_ROW, LONG_ROW = 64, 1 << 13
-_OPS = {
+#: What combines two values.
+OPS = {
     "add": ar.ADD,
     "mul": ar.MUL,
     "min": ar.MIN,
@@ -265,7 +266,7 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
             others.insert(0, total)
             total = literal(t, identity(op, t))
         for entry in others:
-            total = trace.emit2(_OPS[op], entry, total)
+            total = trace.emit2(OPS[op], entry, total)
         return total
     runs = node.size // (block * inner)
     # As long as gives all threads work, but much shorter than what is combined.

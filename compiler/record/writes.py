@@ -70,6 +70,11 @@ class watched:
             writes.holder._go_back(writes.first)
 
 
+def last_versions(found: dict[int, Writes]) -> dict[int, Node]:
+    """Return the last versions of the arrays that have been written, by their ids."""
+    return {key: entry.last for key, entry in found.items()}
+
+
 def note_write(holder: Holder, before: Node) -> None:
     """Note that an array outside of regions has got a new version."""
     found = trace.state.watched
@@ -191,8 +196,11 @@ def _is_claimed(holder: Holder, node: Node) -> bool:
     return False
 
 
-def check_entries(size: int, construct: str) -> None:
-    """Refuse to write arrays without entries for the elements of a region."""
+def is_nothing(holder: Holder, size: int, mask: Node, construct: str) -> bool:
+    """Tell whether a write by so many elements surely changes nothing.
+
+    Arrays without entries are refused for the elements of a region.
+    """
     width = trace.state.scope.width
     if size == 0 and width > 1:
         raise SizeError(
@@ -201,6 +209,8 @@ def check_entries(size: int, construct: str) -> None:
             "loop, branch or call",
             "use arrays of one entry for each element, or of one for all.",
         )
+    is_masked = mask.op is LITERAL and not mask.attr
+    return size == 0 or holder._node.size == 0 or is_masked
 
 
 def write(
@@ -214,9 +224,7 @@ def write(
 ) -> None:
     """Append a write without checks."""
     size = trace.broadcast_size(SCATTER, (value, index, mask))
-    check_entries(size, "scatter")
-    is_masked = mask.op is LITERAL and not mask.attr
-    if size == 0 or holder._node.size == 0 or is_masked:
+    if is_nothing(holder, size, mask, "scatter"):
         return
     if mode == "auto" and op != "identity" and not flags.scatter_reduce_local:
         mode = "apart"

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
-from lumijit.control.bytecode import codes_in
+from lumijit.control.bytecode import MUTATORS, codes_in
 from lumijit.runtime.errors import is_internal
 from lumijit.syntax.invented import PREFIX
 
 _STORES = ("STORE_ATTR", "DELETE_ATTR", "STORE_DEREF", "STORE_GLOBAL")
 _CHANGES = ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
-_METHODS = ("append", "extend", "insert", "pop", "clear", "update", "setdefault")
 
 
 def assignment(
@@ -90,7 +89,7 @@ def _assigns(name: str, operations: list[tuple[str, Any]]) -> bool:
 
 def _changes(name: str, operations: list[tuple[str, Any]]) -> bool:
     return _mentions(name, operations) and any(
-        op in _CHANGES or value in _METHODS for op, value in operations
+        op in _CHANGES or value in MUTATORS for op, value in operations
     )
 
 

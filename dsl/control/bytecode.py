@@ -49,7 +49,8 @@ PLAIN = {
     Runtime,
     Undefined,
 }
-_MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
+#: Methods that change what they are called of.
+MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
 # What finds attributes by names that are computed.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
 _BY_NAME |= {"__dict__", "__getattribute__"}
@@ -120,7 +121,7 @@ def _facts(code: CodeType) -> Facts:
         )
     rebinds, stores = bool(used & _STORE_DEREF), bool(used & _STORE_GLOBAL)
     changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
-    changes |= not _MUTATORS.isdisjoint(names) or "setattr" in names
+    changes |= not MUTATORS.isdisjoint(names) or "setattr" in names
     computes = not _BY_NAME.isdisjoint(names)
     return Facts(code, tuple(names), rebinds, stores, changes, computes)
 

@@ -197,9 +197,7 @@ def _has_misleading_sizes(call: Invocation, callee: Callee, size: int) -> bool:
 def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
     """Call a function with all entries; return its results at some positions."""
     with writes.watched() as found, trace.masked_only(_mask(call, callee)):
-        value, _ = call.invoke(
-            callee, call.values, lambda: {k: w.last for k, w in found.items()}
-        )
+        value, _ = call.invoke(callee, call.values, lambda: writes.last_versions(found))
     parts = Parts((value,), ("result",))
     kept = list(parts.leaves)
     for k, leaf in enumerate(kept):
@@ -250,9 +248,7 @@ def _invoke(
         trace.guarded(check),
         trace.masked_only(mask),
     ):
-        value, _ = call.invoke(
-            callee, values, lambda: {k: w.last for k, w in found.items()}
-        )
+        value, _ = call.invoke(callee, values, lambda: writes.last_versions(found))
         for effect in _effects(found.values()) if size < call.lanes else ():
             # With more elements, the mask itself refuses what doesn't fit.
             if effect.size > size == 1:

@@ -183,10 +183,11 @@ class _Branch(Sides):
         evaluate([cond])
         with writes.watched(), isolated():
             with writes.watched() as first, trace.masked(cond):
-                first_side = self.run(true_fn, lambda: _last_versions(first))
+                first_side = self.run(true_fn, partial(writes.last_versions, first))
             opposite = trace.emit1(NOT, cond)
             with writes.watched() as second, trace.masked(opposite):
-                second_side = self.run(false_fn, lambda: _last_versions(second))
+                versions = partial(writes.last_versions, second)
+                second_side = self.run(false_fn, versions)
             merge = Merge(self, first_side, second_side)
             merge.share(set(first), set(second), True)
             wide = [
@@ -198,7 +199,3 @@ class _Branch(Sides):
         for k in (*merge.traced, *merge.late):
             merge.enter(k, trace.select(cond, *merge.current(k)))
         return merge.result()
-
-
-def _last_versions(found: dict[int, writes.Writes]) -> dict[int, Node]:
-    return {key: entry.last for key, entry in found.items()}

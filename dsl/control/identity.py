@@ -16,12 +16,12 @@ from typing import Any
 from lumijit import pytree
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
+from lumijit.control.locations import places_of
 from lumijit.control.state import is_array
 from lumijit.functions.selection import select
 from lumijit.pytree import Parts
 from lumijit.pytree_walks import flat_map
 from lumijit.runtime.errors import StateError
-from lumijit.undeclared import slots_of
 
 Path = tuple[Any, ...]
 #: Keys and entries of a container.
@@ -237,33 +237,6 @@ def _put(value: Any, key: Any, entry: Any) -> None:
 
 def _swap(a: Any, b: Any) -> None:
     """Exchange the contents of two containers of one class."""
-    if isinstance(a, list):
-        a[:], b[:] = b[:], a[:]
-        return
-    one, other = (
-        v if isinstance(v, dict) else getattr(v, "__dict__", {}) for v in (a, b)
-    )
-    entries = dict(one)
-    for space, new in ((one, dict(other)), (other, entries)):
-        space.clear()
-        space.update(new)
-    if not isinstance(a, dict):
-        cls: Any = type(a)
-        for slot in slots_of(cls).values():
-            held = [slot.__get__(v) if _has(slot, v) else _MISSING for v in (a, b)]
-            for target, new in ((a, held[1]), (b, held[0])):
-                if new is not _MISSING:
-                    slot.__set__(target, new)
-                elif _has(slot, target):
-                    slot.__delete__(target)
-
-
-_MISSING: Any = object()
-
-
-def _has(slot: Any, value: Any) -> bool:
-    try:
-        slot.__get__(value)
-    except AttributeError:
-        return False
-    return True
+    for one, other in zip(places_of(a), places_of(b), strict=True):
+        one.fill(other.before)
+        other.fill(one.before)

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lumijit.undeclared import slots_of
+
 MISSING: Any = object()
-get_attribute = object.__getattribute__
+_attribute = object.__getattribute__
 
 
 class Location:
@@ -145,6 +147,15 @@ class _Mapping(Location):
         else:
             self.space[key] = value
 
+    def contents(self) -> Any:
+        """Return keys and values, in order."""
+        return dict(self.space)
+
+    def fill(self, contents: Any) -> None:
+        """Put other entries in the place of all."""
+        self.space.clear()
+        self.space.update(contents)
+
 
 class Attributes(_Mapping):
     """The attributes of an object that has a dictionary."""
@@ -163,15 +174,6 @@ class Entries(_Mapping):
         assigned = [key for key in before if key in space]
         assigned += [key for key in space if key not in before]
         return list(space) != assigned
-
-    def contents(self) -> Any:
-        """Return keys and values, in order."""
-        return dict(self.space)
-
-    def fill(self, contents: Any) -> None:
-        """Put other entries in the place of all."""
-        self.space.clear()
-        self.space.update(contents)
 
     def step(self, key: Any) -> str:
         """Return how a program goes on to an item."""
@@ -205,6 +207,12 @@ class SlotLocations(Location):
             self.names[key].__delete__(self.owner)
         else:
             self.names[key].__set__(self.owner, value)
+
+    def fill(self, contents: Any) -> None:
+        """Give all slots other values."""
+        for key, present in self.current().items():
+            if contents[key] is not present:
+                self.put(key, contents[key])
 
 
 class ClassAttributes(Location):
@@ -413,3 +421,27 @@ class Globals(Location):
     def path(self, key: Any) -> str:
         """Return the name of the variable."""
         return str(key)
+
+
+def attributes_of(value: Any, parent: Location | None, label: str) -> list[Location]:
+    """Return the places of an object's attributes: its dictionary's, and slots."""
+    found: list[Location] = []
+    try:
+        space = _attribute(value, "__dict__")
+    except AttributeError:
+        space = None
+    if type(space) is dict:
+        found.append(Attributes(value, parent, label, space))
+    slots = slots_of(type(value))
+    if slots:
+        found.append(SlotLocations(value, parent, label, slots))
+    return found
+
+
+def places_of(value: Any) -> list[Location]:
+    """Return the places of all that a container, no array, has."""
+    if isinstance(value, list):
+        return [Items(value, None)]
+    if isinstance(value, dict):
+        return [Entries(value, None, "", value)]
+    return attributes_of(value, None, "")

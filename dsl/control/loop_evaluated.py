@@ -212,7 +212,7 @@ class EvaluatedLoop:
                 new = Parts(returned, self.labels)
                 nodes = list(map(node_of, new.leaves))
                 if found:
-                    held.follow({key: entry.last for key, entry in found.items()})
+                    held.follow(writes.last_versions(found))
                 left, items = held.current_nodes(), held.current_items()
                 check_loose(self.name, old, copies, others)
             check_contents(self.name, old, objects)

@@ -50,13 +50,13 @@ from lumijit.control.locations import (
     Items,
     Location,
     Members,
-    SlotLocations,
     Variable,
-    get_attribute,
+    attributes_of,
 )
 from lumijit.control.positions import Position
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
+from lumijit.undeclared import slots_of
 
 _HEAP_TYPE = 1 << 9
 _COLLECTED = 1 << 14
@@ -194,15 +194,8 @@ class Reach:
         known = self._known
         if known and id(value) in known and not pytree.is_container(value):
             return
-        try:
-            space = get_attribute(value, "__dict__")
-        except AttributeError:
-            space = None
-        if type(space) is dict:
-            self.add(Attributes(value, parent, label, space))
-        slots = _slots_of(type(value))
-        if slots:
-            self.add(SlotLocations(value, parent, label, slots))
+        for place in attributes_of(value, parent, label):
+            self.add(place)
 
     def add_class(self, cls: type[Any]) -> None:
         """Note the attributes of a user's class, and its methods."""
@@ -396,7 +389,6 @@ def _look_at_object(reach: Reach, value: Any, parent: Any, label: str) -> None:
 
 
 _LOOKS: WeakKeyDictionary[type[Any], Look | None] = WeakKeyDictionary()
-_SLOTS: WeakKeyDictionary[type[Any], dict[str, Any]] = WeakKeyDictionary()
 _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
     ((ModuleType,), None),
     ((FlatArray,), _is_array),
@@ -428,23 +420,9 @@ def _look_of(cls: type[Any]) -> Look | None:
         elif hasattr(cls, "_wraps_function"):
             found = _look_at_parts
         elif is_foreign(cls):
-            if cls.__dictoffset__ or _slots_of(cls):
+            if cls.__dictoffset__ or slots_of(cls):
                 found = _look_at_object
             elif cls.__flags__ & _COLLECTED or hasattr(cls, "__next__"):
                 found = _look_at_members
     _LOOKS[cls] = found
-    return found
-
-
-def _slots_of(cls: type[Any]) -> dict[str, Any]:
-    """Return the slots of a class's objects; what C types call members is no slot."""
-    if cls in _SLOTS:
-        return _SLOTS[cls]
-    found = _SLOTS[cls] = {
-        name: member
-        for base in cls.__mro__
-        if "__slots__" in vars(base)
-        for name, member in vars(base).items()
-        if type(member) is MemberDescriptorType
-    }
     return found

@@ -1,22 +1,7 @@
 """Array types of the `cuda` namespace, compiled for NVIDIA's GPUs."""
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
-
-from lumijit.array_types import declare_namespace, member
+from lumijit.array_types import namespace
 from lumijit.cuda import ad as ad
 from lumijit.spec import CUDA
 
-__all__ = declare_namespace(CUDA, is_diff=False)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Event":
-        return import_module("lumijit.debug.cuda_events").Event
-    return member("cuda", name, globals())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__, __getattr__, __dir__ = namespace(CUDA, False, globals())

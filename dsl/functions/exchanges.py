@@ -12,7 +12,8 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.ir.ops.logic import AND, EQ
 from lumijit.compiler.record import memory
 from lumijit.functions.gathering import access_nodes
-from lumijit.functions.scattering import host_exchange, host_write, written
+from lumijit.functions.scattering import host_exchange, host_write
+from lumijit.indexing import assigned
 from lumijit.nested import NestedArray
 from lumijit.runtime.dtypes import BOOL, same_bits
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError
@@ -54,7 +55,7 @@ def scatter_exch(target: Array, value: Any, index: Any, active: Any = True) -> A
     if isinstance(target, HostArray):
         (new,), places, mask = host_write(construct, target, (value,), index, active)
         return host_exchange(construct, target, places, mask, lambda k, _: new[k])
-    node = written(construct, target, value)._node
+    node = assigned(target, value, construct)._node
     place, mask = _aim(construct, target, index, active)
     return wrap_flat(type(target), memory.exchange(target, node, place, mask))
 
@@ -91,7 +92,7 @@ def scatter_cas(
     _check_target(construct, target)
     if isinstance(target, HostArray):
         return _host_cas(construct, target, (value, compare), index, active)
-    new, expected = (written(construct, target, v)._node for v in (value, compare))
+    new, expected = (assigned(target, v, construct)._node for v in (value, compare))
     if any(node.vertex is not None for node in (target._node, new, expected)):
         raise DerivativeError(
             construct,

@@ -17,11 +17,10 @@ from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.derive import collectives
+from lumijit.compiler.emit.combine import identity
 from lumijit.compiler.ir.effects import wrap as wrap_flat
-from lumijit.compiler.ir.ops import arithmetic as ar
-from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.record import reductions
+from lumijit.compiler.record.reductions import OPS
 from lumijit.enums import ReduceOp, VarState
 from lumijit.functions.apply import apply, not_numeric
 from lumijit.functions.axes import Axis, reduced_axes
@@ -37,14 +36,6 @@ from lumijit.spec import TENSOR, require
 # Larger arrays are reduced where they are computed.
 HUGE_BYTES = 1 << 30
 
-_OPS: dict[ReduceOp, Op] = {
-    ReduceOp.Add: ar.ADD,
-    ReduceOp.Mul: ar.MUL,
-    ReduceOp.Min: ar.MIN,
-    ReduceOp.Max: ar.MAX,
-    ReduceOp.And: lo.AND,
-    ReduceOp.Or: lo.OR,
-}
 _EMPTY: dict[ReduceOp, Any] = {
     ReduceOp.Add: 0,
     ReduceOp.Mul: 1,
@@ -215,7 +206,7 @@ def combined(construct: str, op: ReduceOp, a: Any, b: Any) -> Any:
         if any(not isinstance(v, (bool, np.bool_)) for v in numbers):
             raise not_numeric(construct, (a, b))
         return a & b if op is ReduceOp.And else a | b
-    return apply(_OPS[op], construct, a, b)
+    return apply(OPS[op.trace_name], construct, a, b)
 
 
 def _along(
@@ -236,7 +227,7 @@ def _along(
     if depth in axes:
         if not items:
             return _neutral(op, value, axes, mode, depth)
-        joined = fold(lambda a, b: a._map(_OPS[op], b), items)
+        joined = fold(lambda a, b: a._map(OPS[op.trace_name], b), items)
         return _along(op, joined, axes, mode, depth + 1)
     parts = [_along(op, v, axes, mode, depth + 1) for v in items]
     return _regrouped(value, parts)
@@ -279,14 +270,7 @@ def _neutral(
 
 def neutral_entry(op: ReduceOp, dtype: DType | None) -> Any:
     """Return the neutral value of an operation, for entries or Python numbers."""
-    if dtype is None:
-        return _EMPTY[op]
-    if dtype.is_int and op in (ReduceOp.Min, ReduceOp.Max):
-        low, high = initialize.int_range(dtype)
-        return high if op is ReduceOp.Min else low
-    if dtype.is_int and op is ReduceOp.And:
-        return -1 if dtype.is_signed else initialize.int_range(dtype)[1]
-    return _EMPTY[op]
+    return _EMPTY[op] if dtype is None else identity(op.trace_name, dtype)
 
 
 def _host_reduce(op: ReduceOp, value: Array) -> Any:

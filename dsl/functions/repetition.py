@@ -17,11 +17,11 @@ from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
 from lumijit.functions.gathering import index_array, rearranged
 from lumijit.functions.scattering import scatter
-from lumijit.functions.sizes import shape
+from lumijit.functions.sizes import shape, width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import tree_map
-from lumijit.pytree_walks import whole_map
+from lumijit.pytree_walks import flat_map, whole_map
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
 from lumijit.spec import DYNAMIC, TENSOR
@@ -157,7 +157,7 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Any:
             "pass a list of arrays, or of lists.",
         )
     if isinstance(first, NestedArray):
-        wide = [_widened(p, shape(p)[-1]) for p in parts]
+        wide = [widened(p, shape(p)[-1]) for p in parts]
         items = [concat([p[k] for p in wide]) for k in range(len(first))]
         return wrap_nested(type(first), items)
     if isinstance(first, HostArray):
@@ -173,11 +173,16 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Any:
     return result
 
 
-def _widened(array: Array, size: int) -> Array:
-    """Give all flat arrays of a nested one the same size."""
-    if isinstance(array, NestedArray):
-        return wrap_nested(type(array), [_widened(v, size) for v in array])
-    return repeat(array, size // len(array))
+def widened(array: Array, size: int | None = None) -> Any:
+    """Give all flat arrays of a nested one the same size, that of the largest."""
+    size = width(array) if size is None else size
+
+    def wide(part: Any) -> Any:
+        if not isinstance(part, FlatArray):
+            return part
+        return wrap_flat(type(part), trace.resized(part._node, size))
+
+    return flat_map(wide, array)
 
 
 def reverse(value: Any, axis: int = 0) -> Any:

@@ -10,7 +10,6 @@ from lumijit import initialize
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.derive import collectives
-from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
@@ -23,12 +22,12 @@ from lumijit.functions.reductions import (
     neutral_entry,
 )
 from lumijit.functions.repetition import reverse as reversed_
+from lumijit.functions.repetition import widened
 from lumijit.functions.scattering import HOST_UPDATES, check_op, check_reducible
-from lumijit.functions.sizes import width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
-from lumijit.pytree_walks import flat_map, whole_map
+from lumijit.pytree_walks import whole_map
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
     ArrayTypeError,
@@ -192,7 +191,7 @@ def block_prefix_reduce(
             return leaf
         check_reducible(op, leaf._spec, construct)
         if isinstance(leaf, NestedArray):
-            return wrap_nested(type(leaf), [scanned(v) for v in _widened(leaf)])
+            return wrap_nested(type(leaf), [scanned(v) for v in widened(leaf)])
         return _blocks(construct, op, leaf, block_size, exclusive, reverse)
 
     return tree_map(scanned, value)
@@ -235,18 +234,6 @@ def _blocks(
     node = collectives.block_prefix(op.trace_name, value._node, block, exclusive)
     found = wrap_flat(type(value), node)
     return reversed_(found) if reverse else found
-
-
-def _widened(value: Any) -> Any:
-    """Give all flat arrays of a nested one the same size."""
-    size = width(value)
-
-    def wide(part: Any) -> Any:
-        if not isinstance(part, FlatArray):
-            return part
-        return wrap_flat(type(part), trace.resized(part._node, size))
-
-    return flat_map(wide, value)
 
 
 def _checked_block(construct: str, size: int, block: int) -> int:
@@ -335,7 +322,7 @@ def block_reduce(
     if op is ReduceOp.Identity:
         return value
     if isinstance(value, NestedArray):
-        items = [block_reduce(op, v, block_size, mode) for v in _widened(value)]
+        items = [block_reduce(op, v, block_size, mode) for v in widened(value)]
         return wrap_nested(type(value), items)
     block_size = _checked_block(construct, len(value), block_size)
     if not isinstance(value, FlatArray):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import effects, trace
@@ -27,7 +26,7 @@ from lumijit.functions.gathering import (
     host_arguments,
     host_position,
 )
-from lumijit.indexing import rounded
+from lumijit.indexing import assigned
 from lumijit.nested import NestedArray
 from lumijit.pytree import is_container
 from lumijit.pytree_walks import matched_leaves
@@ -189,7 +188,7 @@ def scatter_add_kahan(
         _kahan_host(construct, target_1, target_2, value, index, active)
         return
     place, mask = access_nodes(construct, spec, index, active, len(target_1))
-    node = written(construct, target_1, value)._node
+    node = assigned(target_1, value, construct)._node
     memory.scatter_kahan(target_1, target_2, node, place, mask)
 
 
@@ -282,28 +281,10 @@ def _scatter_parts(
             at = offset + k * step
             _scatter_parts(construct, target, part, place, mask, how, at)
         return
-    node = written(construct, target, value)._node
+    node = assigned(target, value, construct)._node
     if offset:
         place = trace.emit2(ADD, place, trace.literal(UINT32, offset))
     memory.update(target, node, place, mask, how[0], how[1], how[2])
-
-
-def written(construct: str, target: Array, value: Any) -> Array:
-    """Convert a value to the target's class; its entries must not change type."""
-    cls = type(target)
-    if type(value) is cls:
-        return value
-    value = rounded(target, value)
-    spec = promotion.common_spec((target, value), construct)
-    if spec.dtype is not target._spec.dtype or spec.outer != target._spec.outer:
-        raise ArrayTypeError(
-            construct,
-            f"can't write a value of type {type(value).__name__!r} into "
-            f"{cls.__name__}: together, they have {spec.dtype.name} entries and static "
-            f"dimensions {spec.outer}",
-            f"convert it to {cls.__name__} first.",
-        )
-    return cls(value)
 
 
 def check_op(op: Any, construct: str) -> None:
@@ -364,7 +345,7 @@ def host_write(
 ) -> tuple[Any, Any, Any]:
     """Return values, positions and mask of a write as NumPy arrays of one length."""
     like = dynamic(construct, target, target._data)
-    wide = [written(construct, like, v)._data for v in values]
+    wide = [assigned(like, v, construct)._data for v in values]
     positions, mask = host_arguments(target, index, active, construct)
     *wide, positions, mask = np.broadcast_arrays(*wide, positions, mask)
     return wide, positions, mask

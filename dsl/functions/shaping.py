@@ -17,7 +17,7 @@ from lumijit.compiler.record.memory import read_inside
 from lumijit.functions.apply import not_numeric
 from lumijit.functions.creation import arange, empty
 from lumijit.functions.gathering import gather, rearranged
-from lumijit.functions.sizes import width
+from lumijit.functions.sizes import strides, width
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
@@ -35,17 +35,6 @@ def _order(order: str, construct: str) -> Any:
     if order not in ("A", "C", "F"):
         raise ArrayValueError(construct, f"order is {order!r}", "pass 'A', 'C' or 'F'.")
     return "F" if order == "A" else order
-
-
-def _strides(dimensions: tuple[int, ...], order: str) -> tuple[int, ...]:
-    """Return how far entries are apart along each dimension of a flat array."""
-    strides = [0] * len(dimensions)
-    total = 1
-    axes = range(len(dimensions))
-    for axis in axes if order == "F" else reversed(axes):
-        strides[axis] = total
-        total *= dimensions[axis]
-    return tuple(strides)
 
 
 def ravel(array: Any, order: str = "A") -> Any:
@@ -89,21 +78,21 @@ def ravel(array: Any, order: str = "A") -> Any:
         return require(spec.replaced(outer=(DYNAMIC,)), construct)(data)
     dimensions = array.shape
     target = empty(require(spec.replaced(outer=()), construct), math.prod(dimensions))
-    strides = _strides(dimensions, ordering)
+    steps = strides(dimensions, ordering)
     index_cls = require(spec.replaced(dtype=UINT32, outer=()), construct)
-    along = arange(index_cls, dimensions[-1]) * strides[-1]
+    along = arange(index_cls, dimensions[-1]) * steps[-1]
     if target._node.size:
-        _write_parts(target, array, along, strides, effects.new_group())
+        _write_parts(target, array, along, steps, effects.new_group())
     return target
 
 
 def _write_parts(
-    target: Array, part: Array, index: Array, strides: tuple[int, ...], group: int
+    target: Array, part: Array, index: Array, steps: tuple[int, ...], group: int
 ) -> None:
     """Write the components of an array; they go to different places."""
     if isinstance(part, NestedArray):
         for k, item in enumerate(part):
-            _write_parts(target, item, index + k * strides[0], strides[1:], group)
+            _write_parts(target, item, index + k * steps[0], steps[1:], group)
         return
     mask = trace.make_true(1)
     writes.write(target, part._node, index._node, mask, group=group)
@@ -173,15 +162,15 @@ def unravel(dtype: type[Any], array: Array, order: str = "A") -> Any:
         parts = [effects.wrap(flat, node) for node in nodes]
     else:
         parts = [rearranged(array, along + k * size) for k in range(components)]
-    return _arranged(dtype, parts, _strides(outer, ordering))
+    return _arranged(dtype, parts, strides(outer, ordering))
 
 
-def _arranged(dtype: type[Any], parts: list[Any], strides: tuple[int, ...]) -> Array:
-    """Nest flat parts, of which those along each axis are a stride apart."""
-    if not strides:
+def _arranged(dtype: type[Any], parts: list[Any], steps: tuple[int, ...]) -> Array:
+    """Nest flat parts, of which those along each axis are a step apart."""
+    if not steps:
         return parts[0]
     items = [
-        _arranged(dtype._item, parts[k * strides[0] :], strides[1:])
+        _arranged(dtype._item, parts[k * steps[0] :], steps[1:])
         for k in range(dtype._spec.outer[0])
     ]
     return wrap_nested(dtype, items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lumijit import initialize
@@ -46,6 +46,20 @@ def shape(arg: Any, /) -> tuple[int, ...]:
                 "give all items the same shape.",
             )
     return (len(arg), *widest)
+
+
+def strides(dimensions: Sequence[int], order: str = "C") -> tuple[int, ...]:
+    """Return how far entries are apart along each dimension of what lies in memory.
+
+    The last index varies fastest, in order "F" the first.
+    """
+    found = [0] * len(dimensions)
+    total = 1
+    axes = range(len(dimensions))
+    for axis in axes if order == "F" else reversed(axes):
+        found[axis] = total
+        total *= dimensions[axis]
+    return tuple(found)
 
 
 def _leaves(args: tuple[Any, ...]) -> Iterable[Any]:

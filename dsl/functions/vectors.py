@@ -51,7 +51,7 @@ def dot(a: Any, b: Any, /) -> Any:
     if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
         if type(a) is not type(b):
             if _pairs_items(a, b):
-                return _dot_any(_items(a, b), _items(b, a))
+                return dot_any(_items(a, b), _items(b, a))
             a, b = promoted("lumijit.dot", a, b)
         if isinstance(a, NestedArray):
             if a._spec.outer[0] is DYNAMIC and 1 in (len(a), len(b)):
@@ -62,7 +62,7 @@ def dot(a: Any, b: Any, /) -> Any:
         return a * b
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         check_numeric("lumijit.dot", *a, *b)
-        return _dot_any(a, b)
+        return dot_any(a, b)
     raise not_numeric("lumijit.dot", (a, b))
 
 
@@ -95,10 +95,11 @@ def dot_items(a: Sequence[Any], b: Sequence[Any]) -> Any:
     """Return the sum of the products of arrays, all of one type."""
     if len(a) == len(b) > 0 and isinstance(a[0], FlatArray):
         return _dot_flat(a, b)
-    return _dot_any(a, b)
+    return dot_any(a, b)
 
 
-def _dot_any(a: Sequence[Any], b: Sequence[Any]) -> Any:
+def dot_any(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    """Return the sum of the products of numbers or arrays of any types."""
     if len(a) != len(b):
         raise SizeError(
             "lumijit.dot",

@@ -24,6 +24,7 @@ from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import exposed
 from lumijit.compiler.record.writes import is_recorded
 from lumijit.functions.shaping import ravel
+from lumijit.functions.sizes import strides as dense_strides
 from lumijit.instance_registry import opaque
 from lumijit.interop import exchange
 from lumijit.interop.dlpack import (
@@ -32,7 +33,6 @@ from lumijit.interop.dlpack import (
     Contents,
     Taken,
     capsule_of,
-    dense_strides,
 )
 from lumijit.runtime import cuda, dtypes
 from lumijit.runtime.buffers import Buffer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any, Final, NamedTuple
 
@@ -160,13 +160,3 @@ def _dtype(tensor: _Tensor, construct: str) -> np.dtype[Any]:
             "convert them to bool, integers or floats first.",
         )
     return np.dtype(f"{kind}{size}")
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides, in entries, of an array whose last index varies fastest."""
-    strides = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))

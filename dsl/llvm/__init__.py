@@ -1,22 +1,7 @@
 """Array types of the `llvm` namespace, compiled for the CPU."""
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
-
-from lumijit.array_types import declare_namespace, member
+from lumijit.array_types import namespace
 from lumijit.llvm import ad as ad
 from lumijit.spec import LLVM
 
-__all__ = declare_namespace(LLVM, is_diff=False)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Event":
-        return import_module("lumijit.debug.events").Event
-    return member("llvm", name, globals())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__, __getattr__, __dir__ = namespace(LLVM, False, globals())

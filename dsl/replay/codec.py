@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import sys
 import types
+from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -28,7 +29,7 @@ from lumijit.runtime.dtypes import DType
 # Types that are built in and have no name there.
 _TYPES = {v: k for k, v in vars(types).items() if isinstance(v, type)}
 _PLAIN = (bool, int, str, type(None))
-_SEQUENCES: dict[str, Any] = {"tuple": tuple, "list": list, "frozenset": frozenset}
+_SEQUENCES = (tuple, list, frozenset)
 
 
 class UnknownValueError(Exception):
@@ -52,7 +53,7 @@ def encode(value: Any) -> Any:
         return ["float", repr(value)]
     if kind is bytes:
         return ["bytes", value.hex()]
-    if kind.__name__ in _SEQUENCES and kind is _SEQUENCES[kind.__name__]:
+    if kind in _SEQUENCES:
         items = sorted(value, key=repr) if kind is frozenset else value
         return [kind.__name__, *map(encode, items)]
     if value is EVERY:
@@ -109,27 +110,10 @@ def decode(data: Any) -> Any:
     if not isinstance(data, list):
         return data
     tag, *rest = data
-    if tag in _SEQUENCES:
-        return _SEQUENCES[tag](map(decode, rest))
-    if tag == "float":
-        return float(rest[0])
-    if tag == "bytes":
-        return bytes.fromhex(rest[0])
-    if tag == "every":
-        return EVERY
-    if tag == "dtype":
-        return dtypes.BY_NAME[rest[0]]
-    if tag == "same":
-        return Same(decode(rest[0]))
-    if tag == "shape":
-        return Shape(tuple(map(decode, rest)))
-    if tag == "kind":
-        return pytree.kind_of(decode(rest[0]))
-    if tag == "enum":
-        return decode(rest[0])[rest[1]]
-    if tag == "module":
-        return importlib.import_module(rest[0])
-    module, name, depth, *code = rest
+    return _DECODERS[tag](*rest)
+
+
+def _named(module: str, name: str, depth: int, *code: str) -> Any:
     try:
         found = _decorated(module, name)[depth]
     except (ImportError, AttributeError, IndexError):
@@ -137,6 +121,24 @@ def decode(data: Any) -> Any:
     if code and digest(found.__code__) != code[0]:
         raise ChangedCodeError(f"the code of {name!r} has changed")
     return found
+
+
+_DECODERS: dict[str, Callable[..., Any]] = {
+    "tuple": lambda *items: tuple(map(decode, items)),
+    "list": lambda *items: list(map(decode, items)),
+    "frozenset": lambda *items: frozenset(map(decode, items)),
+    "float": float,
+    "bytes": bytes.fromhex,
+    "every": lambda: EVERY,
+    "dtype": dtypes.BY_NAME.__getitem__,
+    "same": lambda value: Same(decode(value)),
+    "shape": lambda *tokens: Shape(tuple(map(decode, tokens))),
+    "kind": lambda cls: pytree.kind_of(decode(cls)),
+    "enum": lambda cls, name: decode(cls)[name],
+    "module": importlib.import_module,
+    "named": _named,
+    "function": _named,
+}
 
 
 def _decorated(module: str, name: str) -> list[Any]:

@@ -16,11 +16,7 @@ def _no_primitive(*_args: Any, **_kwargs: Any) -> Any:
     raise RuntimeError("no control-flow primitives are installed")
 
 
-def _never(_value: Any) -> bool:
-    return False
-
-
-def _never_with(_value: Any, _entries: Any) -> bool:
+def _never(*_args: Any) -> bool:
     return False
 
 
@@ -42,10 +38,6 @@ def _no_places(*_args: Any) -> Callable[[], Any]:
 
 def _no_snapshot(_values: Any) -> Callable[[], None]:
     return lambda: None
-
-
-def _not_now() -> bool:
-    return False
 
 
 def is_tree(value: Any) -> bool:
@@ -119,7 +111,7 @@ class Targets:
     standing_in: Callable[..., Callable[[], Any]] = _no_places
     snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
     objects_in: Callable[[Any], dict[Any, Any]] = _no_objects
-    has_changed: Callable[[Any, Any], bool] = _never_with
+    has_changed: Callable[[Any, Any], bool] = _never
     moment: Callable[[Any], Any] = _nothing
     changed_since: Callable[[Any, Any], Any] = _nothing
     apart: Callable[[Any], Any] = _no_primitive
@@ -132,8 +124,8 @@ class Targets:
     known: Callable[[Any], bool | None] = _nothing
     is_integer_array: Callable[[Any], bool] = _never
     is_zero_step: Callable[[Any], bool] = _never
-    is_idle: Callable[[], bool] = _not_now
-    runs_plain: Callable[[], bool] = _not_now
+    is_idle: Callable[[], bool] = _never
+    runs_plain: Callable[[], bool] = _never
     plain_range: Callable[..., Any] = range
     is_tree: Callable[[Any], bool] = is_tree
     logical_and: Callable[[Any, Any], Any] = _no_primitive

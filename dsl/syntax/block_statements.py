@@ -63,8 +63,4 @@ def write_block(
 
 def shallow_copy(node: Any) -> Any:
     """Copy a syntax node but not what is in it."""
-    fresh = type(node)(**dict(gast.iter_fields(node)))
-    for key in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-        if hasattr(node, key):
-            setattr(fresh, key, getattr(node, key))
-    return fresh
+    return build.with_fields(node, dict(gast.iter_fields(node)))

@@ -119,9 +119,20 @@ def located(node: Any, reference: Any) -> Any:
     return node
 
 
+_SPOT = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
+
+def with_fields(node: Any, fields: dict[str, Any]) -> Any:
+    """Make a syntax node of the kind of another one, at its place."""
+    fresh = type(node)(**fields)
+    for key in _SPOT:
+        if hasattr(node, key):
+            setattr(fresh, key, getattr(node, key))
+    return fresh
+
+
 def _spot_of(node: Any) -> dict[str, int]:
-    keys = ("lineno", "col_offset", "end_lineno", "end_col_offset")
-    spot = {key: getattr(node, key, None) for key in keys}
+    spot = {key: getattr(node, key, None) for key in _SPOT}
     found = {key: value for key, value in spot.items() if value is not None}
     if found.get("end_lineno", 0) > found.get("lineno", 0):
         # Tracebacks would show the last line of a compound statement.

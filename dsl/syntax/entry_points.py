@@ -32,6 +32,8 @@ class Runtime(Conditions):
     """The helpers of one rewritten function, which calls it `RUNTIME`."""
 
     ArrayRange = ArrayRange
+    range = staticmethod(make_range)
+    range_item = staticmethod(item)
     locals = staticmethod(builtins.locals)
     iter = staticmethod(builtins.iter)
     aiter = staticmethod(builtins.aiter)
@@ -94,28 +96,6 @@ class Runtime(Conditions):
             return merged[:count] if count > 1 else merged[0]
 
         return attempts(Inputs(values, labels), (yes, no), attempt)
-
-    # Loops over ranges.
-
-    @staticmethod
-    def range(*bounds: Any) -> Any:
-        """Make Python's range or, from array bounds, an `ArrayRange`."""
-        return make_range(*bounds)
-
-    @staticmethod
-    def first_count(size: Any) -> Any:
-        """Return a counter of zeros that is like `size`."""
-        return size - size
-
-    @staticmethod
-    def next_count(count: Any) -> Any:
-        """Advance a counter."""
-        return count + 1
-
-    @staticmethod
-    def range_item(start: Any, step: Any, count: Any) -> Any:
-        """Return the item of a range at position `count`."""
-        return item(start, step, count)
 
     # Variables without a value.
 

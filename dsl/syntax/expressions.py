@@ -9,7 +9,7 @@ functions of the variables they read, for the vectorized case.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import gast
 
@@ -24,48 +24,18 @@ from lumijit.syntax.truth import (
     truth_test,
 )
 
+if TYPE_CHECKING:
+    from lumijit.syntax.vectorized_code import RegionWriter
+
 #: Operands up to this many nodes are copied instead of passed through a call.
 _COPY_LIMIT = 24
-
-
-class Context(Protocol):
-    """What expressions need of the function they stand in."""
-
-    def new_name(self, stem: str) -> str:
-        """Make up a name that occurs nowhere else."""
-
-    def expression_function(
-        self, node: Any, params: list[str], bound: list[str]
-    ) -> str:
-        """Define a function of `params` that returns the expression `node`.
-
-        It returns a tuple if `node` binds variables: their values come after its own.
-        """
-
-    def state_names(self, names: set[str]) -> list[str]:
-        """Select the names that are variables of the function."""
-
-    def branch_site(self, node: Any, params: list[str], bound: list[str]) -> int:
-        """Register the place of a conditional expression that binds variables."""
-
-    def value_or_none(self, name: str) -> Any:
-        """Make an expression for the value of a variable that may be without one."""
-
-    def refusal(self, node: Any, reason: str) -> Any:
-        """Make the expression that refuses to vectorize `node`."""
-
-    def is_unsure(self, node: Any) -> bool:
-        """Tell whether a variable may be without value when `node` reads it."""
-
-    def may_change_objects(self, node: Any) -> bool:
-        """Tell whether evaluating `node` may change an object."""
 
 
 class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     """Returns rewritten copies of expressions and simple statements."""
 
-    def __init__(self, context: Context) -> None:
-        """Rewrite for the function described by `context`."""
+    def __init__(self, context: RegionWriter) -> None:
+        """Rewrite for the function of which `context` writes the regions."""
         self.context = context
         self._local_names: list[set[str]] = []
 
@@ -104,11 +74,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
                 fields[key] = [self._copy_part(part) for part in value]
             else:
                 fields[key] = self._copy_part(value)
-        fresh = type(node)(**fields)
-        for key in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-            if hasattr(node, key):
-                setattr(fresh, key, getattr(node, key))
-        return fresh
+        return build.with_fields(node, fields)
 
     def _copy_part(self, part: Any) -> Any:
         return self.visit(part) if isinstance(part, gast.AST) else part

@@ -217,14 +217,17 @@ class JumpRemover:
         start, step, size = (f"{bounds}_{part}" for part in ("start", "step", "size"))
         parts = gast.Attribute(build.name(bounds), "parts", gast.Load())
         unpack = Simple(build.located(build.unpack([start, step, size], parts), stmt))
-        first = _assignment(count, build.call("first_count", build.name(size)), stmt)
+        # A zero for each element that has a size.
+        zero = gast.BinOp(build.name(size), gast.Sub(), build.name(size))
+        first = _assignment(count, zero, stmt)
         arguments = (build.name(part) for part in (start, step, count))
         bind = gast.Assign(
             targets=[node.target],
             value=build.call("range_item", *arguments),
             type_comment=None,
         )
-        advance = _assignment(count, build.call("next_count", build.name(count)), stmt)
+        following = gast.BinOp(build.name(count), gast.Add(), build.constant(1))
+        advance = _assignment(count, following, stmt)
         test: Any = gast.Compare(build.name(count), [gast.Lt()], [build.name(size)])
         if pieces.exits:
             test = build.both(_none_of(pieces.exits, stmt), test)

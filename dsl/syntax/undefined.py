@@ -72,73 +72,14 @@ def _refuse_use(self: Undefined, *_args: Any, **_kwargs: Any) -> NoReturn:
     fail(self)
 
 
-_USES = [
-    "add",
-    "radd",
-    "iadd",
-    "sub",
-    "rsub",
-    "isub",
-    "mul",
-    "rmul",
-    "imul",
-    "truediv",
-    "rtruediv",
-    "itruediv",
-    "floordiv",
-    "rfloordiv",
-    "ifloordiv",
-    "mod",
-    "rmod",
-    "imod",
-    "pow",
-    "rpow",
-    "ipow",
-    "matmul",
-    "rmatmul",
-    "imatmul",
-    "and",
-    "rand",
-    "iand",
-    "or",
-    "ror",
-    "ior",
-    "xor",
-    "rxor",
-    "ixor",
-    "lshift",
-    "rlshift",
-    "ilshift",
-    "rshift",
-    "rrshift",
-    "irshift",
-    "neg",
-    "pos",
-    "abs",
-    "invert",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "eq",
-    "ne",
-    "bool",
-    "int",
-    "float",
-    "complex",
-    "index",
-    "len",
-    "iter",
-    "next",
-    "contains",
-    "getitem",
-    "setitem",
-    "delitem",
-    "call",
-    "enter",
-    "exit",
-    "round",
-]
+_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
+_OTHERS = (
+    "neg pos abs invert lt le gt ge eq ne bool int float complex index round len iter "
+    "next contains getitem setitem delitem call enter exit"
+)
 
-for _use in _USES:
+for _use in _BINARY.split():
+    for _how in ("", "r", "i"):
+        setattr(Undefined, f"__{_how}{_use}__", _refuse_use)
+for _use in _OTHERS.split():
     setattr(Undefined, f"__{_use}__", _refuse_use)

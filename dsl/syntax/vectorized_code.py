@@ -63,7 +63,10 @@ class RegionWriter:
     def expression_function(
         self, node: Any, params: list[str], bound: list[str]
     ) -> str:
-        """Define a function that returns the expression `node` and what it binds."""
+        """Define a function of `params` that returns the expression `node`.
+
+        If that binds variables, a tuple: their values come after its own.
+        """
         identifier, is_new = self._function_of(node, f"value{node.lineno}_")
         if is_new:
             value = self.rewriter.visit(node)

@@ -19,10 +19,11 @@ from lumijit.functions.elementwise import fma
 from lumijit.functions.evaluation import eval as evaluate
 from lumijit.functions.gathering import rearranged
 from lumijit.functions.reductions import check_strategy
+from lumijit.functions.sizes import strides
 from lumijit.initialize import whole_number
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.tensors.shapes import as_tensor, checked_axes
-from lumijit.tensors.views import View, index_class, strides
+from lumijit.tensors.views import View, index_class
 
 Filter = str | Callable[[float], float]
 # After so many neighbours, sums are put into memory.

@@ -19,9 +19,10 @@ from lumijit.functions.gathering import gather
 from lumijit.functions.scans import prefix_sum
 from lumijit.functions.scattering import scatter
 from lumijit.functions.searching import binary_search
+from lumijit.functions.sizes import strides
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.tensors.shapes import as_tensor, expand_dims, reshaped
-from lumijit.tensors.views import View, index_class, strides, view
+from lumijit.tensors.views import View, index_class, view
 
 
 def _tensors(construct: str, arrays: Iterable[Any]) -> list[Any]:

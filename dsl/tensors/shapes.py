@@ -6,9 +6,10 @@ from typing import Any
 
 from lumijit.base import Array, ArrayBase
 from lumijit.functions.axes import checked_axis
+from lumijit.functions.sizes import strides
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.spec import TENSOR
-from lumijit.tensors.views import Shape, strides, view
+from lumijit.tensors.views import Shape, view
 from lumijit.type_traits import tensor_t
 
 Axes = int | tuple[int, ...] | list[int]

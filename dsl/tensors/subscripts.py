@@ -18,6 +18,7 @@ from lumijit.base import Array, ArrayBase
 from lumijit.functions.creation import full
 from lumijit.functions.scans import compress
 from lumijit.functions.selection import select as where
+from lumijit.functions.sizes import strides
 from lumijit.indexing import known_position
 from lumijit.runtime.dtypes import BOOL, UINT32
 from lumijit.runtime.errors import (
@@ -27,7 +28,7 @@ from lumijit.runtime.errors import (
     check_nesting,
 )
 from lumijit.spec import TENSOR
-from lumijit.tensors.views import OUTSIDE, Shape, View, broadcast, strides
+from lumijit.tensors.views import OUTSIDE, Shape, View, broadcast
 from lumijit.type_traits import int32_array_t
 
 

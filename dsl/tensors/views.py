@@ -25,6 +25,7 @@ from lumijit.compiler.record import memory
 from lumijit.compiler.transform.substitution import at_positions
 from lumijit.functions.creation import full
 from lumijit.functions.gathering import gather
+from lumijit.functions.sizes import strides
 from lumijit.runtime.dtypes import UINT32
 from lumijit.spec import ArraySpec, require
 
@@ -184,14 +185,6 @@ def _by(op: Op, node: Node, number: int) -> Node:
     if number == 1:
         return node
     return trace.emit2(op, node, trace.literal(UINT32, number % _WRAP))
-
-
-def strides(shape: Shape) -> Shape:
-    """Return how far apart entries lie along each dimension, in row-major order."""
-    steps = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        steps[axis] = steps[axis + 1] * shape[axis + 1]
-    return tuple(steps)
 
 
 def view(shape: Shape, steps: Shape, start: int = 0) -> View:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from lumijit.functions.elementwise import fma
 from lumijit.functions.gathering import gather_run
+from lumijit.functions.vectors import dot_any
 from lumijit.textures.axes import Axis
 
 # So many neighbouring entries are one load in a kernel.
@@ -86,12 +86,7 @@ def _along(
 
 
 def _weighted(weights: list[Any], values: list[Any]) -> Any:
-    if len(values) == 1:
-        return values[0]
-    total = weights[0] * values[0]
-    for weight, value in zip(weights[1:], values[1:], strict=True):
-        total = fma(weight, value, total)
-    return total
+    return values[0] if len(values) == 1 else dot_any(weights, values)
 
 
 def fetch(reader: Reader, axes: list[Axis]) -> list[Channels]:

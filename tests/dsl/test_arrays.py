@@ -258,9 +258,9 @@ def test_indexing_writes(cls):
 
 def test_masked_assignment_keeps_the_type():
     i = llvm.Int(1, 2)
-    with pytest.raises(ArrayTypeError, match="would change the array's type"):
+    with pytest.raises(ArrayTypeError, match="can't write a value of type"):
         i[i > 1] = 2.5
-    with pytest.raises(ArrayTypeError, match="would change the array's type"):
+    with pytest.raises(ArrayTypeError, match="can't write a value of type"):
         i[i > 1] = llvm.Array2i(1)
     v = llvm.Array3f([1, 2], 3, 4)
     v[llvm.Bool(True, False)] = 0
@@ -299,7 +299,7 @@ def test_assignment_in_place_under_masks_of_other_types(space):
     i[i == 3] |= 8
     i[i == 11] %= 4
     assert [int(v if space is scalar else v[0]) for v in i] == [32, 2, 3]
-    with pytest.raises(ArrayTypeError, match="would change the array's type"):
+    with pytest.raises(ArrayTypeError, match="can't write a value of type"):
         i[i > 4] += 0.5
     assert int(i[0] if space is scalar else i[0][0]) == 32
 

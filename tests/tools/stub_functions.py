@@ -7,10 +7,8 @@ sources annotate them.
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 
 import lumijit as dr
 from tests.tools.stub_base import PARAMETERS
@@ -430,15 +428,10 @@ def _function(name: str, cases: list[Case]) -> str:
 
 def _homes() -> Iterator[tuple[str, str]]:
     """Yield where each public name comes from, with the name."""
-    tree = ast.parse(Path(inspect.getsourcefile(dr) or "").read_text())
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("lumijit"):
-            for alias in node.names:
-                if not (alias.asname or "_").startswith("_"):
-                    yield str(node.module), alias.name
-    for home, names in vars(dr)["_LATER"].items():
-        for name in names:
-            yield f"lumijit.{home}".rstrip("."), name
+    for table in ("_NOW", "_LATER"):
+        for home, names in vars(dr)[table].items():
+            for name in names:
+                yield f"lumijit.{home}".rstrip("."), name
 
 
 def package_stub() -> str:
