@@ -29,7 +29,8 @@ def install() -> None:
         backward = _operator(_swapped(function), f"__r{stem}__")
         setattr(ArrayBase, f"__{stem}__", forward)
         setattr(ArrayBase, f"__r{stem}__", backward)
-        setattr(ArrayBase, f"__i{stem}__", in_place(forward))
+        update = in_place(forward, is_by_entry=function is power)
+        setattr(ArrayBase, f"__i{stem}__", update)
 
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

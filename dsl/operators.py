@@ -30,7 +30,7 @@ from lumijit.direct import RESULTS, apply_flat
 from lumijit.nested import NestedArray, new_vector
 from lumijit.runtime.dtypes import BOOL, DType
 from lumijit.runtime.errors import ArrayTypeError
-from lumijit.spec import require
+from lumijit.spec import TENSOR, require
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
@@ -289,13 +289,15 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     return backward if is_reversed else forward
 
 
-def in_place(forward: Operator) -> Operator:
+def in_place(forward: Operator, is_by_entry: bool = True) -> Operator:
     """Change the array itself where the type stays the same.
 
     While one lane runs as plain Python, arrays are values, as numbers are.
     """
 
     def operator(self: Any, other: Any) -> Any:
+        if is_by_entry and self._spec.kind is TENSOR:
+            other = self._beside(other)
         result = forward(self, other)
         if _LANES and trace.state.lane is not None:
             return result

@@ -29,8 +29,11 @@ from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 from lumijit.runtime.errors import SizeError, SymbolicError
 
-# The lengths of rows that are combined at once.
-SHORT_ROW, LONG_ROW = 64, 1 << 13
+# The lengths of rows that are combined at once, where runs are many and few; and from
+# how many bytes on they are computed in the kernel that combines them, in which each
+# row takes a whole packet.
+MANY_ROW, LONG_ROW = 256, 1 << 13
+FOLDED_ROW_BYTES = 96
 #: What combines two values.
 OPS = {
     "add": ar.ADD,
@@ -253,12 +256,15 @@ def _sums(t: DType, blocks: int) -> tuple[Buffer, Buffer]:
 
 
 def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
-    """Combine runs of rows: some to one long row, that again, short ones as columns."""
+    """Combine runs of rows: some to one long row, that again, few by a program."""
     t = node.type
     if placement.used and placement.is_elsewhere(node):
         return placement.run_there(_reduce_rows, op, node, block, inner)
-    # (Bytes are written faster than they are added to totals.)
-    is_folded = t.size_bytes > 1 and folds.is_folded(node)
+    runs = node.size // (block * inner)
+    # As long as gives all threads work, but much shorter than what is combined.
+    wanted = min(max(LONG_ROW // runs, MANY_ROW), block * inner // 16)
+    row = max(1, wanted // inner) * inner
+    is_folded = _is_folded(node, row)
     if block <= rows.FEW and not is_folded:
         total, *others = rows.few(node, block, inner)
         if t.is_float and op in ("min", "max"):
@@ -268,12 +274,6 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
         for entry in others:
             total = trace.emit2(OPS[op], entry, total)
         return total
-    runs = node.size // (block * inner)
-    # As long as gives all threads work, but much shorter than what is combined.
-    wanted = min(max(LONG_ROW // runs, 4 * SHORT_ROW), block * inner // 16)
-    row = max(1, wanted // inner) * inner
-    if row < SHORT_ROW:
-        return block_reduce(op, rows.side_by_side(node, block, inner), block)
     count = runs * row
     result = device.allocate(t.size_bytes * count)
     if is_folded:
@@ -287,6 +287,15 @@ def _reduce_rows(op: str, node: Node, block: int, inner: int) -> Node:
         limit = max(1, 4096 * row // (block * inner))
         named_kernels.launch(kernel, args, count, folds.ROW_BLOCK, limit, (result,))
     return block_reduce(op, from_buffer(t, result, count), row // inner, inner)
+
+
+def _is_folded(node: Node, row: int) -> bool:
+    """Tell whether entries of rows of a length are combined where they are computed."""
+    size_bytes = node.type.size_bytes
+    # Bytes are written faster than they are added to totals.
+    if size_bytes == 1 or row * size_bytes < FOLDED_ROW_BYTES:
+        return False
+    return folds.is_folded(node)
 
 
 def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:

@@ -33,7 +33,7 @@ from lumijit.functions.sizes import shape as shape_of
 from lumijit.masked_entries import MaskedEntries, unmasked
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
-from lumijit.spec import TENSOR, find
+from lumijit.spec import ANY_LENGTH, FLAT, TENSOR, find, require
 from lumijit.tensors import joining, products
 from lumijit.tensors.shapes import swapaxes, transposed
 from lumijit.tensors.subscripts import is_mask, mask_shape
@@ -220,7 +220,11 @@ class TensorArray(ArrayBase):
         return self._seen(self._selected(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Write to the entries that a subscript selects."""
+        """Write to the entries that a subscript selects.
+
+        A flat array of as many that doesn't broadcast to them is taken in order.
+        (If it does, this is what broadcasting means, too.)
+        """
         new = indexing.assigned(self, unmasked(value, key))
         if is_mask(key) and self._is_blend(key, new):
             wide = promotion.mask_for(key, self, f"{type(self).__name__}[mask] = value")
@@ -233,7 +237,9 @@ class TensorArray(ArrayBase):
         while len(shape) > len(where.shape) and shape[0] == 1:
             shape = shape[1:]
         if shape and not broadcasts(shape, where.shape):
-            raise _wrong_value(self, where.shape, new._shape)
+            if not is_flat(value) or len(value) != where.size:
+                raise _wrong_value(self, where.shape, new._shape)
+            shape = where.shape
         if math.prod(shape) != 1 and shape != where.shape:
             new = broadcast(shape, where.shape).entries(new._flat)
         else:
@@ -279,6 +285,19 @@ class TensorArray(ArrayBase):
     def _seen(self, view: View) -> Any:
         """Return a tensor of the entries that a view selects."""
         return self._of(view.entries(self._flat), view.shape)
+
+    def _beside(self, value: Any) -> Any:
+        """Return an operand of an in-place operator, flat arrays as assignments do.
+
+        (For `x[key] += value` is one.) As for any operator, shapes may broadcast to a
+        third one.
+        """
+        count = math.prod(self._shape)
+        if not is_flat(value) or len(value) != count:
+            return value
+        if not self._shape or self._shape[-1] in (1, count):
+            return value
+        return require(value._spec.replaced(kind=TENSOR), "+=")._of(value, self._shape)
 
     def __bool__(self) -> bool:
         """Convert a mask of at most one entry; evaluates it."""
@@ -342,12 +361,19 @@ def broadcasts(shape: Shape, wide: Shape) -> bool:
     )
 
 
+def is_flat(value: Any) -> bool:
+    """Tell whether a value is an array of entries in an order, without a shape."""
+    is_plain = isinstance(value, ArrayBase) and value._spec.kind in (FLAT, ANY_LENGTH)
+    return is_plain and len(value._spec.shape) == 1
+
+
 def _wrong_value(tensor: TensorArray, wanted: Shape, got: Shape) -> SizeError:
     return SizeError(
         f"{type(tensor).__name__}[…] = value",
         f"a value of shape {got} doesn't broadcast to the shape {wanted} of the "
         "selected entries",
-        "pass one entry, or a value of the selection's shape.",
+        "pass one entry, a value of the selection's shape, or a flat array with as "
+        "many entries.",
     )
 
 

@@ -85,7 +85,10 @@ clear:
 
 
 def tile_end(t: DType) -> str:
-    """Write the totals to the results, from block `write` on; ends in block `done`."""
+    """Write the totals to the results, from block `write` on; ends in block `done`.
+
+    What a vector has beyond them goes where the next totals will, if these are in hand.
+    """
     element = t.memory_llvm
     width = vector_lanes(t)
     ty = f"<{width} x {element}>"
@@ -94,12 +97,22 @@ def tile_end(t: DType) -> str:
   %out = getelementptr {element}, ptr %dst, i64 %e
   br label %copy
 copy:
-  %w = phi i64 [ 0, %write ], [ %w.n, %copy ]
+  %w = phi i64 [ 0, %write ], [ %w.n, %copied ]
   %w.from = getelementptr {element}, ptr %totals, i64 %w
   %w.value = load {ty}, ptr %w.from, align {size}
   %w.to = getelementptr {element}, ptr %out, i64 %w
+  %w.e = add i64 %e, %w
+  %w.past = add i64 %w.e, {width}
+  %w.fits = icmp ule i64 %w.past, %end
+  br i1 %w.fits, label %copy.all, label %copy.some
+copy.all:
+  store {ty} %w.value, ptr %w.to, align {size}
+  br label %copied
+copy.some:
 {_inside("w", "%w", "%n", width)}
   call void {store}({ty} %w.value, ptr %w.to, i32 {size}, <{width} x i1> %w.in)
+  br label %copied
+copied:
   %w.n = add i64 %w, {width}
   %w.more = icmp ult i64 %w.n, %n
   br i1 %w.more, label %copy, label %done

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import lumijit as dr
+from lumijit import llvm
 from lumijit.llvm import Array3f, Complex2f, Float, TensorXf, TensorXf16, TensorXi, ad
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SymbolicError
+from tests import targets
 from tests.dsl.tensors.common import (
     ENTRIES,
     FULL_SHAPES,
@@ -31,6 +33,17 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "min": (dr.min, np.min),
     "max": (dr.max, np.max),
 }
+#: Runs of rows, and entries a row: those of less and more than one register, few and
+#: many at a time.
+ROWS = [
+    *((7, 12, n) for n in (2, 3, 13, 16, 33, 70)),
+    *((3, 100, n) for n in (2, 3, 13, 16, 33, 70)),
+    (1, 1000, 3),
+    (1500, 9, 2),
+    (500, 24, 11),
+    (300, 24, 32),
+    (40, 300, 13),
+]
 
 
 @st.composite
@@ -148,6 +161,34 @@ class TestRows:
         same(dr.sum(x, 1), expected.astype(a.dtype))
         same(dr.min(x, 1), a.min(1))
         same(dr.max(x, (0, 1)), a.max((0, 1)))
+
+    @pytest.mark.parametrize("target", ["vectors", "masks"])
+    @pytest.mark.parametrize("suffix", ["f", "f16", "f64", "i", "u8", "b"])
+    def test_short_rows(self, target: str, suffix: str) -> None:
+        with targets.generating_for(targets.target_of(target)):
+            cls: Any = getattr(llvm, f"TensorX{suffix}")
+            for outer, block, inner in ROWS:
+                a = np.random.default_rng(1).integers(0, 2, (outer, block, inner))
+                x = cls(a.astype(cls(0).numpy().dtype))
+                if suffix == "b":
+                    same(dr.any(x, 1), a.any(1))
+                    same(dr.count(x, 1), a.sum(1))
+                    continue
+                same(dr.max(x, 1), a.max(1))
+                same(dr.sum(x, 1), a.sum(1).astype(x.numpy().dtype))
+                same(dr.sum(x + 1, 1), (a + 1).sum(1).astype(x.numpy().dtype))
+
+    @pytest.mark.packets("how often it is launched")
+    def test_short_rows_are_read_where_they_lie(self) -> None:
+        x = TensorXf(numbers((256, 48, 16)))
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            dr.kernel_history_clear()
+            total = dr.sum(x, 1)
+            dr.eval(total)
+            sizes = [k["size"] for k in dr.kernel_history()]
+        # Three rows of 48 are added to one, and that is one of 16.
+        assert sizes == [256 * 48, 256 * 16]
+        same(total, x.numpy().sum(1))
 
     def test_one_order_for_any_number_of_threads(self) -> None:
         a = np.random.default_rng(0).random((3000, 70), np.float32)
