@@ -221,8 +221,8 @@ def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagate the gradient of a variable to all that depends on it.
 
     If it has none, it is set to 1; a literal zero (`dr.set_grad(…, 0)`) is as none. If
-    only some of its arrays or components have one, the others' is zero. `forward` always
-    begins with 1.
+    only some of its arrays or components have one, the others' is zero. `forward`
+    always begins with 1.
 
     Args:
         arg: array or PyTree.
@@ -270,8 +270,8 @@ def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     """Propagate the gradient of a result to all it depends on.
 
     If it has none, it is set to 1; a literal zero (`dr.set_grad(…, 0)`) is as none. If
-    only some of its arrays or components have one, the others' is zero. `backward` always
-    begins with 1.
+    only some of its arrays or components have one, the others' is zero. `backward`
+    always begins with 1.
 
     Args:
         arg: array or PyTree.

@@ -80,7 +80,7 @@ def test_components_that_have_none() -> None:
     ("given", "expected"),
     [("", [4, 6]), ("a", [10, 12]), ("b", [14, 32]), ("ab", [24, 44])],
 )
-@pytest.mark.parametrize("kind", [tuple, list, lambda pair: dict(zip("ab", pair))])
+@pytest.mark.parametrize("kind", [tuple, list, lambda pair: dict(enumerate(pair))])
 def test_leaves_that_have_none(given: str, expected: Any, kind: Any) -> None:
     x = Float(1, 2)
     dr.enable_grad(x)
