@@ -26,6 +26,7 @@ from lumijit.runtime.errors import (
     ArrayAttributeError,
     ArrayTypeError,
 )
+from lumijit.runtime.tracebacks import hides_frames
 from lumijit.spec import ArraySpec, Kind, declare, require
 from lumijit.traits import spec_of
 
@@ -246,6 +247,7 @@ def _method(base: type[Any], name: str, member: Callable[..., Any]) -> Any:
     label = f"{base.__name__}.{name}"
 
     @functools.wraps(member)
+    @hides_frames
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         from lumijit.control.callees import Member
         from lumijit.control.calls import dispatch
@@ -258,6 +260,7 @@ def _method(base: type[Any], name: str, member: Callable[..., Any]) -> Any:
 def _attribute(base: type[Any], name: str, member: Any) -> Any:
     label = f"{base.__name__}.{name}"
 
+    @hides_frames
     def read(self: Any) -> Any:
         from lumijit.control.callees import Member
         from lumijit.control.calls import dispatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -334,6 +335,10 @@ def test_what_cannot_be_differentiated(value, kind):
     with pytest.raises(ArrayTypeError, match=match):
         opt["x"] = value
     assert "x" not in opt
+    for add in (lambda: opt.update({"x": value}), lambda: dr.opt.Adam(1, {"x": value})):
+        # The user's line, not one of the mapping's own methods.
+        with pytest.raises(ArrayTypeError, match=rf"^{re.escape(__file__)}:\d+ in "):
+            add()
 
 
 @pytest.mark.parametrize(
