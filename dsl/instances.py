@@ -115,11 +115,16 @@ class InstanceArray(FlatArray):
             shown = [*shown[:ends], skipped, *shown[len(shown) - ends :]]
         return f"[{', '.join(shown)}]"
 
+    @hides_frames
     def __getattr__(self, name: str) -> Any:
         """Explain which attributes there are."""
         if name.startswith("_"):
             raise AttributeError(name)
         cls = type(self)
+        known = getattr(cls, name, None)
+        if isinstance(known, property):
+            # It has raised already, and is what Python asks before this function.
+            return known.__get__(self)
         listed = ", ".join(sorted(_interface(cls._domain.base))) or "nothing"
         raise ArrayAttributeError(
             f"{cls.__name__}.{name}",

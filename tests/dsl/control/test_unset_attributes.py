@@ -14,7 +14,8 @@ from lumijit.syntax import UndefinedVariableError
 
 
 class Plain:
-    pass
+    hit: Any
+    inner: Any
 
 
 class Slots:
