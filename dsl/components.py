@@ -94,8 +94,14 @@ def _longer(self: Any, name: str) -> Any:
     if isinstance(known, property):
         # It has raised already, and is what Python asks before this function.
         return known.__get__(self)
-    text = f"'{type(self).__name__}' object has no attribute {name!r}"
-    raise AttributeError(text, name=name, obj=self)
+    cls_name = type(self).__name__
+    error = AttributeError(f"{cls_name!r} object has no attribute {name!r}")
+    if not name.startswith("__"):
+        # Of other names, everybody asks whether they are there.
+        fix = f"dir({cls_name}) lists what there is."
+        error = ArrayAttributeError(f"{cls_name}.{name}", str(error), fix)
+    error.name, error.obj = name, self
+    raise error
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from lumijit.runtime.errors import (
     ArrayAttributeError,
     ArrayTypeError,
 )
+from lumijit.runtime.tracebacks import hides_frames
 from lumijit.spec import ArraySpec, Kind, declare, require
 from lumijit.traits import spec_of
 
@@ -114,11 +115,16 @@ class InstanceArray(FlatArray):
             shown = [*shown[:ends], skipped, *shown[len(shown) - ends :]]
         return f"[{', '.join(shown)}]"
 
+    @hides_frames
     def __getattr__(self, name: str) -> Any:
         """Explain which attributes there are."""
         if name.startswith("_"):
             raise AttributeError(name)
         cls = type(self)
+        known = getattr(cls, name, None)
+        if isinstance(known, property):
+            # It has raised already, and is what Python asks before this function.
+            return known.__get__(self)
         listed = ", ".join(sorted(_interface(cls._domain.base))) or "nothing"
         raise ArrayAttributeError(
             f"{cls.__name__}.{name}",
@@ -246,6 +252,7 @@ def _method(base: type[Any], name: str, member: Callable[..., Any]) -> Any:
     label = f"{base.__name__}.{name}"
 
     @functools.wraps(member)
+    @hides_frames
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         from lumijit.control.callees import Member
         from lumijit.control.calls import dispatch
@@ -258,6 +265,7 @@ def _method(base: type[Any], name: str, member: Callable[..., Any]) -> Any:
 def _attribute(base: type[Any], name: str, member: Any) -> Any:
     label = f"{base.__name__}.{name}"
 
+    @hides_frames
     def read(self: Any) -> Any:
         from lumijit.control.callees import Member
         from lumijit.control.calls import dispatch

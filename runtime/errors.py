@@ -124,8 +124,9 @@ def is_internal(filename: str) -> bool:
     return filename.startswith(_PACKAGE_DIRS)
 
 
-# Packages that call functions of ours for derivatives of their own (`interop`).
-_CALLERS = frozenset({"torch", "jax"})
+# Packages that call functions of ours, for derivatives of their own (`interop`) or
+# because classes of ours have their methods (`collections.abc`).
+_CALLERS = frozenset({"collections", "jax", "torch"})
 
 
 def user_frame() -> FrameType | None:

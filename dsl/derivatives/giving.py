@@ -8,7 +8,7 @@ from typing import Any
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive import cleared, isolation
-from lumijit.compiler.derive.adjoints import Adjoint, adding
+from lumijit.compiler.derive.adjoints import Adjoint, adding, is_zero
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
@@ -217,23 +217,30 @@ def _fitting(vertex: Vertex, change: Node) -> Node:
 class starting:
     """Have a traversal in a `with` block begin at vertices: each entry's gradient is 1.
 
-    In control flow, the elements that take no part keep the gradients that they had.
+    If `is_kept`, those that are there are taken, where any is: one that is a literal
+    zero is as none. In control flow, the elements that take no part keep theirs.
     """
 
-    def __init__(self, construct: str, found: Iterable[Vertex]) -> None:
+    def __init__(
+        self, construct: str, found: Iterable[Vertex], is_kept: bool = False
+    ) -> None:
         own = list(dict.fromkeys(found))
         self._construct = construct
         self._before = [(vertex, vertex.grad) for vertex in own]
         self._outside = [vertex for vertex in own if isolation.is_outside(vertex)]
+        self._is_kept = is_kept and any(
+            grad is not None and not is_zero(grad) for _, grad in self._before
+        )
 
     def __enter__(self) -> None:
         if any(_has_outer_gradient(vertex) for vertex in self._outside):
             raise _given_inside(self._construct)
-        for vertex, _ in self._before:
+        for vertex, before in self._before:
             vertex.grad = None
             # Of each entry: to a matrix, a number is a multiple of the identity.
-            one = trace.literal(vertex.type, 1.0)
-            _add_gradient(vertex, one, _fitting_mask(vertex))
+            start = before if self._is_kept else trace.literal(vertex.type, 1.0)
+            if start is not None:
+                _add_gradient(vertex, start, _fitting_mask(vertex))
 
     def __exit__(self, kind: Any, *error: Any) -> None:
         is_left = any(vertex.grad is not None for vertex in self._outside)

@@ -195,10 +195,16 @@ def reason(args: Sequence[Any]) -> str:
     )
 
 
-def _from(is_forward: bool, construct: str, arg: Any, flags: ADFlag | int) -> None:
+def _from(
+    is_forward: bool,
+    construct: str,
+    arg: Any,
+    flags: ADFlag | int,
+    is_kept: bool = False,
+) -> None:
     chosen = _chosen(construct, flags)
     found = _taking_part(construct, (arg,), chosen, is_forward)
-    with starting(construct, found):
+    with starting(construct, found, is_kept):
         traversal.enqueue(found, is_forward, construct, is_forward)
         traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)
 
@@ -212,7 +218,11 @@ def _to(is_forward: bool, construct: str, args: Any, flags: ADFlag | int) -> Any
 
 
 def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Set the gradient of a variable to 1 and propagate it to all that depends on it.
+    """Propagate the gradient of a variable to all that depends on it.
+
+    If it has none, it is set to 1; a literal zero (`dr.set_grad(…, 0)`) is as none. If
+    only some of its arrays or components have one, the others' is zero. `forward`
+    always begins with 1.
 
     Args:
         arg: array or PyTree.
@@ -225,18 +235,18 @@ def forward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     >>> x = dr.llvm.ad.Float(3)
     >>> dr.enable_grad(x)
     >>> y = x * x
+    >>> x.grad = 10
     >>> dr.forward_from(x)
     >>> y.grad
-    [6]
+    [60]
     """
-    _from(True, "lumijit.forward_from", arg, flags)
+    _from(True, "lumijit.forward_from", arg, flags, is_kept=True)
 
 
-forward = forward_from
+def forward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Set the gradient of a variable to 1 and propagate it to all that depends on it.
 
-
-def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
-    """Set the gradient of a result to 1 and propagate it to all it depends on.
+    A gradient that it has is replaced; `forward_from` begins with that.
 
     Args:
         arg: array or PyTree.
@@ -248,14 +258,60 @@ def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
     >>> import lumijit as dr
     >>> x = dr.llvm.ad.Float(3)
     >>> dr.enable_grad(x)
-    >>> dr.backward_from(x * x)
+    >>> y = x * x
+    >>> dr.forward(x)
+    >>> y.grad
+    [6]
+    """
+    _from(True, "lumijit.forward", arg, flags)
+
+
+def backward_from(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Propagate the gradient of a result to all it depends on.
+
+    If it has none, it is set to 1; a literal zero (`dr.set_grad(…, 0)`) is as none. If
+    only some of its arrays or components have one, the others' is zero. `backward`
+    always begins with 1.
+
+    Args:
+        arg: array or PyTree.
+        flags: what to clear; `AllowNoGrad` to do nothing without an error.
+
+    Raises:
+        DerivativeError: if `arg` isn't tracked, or an operation has no derivative.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> y.grad = 10
+    >>> dr.backward_from(y)
+    >>> x.grad
+    [60]
+    """
+    _from(False, "lumijit.backward_from", arg, flags, is_kept=True)
+
+
+def backward(arg: Any, flags: ADFlag | int = ADFlag.Default) -> None:
+    """Set the gradient of a result to 1 and propagate it to all it depends on.
+
+    A gradient that it has is replaced; `backward_from` begins with that.
+
+    Args:
+        arg: array or PyTree.
+        flags: what to clear; `AllowNoGrad` to do nothing without an error.
+
+    Raises:
+        DerivativeError: if `arg` isn't tracked, or an operation has no derivative.
+
+    >>> import lumijit as dr
+    >>> x = dr.llvm.ad.Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
     >>> x.grad
     [6]
     """
-    _from(False, "lumijit.backward_from", arg, flags)
-
-
-backward = backward_from
+    _from(False, "lumijit.backward", arg, flags)
 
 
 def forward_to(*args: Any, flags: ADFlag | int = ADFlag.Default) -> Any:

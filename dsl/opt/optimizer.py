@@ -270,7 +270,10 @@ class Optimizer(MutableMapping[str, Any]):
     def step(
         self, *, eval: bool = True, grad_scale: Any = None, active: Any = None
     ) -> None:
-        """Improve all parameters to which a gradient has arrived; the others stay.
+        """Improve all parameters.
+
+        What no gradient has arrived at has the gradient zero: momentum moves it on, and
+        weights decay. With `mask_updates`, it stays.
 
         Args:
             eval: whether to compute the results here: all of them, together.
@@ -287,24 +290,22 @@ class Optimizer(MutableMapping[str, Any]):
         >>> opt["x"]
         [1]
         """
-        changed = []
-        for key, parameter in self._parameters.items():
-            for entry in parameter.entries:
-                gradient = entry.gradient()
-                if gradient is not None:
-                    rate = self._stored_rates[self._place(key, entry)]
-                    self._improve(entry, gradient, rate, grad_scale, active)
-                    changed.append(entry)
-        if not changed and self._parameters:
+        entries = [(k, e) for k, p in self._parameters.items() for e in p.entries]
+        gradients = [entry.gradient() for _, entry in entries]
+        if entries and all(gradient is None for gradient in gradients):
             raise DerivativeError(
                 f"{self._name}.step",
                 f"no gradient has arrived at any parameter ({', '.join(self)})",
                 "call lumijit.backward on what was computed of opt[key], read anew "
                 "after each step.",
             )
+        for (key, entry), gradient in zip(entries, gradients, strict=True):
+            found = entry.cls(0) if gradient is None else gradient
+            rate = self._stored_rates[self._place(key, entry)]
+            self._improve(entry, found, rate, grad_scale, active)
         if eval:
-            evaluation.eval([entry.saved() for entry in changed])
-        track([entry.array for entry in changed])
+            evaluation.eval([entry.saved() for _, entry in entries])
+        track([entry.array for _, entry in entries])
 
     def _improve(
         self, entry: Entry, gradient: Any, rate: Any, scale: Any, active: Any

@@ -22,7 +22,7 @@ from lumijit.syntax.object_state import Inputs, ObjectState, attempts
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
 from lumijit.syntax.site import Raising, Site, SiteState, inputs_of, labels_of
-from lumijit.syntax.undefined import Undefined, fail
+from lumijit.syntax.undefined import Undefined, fail, note_unset
 
 #: So often may the first turn of a loop be another one than those that follow.
 _MOST_PARTED = 3
@@ -230,15 +230,15 @@ class Runtime(Conditions):
     ) -> tuple[Any, ...]:
         state = SiteState(where, values, slots)
         results, handed = state.results(), state.handed
-        slot_labels = state.attribute_labels
-        unset: set[str] = set()
+        names = (*results, *state.attribute_labels)
+        unset: dict[int, Undefined] = {}
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
                 found = state.call(function, entries, "a branch")
-                unset.update(n for n in results if type(found[n]) is Undefined)
-                still = handed.still.values()
-                return (*(found[n] for n in results), *state.read(), *still)
+                left = (*(found[n] for n in results), *state.read())
+                note_unset(unset, left)
+                return (*left, *handed.still.values())
 
             return run
 
@@ -249,17 +249,18 @@ class Runtime(Conditions):
                 test,
                 *map(branch, sides),
                 arg_labels=labels_of(state.labels),
-                rv_labels=labels_of((*results, *slot_labels, *handed.still_labels())),
+                rv_labels=labels_of((*names, *handed.still_labels())),
                 **hints,
             )
-        merged = handed.take(merged, len(results) + len(slot_labels))
-        state.finish(merged[len(results) :])
-        found = dict(zip(results, merged[: len(results)], strict=True))
-        for name in unset - where.lenient:
-            found[name] = Undefined(
-                name, str(where), "a vectorized branch leaves it without one"
-            )
-        return state.final(found)
+        final = list(handed.take(merged, len(names)))
+        reason = "a vectorized branch leaves it without one"
+        for k, value in unset.items():
+            if type(final[k]) is Undefined:
+                final[k] = value
+            elif names[k] not in where.lenient:
+                final[k] = Undefined(names[k], str(where), reason)
+        state.finish(final[len(results) :])
+        return state.final(dict(zip(results, final, strict=False)))
 
     @hides_frames
     def while_loop(
@@ -294,12 +295,17 @@ class Runtime(Conditions):
             for k, (name, i) in enumerate(zip(where.outs, places, strict=True))
             if name not in where.lenient and type(inputs[i]) is Undefined
         ]
+        slots = [
+            slot
+            for slot in inputs_of(where, inputs).attributes()
+            if type(slot.read()) is Undefined
+        ]
         is_entered = True
         final: tuple[Any, ...] | None = None
-        if late:
-            test = cond(*inputs)
-            is_entered = targets.holds(test)
-            if targets.known(test) is False:
+        if late or slots:
+            first = cond(*inputs) if first is None else first
+            is_entered = targets.holds(first)
+            if targets.known(first) is False:
                 final = tuple([state[i] for i in places])
         if final is None:
             functions = cond, body
@@ -307,13 +313,13 @@ class Runtime(Conditions):
             final = self._turns(site, inputs, functions, hints, *rest)
         if is_entered:
             return final
+        reason = "elements that don't enter the vectorized loop leave it without one"
         left = list(final)
         for k in late:
-            left[k] = Undefined(
-                where.outs[k],
-                str(where),
-                "elements that don't enter the vectorized loop leave it without one",
-            )
+            left[k] = Undefined(where.outs[k], str(where), reason)
+        for slot in slots:
+            if type(slot.read()) is not Undefined:
+                slot.write(Undefined(slot.label, str(where), reason))
         return tuple(left)
 
     def _turns(
@@ -389,6 +395,7 @@ class Runtime(Conditions):
         cond, body = functions
         state = SiteState(where, values, slots, True, outside)
         handed, count = state.handed, len(state.entries)
+        unset: dict[int, Undefined] = {}
 
         def run_cond(*entries: Any) -> Any:
             return state.test(cond, entries[:count])
@@ -399,7 +406,9 @@ class Runtime(Conditions):
             new = dict(zip(state.labels, entries, strict=True))
             new.update((n, v) for n, v in outputs.items() if n in new)
             new.update(zip(state.attribute_labels, state.read(), strict=True))
-            return (*new.values(), *handed.still.values())
+            left = tuple(new.values())
+            note_unset(unset, left)
+            return (*left, *handed.still.values())
 
         state.restore_on_error()
         with entered(where):
@@ -412,5 +421,8 @@ class Runtime(Conditions):
                 **hints,
             )
         found = dict(zip(state.labels, handed.take(final, count), strict=True))
+        for k, value in unset.items():
+            if type(found[state.labels[k]]) is Undefined:
+                found[state.labels[k]] = value
         state.finish([found[n] for n in state.attribute_labels])
         return state.final(found)

@@ -85,6 +85,8 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             return build.call("read", fresh)
         return fresh
 
+    _rewrite_Attribute = _rewrite_Name
+
     def _rewrite_BoolOp(self, node: Any) -> Any:
         # Python's own operator is enough where no operand but the last can be an
         # array: the last one is returned, not tested.

@@ -171,6 +171,8 @@ class DefiniteAssignment:
         #: one that is gone would come to stand for another.)
         self.unsure: dict[int, Any] = {}
         self.unsure_names: set[str] = set()
+        #: Dotted paths of the attributes that branches and loops assign.
+        self.stored: set[str] = set()
         self._breaks: dict[str, set[str] | None] = {}
         self._native_breaks: list[set[str] | None] = []
 
@@ -217,6 +219,7 @@ class DefiniteAssignment:
 
     def _branch(self, node: If, bound: set[str]) -> set[str] | None:
         self._check(bound, node.test)
+        self.stored |= self.effects.deep(node).stored
         after = self.block(node.body, bound)
         if not node.is_guard or node.orelse:
             after = _meet(after, self.block(node.orelse, bound))
@@ -224,6 +227,7 @@ class DefiniteAssignment:
 
     def _loop(self, node: While, bound: set[str]) -> set[str] | None:
         bound = bound - self._deleted(node)
+        self.stored |= self.effects.deep(node).stored
         self._native_breaks.append(None)
         self.block(node.body, bound)
         broken = self._native_breaks.pop()

@@ -9,6 +9,7 @@ changed, and where, is found by `targets.left_alone`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -36,10 +37,11 @@ class Attribute:
 
     def write(self, value: Any) -> None:
         """Assign the value."""
-        if not isinstance(value, Undefined):
+        if not isinstance(value, Undefined) or value.is_left:
             setattr(self.owner, self.key, value)
-        elif self.key in getattr(self.owner, "__dict__", ()):
-            delattr(self.owner, self.key)
+        else:
+            with suppress(AttributeError):
+                delattr(self.owner, self.key)
 
 
 def _before(label: str) -> str:

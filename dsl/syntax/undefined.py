@@ -17,7 +17,7 @@ class UndefinedVariableError(errors.LumijitError, UnboundLocalError):
 
 
 class Undefined:
-    """Takes the place of the value of the unbound variable `name`.
+    """Takes the place of the value of the unbound variable, or attribute, `name`.
 
     Every use raises `UndefinedVariableError`. `reason` says how it came about;
     `construct` is the place, `file:line`, that left it without a value.
@@ -34,7 +34,10 @@ class Undefined:
 
     def __repr__(self) -> str:
         """Name the variable."""
-        return f"<undefined variable {self._name!r}>"
+        return f"<undefined {self._what()} {self._name!r}>"
+
+    def _what(self) -> str:
+        return "attribute" if "." in self._name else "variable"
 
     def __getattr__(self, attribute: str) -> NoReturn:
         """Refuse, except to say that special methods are missing."""
@@ -51,6 +54,11 @@ class Undefined:
         return self
 
     @property
+    def is_left(self) -> bool:
+        """Whether a construct left it so, which is worth telling."""
+        return bool(self._construct)
+
+    @property
     def variable(self) -> str:
         """The name of the variable."""
         return self._name
@@ -59,13 +67,20 @@ class Undefined:
 def fail(value: Undefined) -> NoReturn:
     """Raise the error for a read of `value`."""
     name = value._name
-    problem = f"variable {name!r} is read, but it has no value here"
+    problem = f"{value._what()} {name!r} is read, but it has no value here"
     if value._reason:
         problem += f": {value._reason}"
     if value._construct:
         problem += f" ({value._construct})"
     fix = f"assign {name!r} before that statement, or on every path through it."
     raise UndefinedVariableError("@syntax", problem, fix)
+
+
+def note_unset(unset: dict[int, Undefined], left: tuple[Any, ...]) -> None:
+    """Note what has no value, if possible with what left it so."""
+    for k, value in enumerate(left):
+        if type(value) is Undefined and (k not in unset or value.is_left):
+            unset[k] = value
 
 
 def _refuse_use(self: Undefined, *_args: Any, **_kwargs: Any) -> NoReturn:

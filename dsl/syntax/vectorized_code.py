@@ -19,7 +19,7 @@ from lumijit.syntax.expressions import ExpressionRewriter
 from lumijit.syntax.hint_reader import Hints
 from lumijit.syntax.invented import PREFIX, RUNTIME
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
-from lumijit.syntax.names import Effects, NameScope, effects_of
+from lumijit.syntax.names import Effects, NameScope, dotted_name, effects_of
 from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
@@ -121,7 +121,9 @@ class RegionWriter:
         return self.purity.may_change_objects(node)
 
     def is_unsure(self, node: Any) -> bool:
-        """Tell whether a variable may be without value when `node` reads it."""
+        """Tell whether a variable or attribute may have no value when it is read."""
+        if isinstance(node, gast.Attribute):
+            return ".".join(dotted_name(node)) in self.assigned.stored
         return id(node) in self.assigned.unsure and node.id in self.scope.variables
 
     # Statements.

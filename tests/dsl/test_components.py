@@ -117,3 +117,13 @@ def test_bad_swizzles(space: Any) -> None:
 def test_dynamic_arrays_have_no_components() -> None:
     with pytest.raises(ArrayAttributeError, match="index dynamic arrays with"):
         print(llvm.Float(1, 2).xy)  # type: ignore[attr-defined]
+
+
+def test_names_that_no_array_has():
+    match = r"test_components.py:\d+ in .*: Float.foo: 'Float' object has no attribute"
+    with pytest.raises(ArrayAttributeError, match=match) as caught:
+        getattr(llvm.Float(1), "foo")  # noqa: B009  (there is none)
+    assert caught.value.name == "foo"
+    assert not hasattr(llvm.Array2f(1), "foo")
+    with pytest.raises(AttributeError, match=r"^'Float' object has no attribute"):
+        getattr(llvm.Float(1), "__foo__")  # noqa: B009

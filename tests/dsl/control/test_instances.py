@@ -353,3 +353,22 @@ def test_methods_that_disagree(mode: str) -> None:
     flag = lj.scoped_set_flag(lj.JitFlag.SymbolicCalls, mode == "symbolic")
     with flag, pytest.raises(StateError, match=pattern):
         OddPtr(objects).get()
+
+
+def test_mistakes_in_methods_show_the_lines_of_the_program() -> None:
+    class Lamp:
+        def power(self, x: Any) -> Any:
+            return x.colour
+
+        @property
+        def size(self) -> Any:
+            return getattr(Float(1), "colour")  # noqa: B009  (there is none)
+
+    lamp = Lamp()
+    lamps = lj.instance_array_t(Float, Lamp)([lamp, lamp])
+    match = r"test_instances.py:\d+ in (power|size): Float\.colour: .*no attribute"
+    for use in (lambda: lamps.power(Float(1, 2)), lambda: lamps.size):
+        with pytest.raises(ArrayAttributeError, match=match) as caught:
+            use()
+        files = {str(entry.path) for entry in caught.traceback}
+        assert files == {__file__}

@@ -13,10 +13,10 @@ from lumijit.llvm.ad import Int, UInt
 from lumijit.syntax.meanings import Meanings
 
 ACTING = """
-accum_grad assert_true backward backward_to binary_search clear_grad custom dispatch
-enable_grad forward_from forward_to gradcheck if_stmt jvp print run_lane scatter
-scatter_add scatter_cas scatter_exch scatter_inc set_flag set_grad switch value_and_grad
-vjp while_loop
+accum_grad assert_true backward backward_from backward_to binary_search clear_grad
+custom dispatch enable_grad forward forward_from forward_to gradcheck if_stmt jvp
+print run_lane scatter scatter_add scatter_cas scatter_exch scatter_inc set_flag
+set_grad switch value_and_grad vjp while_loop
 """
 HARMLESS = "abs all any dot eval gather grad maximum norm select sin sum width zeros"
 

@@ -362,12 +362,12 @@ def test_traversals_that_begin_outside_are_refused(is_state: bool) -> None:
         dr.while_loop(state, lambda i, _: i < 3, body, mode="symbolic")
     # What had gradients before is no start.
     dr.set_grad(y, 1)
-    dr.while_loop(
-        (UInt(0),),
-        lambda i: i < 3,
-        lambda i: (dr.backward(y * 2, dr.ADFlag.ClearVertices), i + 1)[1:],
-        mode="symbolic",
-    )
+
+    def go_back(i: UInt) -> tuple[UInt]:
+        dr.backward(y * 2, dr.ADFlag.ClearVertices)
+        return (i + 1,)
+
+    dr.while_loop((UInt(0),), lambda i: i < 3, go_back, mode="symbolic")
     np.testing.assert_allclose(dr.grad(x), (1 + 6) * 2 * X)
 
 

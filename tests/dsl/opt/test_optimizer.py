@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from lumijit.llvm import Float as Detached
 from lumijit.llvm import ad
 from lumijit.llvm.ad import (
     Array2f,
+    Array2f64,
     Array3f,
     Float,
     Float16,
@@ -120,13 +122,47 @@ def test_vectors_tensors_and_trees():
     assert (list(net[0]["b"]), list(net[1][0]), net[1][1]) == ([0.5], [1.5], 3)
 
 
-def test_parameters_without_gradient_stay():
-    opt = dr.opt.AdamW(lr=0.1, weight_decay=1, params={"x": Float(1), "y": Float(1)})
-    dr.backward(opt["x"] * 1)
+METHODS = [
+    # Two steps: what becomes of 2, if the gradient is 4 in the first one and then 0.
+    (lambda p: dr.opt.SGD(lr=0.1, params=p), 1.6),
+    (lambda p: dr.opt.SGD(lr=0.1, momentum=0.9, params=p), 1.24),
+    (lambda p: dr.opt.SGD(lr=0.1, momentum=0.9, nesterov=True, params=p), 0.916),
+    (lambda p: dr.opt.Adam(lr=0.1, params=p), 1.83299),
+    (lambda p: dr.opt.AdamW(lr=0.1, weight_decay=0.1, params=p), 1.79419),
+    (lambda p: dr.opt.RMSProp(lr=0.1, params=p), 1),
+]
+
+
+@pytest.mark.parametrize(("method", "moved"), METHODS)
+def test_where_no_gradient_arrives_it_is_zero(method, moved):
+    opt = method({"a": Float64(2), "b": Array2f64(1, 2)})
+    for key in "ab":
+        x = opt[key] if key == "a" else opt[key].y
+        dr.backward(x * x)
+        opt.step()
+    assert abs(opt["a"][0] - moved) < 1e-5
+    decayed = 0.99**2 if isinstance(opt, dr.opt.AdamW) else 1
+    assert abs(opt["b"].x[0] - decayed) < 1e-12
+
+
+@pytest.mark.parametrize("method", [method for method, _ in METHODS])
+def test_masked_updates_leave_what_has_no_gradient(method):
+    opt = method({"a": Float64(2), "b": Array2f64(1, 2)})
+    opt._masks_updates = True
+    dr.backward(opt["b"].y * 1)
     opt.step()
-    assert opt["x"][0] < 0.85
-    assert opt["y"][0] == 1
-    assert opt.state_dict()["y/0/count"] == 0
+    assert (opt["a"][0], opt["b"].x[0]) == (2, 1)
+    assert opt["b"].y[0] < 2
+
+
+def test_components_are_stepped_together():
+    opt = dr.opt.AdamW(lr=0.1, weight_decay=0.1, params={"b": Array2f64(1, 2)})
+    for _ in range(2):
+        y = opt["b"].y
+        dr.backward(y * y)
+        opt.step()
+    assert abs(opt["b"].x[0] - 0.9801) < 1e-12
+    assert abs(opt["b"].y[0] - 1.76141) < 1e-5
 
 
 def test_empty_parameters():
@@ -299,6 +335,10 @@ def test_what_cannot_be_differentiated(value, kind):
     with pytest.raises(ArrayTypeError, match=match):
         opt["x"] = value
     assert "x" not in opt
+    for add in (lambda: opt.update({"x": value}), lambda: dr.opt.Adam(1, {"x": value})):
+        # The user's line, not one of the mapping's own methods.
+        with pytest.raises(ArrayTypeError, match=rf"^{re.escape(__file__)}:\d+ in "):
+            add()
 
 
 @pytest.mark.parametrize(
