@@ -66,10 +66,12 @@ def outside(blocks: Iterable[Block], depth: int) -> list[Node]:
     """
     found: dict[int, Node] = {}
     for block in blocks:
+        known = set(block.nodes)
         for node in with_hidden(block.nodes, {}):
-            if node.vertex is not None and node.vertex.deps is node.deps:
-                continue
-            for dep in _all_deps(node):
+            deps = _all_deps(node)
+            if node in known:
+                deps = tuple(dep for dep in deps if dep not in node.deps)
+            for dep in deps:
                 if dep.vertex is None and 0 < dep.scope.depth <= depth:
                     found[id(dep)] = dep
     return list(found.values())
