@@ -22,6 +22,40 @@ from lumijit.runtime.dtypes import UINT32
 Found = dict[int, Vertex]
 
 
+class Rest:
+    """Where gradients have arrived that a traversal left for later.
+
+    With the vertices `behind`, all that they depend on takes part in what goes on. What
+    was enqueued from its operands on takes part `alone`.
+    """
+
+    __slots__ = ("alone", "behind")
+
+    def __init__(self) -> None:
+        self.behind: Found = {}
+        self.alone: Found = {}
+
+    def note(self, vertex: Vertex, ahead: Rest) -> None:
+        """Leave a vertex; `ahead`: what was enqueued from operands on."""
+        if vertex.serial in ahead.alone:
+            self.update(ahead)
+        else:
+            self.behind[vertex.serial] = vertex
+
+    def update(self, other: Rest) -> None:
+        """Leave what another has left, too."""
+        self.behind.update(other.behind)
+        self.alone.update(other.alone)
+
+    def clear(self) -> None:
+        """Leave nothing."""
+        self.behind.clear()
+        self.alone.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self.behind or self.alone)
+
+
 class Isolation:
     """A boundary: vertices made before it take gradients, but don't pass them on.
 
@@ -30,7 +64,7 @@ class Isolation:
 
     def __init__(self) -> None:
         self.start = vertices.next_serial()
-        self.postponed: Found = {}
+        self.postponed = Rest()
         # Whether anything outside was given a gradient.
         self.has_given = False
 
@@ -66,7 +100,7 @@ class isolated:
 current: Variable[Isolation | None] = Variable("isolation", None)
 isolating = current.during
 # What nested traversals have left for the one that is running.
-arrived: Variable[Found | None] = Variable("arrivals", None)
+arrived: Variable[Rest | None] = Variable("arrivals", None)
 
 
 class _Postponed(threading.local):
@@ -74,6 +108,7 @@ class _Postponed(threading.local):
 
     def __init__(self) -> None:
         self.sums: dict[int, tuple[Vertex, Holder]] = {}
+        self.rest = Rest()
 
 
 postponed = _Postponed()
@@ -129,21 +164,27 @@ def resume() -> None:
         if isinstance(total, Buffer):
             place = trace.literal(UINT32, 0)
             vertex.grad = local.read(total, place, trace.make_true(1))
+    known, rest = postponed.rest, Rest()
+    if not sums:
+        postponed.rest = Rest()
+    for vertex, _ in found:
+        is_alone = vertex.serial not in known.behind
+        rest.note(vertex, known if is_alone else Rest())
     if found:
-        go_on({vertex.serial: vertex for vertex, _ in found})
+        go_on(rest)
 
 
 regions.before_the_end = resume
 contexts.afterwards.append(resume)
 
 
-def go_on(found: Found) -> None:
+def go_on(rest: Rest) -> None:
     """Have gradients that arrived somewhere passed on, by who is running if any."""
     arrivals = arrived.get()
     if arrivals is not None:
-        arrivals.update(found)
+        arrivals.update(rest)
         return
     # (Few programs get here: what derivatives take isn't imported before.)
     from lumijit.compiler.derive import traversal
 
-    traversal.go_on(found)
+    traversal.go_on(rest)

@@ -67,7 +67,8 @@ def _copy(nodes: Sequence[Node], images: Images) -> None:
     rewriter = Rewriter(
         images, is_pure=True, is_tracking=vertices.is_tracking(), is_repeating=True
     )
-    if any(copy.op is CONSUMED for copy in rewriter.copy(nodes, trace.state.scope)):
+    copies = rewriter.copy(nodes, trace.state.scope)
+    if rewriter.has_lost or any(copy.op is CONSUMED for copy in copies):
         raise _needs_write()
 
 

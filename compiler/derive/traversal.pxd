@@ -14,6 +14,6 @@ cpdef dict _collect(object seeds, bint is_forward, object start)
 @cython.locals(
     vertex=Vertex, parent=Vertex, into=dict, interior=set, k=Py_ssize_t, deps=tuple,
     places=Places, border=Border, is_outside=bint, is_variable=bint, dep=Node,
-    arrivals=dict, variables=dict,
+    variables=dict,
 )
-cpdef _backward(dict found, object clearing)
+cpdef _backward(dict found, object clearing, object left)

@@ -30,11 +30,13 @@ from lumijit.compiler.derive.border import (
 )
 from lumijit.compiler.derive.isolation import (
     Found,
+    Rest,
     arrived,
     current,
     is_argument,
     is_outside,
     isolating,
+    outermost,
     postponed,
     resume,
 )
@@ -69,6 +71,8 @@ class Clearing:
 
 
 _queue: Variable[Found | None] = Variable("queue", None)
+# What of it was found from operands on.
+_ahead: Variable[Found | None] = Variable("ahead", None)
 # From where reverse mode was asked to go back since the last traversal.
 _starts: Variable[tuple[Vertex, ...]] = Variable("starts", ())
 # What isn't reached in forward direction, as it has been cleared before.
@@ -141,6 +145,7 @@ def enqueue(
     found = _collect(seeds, is_forward, start)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
+        _ahead.set({**(_ahead.get() or {}), **found})
     else:
         cleared.refuse_cleared(seeds, found, construct, bool(is_forward_pass))
         _starts.set((*_starts.get(), *seeds))
@@ -157,7 +162,9 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
         is_tracked: whether derivatives of what is computed here are tracked, too.
     """
     found, starts, beyond = _queue.get() or {}, _starts.get(), _beyond.get()
+    ahead = _ahead.get() or {}
     _queue.set(None)
+    _ahead.set(None)
     _starts.set(())
     _beyond.set(())
     if is_forward:
@@ -175,10 +182,24 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
             raise begins_outside()
     is_kept = clearing.edges and trace.state.scope is ROOT
     memory = cleared.Memory(found, is_forward) if is_kept else None
-    _run(found, is_forward, clearing, is_tracked)
+    _run(found, is_forward, clearing, is_tracked, _left(ahead, starts))
     if memory is not None:
         del starts, beyond
         memory.keep()
+
+
+def _left(ahead: Found, starts: Iterable[Vertex]) -> Rest:
+    """Return what to leave for later if gradients arrive at what was found ahead.
+
+    What `starts` depend on takes part with all behind.
+    """
+    left, isolation = Rest(), current.get()
+    if ahead and (isolation is not None or trace.state.scope is not ROOT):
+        start = isolation.start if isolation is not None else 0
+        behind = _collect(starts, False, start)
+        for serial, vertex in ahead.items():
+            (left.behind if serial in behind else left.alone)[serial] = vertex
+    return left
 
 
 def traverse_between(
@@ -205,20 +226,28 @@ def traverse_between(
         chosen = chosen.altered(inner, True)
     try:
         with isolating(None), vertices.selecting(chosen):
-            _run(found, is_forward, Clearing(edges=False), is_tracked)
+            _run(found, is_forward, Clearing(edges=False), is_tracked, Rest())
     finally:
         for vertex, grad in zip(inner, before, strict=True):
             vertex.grad = grad
 
 
-def _run(found: Found, is_forward: bool, clearing: Clearing, is_tracked: bool) -> None:
+def _run(
+    found: Found,
+    is_forward: bool,
+    clearing: Clearing,
+    is_tracked: bool,
+    left: Rest,
+) -> None:
     finite.begin()
     if vertices.exposed:
         vertices.protect()
-    run = _forward if is_forward else _backward
     selection = vertices.selected() if is_tracked else vertices.NOTHING
     with vertices.selecting(selection):
-        collector.undisturbed(run, found, clearing)
+        if is_forward:
+            collector.undisturbed(_forward, found, clearing)
+        else:
+            collector.undisturbed(_backward, found, clearing, left)
 
 
 def _forward(found: Found, clearing: Clearing) -> None:
@@ -267,14 +296,19 @@ def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
     vertex.grad = pushed
 
 
-def go_on(found: Found) -> None:
+def go_on(rest: Rest) -> None:
     """Pass gradients on that have arrived somewhere."""
     isolation = current.get()
     start = isolation.start if isolation is not None else 0
     # More may arrive later.
     clearing = Clearing(edges=False)
+    found = _collect(rest.behind.values(), False, start)
+    left = Rest()
+    for serial, vertex in rest.alone.items():
+        (left.behind if serial in found else left.alone)[serial] = vertex
+    found.update(left.alone)
     with vertices.selecting(vertices.NOTHING):
-        _backward(_collect(found.values(), False, start), clearing)
+        _backward(found, clearing, left)
 
 
 def _interior(found: Found, clearing: Clearing) -> set[int]:
@@ -287,10 +321,10 @@ def _interior(found: Found, clearing: Clearing) -> set[int]:
     return {k for k, v in found.items() if next(_users(v), None) is not None}
 
 
-def _backward(found: Found, clearing: Clearing) -> None:
+def _backward(found: Found, clearing: Clearing, left: Rest) -> None:
     isolation = current.get()
     start = isolation.start if isolation is not None else 0
-    arrivals: Found = {}
+    arrivals = Rest()
     variables = vertices.variables
     sure = vertices.sure(found) if clearing.edges else found
     with arrived.during(arrivals):
@@ -311,11 +345,13 @@ def _backward(found: Found, clearing: Clearing) -> None:
                     parent: Vertex = dep.vertex
                     if parent.serial in found:
                         is_outside = border.has(parent)
+                        if is_outside:
+                            postponed.rest.note(outermost(parent), left)
                         into[k] = (border if is_outside else places).at(parent)
             elif isolation is not None:
                 isolation.has_given = True
                 if vertex.inputs:
-                    isolation.postponed[serial] = vertex
+                    isolation.postponed.note(vertex, left)
             if not into:
                 with adding:
                     _add_earlier(vertex, adjoint)
@@ -330,9 +366,14 @@ def _backward(found: Found, clearing: Clearing) -> None:
             if clearing.edges and not is_variable:
                 vertex.cut(serial in sure)
             if arrivals:
-                for other in arrivals.values():
+                for other in arrivals.behind.values():
                     found.update(_collect([other], False, start))
                     places.at(other)
+                for other in arrivals.alone.values():
+                    found[other.serial] = other
+                    if other.grad is not None:
+                        places.at(other)
+                left.alone.update(arrivals.alone)
                 arrivals.clear()
         border.settle()
 

@@ -31,7 +31,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import attr_key
+from lumijit.compiler.ir.region_types import Region, attr_key
 from lumijit.compiler.ir.roles import operands
 from lumijit.compiler.ir.vertices import COLLECTED, RESULT
 from lumijit.compiler.launch import named_kernels
@@ -204,8 +204,15 @@ def _open_kind(node: Node, is_address: bool) -> Any:
 def _derivative_kind(node: Node) -> Any:
     """Return what nodes must have in common for their derivatives to be alike."""
     vertex = node.vertex
-    is_plain = vertex.op is node.op and (vertex.deps is node.deps or node.op in REGIONS)
-    if is_plain or vertex.op is RESULT:
+    if vertex is None:
+        return None
+    if vertex.op is node.op and node.op in REGIONS:
+        # Blocks of equal code may have other derivatives.
+        region: Region = node.attr
+        inside = [*region.args, *(n for block in region.blocks for n in block.nodes)]
+        return vertex.inputs, vertex.mode, *map(_derivative_kind, inside)
+    is_result = vertex.op is RESULT and vertex.deps[0] in node.deps
+    if is_result or (vertex.op is node.op and vertex.deps is node.deps):
         return vertex.inputs, vertex.mode
     # A value that has the derivatives of others, which its operands don't show.
     return id(vertex)

@@ -35,13 +35,14 @@ from lumijit.compiler.record.block_writes import (
     operation,
     tracked_writes,
 )
+from lumijit.compiler.record.lost_gradients import check_isolated
 from lumijit.compiler.record.shared_contents import ReadError, check_single_version
 from lumijit.compiler.record.writes import note_write
+from lumijit.compiler.transform import hidden
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
-from lumijit.runtime.errors import DerivativeError
 
 
 def _nothing() -> None:
@@ -187,6 +188,8 @@ def _track(
     if node.scope is ROOT:
         floats = [target for target in targets if target.type.is_float]
         found += [_stand_in(target, blocks) for target in floats]
+    else:
+        found += hidden.outside(blocks, node.scope.depth)
     vertices.track(node, node.op, (*heads, *found), node.attr)
 
 
@@ -309,7 +312,7 @@ def close_loop(
         args = (*args, *[b.argument for b in buffers])
         outputs = (*outputs, *[b.output for b in buffers])
     if vertices.variables:
-        _check_isolated(args, outputs, inner)
+        check_isolated(args, outputs, inner)
     captures = Captures()
     done = set(args)
     header = Block(in_order([cond], inner, done, captures), (cond,))
@@ -334,6 +337,8 @@ def close_loop(
             for node in found:
                 for dep in node.deps:
                     used.add(id(dep))
+            if vertices.variables:
+                used.update(hidden.references(found))
         for k in changed:
             used.add(id(outputs[k]))
     kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
@@ -348,37 +353,6 @@ def close_loop(
             results[k] = project(node, args[k].type, position, depends)
     local.enter_results(buffers, results[count:])
     return node, results[:count]
-
-
-def _check_isolated(args: Nodes, outputs: Nodes, inner: Scope) -> None:
-    """Refuse to lose the gradient that a traversal in a loop's body has brought.
-
-    A variable that stays what it is has that of the loop's start. Of another, the
-    gradient is wanted if it depends on what is tracked outside, in whatever turn.
-    """
-    reached = [k for k, a in enumerate(args) if a.vertex and a.vertex.grad is not None]
-    if all(outputs[k] is args[k] for k in reached):
-        return
-    depth = inner.depth - 1
-    dependent = {a.vertex for a in args if a.vertex and a.vertex.attr is not None}
-    while True:
-        found = {
-            arg.vertex
-            for arg, out in zip(args, outputs, strict=True)
-            if arg.vertex and vertices.depends_on([out], dependent, depth)
-        }
-        if found <= dependent:
-            break
-        dependent |= found
-    if any(args[k].vertex in dependent and outputs[k] is not args[k] for k in reached):
-        raise DerivativeError(
-            inner.label or "while_loop",
-            "a traversal in the body reaches a loop variable that the loop changes and "
-            "that depends on what is tracked outside, so its gradient would be lost, "
-            "or the body reads that gradient",
-            "detach the variable where the body differentiates, or differentiate the "
-            "loop from outside.",
-        )
 
 
 def close_branch(

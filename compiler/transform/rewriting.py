@@ -27,6 +27,7 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
+from lumijit.compiler.transform.hidden import with_hidden
 
 Nodes = dict[int, Node]
 
@@ -38,8 +39,10 @@ class Rewriter:
     other operands, by the id of a node and the operand's position; in place of an
     array that is read by index stands its address. A copy has as many elements as its
     operands. If it `is_pure`, regions lose their writes, and what only serves these. If
-    it `is_tracking`, copies have derivatives as their originals do. If it
-    `is_repeating`, copies access local memory after all that has done so.
+    it `is_tracking`, copies have derivatives as their originals do, and what only
+    these refer to is copied, too (`hidden`). If it `is_repeating`, copies access
+    local memory after all that has done so. Whether it `has_lost` something tells that
+    derivatives of the copies would need what a write returned.
     """
 
     def __init__(
@@ -56,9 +59,22 @@ class Rewriter:
         self._is_tracking = is_tracking
         self._is_repeating = is_repeating
         self._addresses: Nodes = {}
+        self.has_lost = False
 
-    def copy(self, nodes: Iterable[Node], scope: Scope) -> list[Node]:
+    def copy(self, nodes: Sequence[Node], scope: Scope) -> list[Node]:
         """Copy nodes of one scope, operands first, into a scope."""
+        if self._is_tracking:
+            listed = with_hidden(nodes, self.images, self._is_pure)
+            if listed is not nodes:
+                copies = self._copy_all(listed, scope)
+                made = [self.images[id(node)] for node in nodes]
+                pairs = zip(listed, copies, strict=True)
+                lost = {copy for n, copy in pairs if copy.op is CONSUMED is not n.op}
+                self.has_lost |= not lost.issubset(made)
+                return made
+        return self._copy_all(nodes, scope)
+
+    def _copy_all(self, nodes: Sequence[Node], scope: Scope) -> list[Node]:
         made = []
         images, is_tracking = self.images, self._is_tracking
         is_plain = not self._changes
@@ -79,6 +95,11 @@ class Rewriter:
     def _track(self, node: Node, copy: Node, operands: tuple[Node, ...] = ()) -> None:
         """Give a copy a vertex; its operands may be others than images."""
         if not self._is_tracking or node.vertex is None:
+            return
+        owner = node.vertex.result()
+        if owner is not node:
+            # A stand-in has the derivatives of another node.
+            copy.vertex = node.vertex if owner is None else self.image(owner).vertex
             return
         changed = {
             id(dep): new
@@ -145,10 +166,13 @@ class Rewriter:
             self.images[id(old)] = arg
             self._track(old, arg)
         blocks = []
+        entered = self.images
         for k, block in enumerate(region.blocks):
             if k and region.op is not LOOP:
                 scope = Scope(copy.scope, region.label, wide)
-            nodes: Iterable[Node] = block.nodes
+                # (Bodies of calls may share nodes.)
+                self.images = dict(entered)
+            nodes: Sequence[Node] = block.nodes
             if self._is_pure:
                 nodes = pure_nodes(block.nodes, block.outputs)
             made = tuple(self.copy(nodes, scope))

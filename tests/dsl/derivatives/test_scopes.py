@@ -396,3 +396,45 @@ def test_an_array_that_is_detached_in_a_loop_can_be_indexed(is_symbolic: bool) -
     with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, is_symbolic):
         dr.backward(_products(x))
     assert dr.all(x.grad == Float64(2, 4, 6))
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_isolated_traversals_go_on_along_what_was_enqueued(depth: int) -> None:
+    a, b, c = variables(2, 3, 5)
+    u = a * b
+    v = u * c
+    dr.set_grad(v, 1)
+    with dr.isolate_grad():
+        with dr.isolate_grad(when=depth > 1):
+            dr.backward_to(b)
+        assert b.grad == 0
+    assert (a.grad, b.grad, c.grad) == (0, 10, 0)
+
+
+def test_isolated_traversals_enqueued_in_both_directions() -> None:
+    a, b, c = variables(2, 3, 5)
+    u = a * b
+    v = u * c
+    dr.set_grad(v, 1)
+    with dr.isolate_grad():
+        dr.enqueue(dr.ADMode.Forward, b)
+        dr.enqueue(dr.ADMode.Backward, u)
+        dr.traverse(dr.ADMode.Backward)
+    assert (a.grad, b.grad, c.grad) == (15, 10, 0)
+
+
+def test_evaluated_loops_go_on_along_what_was_enqueued() -> None:
+    a, b, c = variables(2, 3, 5)
+    v = a * b
+
+    @dr.syntax
+    def loop() -> None:
+        i = UInt32(0)
+        while dr.hint(i < 2, mode="evaluated"):
+            y = v * c
+            dr.set_grad(y, 1)
+            dr.backward_to(b)
+            i += 1
+
+    loop()
+    assert (a.grad, b.grad, c.grad) == (0, 20, 0)
