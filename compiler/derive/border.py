@@ -93,6 +93,16 @@ def begins_outside() -> DerivativeError:
     )
 
 
+def passes_outside() -> DerivativeError:
+    """Word the error for forward mode that would miss what was computed before."""
+    return DerivativeError(
+        "lumijit.traverse",
+        "forward mode begins in a symbolic loop, and variables of the loop were "
+        "computed of its argument before, whose derivatives can't be had inside",
+        "compute them inside, detach them there, or use evaluated mode.",
+    )
+
+
 def _local_buffer() -> DerivativeError:
     return DerivativeError(
         "lumijit.traverse",

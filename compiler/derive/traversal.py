@@ -27,6 +27,7 @@ from lumijit.compiler.derive.border import (
     Border,
     begins_outside,
     note_use,
+    passes_outside,
 )
 from lumijit.compiler.derive.isolation import (
     Found,
@@ -42,7 +43,7 @@ from lumijit.compiler.derive.isolation import (
 )
 from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
@@ -88,6 +89,10 @@ def _users(vertex: Vertex) -> Iterator[Vertex]:
             yield user
 
 
+def _has_users(vertex: Vertex) -> bool:
+    return next(_users(vertex), None) is not None
+
+
 def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
     """Return all vertices that can be reached; not beyond those made before `start`."""
     found: Found = {}
@@ -108,6 +113,22 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
             if is_argument(vertex):
                 stack.append(vertex.attr)
     return found
+
+
+def _with_arguments(found: Found) -> Found:
+    """Add what depends on vertices by way of what loops' variables were before."""
+    scope: Scope | None = trace.state.scope
+    scopes = []
+    while scope is not None:
+        scopes.append(scope)
+        scope = scope.parent
+    while True:
+        reached = _collect([*found.values(), *map(outermost, found.values())], True, 0)
+        inside = [a for a in vertices.arguments if a.scope in scopes]
+        begun = [a for a in inside if outermost(a).serial in reached]
+        if all(argument.serial in reached for argument in begun):
+            return reached
+        found = reached | _collect(begun, True, 0)
 
 
 def depend_on_earlier(found: Iterable[Vertex], serial: int) -> bool:
@@ -163,6 +184,14 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
     """
     found, starts, beyond = _queue.get() or {}, _starts.get(), _beyond.get()
     ahead = _ahead.get() or {}
+    if ahead and trace.state.scope is not ROOT:
+        known, ahead = ahead, _with_arguments(ahead)
+        if is_forward and any(
+            is_argument(vertex) and vertex.serial not in known and _has_users(vertex)
+            for vertex in ahead.values()
+        ):
+            raise passes_outside()
+        found = found if is_forward else found | ahead
     _queue.set(None)
     _ahead.set(None)
     _starts.set(())
@@ -318,7 +347,7 @@ def _interior(found: Found, clearing: Clearing) -> set[int]:
     """
     if clearing.interior == clearing.inputs:
         return set()
-    return {k for k, v in found.items() if next(_users(v), None) is not None}
+    return {k for k, v in found.items() if _has_users(v)}
 
 
 def _backward(found: Found, clearing: Clearing, left: Rest) -> None:

@@ -277,7 +277,8 @@ def test_a_restored_state_goes_on_bit_by_bit(name, how, tmp_path):
         once(opt)
     if how == "savez":
         np.savez(tmp_path / "state.npz", **opt.state_dict())
-        saved = np.load(tmp_path / "state.npz")
+        with np.load(tmp_path / "state.npz") as file:
+            saved = dict(file)
     else:
         saved = pickle.loads(pickle.dumps(opt.state_dict()))
     other = MAKERS[name](params=parameters())
