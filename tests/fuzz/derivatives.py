@@ -44,13 +44,43 @@ class Mismatch(Exception):
     """Derivatives that differ."""
 
 
+class Own(dr.CustomOp):
+    """The product of `x / (1 + x * x)` and `y`, which keeps both."""
+
+    def eval(self, x: Any, y: Any) -> Any:
+        """Compute it."""
+        self.x, self.y = x, y
+        return x * y / (1 + x * x)
+
+    def _slopes(self) -> tuple[Any, Any]:
+        x, y = self.x, self.y
+        below = 1 + x * x
+        return y * (1 - x * x) / (below * below), x / below
+
+    def forward(self) -> None:
+        """Pass on what the inputs have."""
+        by_x, by_y = self._slopes()
+        self.set_grad_out(by_x * self.grad_in("x") + by_y * self.grad_in("y"))
+
+    def backward(self) -> None:
+        """Pass on what the result has."""
+        by_x, by_y = self._slopes()
+        self.set_grad_in("x", by_x * self.grad_out())
+        self.set_grad_in("y", by_y * self.grad_out())
+
+
+def own(x: Any, y: Any) -> Any:
+    """Compute it with that derivative, or of plain numbers."""
+    return dr.custom(Own, x, y) if isinstance(x, t.Float64) else x * y / (1 + x * x)
+
+
 def compiled(text: str, syntax: Any) -> Callable[..., Any]:
     """Return the function that a text defines."""
     global _count
     _count += 1
     name = f"<smooth {_count}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    scope: dict[str, Any] = {"syntax": syntax}
+    scope: dict[str, Any] = {"syntax": syntax, "own": own}
     exec(compile(text, name, "exec"), scope)
     function: Callable[..., Any] = scope["program"]
     return function
@@ -166,6 +196,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--writes", action="store_true", help="to arrays, too")
+    parser.add_argument(
+        "--customs",
+        action="store_true",
+        help="custom operations, which have first derivatives only",
+    )
     parser.add_argument("--second", action="store_true", help="second derivatives")
     parser.add_argument("--target", choices=(*TARGETS, *DEVICES), default="thread")
     options = parser.parse_args(arguments)
@@ -182,7 +217,8 @@ def _run(options: argparse.Namespace) -> int:
     failures = moved = jumps = 0
     start = time.perf_counter()
     for number in range(options.first, options.first + options.count):
-        writer = Writer(f"smooth {number}", writes=options.writes)
+        kinds = {"writes": options.writes, "customs": options.customs}
+        writer = Writer(f"smooth {number}", **kinds)
         text = writer.text()
         try:
             check = Check(text, writer.data)

@@ -28,13 +28,17 @@ class Writer:
     """Draws one program.
 
     `jumps` tells whether it may `break` and `continue`, `writes` whether it writes to
-    the array `img`, of which each lane has two entries, from `at` on.
+    the array `img`, of which each lane has two entries, from `at` on, `customs` whether
+    it calls `own`, which has a derivative of its own.
     """
 
-    def __init__(self, seed: str, jumps: bool = True, writes: bool = False) -> None:
+    def __init__(
+        self, seed: str, jumps: bool = True, writes: bool = False, customs: bool = False
+    ) -> None:
         self._random = random.Random(seed)
         self._jumps = jumps
         self._writes = writes
+        self._customs = customs
         # In symbolic mode, an array has one reduction, and may be written to besides.
         self._kinds = ["scatter(", "scatter_add(", "scatter_add("]
         if writes and self._random.random() < 0.5:
@@ -53,6 +57,8 @@ class Writer:
     def _value(self) -> str:
         a, b, c = self._name(), self._name(), self._name()
         k = self._random.randint(0, TABLE - 1)
+        if self._customs and self._random.random() < 0.4:
+            return f"own({a}, {b} + 0.1) * 0.9"
         return self._pick(
             f"bend({a} * 1.3 + {b}) * 1.8",
             f"{a} * {b} / (1 + {a} * {a} + {b} * {b})",

@@ -24,7 +24,8 @@ def _quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("number", range(COUNT))
 def test_derivatives_agree_with_differences(number: int) -> None:
-    writer = Writer(f"smooth {number}", writes=number % 3 == 0)
+    kinds = {"writes": number % 3 == 0, "customs": number % 5 == 0}
+    writer = Writer(f"smooth {number}", **kinds)
     text = writer.text()
     check = Check(text, writer.data)
     with written_for("packet" if number % 50 == 0 else "thread"):
