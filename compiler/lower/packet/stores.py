@@ -96,14 +96,14 @@ class Stores:
         found = [[write] for write in writes] if places else _in_rows(writes)
         for row in found:
             if len(row) > 1:
-                held = b.emit(f"and i1 {held}, {self._are_neighbours(row)}")
+                held = b.emit(f"and i1 {held}, {self._is_held(row, writes)}")
         self.low.cross_mask()
         runs.decide(held, packed, some)
         b.block(packed)
         with runs.aside():
             for row in found:
                 if len(row) > 1:
-                    self._row(row)
+                    self._row(row, self._is_dense(row, writes))
                 else:
                     self._all_lanes(row[0])
         b.branch(done)
@@ -123,42 +123,45 @@ class Stores:
         else:
             self.runs.store(write.element, write.value, write.base, write.index)
 
-    def _are_neighbours(self, row: list[Write]) -> str:
-        """Return whether writes go to one entry behind the other, in all lanes."""
-        b = self.low.b
+    def _is_dense(self, row: list[Write], writes: list[Write]) -> bool:
+        """Tell whether lanes probably lie side by side: a row is all that each writes.
+
+        Such are those of an array that is stored whole.
+        """
+        first = row[0]
+        place = first.base, base_of(first.index)
+        alike = [w for w in writes if (w.base, base_of(w.index)) == place]
+        return len(alike) == len(row) and first.index in self.runs.strided
+
+    def _is_held(self, row: list[Write], writes: list[Write]) -> str:
+        """Return whether writes go to one entry behind the other, in all lanes.
+
+        Of rows that are dense, whether each begins behind that of the lane before.
+        """
+        b, count = self.low.b, len(row)
         first, *others = (self.runs.vector(write.index) for write in row)
-        differ = [
-            b.compare("ne", UINT32, at, b.add(UINT32, first, k))
-            for k, at in enumerate(others, 1)
-        ]
+        wanted = [(at, b.add(UINT32, first, k)) for k, at in enumerate(others, 1)]
+        if self._is_dense(row, writes):
+            start = b.splat(UINT32, lane_of(b, b.type(UINT32), first, 0))
+            steps = spelled(range(0, count * b.width, count))
+            wanted.append((first, b.add(UINT32, start, steps)))
+        differ = [b.compare("ne", UINT32, *pair) for pair in wanted]
         some = b.any_lane(reduce(lambda x, y: b.binary("or", BOOL, x, y), differ))
         return b.emit(f"xor i1 {some}, true")
 
-    def _row(self, row: list[Write]) -> None:
+    def _row(self, row: list[Write], is_dense: bool) -> None:
         """Write neighbouring entries of all lanes, which are active."""
         b, first, columns = self.low.b, row[0], [write.value for write in row]
         element, count, place = first.element, len(row), self.runs.vector(first.index)
-        start = lane_of(b, b.type(UINT32), place, 0)
-        done = ""
-        if first.index in self.runs.strided:
-            # As those of an array that is stored whole do.
-            lanes = spelled(range(0, count * b.width, count))
-            side_by_side = b.add(UINT32, b.splat(UINT32, start), lanes)
-            apart, dense, done = (b.label(s) for s in ("apart", "dense", "stored"))
-            is_apart = b.any_lane(b.compare("ne", UINT32, place, side_by_side))
-            b.branch_if(is_apart, apart, dense)
-            b.block(dense)
+        if is_dense:
+            start = lane_of(b, b.type(UINT32), place, 0)
             for lane, ty, packet in interleaved(b, element, columns):
                 at = b.emit(f"add i32 {start}, {count * lane}") if lane else start
                 _store(b, ty, packet, first, at)
-            b.branch(done)
-            b.block(apart)
+            return
         for lane, entries in enumerate(rows(b, element, columns)):
             at = lane_of(b, b.type(UINT32), place, lane)
             _store(b, f"<{count} x {element}>", entries, first, at)
-        if done:
-            b.branch(done)
-            b.block(done)
 
     def _apart(self, writes: list[Write], mask: Node, done: str) -> None:
         """Write lanes that may all be active, to any entries; the end is `done`."""
