@@ -118,13 +118,13 @@ def _collect(seeds: Iterable[Vertex], is_forward: bool, start: int) -> Found:
 def _with_arguments(found: Found) -> Found:
     """Add what depends on vertices by way of what loops' variables were before."""
     scope: Scope | None = trace.state.scope
-    scopes = []
+    entries: list[Any] = []
     while scope is not None:
-        scopes.append(scope)
+        entries += scope.arguments
         scope = scope.parent
+    inside = [vertex for entry in entries if (vertex := entry()) is not None]
     while True:
         reached = _collect([*found.values(), *map(outermost, found.values())], True, 0)
-        inside = [a for a in vertices.arguments if a.scope in scopes]
         begun = [a for a in inside if outermost(a).serial in reached]
         if all(argument.serial in reached for argument in begun):
             return reached

@@ -34,3 +34,4 @@ cdef class Scope:
     cdef public dict tables
     cdef public set indexed
     cdef public dict claimed
+    cdef public tuple arguments

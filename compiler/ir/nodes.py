@@ -57,6 +57,7 @@ class Scope:
     """Where nodes are made: the program itself, or the body of a region."""
 
     __slots__ = (
+        "arguments",
         "bound",
         "claimed",
         "depth",
@@ -93,6 +94,8 @@ class Scope:
         # What arguments stand for if they don't change, and those that were indexed.
         self.tables: dict[int, Node] = {}
         self.indexed: set[int] = set()
+        # The vertices of loops' variables that were tracked before the loop, weakly.
+        self.arguments: tuple[Any, ...] = ()
         # Arrays that a sibling wrote to already: nodes nobody else refers to.
         self.claimed: dict[int, Node] = {}
 

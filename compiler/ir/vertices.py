@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
-from weakref import ReferenceType, WeakSet, ref
+from weakref import ReferenceType, ref
 
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
@@ -164,8 +164,6 @@ def new_vertex(
 
 # The variables that are tracked, while they live: where it is empty, nothing is.
 variables: dict[int, ref[Vertex]] = {}
-# Loops' variables that were tracked before the loop.
-arguments: WeakSet[Vertex] = WeakSet()
 
 
 def _nothing(*_: object) -> None:
@@ -277,7 +275,7 @@ def add_argument(node: Node, initial: Node | None) -> None:
     vertex = node.vertex = new_vertex(node, None, (), ())
     vertex.attr = origin
     if origin is not None:
-        arguments.add(vertex)
+        node.scope.arguments += (ref(vertex),)
     if chosen is not None and (origin is None or origin in chosen):
         chosen.include(vertex)
 

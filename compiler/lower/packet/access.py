@@ -25,18 +25,17 @@ from lumijit.compiler.lower.common.atomics import (
     entry_address,
     exchange_if,
 )
+from lumijit.compiler.lower.packet.columns import MOST_IN_ROW
 from lumijit.compiler.lower.packet.copies import (
-    MOST_IN_ROW,
     WRITTEN_OUT,
     Copies,
     call_update,
     idle_entry,
-    spelled,
     update,
     update_entry,
 )
 from lumijit.compiler.lower.packet.gathers import Gathers
-from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
+from lumijit.compiler.lower.packet.lanes import LaneLoop, constants, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write, base_of
 from lumijit.compiler.lower.packet.uniform import Uniform
@@ -92,7 +91,7 @@ class Access:
         with low.writing_entry():
             copy = b.binary("and", UINT32, low.lane_numbers(), COPIES - 1)
             offset = b.mul(UINT32, copy, between)
-            idle = b.add(UINT32, idle, spelled(map(idle_entry, range(b.width))))
+            idle = b.add(UINT32, idle, constants(map(idle_entry, range(b.width))))
         self.private[key] = Copies(t, mine, offset, idle)
 
     def scatter(self, node: Node) -> None:

@@ -13,6 +13,9 @@ from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.type_names import bits_of
 from lumijit.compiler.lower.common.outline import joined
 
+# As many entries side by side are written, or updated, at once.
+MOST_IN_ROW = 4
+
 
 def transpose(
     b: Builder, element: str, rows: list[str], span: int, wanted: set[int]

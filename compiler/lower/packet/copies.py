@@ -7,14 +7,14 @@ that lie side by side, like those of a vector or a texel, are updated together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.combine import combine, combine_lanes
 from lumijit.compiler.lower.common.atomics import entry_address
-from lumijit.compiler.lower.packet.columns import rows
-from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
+from lumijit.compiler.lower.packet.columns import MOST_IN_ROW, rows
+from lumijit.compiler.lower.packet.lanes import LaneLoop, constants, lane_of, mask_bits
 from lumijit.compiler.plan.program import IDLE_ENTRIES
 from lumijit.runtime.dtypes import UINT32, DType
 
@@ -22,8 +22,6 @@ from lumijit.runtime.dtypes import UINT32, DType
 MANY = 8
 # As many updates of a kind are written out.
 WRITTEN_OUT = 4
-# As many entries side by side are written, or updated, at once.
-MOST_IN_ROW = 4
 
 
 class Copies(NamedTuple):
@@ -88,7 +86,7 @@ def update(
     idle = copies.idle
     if len(values) > 1:
         apart = [idle_entry(k, MOST_IN_ROW) - idle_entry(k) for k in range(b.width)]
-        idle = b.add(UINT32, idle, spelled(apart))
+        idle = b.add(UINT32, idle, constants(apart))
     left = b.select(UINT32, loop.mask(loop.left), index, idle)
     place = b.add(UINT32, left, copies.offset)
     found = rows(b, t.memory_llvm, values) if len(values) > 1 else []
@@ -105,11 +103,6 @@ def update(
 def idle_entry(lane: int, span: int = 1) -> int:
     """Return which of the entries behind a copy a lane hits that is idle."""
     return lane * span % IDLE_ENTRIES
-
-
-def spelled(numbers: Iterable[int]) -> str:
-    """Return a constant vector of integers of 32 bits."""
-    return "<" + ", ".join(f"i32 {number}" for number in numbers) + ">"
 
 
 def _update_row(

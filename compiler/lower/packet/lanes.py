@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.runtime.dtypes import UINT32
+
+
+def constants(numbers: Iterable[int]) -> str:
+    """Spell a vector of known integers of 32 bits."""
+    return "<" + ", ".join(f"i32 {number}" for number in numbers) + ">"
 
 
 def lane_of(b: Builder, ty: str, vector: str, lane: int | str) -> str:

@@ -23,10 +23,9 @@ from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.structural import LITERAL, READS, REGIONS, SCATTER
 from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
-from lumijit.compiler.lower.packet.columns import interleaved, rows
-from lumijit.compiler.lower.packet.copies import MOST_IN_ROW, spelled
+from lumijit.compiler.lower.packet.columns import MOST_IN_ROW, interleaved, rows
 from lumijit.compiler.lower.packet.ends import Span
-from lumijit.compiler.lower.packet.lanes import LaneLoop, lane_of, mask_bits
+from lumijit.compiler.lower.packet.lanes import LaneLoop, constants, lane_of, mask_bits
 from lumijit.compiler.lower.packet.rows import Rows
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import BOOL, UINT32
@@ -94,16 +93,17 @@ class Stores:
         packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
         held = runs.hold(places, (mask,))
         found = [[write] for write in writes] if places else _in_rows(writes)
-        for row in found:
+        dense = [self._is_dense(row, writes) for row in found]
+        for row, is_dense in zip(found, dense, strict=True):
             if len(row) > 1:
-                held = b.emit(f"and i1 {held}, {self._is_held(row, writes)}")
+                held = b.emit(f"and i1 {held}, {self._is_held(row, is_dense)}")
         self.low.cross_mask()
         runs.decide(held, packed, some)
         b.block(packed)
         with runs.aside():
-            for row in found:
+            for row, is_dense in zip(found, dense, strict=True):
                 if len(row) > 1:
-                    self._row(row, self._is_dense(row, writes))
+                    self._row(row, is_dense)
                 else:
                     self._all_lanes(row[0])
         b.branch(done)
@@ -133,7 +133,7 @@ class Stores:
         alike = [w for w in writes if (w.base, base_of(w.index)) == place]
         return len(alike) == len(row) and first.index in self.runs.strided
 
-    def _is_held(self, row: list[Write], writes: list[Write]) -> str:
+    def _is_held(self, row: list[Write], is_dense: bool) -> str:
         """Return whether writes go to one entry behind the other, in all lanes.
 
         Of rows that are dense, whether each begins behind that of the lane before.
@@ -141,9 +141,9 @@ class Stores:
         b, count = self.low.b, len(row)
         first, *others = (self.runs.vector(write.index) for write in row)
         wanted = [(at, b.add(UINT32, first, k)) for k, at in enumerate(others, 1)]
-        if self._is_dense(row, writes):
+        if is_dense:
             start = b.splat(UINT32, lane_of(b, b.type(UINT32), first, 0))
-            steps = spelled(range(0, count * b.width, count))
+            steps = constants(range(0, count * b.width, count))
             wanted.append((first, b.add(UINT32, start, steps)))
         differ = [b.compare("ne", UINT32, *pair) for pair in wanted]
         some = b.any_lane(reduce(lambda x, y: b.binary("or", BOOL, x, y), differ))
