@@ -8,6 +8,7 @@ x + 0 keeps -0, x * 0 isn't 0 for NaN (unless flag FastMath allows it).
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +42,16 @@ def _refuse(op: Op, t: DType, values: list[Any]) -> Any:
 #: Computes an operation on numbers as a kernel does; `launch.evaluate` sets it,
 #: as kernels are made of traces.
 native_folding: Callable[[Op, DType, list[Any]], Any] = _refuse
-# What operations on literals give, which a program does again and again.
+# What Python computes on integers of any length.
+_ON_INTEGERS: dict[Op, Callable[[Any, Any], Any]] = {
+    ar.ADD: operator.add,
+    ar.SUB: operator.sub,
+    ar.MUL: operator.mul,
+    lo.AND: operator.and_,
+    lo.OR: operator.or_,
+    lo.XOR: operator.xor,
+}
+# What other operations on literals give, which a program does again and again.
 _folded: dict[tuple[Any, ...], Any] = {}
 _REMEMBERED = 4096
 
@@ -54,6 +64,9 @@ def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
     if op.own_rounding and result.is_float:
         number = native_folding(op, result, [a.attr for a in args])
         return trace.literal(result, result.wrap(number.item()), size)
+    if result.is_int and op in _ON_INTEGERS:
+        number = _ON_INTEGERS[op](args[0].attr, args[1].attr)
+        return trace.literal(result, result.wrap(number), size)
     # (Of equal numbers, only 0 and -0 are different.)
     key = (op, result, *[(a.type, a.attr or repr(a.attr)) for a in args])
     number = _folded.get(key)

@@ -323,7 +323,7 @@ class _Planner:
         for node in self.carriers:
             if self.phase[id(node)] < last and node.op is not EVALUATED:
                 self._store(node, self.phase[id(node)])
-        if last:
+        if last and self.plan.weight >= _MANY_OPERATIONS:
             self._keep_costly()
         groups: dict[tuple[int, int], Group] = {}
         for node, level in self.stored.values():

@@ -20,7 +20,7 @@ from lumijit.functions.creation import Shape, arange, array_sizes, check_dimensi
 from lumijit.functions.elementwise import fma, sqrt
 from lumijit.functions.evaluation import schedule
 from lumijit.functions.gathering import rearranged
-from lumijit.functions.products import mul_hi, mul_wide
+from lumijit.functions.products import mul_hi
 from lumijit.functions.selection import select
 from lumijit.functions.sorting import argsort
 from lumijit.functions.transcendental import cos, log
@@ -52,11 +52,10 @@ _MASK64 = (1 << 64) - 1
 def philox(counter: Words, key: tuple[Any, Any], rounds: int = ROUNDS) -> Words:
     """Return 128 random bits for a counter and a key: all are UInt32 arrays."""
     (a, b, c, d), (k, n) = counter, key
-    word = type(a)
     for _ in range(rounds):
-        first, second = mul_wide(a, _FACTORS[0]), mul_wide(c, _FACTORS[1])
-        a, b = word(second >> 32) ^ b ^ k, word(second)
-        c, d = word(first >> 32) ^ d ^ n, word(first)
+        first, second = a * _FACTORS[0], c * _FACTORS[1]
+        a, c = mul_hi(c, _FACTORS[1]) ^ b ^ k, mul_hi(a, _FACTORS[0]) ^ d ^ n
+        b, d = second, first
         k, n = k + _STEPS[0], n + _STEPS[1]
     return a, b, c, d
 
