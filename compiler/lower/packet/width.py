@@ -94,7 +94,7 @@ def choose_width(
 def _apart(program: Program, demand: Demand, uniform: Collection[Node]) -> int:
     """Count accesses to local memory that are written out for each lane.
 
-    Many take as long with one register a value, and are built in two thirds of the time.
+    Many take as long with one register a value, and are built in less time.
     """
     return sum(
         n.op in (LOCAL_READ, LOCAL_WRITE)
