@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import Any
 
@@ -65,6 +66,26 @@ def test_two_of_one_generator() -> None:
     with again, again:
         assert not dr.grad_enabled(x * 2)
     assert dr.grad_enabled(x * 2)
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_deep_copies_are_suspended_as_their_originals(is_all: bool) -> None:
+    x, y = variables(2, 3)
+    dr.set_grad(x, 7)
+    with dr.suspend_grad(*(() if is_all else (x,))):
+        a, b = copy.deepcopy((x, y))
+        assert not dr.grad_enabled(a)
+        assert dr.grad_enabled(b) != is_all
+        with dr.resume_grad(a):
+            assert dr.grad_enabled(a)
+    assert a.grad == 7
+    dr.clear_grad((a, x))
+    dr.backward(a * b * a)
+    assert values_of(a.grad, b.grad, x.grad, y.grad) == [12, 4, 0, 0]
+
+
+def values_of(*arrays: Any) -> list[float]:
+    return [float(array[0]) for array in arrays]
 
 
 def test_suspend() -> None:
