@@ -151,7 +151,8 @@ def run_loop(
 
 
 def _never_holds(condition: Node) -> bool:
-    return condition.op is LITERAL and not condition.attr
+    # (Several elements are traced, or arrays of other sizes would pass.)
+    return condition.op is LITERAL and not condition.attr and condition.size == 1
 
 
 def _bound_of(count: Any) -> int | None:
