@@ -42,6 +42,13 @@ _NONE = frozenset({0})
 _NOTHING: frozenset[int] = frozenset()
 
 
+class ScalarInstance:
+    """What types are derived from that stand for instance arrays of scalars.
+
+    They have no instances: making one gives the object itself.
+    """
+
+
 class Domain:
     """The objects of one base class to which arrays refer, by number; 0 is None.
 
