@@ -48,6 +48,9 @@ class ScalarInstance:
     They have no instances: making one gives the object itself.
     """
 
+    def __init__(self, instance: Any = 0) -> None:
+        """Take an object, None, or 0 for that. (What is derived returns it.)"""
+
 
 class Domain:
     """The objects of one base class to which arrays refer, by number; 0 is None.

@@ -279,10 +279,11 @@ def _all_tokens(arrays: Sequence[FlatArray], nodes: list[Node]) -> tuple[Any, ..
     # (One node's gradient is one.)
     grads = {id(n.vertex): n.vertex.grad for n in once.values() if n.vertex is not None}
     in_memory += [g for g in grads.values() if g is not None and g.buffer is not None]
-    addresses = [n.buffer.address for n in in_memory]
-    for names in (list(map(id, arrays)), list(map(id, in_memory)), addresses):
+    addresses = [b.address for b in [n.buffer for n in in_memory] if b is not None]
+    rows = list(map(id, arrays)), list(map(id, in_memory)), addresses
+    for k, names in enumerate(rows):
         if len(set(names)) < len(names):
-            tokens.append(tuple(map(names.index, names)))
+            tokens.append((k, *map(names.index, names)))
     return tuple(tokens)
 
 

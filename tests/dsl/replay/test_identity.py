@@ -279,3 +279,15 @@ def test_a_gradient_is_another_input(first: bool) -> None:
         lj.enable_grad(x)
         lj.set_grad(x, y if is_one else Float(7, 8))
         assert values(f(x, y)) == [[9, 12] if is_one else [17, 20]]
+
+
+def test_one_array_is_not_two_of_one_memory() -> None:
+    @lj.kernel
+    def f(a: Float, b: Float) -> Float:
+        a += 1
+        return a + b
+
+    for is_one in (True, False, True):
+        a = Float(1, 2)
+        lj.eval(a)
+        assert values(f(a, a if is_one else Float(a))) == [[4, 6] if is_one else [3, 5]]
