@@ -151,8 +151,7 @@ def run_loop(
 
 
 def _never_holds(condition: Node) -> bool:
-    # (Several elements are traced, or arrays of other sizes would pass.)
-    return condition.op is LITERAL and not condition.attr and condition.size == 1
+    return condition.op is LITERAL and not condition.attr
 
 
 def _bound_of(count: Any) -> int | None:

@@ -13,7 +13,7 @@ import lumijit as lj
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import Array2f, Array3f, Bool, Float, Float64, Int, UInt
-from lumijit.runtime.errors import ArrayValueError, SizeError, StateError, SymbolicError
+from lumijit.runtime.errors import ArrayValueError, StateError, SymbolicError
 from lumijit.syntax.undefined import UndefinedVariableError
 
 MODES = ["symbolic", "evaluated"]
@@ -436,13 +436,3 @@ def test_a_condition_is_a_bool_or_a_mask(value: Any, mode: str | None) -> None:
 def test_a_condition_that_is_known(value: Any) -> None:
     assert lj.if_stmt((), value, lambda: 1, lambda: 2) == 2
     assert lj.while_loop((1,), lambda i: value, lambda i: (i + 1,)) == (1,)
-
-
-@pytest.mark.parametrize("size", [0, 3])
-def test_a_condition_that_never_holds_has_a_size(size: int) -> None:
-    count = lj.zeros(UInt, size)
-    problem = r"incompatible sizes \(2, 0" if size == 0 else "runs over 3 elements"
-    with pytest.raises((SizeError, StateError), match=problem):
-        lj.while_loop(
-            (UInt(0), Float(1, 2)), lambda i, _: i < count, lambda i, x: (i + 1, x * 2)
-        )
