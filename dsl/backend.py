@@ -6,6 +6,7 @@ import importlib
 from threading import get_ident
 from typing import Any
 
+from lumijit.runtime.contexts import Block, Setting
 from lumijit.runtime.device import DeviceId, chosen, is_there
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.history import JitBackend
@@ -101,17 +102,28 @@ class scoped_device:
                 "pass the number of a GPU: they are counted from 0 on.",
             )
         self._device = DeviceId("cuda", int(number))
-        self._former: list[DeviceId | None] = []
+        self._entered: list[Block[DeviceId | None]] = []
 
     def __enter__(self) -> None:
         """Begin the block."""
-        self._former.append(chosen.get(get_ident()))
-        chosen[get_ident()] = self._device
+        during = _chosen.block(self._device)
+        during.__enter__()
+        self._entered.append(during)
 
     def __exit__(self, *_: object) -> None:
         """Use the former device again."""
-        former = self._former.pop()
-        if former is None:
-            chosen.pop(get_ident(), None)
-        else:
-            chosen[get_ident()] = former
+        self._entered.pop().__exit__()
+
+
+def _chosen_here() -> DeviceId | None:
+    return chosen.get(get_ident())
+
+
+def _choose(which: DeviceId | None) -> None:
+    if which is None:
+        chosen.pop(get_ident(), None)
+    else:
+        chosen[get_ident()] = which
+
+
+_chosen = Setting(_chosen_here, _choose)

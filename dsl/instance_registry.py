@@ -42,6 +42,16 @@ _NONE = frozenset({0})
 _NOTHING: frozenset[int] = frozenset()
 
 
+class ScalarInstance:
+    """What types are derived from that stand for instance arrays of scalars.
+
+    They have no instances: making one gives the object itself.
+    """
+
+    def __init__(self, instance: Any = 0) -> None:
+        """Take an object, None, or 0 for that. (What is derived returns it.)"""
+
+
 class Domain:
     """The objects of one base class to which arrays refer, by number; 0 is None.
 

@@ -20,7 +20,13 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import EQ, NE
-from lumijit.instance_registry import Domain, contents, note_contents, placed
+from lumijit.instance_registry import (
+    Domain,
+    ScalarInstance,
+    contents,
+    note_contents,
+    placed,
+)
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import (
     ArrayAttributeError,
@@ -281,6 +287,9 @@ def _scalar_type(base: type[Any]) -> type[Any]:
     """Return what stands for an instance array in the scalar namespace: objects."""
 
     def new(cls: type[Any], instance: Any = None) -> Any:
+        if type(instance) is int and instance == 0:
+            # What `zeros` consists of.
+            return None
         if instance is not None and not isinstance(instance, base):
             raise ArrayTypeError(
                 cls.__name__,
@@ -290,6 +299,5 @@ def _scalar_type(base: type[Any]) -> type[Any]:
             )
         return instance
 
-    return type(
-        f"{base.__name__}Ptr", (), {"__new__": new, "__module__": base.__module__}
-    )
+    body = {"__new__": new, "__module__": base.__module__}
+    return type(f"{base.__name__}Ptr", (ScalarInstance,), body)

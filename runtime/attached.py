@@ -213,7 +213,8 @@ class Attached(Device):
     def adopt(self, address: int, size_bytes: int, owner: object) -> DeviceBuffer:
         """Return another library's memory as a buffer, without a copy where possible.
 
-        Kernels read lines of 64 bytes, which have to be whole: else it is copied.
+        Kernels read lines of 64 bytes, which have to be whole: else it is copied, as it
+        is for whoever listens: an input may lie at the same address.
 
         Args:
             address, size_bytes: where it is; what is to be there was waited for
@@ -221,7 +222,9 @@ class Attached(Device):
             owner: is kept until what reads the memory is done.
         """
         self.collect()
-        if address % 64 or self.room_at(address) < _padded(size_bytes):
+        is_whole = not address % 64 and self.room_at(address) >= _padded(size_bytes)
+        is_heard = recorders.listening and recorders.is_heard()
+        if is_heard or not is_whole:
             buffer = self.allocate(size_bytes)
             self.copy_within(buffer.address, address, size_bytes)
             self._leaving.append((self.mark(is_timed=False), owner))

@@ -294,14 +294,16 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
 
     The array is shared if it is C-contiguous and aligned, and if reading 512
     bytes past its end stays in its last page. Otherwise it is copied, as are masks
-    that hold other bytes than 0 and 1: NumPy takes them for true, kernels don't.
+    that hold other bytes than 0 and 1: NumPy takes them for true, kernels don't. For
+    whoever listens it is copied, too: an input may lie at the same address.
     """
     if array.dtype.kind == "b" and array.size:
         numbers = array.view(np.uint8)
         if numbers.max() > 1:
             array = numbers != 0
     _pace(array.nbytes)
-    if pages.can_share(array, PADDING_BYTES):
+    is_heard = bool(_listening) and recorders.is_heard()
+    if not is_heard and pages.can_share(array, PADDING_BYTES):
         buffer: Buffer = Buffer.__new__(Buffer)
         buffer.size_bytes = size_bytes = array.nbytes
         buffer.ticket = 0
@@ -318,8 +320,6 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         claim.owner = buffer._owner = array
         _foreign[key] = claim
         _statistics.foreign_bytes += size_bytes
-        if _listening:
-            recorders.present().note_filled(buffer)
         return buffer
     return filled(np.ascontiguousarray(array))
 

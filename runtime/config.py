@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 import threading
+from functools import partial
 from typing import Final, TypeVar
 
-from lumijit.runtime.contexts import Variable
+from lumijit.runtime.contexts import Block, Setting, Variable
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.named_enum import format_named
 
@@ -168,19 +169,26 @@ def _set(name: str, value: bool) -> None:
     setattr(flags, name, value)
 
 
+_SETTINGS: Final = {
+    name: Setting(partial(getattr, flags, name), partial(_set, name))
+    for name in FLAG_NAMES
+}
+
+
 class scoped_set_flag:
     """Context manager that sets a flag and puts back the former value at the end."""
 
     def __init__(self, flag: JitFlag, value: bool = True) -> None:
         self._names = _attributes_of("scoped_set_flag()", flag)
         self._value = bool(value)
-        self._former: list[list[bool]] = []
+        self._entered: list[list[Block[bool]]] = []
 
     def __enter__(self) -> None:
-        self._former.append([getattr(flags, name) for name in self._names])
-        for name in self._names:
-            _set(name, self._value)
+        blocks = [_SETTINGS[name].block(self._value) for name in self._names]
+        self._entered.append(blocks)
+        for block in blocks:
+            block.__enter__()
 
     def __exit__(self, *unused: object) -> None:
-        for name, former in zip(self._names, self._former.pop(), strict=True):
-            _set(name, former)
+        for block in self._entered.pop():
+            block.__exit__()

@@ -9,6 +9,7 @@ undone besides is known to `apart`, too (`on_error`).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from typing import Any, Generic, TypeVar
@@ -23,14 +24,17 @@ _own: set[ContextVar[Any]] = set()
 class Variable(Generic[T]):
     """A value that ends with the construct that set it; also as an attribute."""
 
-    __slots__ = ("get", "set")
+    __slots__ = ("get", "opened", "set")
 
     def __init__(self, name: str, default: T) -> None:
         variable = ContextVar(name, default=default)
-        _own.add(variable)
+        blocks: ContextVar[Blocks] = ContextVar(f"blocks of {name}", default=())
+        _own.update((variable, blocks))
         # These are read in a quarter of the time of a thread-local attribute.
         self.get: Callable[[], T] = variable.get
         self.set: Callable[[T], object] = variable.set
+        #: The blocks that have set it and are open, innermost last.
+        self.opened: Any = blocks
 
     def __get__(self, instance: object, owner: object) -> T:
         return self.get()
@@ -42,6 +46,37 @@ class Variable(Generic[T]):
         """Return a context manager that sets another value meanwhile."""
         return During(self, value)
 
+    def block(self, value: T) -> Block[T]:
+        """Return one that may end later than those around it, as in generators."""
+        return Block(self, value)
+
+
+class _Opened(threading.local):
+    """The blocks that are open in a thread."""
+
+    entries: Blocks = ()
+
+    def get(self) -> Blocks:
+        return self.entries
+
+    def set(self, entries: Blocks) -> None:
+        self.entries = entries
+
+
+class Setting(Generic[T]):
+    """A value that a thread keeps elsewhere, which outlives constructs."""
+
+    __slots__ = ("get", "opened", "set")
+
+    def __init__(self, get: Callable[[], T], put: Callable[[T], object]) -> None:
+        self.get = get
+        self.set = put
+        self.opened = _Opened()
+
+    def block(self, value: T) -> Block[T]:
+        """Return a context manager that sets another value meanwhile."""
+        return Block(self, value)
+
 
 class During(Generic[T]):
     """Gives a variable another value for a `with` block.
@@ -52,7 +87,7 @@ class During(Generic[T]):
 
     __slots__ = ("_outer", "_value", "_variable")
 
-    def __init__(self, variable: Variable[T], value: T) -> None:
+    def __init__(self, variable: Variable[T] | Setting[T], value: T) -> None:
         self._variable = variable
         self._value = value
 
@@ -62,6 +97,39 @@ class During(Generic[T]):
 
     def __exit__(self, *_error: object) -> None:
         self._variable.set(self._outer)
+
+
+class Block(During[T]):
+    """Does so for blocks of users.
+
+    Those of generators may end in another order than they began in. Each takes back
+    what it set itself: the next one inside then puts back what this one would have.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        opened = self._variable.opened
+        opened.set((*opened.get(), self))
+
+    def __exit__(self, *_error: object) -> None:
+        variable = self._variable
+        opened = variable.opened.get()
+        if self not in opened:
+            # The construct in which it was set has ended, or it is another thread's.
+            return
+        place = opened.index(self)
+        inside = opened[place + 1 :]
+        if inside:
+            inside[0]._outer = self._outer
+        # (First: cut short in between, those outside still put back their own.)
+        variable.opened.set(opened[:place] + inside)
+        if not inside:
+            variable.set(self._outer)
+
+
+Blocks = tuple[Block[Any], ...]
 
 
 _undo: Variable[list[Undo] | None] = Variable("undo", None)

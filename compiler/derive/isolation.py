@@ -98,7 +98,7 @@ class isolated:
 
 
 current: Variable[Isolation | None] = Variable("isolation", None)
-isolating = current.during
+isolating = current.block
 # What nested traversals have left for the one that is running.
 arrived: Variable[Rest | None] = Variable("arrivals", None)
 

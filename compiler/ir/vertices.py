@@ -214,7 +214,7 @@ EVERYTHING = Selection(True, frozenset())
 # Through which vertices derivatives are tracked at present; None means all.
 _selected: Variable[Selection | None] = Variable("selected", None)
 selected = _selected.get
-selecting = _selected.during
+selecting = _selected.block
 
 
 def is_tracking() -> bool:

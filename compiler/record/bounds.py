@@ -16,6 +16,7 @@ from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.logic import AND, COPY, INSIDE, LT
 from lumijit.compiler.ir.ops.structural import CAST, LITERAL, SYMBOLIC, WRITTEN
 from lumijit.compiler.record import checks
+from lumijit.compiler.transform.constants import made_outside
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.dtypes import INT32, UINT32, DType, same_bits
 from lumijit.runtime.errors import SizeError, SymbolicError
@@ -46,7 +47,8 @@ def table(node: Node) -> Node:
     """Return the array with the entries of another: of an argument, what it stands for.
 
     That holds if the region doesn't change it, so it notes that it was indexed. A copy
-    that was made inside, to detach it, has the same entries.
+    that was made inside, to detach it, has the same entries. A constant that was made
+    inside is made outside.
     """
     origin = _origin(node)
     if origin is not node:
@@ -59,6 +61,10 @@ def table(node: Node) -> Node:
             break
         scope.indexed.add(id(node))
         node = found
+    if node.scope is not ROOT and node.op is not SYMBOLIC:
+        found = made_outside(node)
+        if found is not None:
+            return found
     return node
 
 

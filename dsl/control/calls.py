@@ -24,11 +24,14 @@ from lumijit.control.callees import (
     index_node,
     of_instances,
     of_object,
+    parameters_of,
     scalar_index,
 )
 from lumijit.control.invocation import Invocation
 from lumijit.control.recursion import run_call
-from lumijit.control.state import is_array, refuse_in_region
+from lumijit.control.state import NUMBERS, is_array, refuse_in_region
+from lumijit.functions.likeness import zeros_like
+from lumijit.pytree_walks import flat_map
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
@@ -54,7 +57,9 @@ def switch(
 
     A Bool array given as the last positional argument or as keyword `active` is a
     mask: elements where it isn't set run nothing and return 0. So do elements whose
-    index is out of range. The callables get True in its place.
+    index is out of range. The callables get True in its place. Where the index is a
+    Python int, the mask is a bool, as `active` or for the last parameter if that is
+    called so; there, the callable gets it as it is, to pass it on.
 
     Args:
         index: a Python int, or an integer array (converted to UInt32).
@@ -89,7 +94,7 @@ def switch(
             return called(chosen, name, *given)
     if not isinstance(index, ArrayBase):
         position = scalar_index(index, len(targets), name)
-        return called(Callee(targets[position], [position]), name, args, kwargs)
+        return _called(Callee(targets[position], [position]), name, args, kwargs)
     if not callees:
         raise ArrayValueError(
             name, "there are no targets", "pass at least one callable."
@@ -150,7 +155,7 @@ def dispatch(
     name = label or "dispatch"
     _check_mode(mode, name)
     if not isinstance(inst, ArrayBase):
-        return called(of_object(target, inst), name, args, kwargs)
+        return _called(of_object(target, inst), name, args, kwargs)
     domain = getattr(type(inst), "_domain", None)
     if domain is None:
         raise ArrayTypeError(
@@ -171,6 +176,27 @@ def dispatch(
     mask_type = type_traits.mask_t(type(inst))
     call = Invocation(name, callees, count, index, active, arguments, mask_type)
     return _run(call, mode)
+
+
+def _called(
+    callee: Callee, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call a function for what is no array; return zeros if its mask isn't set.
+
+    It gets that mask: values for which nobody calls may be such as it can't do with.
+    """
+    value = called(callee, name, args, kwargs)
+    if "active" in kwargs:
+        is_unset = kwargs["active"] is False
+    else:
+        is_unset = bool(args) and args[-1] is False
+        own = slice(len(args) - 1, len(args))
+        is_unset = is_unset and parameters_of(callee)[own] == ["active"]
+    return flat_map(_zero, value) if is_unset else value
+
+
+def _zero(leaf: Any) -> Any:
+    return zeros_like(leaf) if isinstance(leaf, (ArrayBase, *NUMBERS)) else leaf
 
 
 def _check_mode(mode: str | None, name: str) -> None:

@@ -55,14 +55,22 @@ def enable_grad(*args: Any) -> None:
 
 
 def make_own(copied: Any) -> None:
-    """Give a copy variables of its own, with the gradients of those copied."""
+    """Give a copy variables of its own, with the gradients of those copied.
+
+    Where these are suspended, so are those, but variables they are all the same.
+    """
+    chosen = vertices.selected()
     for leaf in tracked_leaves(copied):
         node = leaf._node
         vertex = node.vertex
         if vertex is not None and vertex.serial in vertices.variables:
             leaf._become(trace.detached(node))
-            tracking.enable(leaf)
-            leaf._node.vertex.grad = vertex.grad
+            with vertices.selecting(None):
+                tracking.enable(leaf)
+            own = leaf._node.vertex
+            own.grad = vertex.grad
+            if chosen is not None:
+                chosen.include(own, vertex in chosen)
 
 
 def disable_grad(*args: Any) -> None:

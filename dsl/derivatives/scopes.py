@@ -8,6 +8,7 @@ from lumijit.compiler.derive import isolation
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Selection
 from lumijit.derivatives.gradients import tracked_leaves
+from lumijit.runtime.contexts import Block
 
 
 class _Tracking:
@@ -17,6 +18,7 @@ class _Tracking:
         self._args = args
         self._when = when
         self._is_added = is_added
+        self._entered: list[Block[Selection | None]] = []
 
     def __enter__(self) -> None:
         if not self._when:
@@ -28,12 +30,13 @@ class _Tracking:
             chosen = now.altered(known, self._is_added)
         else:
             chosen = Selection(self._is_added, frozenset())
-        self._during = vertices.selecting(chosen)
-        self._during.__enter__()
+        during = vertices.selecting(chosen)
+        during.__enter__()
+        self._entered.append(during)
 
     def __exit__(self, *error: Any) -> None:
         if self._when:
-            self._during.__exit__(*error)
+            self._entered.pop().__exit__(*error)
 
 
 def suspend_grad(*args: Any, when: bool = True) -> Any:

@@ -155,7 +155,7 @@ def _make(
             return number_node(value, entry, construct, False, size)
 
         return _filled(construct, dtype, sizes, value, make_node or default)
-    if issubclass(dtype, (bool, int, float)):
+    if issubclass(dtype, (bool, int, float, instance_registry.ScalarInstance)):
         check_dimensions(construct, shape)
         return dtype(value)
     if construct == "lumijit.zeros" and _clears_itself(dtype):

@@ -87,7 +87,7 @@ _DIFFERENCES = (
     "arguments have other types, another structure, or other constants",
     "what the function reaches besides arguments has another structure or constants",
     "other containers are one",
-    "arrays have other sizes, derivatives, or devices",
+    "arrays have other sizes, derivatives, or devices, or others are one",
     "flags have changed",
     "other derivatives are suspended",
     "the number of threads has changed",

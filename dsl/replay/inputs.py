@@ -233,7 +233,12 @@ class Call:
 def array_tokens(arrays: list[FlatArray], nodes: list[Node]) -> tuple[Any, ...]:
     """Return what tells arrays, by their nodes, from others.
 
-    Sizes belong to it, and which arrays and values are one.
+    Sizes belong to it, and which arrays, nodes and addresses are one: a tape knows
+    memory by its address, which several buffers share that are one NumPy array's.
+
+    Args:
+        arrays: the arrays of a call.
+        nodes: their nodes, and then the gradients that have arrived at them.
     """
     tokens: list[Any] = []
     memory: set[int] = set()
@@ -241,18 +246,22 @@ def array_tokens(arrays: list[FlatArray], nodes: list[Node]) -> tuple[Any, ...]:
     for k, array in enumerate(arrays):
         node = nodes[k]
         tokens.append(node.size)
-        memory.add(id(node.buffer))
-        is_simple &= node.vertex is None and node.buffer is not None
-        is_simple &= _sort_of(type(array)) == _ARRAY
+        buffer = node.buffer
+        if buffer is None:
+            is_simple = False
+        else:
+            memory.add(buffer.address)
+        is_simple &= node.vertex is None and _sort_of(type(array)) == _ARRAY
     # Mostly, sizes are all that there is to tell.
     if is_simple and len(memory) == len(tokens):
         return tuple(tokens)
-    return _all_tokens(arrays, [array._node for array in arrays])
+    return _all_tokens(arrays, nodes)
 
 
 def _all_tokens(arrays: Sequence[FlatArray], nodes: list[Node]) -> tuple[Any, ...]:
     tokens: list[Any] = []
-    for array, node in zip(arrays, nodes, strict=True):
+    count = len(arrays)
+    for array, node in zip(arrays, nodes[:count], strict=True):
         # A literal of one entry is put into memory.
         is_told = node.op is LITERAL and node.size != 1
         tokens.append((node.size, repr(node.attr)) if is_told else node.size)
@@ -264,12 +273,17 @@ def _all_tokens(arrays: Sequence[FlatArray], nodes: list[Node]) -> tuple[Any, ..
             found = array._domain.instances(numbers)
             tokens.append((numbers, *[slot for slot, _ in found]))
     # Literals are told by their values, whichever nodes these have.
-    once = {id(array): node for array, node in zip(arrays, nodes, strict=True)}
+    own = zip(arrays, nodes[:count], strict=True)
+    once = {id(array): node for array, node in own}
     in_memory = [n for n in once.values() if n.buffer is not None]
-    for row in (arrays, in_memory, [n.buffer for n in in_memory]):
-        names = list(map(id, row))
+    # (One node's gradient is one.)
+    grads = {id(n.vertex): n.vertex.grad for n in once.values() if n.vertex is not None}
+    in_memory += [g for g in grads.values() if g is not None and g.buffer is not None]
+    addresses = [b.address for b in [n.buffer for n in in_memory] if b is not None]
+    rows = list(map(id, arrays)), list(map(id, in_memory)), addresses
+    for k, names in enumerate(rows):
         if len(set(names)) < len(names):
-            tokens.append(tuple(map(names.index, names)))
+            tokens.append((k, *map(names.index, names)))
     return tuple(tokens)
 
 

@@ -331,7 +331,7 @@ def test_symbolic_arrays_have_no_entries() -> None:
             memory.gather(total, trace.counter(4), TRUE)
         return ()
 
-    x = trace.counter(4)
+    x = array(np.arange(4), UINT32)
     branch(emit2(lo.LT, x, lit(UINT32, 2)), yes, lambda: ())
 
 

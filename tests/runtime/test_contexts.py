@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterator
 from contextvars import ContextVar
+from threading import get_ident
+from typing import Any
 
 import pytest
 
@@ -14,6 +18,7 @@ from lumijit.compiler.record import regions, writes
 from lumijit.llvm import Float
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import Variable, apart, on_error, settle
+from lumijit.runtime.device import DeviceId, chosen
 from lumijit.runtime.dtypes import BOOL
 
 _DEPTH = Variable("depth", 0)
@@ -30,6 +35,65 @@ def test_variables_end_with_what_set_them() -> None:
     with _DEPTH.during(7):
         assert apart(_DEPTH.get) == 7
     assert _DEPTH.get() == 0
+
+
+ORDERS = list(itertools.permutations(range(3)))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_blocks_end_in_any_order(order: tuple[int, ...]) -> None:
+    blocks = [_DEPTH.block(value) for value in (1, 2, 3)]
+    for block in blocks:
+        block.__enter__()
+    still_open = [0, 1, 2, 3]
+    for k in order:
+        assert _DEPTH.get() == still_open[-1]
+        blocks[k].__exit__()
+        still_open.remove(k + 1)
+    assert _DEPTH.get() == 0
+
+
+def test_a_block_that_ends_after_its_construct() -> None:
+    blocks = [_DEPTH.block(1), _DEPTH.block(2)]
+    apart(blocks[0].__enter__)
+    blocks[1].__enter__()
+    blocks[0].__exit__()
+    assert _DEPTH.get() == 2
+    blocks[1].__exit__()
+    assert _DEPTH.get() == 0
+
+
+@pytest.mark.parametrize("is_last_first", [False, True])
+def test_flags_and_devices_of_generators(is_last_first: bool) -> None:
+    def opened(block: Any) -> Iterator[None]:
+        with block:
+            yield
+
+    def flag(value: bool) -> Iterator[None]:
+        return opened(dr.scoped_set_flag(dr.JitFlag.Debug | dr.JitFlag.FastMath, value))
+
+    def device(number: int) -> Iterator[None]:
+        return opened(dr.scoped_device(number))
+
+    def now() -> tuple[bool, bool, DeviceId | None]:
+        here = get_ident()
+        return flags.debug, flags.fast_math, chosen.get(here)
+
+    before = now()
+    running = [flag(True), device(0), flag(False), device(1)]
+    for one in running:
+        next(one)
+    for one in reversed(running) if is_last_first else running:
+        one.close()  # type: ignore[attr-defined]
+        if one is running[1] and not is_last_first:
+            assert now() == (False, False, DeviceId("cuda", 1))
+        if one is running[2] and is_last_first:
+            assert now() == (True, True, DeviceId("cuda", 0))
+    assert now() == before
+    again = dr.scoped_set_flag(dr.JitFlag.Debug)
+    with again, again:
+        assert flags.debug
+    assert now() == before
 
 
 def test_context_variables_of_the_user_keep_their_values() -> None:

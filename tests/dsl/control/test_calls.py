@@ -138,6 +138,48 @@ def test_flag_chooses_the_mode() -> None:
     assert calls == [3, 2]
 
 
+@pytest.mark.parametrize("is_active", [False, True])
+@pytest.mark.parametrize("namespace", [lj.scalar, lj.llvm])
+def test_masks_of_one_element(namespace: Any, is_active: bool) -> None:
+    Float, UInt, Bool = namespace.Float, namespace.UInt, namespace.Bool
+    Array2 = namespace.Array2f
+    seen: list[Any] = []
+
+    def both(x: Any, active: Any = True) -> Any:
+        if namespace is lj.scalar:
+            seen.append(active)
+        return {"x": x + 1, "is": x > 0, "v": Array2(x, 1 / x)}
+
+    def plain(x: Any, is_negative: bool) -> Any:
+        return -x if is_negative else x
+
+    class Thing:
+        """What has a method."""
+
+        def of(self, x: Any, active: Any = True) -> Any:
+            return both(x, active)
+
+    thing, mask = Thing(), Bool(is_active)
+    Things: Any = lj.instance_array_t(Float, Thing)
+    expected = [4, 1, 3, 1 / 3] if is_active else [0, 0, 0, 0]
+
+    def of(thing: Any, x: Any, active: Any) -> Any:
+        return thing.of(x, active)
+
+    for found in (
+        lj.switch(UInt(1), [both, both], Float(3), mask),
+        lj.switch(UInt(1), [both, both], Float(3), active=mask),
+        lj.dispatch(Things(thing), of, Float(3), mask),
+        lj.dispatch(Things(thing), of, Float(3), active=mask),
+    ):
+        leaves = found["x"], found["is"], *found["v"]
+        assert [float(np.ravel(v)[0]) for v in leaves] == pytest.approx(expected)
+    if namespace is lj.scalar:
+        assert seen == [is_active] * 4
+        # What isn't called a mask is none.
+        assert lj.switch(0, [plain], 3.0, is_active) == (-3 if is_active else 3)
+
+
 def test_scalar_index() -> None:
     assert lj.switch(1, [twice, square], 3) == 9
     assert lj.switch(np.uint32(0), [twice, square], x=3) == 6

@@ -284,6 +284,8 @@ def test_scalar_namespace(materials: list[Any]) -> None:
     ScalarPtr = lj.instance_array_t(lumijit.scalar.Array3f, Material)
     assert ScalarPtr(materials[0]) is materials[0]
     assert ScalarPtr(None) is None
+    assert lj.zeros(ScalarPtr) is None
+    assert lj.full(ScalarPtr, materials[0]) is materials[0]
     assert lj.instance_array_t(float, Material) is ScalarPtr
     with pytest.raises(ArrayTypeError, match=r"MaterialPtr: an object of type 'int'"):
         ScalarPtr(3)

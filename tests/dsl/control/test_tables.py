@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from lumijit.compiler.ir.nodes import ROOT
 from lumijit.control import loop_symbolic
 from lumijit.llvm import Array3f, Float, UInt
 from lumijit.runtime.contexts import apart
-from lumijit.runtime.errors import StateError
+from lumijit.runtime.errors import StateError, SymbolicError
 
 from ..programs.modes import MODES, flags_of
 
@@ -159,3 +160,50 @@ def test_an_argument_that_leaked() -> None:
     state = (UInt(0, 0, 0), x)
     with pytest.raises(StateError, match="kept"):
         lj.while_loop(state, lambda i, x: i < 2, body)
+
+
+@lj.syntax
+def of_a_loop(table: Any, x: Any) -> Any:
+    k = UInt(0)
+    while k < 3:
+        x += lj.gather(Float, table(), k)
+        k += 1
+    return x
+
+
+@lj.syntax
+def of_a_branch(table: Any, x: Any) -> Any:
+    if x > 1:
+        x += lj.sum(lj.gather(Array3f, table(), UInt(0)))
+    return x
+
+
+def of_a_call(table: Any, x: Any) -> Any:
+    def read(x: Any) -> Any:
+        return x + sum(lj.gather(Float, table(), UInt(k)) for k in range(3))
+
+    return lj.switch(UInt(0, 1), [lambda x: x, read], x)
+
+
+@every_mode
+@pytest.mark.parametrize("function", [of_a_loop, of_a_branch, of_a_call])
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_constants_that_a_region_makes(
+    mode: str, function: Callable[..., Any], is_kept: bool
+) -> None:
+    def table() -> Float:
+        halves = lj.detach(lj.linspace(Float, 0, 1, 3)) * 2
+        return lj.select(lj.arange(Float, 3) > 1, 10, halves + halves * halves)
+
+    find = cache(table) if is_kept else table
+    with flags_of(mode):
+        x = Float(1, 2)
+        first = 13 if function is of_a_loop else 1
+        assert list(function(find, x)) == [first, 14]
+        assert list(lj.gather(Float, find(), UInt(0, 1, 2))) == [0, 2, 10]
+
+
+def test_what_a_region_computes_of_data_is_no_constant() -> None:
+    data = Float(1, 2, 3)
+    with pytest.raises(SymbolicError, match="gather: the array is symbolic"):
+        of_a_loop(lambda: data * 2, Float(1, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,72 @@ def variables(*values: float) -> list[Any]:
     found = [Float64(v) for v in values]
     dr.enable_grad(found)
     return found
+
+
+OPENERS = {
+    "suspend": dr.suspend_grad,
+    "resume": dr.resume_grad,
+    "isolate": dr.isolate_grad,
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_generators_end_in_any_order(order: tuple[int, ...]) -> None:
+    def opened(name: str) -> Any:
+        with OPENERS[name]():
+            yield
+
+    x = Float64(3)
+    dr.enable_grad(x)
+    running = [opened(name) for name in ("suspend", "resume", "isolate")]
+    for one in running:
+        next(one)
+    for k in order:
+        running[k].close()
+        # What remains of the first two, the inner one decides.
+        left = {0, 1} - set(order[: order.index(k) + 1])
+        assert dr.grad_enabled(x * 2) == (left != {0})
+    dr.backward(x * x)
+    assert x.grad == 6
+
+
+def test_two_of_one_generator() -> None:
+    def opened() -> Any:
+        with dr.suspend_grad():
+            yield
+
+    x = Float64(3)
+    dr.enable_grad(x)
+    first, second = opened(), opened()
+    next(first), next(second)
+    first.close()
+    assert not dr.grad_enabled(x * 2)
+    second.close()
+    assert dr.grad_enabled(x * 2)
+    again = dr.suspend_grad()
+    with again, again:
+        assert not dr.grad_enabled(x * 2)
+    assert dr.grad_enabled(x * 2)
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_deep_copies_are_suspended_as_their_originals(is_all: bool) -> None:
+    x, y = variables(2, 3)
+    dr.set_grad(x, 7)
+    with dr.suspend_grad(*(() if is_all else (x,))):
+        a, b = copy.deepcopy((x, y))
+        assert not dr.grad_enabled(a)
+        assert dr.grad_enabled(b) != is_all
+        with dr.resume_grad(a):
+            assert dr.grad_enabled(a)
+    assert a.grad == 7
+    dr.clear_grad((a, x))
+    dr.backward(a * b * a)
+    assert values_of(a.grad, b.grad, x.grad, y.grad) == [12, 4, 0, 0]
+
+
+def values_of(*arrays: Any) -> list[float]:
+    return [float(array[0]) for array in arrays]
 
 
 def test_suspend() -> None:

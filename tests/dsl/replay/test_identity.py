@@ -225,3 +225,69 @@ def test_objects_of_c_types(value: Any) -> None:
 
     for k in range(3):
         assert values(outside(Float(k)), given(Float(k), value)) == [[2.0 * k]] * 2
+
+
+def numpy_pair(is_one: bool) -> tuple[Any, Any]:
+    """Return arrays of memory that can be shared; the two are one array or not."""
+    room = np.zeros(4096, np.float32)
+    start = -room.ctypes.data % 4096 // 4
+    one, other = room[start : start + 64], room[start + 64 : start + 128]
+    one[:], other[:] = np.arange(64), 5
+    return (one, one) if is_one else (one, other)
+
+
+@pytest.mark.parametrize("decorate", [lj.kernel, lj.freeze])
+@pytest.mark.parametrize("first", [False, True])
+def test_inputs_of_one_numpy_array(decorate: Any, first: bool) -> None:
+    @decorate
+    def difference(a: Float, b: Float) -> Float:
+        return a * 2 - b
+
+    @decorate
+    def update(a: Float, b: Float) -> None:
+        a += b
+
+    for is_one in (first, not first, first, not first):
+        a, b = numpy_pair(is_one)
+        assert np.array_equal(difference(Float(a), Float(b)).numpy(), a * 2 - b)
+        changed = Float(a)
+        update(changed, Float(b))
+        assert np.array_equal(changed.numpy(), a + b)
+    assert difference.n_recordings == 2
+
+
+def test_an_input_of_the_numpy_array_that_is_used_inside() -> None:
+    constant, other = numpy_pair(False)
+
+    @lj.kernel
+    def f(a: Float) -> Float:
+        return a * 2 + Float(constant)
+
+    for entries in (constant, other, constant):
+        assert np.array_equal(f(Float(entries)).numpy(), entries * 2 + constant)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_gradient_is_another_input(first: bool) -> None:
+    @lj.kernel
+    def f(x: Float, y: Float) -> Float:
+        return lj.grad(x) * 2 + y
+
+    y = Float(3, 4)
+    for is_one in (first, not first, first, not first):
+        x = Float(1, 2)
+        lj.enable_grad(x)
+        lj.set_grad(x, y if is_one else Float(7, 8))
+        assert values(f(x, y)) == [[9, 12] if is_one else [17, 20]]
+
+
+def test_one_array_is_not_two_of_one_memory() -> None:
+    @lj.kernel
+    def f(a: Float, b: Float) -> Float:
+        a += 1
+        return a + b
+
+    for is_one in (True, False, True):
+        a = Float(1, 2)
+        lj.eval(a)
+        assert values(f(a, a if is_one else Float(a))) == [[4, 6] if is_one else [3, 5]]

@@ -1,0 +1,50 @@
+"""Constants that a region makes: the same ones, made outside of it.
+
+What is computed in a region belongs to it, and mostly that is what one wants: it runs
+where it is needed, or not at all. But only what lies outside can be indexed.
+"""
+
+from __future__ import annotations
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
+
+
+def made_outside(node: Node) -> Node | None:
+    """Return a region's node as one of the program, or None if it is no constant.
+
+    Constants are computed of literals and counters alone. (Of what lies in memory, the
+    region may write to the one or the other.)
+    """
+    made: dict[int, Node] = {}
+    stack = [node]
+    with trace.scoped(ROOT):
+        while stack:
+            inner = stack[-1]
+            if id(inner) in made:
+                stack.pop()
+                continue
+            if inner.op is LITERAL or inner.op is COUNTER:
+                made[id(inner)] = inner
+                continue
+            if inner.scope is ROOT or inner.vertex or not _is_repeatable(inner):
+                return None
+            waiting = [dep for dep in inner.deps if id(dep) not in made]
+            stack += waiting
+            if not waiting:
+                made[id(inner)] = _repeated(inner, made)
+    return made[id(node)]
+
+
+def _is_repeatable(node: Node) -> bool:
+    is_simple = node.op.lower is not None and not node.op.is_ordered
+    return is_simple or node.op in (CAST, BITCAST, COPY)
+
+
+def _repeated(node: Node, made: dict[int, Node]) -> Node:
+    deps = tuple([made[id(dep)] for dep in node.deps])
+    if node.op is COPY:
+        return deps[0]
+    return trace.append(node.op, node.type, deps, node.attr, node.size)
