@@ -160,10 +160,10 @@ def resume() -> None:
     for serial in gone:
         del sums[serial]
     for vertex, total in found:
-        vertex.grad = total._node
+        vertex.give(total._node)
         if isinstance(total, Buffer):
             place = trace.literal(UINT32, 0)
-            vertex.grad = local.read(total, place, trace.make_true(1))
+            vertex.give(local.read(total, place, trace.make_true(1)))
     known, rest = postponed.rest, Rest()
     if not sums:
         postponed.rest = Rest()

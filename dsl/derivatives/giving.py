@@ -56,11 +56,11 @@ def _clear(vertex: Vertex, construct: str) -> None:
         raise _given_inside(construct)
     active = _active(vertex, construct)
     if active is None or vertex.grad is None:
-        vertex.grad = None
+        vertex.give(None)
         cleared.note_given(vertex)
     else:
         zero = trace.literal(vertex.type, 0.0)
-        vertex.grad = trace.select(active, zero, vertex.grad)
+        vertex.give(trace.select(active, zero, vertex.grad))
 
 
 def _has_outer_gradient(vertex: Vertex) -> bool:
@@ -201,7 +201,7 @@ def _add_gradient(vertex: Vertex, change: Node, active: Node | None = None) -> N
     with adding:
         total = Adjoint(vertex, vertex.grad)
         total.add(change, active)
-        vertex.grad = trace.resized(total.complete(), vertex.size)
+        vertex.give(trace.resized(total.complete(), vertex.size))
 
 
 def _fitting(vertex: Vertex, change: Node) -> Node:
@@ -236,7 +236,7 @@ class starting:
         if any(_has_outer_gradient(vertex) for vertex in self._outside):
             raise _given_inside(self._construct)
         for vertex, before in self._before:
-            vertex.grad = None
+            vertex.give(None)
             # Of each entry: to a matrix, a number is a multiple of the identity.
             start = before if self._is_kept else trace.literal(vertex.type, 1.0)
             if start is not None:
@@ -245,12 +245,12 @@ class starting:
     def __exit__(self, kind: Any, *error: Any) -> None:
         is_left = any(vertex.grad is not None for vertex in self._outside)
         for vertex in self._outside:
-            vertex.grad = None
+            vertex.give(None)
         for vertex, before in self._before:
             active = _fitting_mask(vertex)
             if active is not None and before is not None:
                 now = vertex.grad or trace.literal(vertex.type, 0.0)
-                vertex.grad = trace.select(active, now, before)
+                vertex.give(trace.select(active, now, before))
         if is_left and kind is None:
             raise _given_inside(self._construct)
 
