@@ -13,6 +13,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local
+from lumijit.compiler.record.writes import note_single
 from lumijit.derivatives.gradients import grad, grad_enabled, tracked_leaves
 from lumijit.nested import NestedArray
 from lumijit.pytree import children, is_container, matched
@@ -137,6 +138,8 @@ def accum_grad(target: Any, source: Any) -> None:
         else:
             if isolation.is_earlier(vertex):
                 isolation.note_given()
+                if vertex.size == 1:
+                    note_single(change)
             _add_gradient(vertex, change, _active(vertex, "lumijit.accum_grad"))
 
 
