@@ -67,6 +67,8 @@ class Isolation:
         self.postponed = Rest()
         # Whether anything outside was given a gradient.
         self.has_given = False
+        # The gradients that have arrived by now, by the vertices' numbers.
+        self.arrived: dict[int, Any] = {}
 
 
 class isolated:
@@ -136,6 +138,21 @@ def is_earlier(vertex: Vertex) -> bool:
     """Tell whether a vertex lies outside of the control flow that is evaluated."""
     isolation = current.get()
     return isolation is not None and vertex.serial < isolation.start
+
+
+def note_arrived(vertex: Vertex) -> None:
+    """Note that the gradient of a vertex made before has arrived, not been set."""
+    isolation = current.get()
+    if isolation is not None and vertex.serial in isolation.postponed.behind:
+        isolation.arrived[vertex.serial] = vertex.grad
+
+
+def has_own_gradient(vertex: Vertex) -> bool:
+    """Tell whether a vertex has a gradient that hasn't arrived in the control flow."""
+    isolation = current.get()
+    grad = outermost(vertex).grad
+    known = isolation.arrived.get(vertex.serial) if isolation is not None else None
+    return grad is not None and grad is not known
 
 
 def note_given() -> None:

@@ -37,6 +37,7 @@ from lumijit.compiler.derive.isolation import (
     is_argument,
     is_outside,
     isolating,
+    note_arrived,
     outermost,
     postponed,
     resume,
@@ -385,6 +386,7 @@ def _backward(found: Found, clearing: Clearing, left: Rest) -> None:
                 with adding:
                     _add_earlier(vertex, adjoint)
                     vertex.give(adjoint.complete())
+                note_arrived(vertex)
                 continue
             _add_earlier(vertex, adjoint)
             rules.pull(Step(vertex), into, adjoint)

@@ -10,7 +10,7 @@ from lumijit.base import ArrayBase
 from lumijit.compiler.derive import cleared, isolation
 from lumijit.compiler.derive.adjoints import Adjoint, adding, is_zero
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local
 from lumijit.compiler.record.writes import note_single
@@ -217,6 +217,26 @@ def _fitting(vertex: Vertex, change: Node) -> Node:
     return change
 
 
+def begun_inside(nodes: Iterable[Node]) -> list[Node]:
+    """Return where reverse mode begins: in control flow, at copies made there.
+
+    What lies outside gets their gradients as it gets any, and passes them on in the
+    end. If it has one that it was given, that is where to begin. Of one entry, nobody
+    knows whether that is one for each element.
+    """
+    found: dict[Node, Node] = {}
+    for node in nodes:
+        vertex = node.vertex
+        is_outside = isolation.is_outside(vertex)
+        if is_outside and vertex.size == 1 and vertex.scope is ROOT:
+            is_outside = False
+        is_far = is_outside or isolation.is_earlier(vertex)
+        is_copied = is_far and not isolation.has_own_gradient(vertex)
+        if node not in found:
+            found[node] = trace.copied(node) if is_copied else node
+    return list(found.values())
+
+
 class starting:
     """Have a traversal in a `with` block begin at vertices: each entry's gradient is 1.
 
@@ -254,6 +274,7 @@ class starting:
             if active is not None and before is not None:
                 now = vertex.grad or trace.literal(vertex.type, 0.0)
                 vertex.give(trace.select(active, now, before))
+                isolation.note_arrived(vertex)
         if is_left and kind is None:
             raise _given_inside(self._construct)
 
