@@ -375,20 +375,6 @@ def sure(found: dict[int, Vertex]) -> Collection[int]:
     return result
 
 
-def depends_on(nodes: Iterable[Node], known: set[Vertex], depth: int) -> bool:
-    """Tell whether nodes depend on some vertices, or any up to a depth of scopes."""
-    seen: set[int] = set()
-    stack = [node.vertex for node in nodes if node.vertex is not None]
-    while stack:
-        vertex = stack.pop()
-        if vertex.scope.depth <= depth or vertex in known:
-            return True
-        if vertex.serial not in seen:
-            seen.add(vertex.serial)
-            stack.extend(vertex.parents)
-    return False
-
-
 def track(
     node: Node, op: Op | Dependence, deps: tuple[Node, ...], attr: Any = None
 ) -> Vertex | None:
