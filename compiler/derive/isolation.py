@@ -59,11 +59,16 @@ class Rest:
 class Isolation:
     """A boundary: vertices made before it take gradients, but don't pass them on.
 
-    What has arrived there goes on when the boundary is left.
+    What has arrived there goes on when the boundary is left. Forward mode isn't held
+    back, unless the boundary `is_reached`: up to there, tangents are what they will be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_reached: bool = False) -> None:
+        outer = current.get()
         self.start = vertices.next_serial()
+        self.forward_start = 0 if outer is None else outer.forward_start
+        if is_reached:
+            self.forward_start = self.start
         self.postponed = Rest()
         # Whether anything outside was given a gradient.
         self.has_given = False
@@ -78,13 +83,14 @@ class isolated:
     clear what the next ones go along.
     """
 
-    def __init__(self, when: bool = True) -> None:
+    def __init__(self, when: bool = True, is_reached: bool = False) -> None:
         self._when = when
+        self._is_reached = is_reached
 
     def __enter__(self) -> Isolation | None:
         if not self._when:
             return None
-        self._isolation = Isolation()
+        self._isolation = Isolation(self._is_reached)
         self._during = isolating(self._isolation)
         self._during.__enter__()
         return self._isolation

@@ -161,9 +161,9 @@ def enqueue(
     """
     resume()
     isolation = current.get()
-    # Forward mode isn't held back.
-    is_held = is_forward_pass is False
-    start = isolation.start if is_held and isolation is not None else 0
+    start = _forward_start()
+    if is_forward_pass is False and isolation is not None:
+        start = isolation.start
     found = _collect(seeds, is_forward, start)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
@@ -280,8 +280,15 @@ def _run(
             collector.undisturbed(_backward, found, clearing, left)
 
 
+def _forward_start() -> int:
+    """Return the number of the first vertex to which forward mode may go."""
+    isolation = current.get()
+    return 0 if isolation is None else isolation.forward_start
+
+
 def _forward(found: Found, clearing: Clearing) -> None:
-    passed = [found[serial] for serial in sorted(found)]
+    start = _forward_start()
+    passed = [found[serial] for serial in sorted(found) if serial >= start]
     for vertex in passed:
         if is_argument(vertex) and vertex.grad is None:
             vertex.give(vertex.attr.grad)
@@ -297,7 +304,7 @@ def _forward(found: Found, clearing: Clearing) -> None:
             with regions.reopened(vertex.scope):
                 _push(vertex, tangents)
     sources = {p.serial: p for v in passed for p in _sources(v) if p.serial in found}
-    for source in sources.values():
+    for source in [v for serial, v in sources.items() if serial >= start]:
         if clearing.interior if source.inputs else clearing.inputs:
             source.give(None)
     if clearing.edges:

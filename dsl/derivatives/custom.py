@@ -300,7 +300,7 @@ class _Operation:
         try:
             with (
                 vertices.selecting(None),
-                isolated() as isolation,
+                isolated(is_reached=is_forward) as isolation,
                 standing_for({known.leaf: node for known, node in reached}),
             ):
                 if is_forward:
