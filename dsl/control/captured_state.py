@@ -25,9 +25,10 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
+from lumijit.control.adoption import assignable
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
-from lumijit.control.locations import MISSING, Location, assignable
+from lumijit.control.locations import MISSING, Location
 from lumijit.control.positions import Position
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.state import NUMBERS, describe, same_object

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.nested import NestedArray
-from lumijit.pytree import is_container
 from lumijit.undeclared import slots_of
 
 MISSING: Any = object()
@@ -447,23 +445,3 @@ def places_of(value: Any) -> list[Location]:
     if isinstance(value, dict):
         return [Entries(value, None, "", value)]
     return attributes_of(value, None, "")
-
-
-def assignable(place: Location, key: Any) -> tuple[Location, Any, str]:
-    """Return which entry becomes state in place of one, with its path.
-
-    Of what is in a tuple, that is the one with the tuple, however deep in PyTrees: no
-    array must be in two entries.
-    """
-    found = place, key
-    parent = place.parent
-    while parent is not None and _is_tree(place.owner):
-        key = parent.key_of(place.owner)
-        if isinstance(place.owner, tuple):
-            found = parent, key
-        place, parent = parent, parent.parent
-    return *found, found[0].path(found[1])
-
-
-def _is_tree(value: Any) -> bool:
-    return isinstance(value, NestedArray) or is_container(value)

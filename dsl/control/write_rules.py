@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import WRITTEN
-from lumijit.compiler.record import writes
 from lumijit.runtime.errors import SizeError, StateError
 
 T = TypeVar("T")

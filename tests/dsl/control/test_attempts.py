@@ -268,9 +268,7 @@ def test_compressed_turns_that_need_all_elements() -> None:
         return k + 1, n, y + other
 
     state = UInt32(0), UInt32(N), Float(0, 0, 0)
-    dr.while_loop(
-        state, lambda k, n, _: k < n, body, mode="evaluated", compress=True
-    )
+    dr.while_loop(state, lambda k, n, _: k < n, body, mode="evaluated", compress=True)
     assert x.grad == 10 + 20 + 300
 
 

@@ -11,6 +11,7 @@ import pytest
 import lumijit as dr
 from lumijit.llvm.ad import Float64 as Float
 from lumijit.llvm.ad import UInt32
+from lumijit.runtime.errors import SizeError
 
 MODES = pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 X = np.array([1.0, 10.0])
@@ -71,3 +72,40 @@ def test_tangents_of_implicit_inputs(turns, is_computed, mode) -> None:
     np.testing.assert_allclose(second.grad, expected)
     np.testing.assert_allclose(last.grad, [2 * np.cos(P) if is_computed else 2])
     assert p.grad == 0
+
+
+class Lookup(dr.CustomOp):
+    """Entries of a table, which is an argument as a whole."""
+
+    def eval(self, table, index):
+        self.table, self.index = table, index
+        return dr.gather(Float, table, index)
+
+    def backward(self):
+        found = dr.zeros(Float, 5)
+        dr.scatter_add(found, self.grad_out(), self.index)
+        self.set_grad_in("table", found)
+
+    def name(self):
+        return "lookup"
+
+
+@MODES
+def test_whole_arrays_are_no_inputs_of_elements(mode) -> None:
+    @dr.syntax
+    def program(table, index):
+        found = Float(0)
+        if dr.hint(index > 0, mode=mode):
+            found = dr.custom(Lookup, table, index)
+        return found
+
+    table = Float(1, 2, 3, 4, 5)
+    dr.enable_grad(table)
+    index = UInt32(0, 1, 4)
+    if mode == "symbolic":
+        match = r"lookup: an array with 5 entries is an argument, .* of 3 elements"
+        with pytest.raises(SizeError, match=match):
+            program(table, index)
+        return
+    dr.backward(program(table, index))
+    assert table.grad.numpy().tolist() == [0, 1, 0, 0, 1]

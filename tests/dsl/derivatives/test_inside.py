@@ -346,39 +346,6 @@ def test_gradients_outside_are_no_beginning_inside() -> None:
         program(x, x * x)
 
 
-@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
-@pytest.mark.parametrize("is_state", [False, True], ids=["captured", "state"])
-def test_traversals_that_begin_outside(is_state: bool, mode: str) -> None:
-    """In each turn anew; in evaluated mode, only one turn counted."""
-    x = Float(X)
-    dr.enable_grad(x)
-    y = x * x
-
-    def body(i, z):
-        dr.backward(z if is_state else y)
-        return i + 1, z
-
-    state = UInt(0), y if is_state else Float(X)
-    dr.while_loop(state, lambda i, _: i < 3, body, mode=mode)
-    np.testing.assert_allclose(dr.grad(x), 3 * 2 * X)
-
-
-def test_traversals_that_begin_at_one_entry_outside_are_refused() -> None:
-    """It may be one for each element, or one for all."""
-    x = Float(2)
-    dr.enable_grad(x)
-    y = x * x
-
-    def body(i, z):
-        dr.backward(y)
-        return i + 1, z
-
-    with pytest.raises(DerivativeError, match="begins at a variable from outside"):
-        dr.while_loop(
-            (UInt(0), Float(X)), lambda i, _: i < 3, body, mode="symbolic"
-        )
-
-
 def test_what_had_gradients_before_is_no_start() -> None:
     x = Float(X)
     dr.enable_grad(x)
