@@ -66,9 +66,11 @@ class Isolation:
     def __init__(self, is_reached: bool = False) -> None:
         outer = current.get()
         self.start = vertices.next_serial()
-        self.forward_start = 0 if outer is None else outer.forward_start
+        self.forward_start: int = 0
         if is_reached:
             self.forward_start = self.start
+        elif outer is not None:
+            self.forward_start = outer.forward_start
         self.postponed = Rest()
         # Whether anything outside was given a gradient.
         self.has_given = False

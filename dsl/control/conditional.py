@@ -194,7 +194,7 @@ class _Branch(Sides):
 
         There are `size` elements, or as many as the condition has entries.
         """
-        if cond.size < size:
+        if cond.size == 1:
             cond = trace.resized(cond, size)
         evaluate([cond])
         with writes.watched(), isolated():

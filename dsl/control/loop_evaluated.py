@@ -98,7 +98,7 @@ class EvaluatedLoop:
         """Iterate until no element is active; if the body raises, undo its writes."""
         with self._undone_on_error(state):
             active = trace.under_mask(self._condition(state))
-            if active.size < self.size:
+            if active.size == 1 < self.size:
                 active = opaque(trace.resized(active, self.size))
             evaluate([active])
             self._materialize(state, active.size)

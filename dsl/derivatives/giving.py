@@ -217,7 +217,7 @@ def _fitting(vertex: Vertex, change: Node) -> Node:
     return change
 
 
-def begun_inside(nodes: Iterable[Node]) -> list[Node]:
+def begun_inside(nodes: Iterable[Node | None]) -> list[Node]:
     """Return where reverse mode begins: in control flow, at copies made there.
 
     What lies outside gets their gradients as it gets any, and passes them on in the
@@ -226,6 +226,7 @@ def begun_inside(nodes: Iterable[Node]) -> list[Node]:
     """
     found: dict[Node, Node] = {}
     for node in nodes:
+        assert node is not None
         vertex = node.vertex
         is_outside = isolation.is_outside(vertex)
         if is_outside and vertex.size == 1 and vertex.scope is ROOT:

@@ -205,7 +205,7 @@ def _from(
     chosen = _chosen(construct, flags)
     found = _taking_part(construct, (arg,), chosen, is_forward)
     if not is_forward:
-        nodes = begun_inside([vertex.result() for vertex in found])
+        nodes = begun_inside(vertex.result() for vertex in found)
         found = [node.vertex for node in nodes]
     with starting(construct, found, is_kept):
         traversal.enqueue(found, is_forward, construct, is_forward)

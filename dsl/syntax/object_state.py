@@ -397,7 +397,8 @@ def attempts(
         if watch is not None and restore is None:
             restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
-        attempt, running = Attempt(current_attempt.get()), Running(around, slots)
+        running = Running(around, slots)
+        attempt: Attempt | None = Attempt(current_attempt.get())
         try:
             return apart(
                 partial(run, ObjectState(slots, watch)),
